@@ -1,0 +1,180 @@
+//! Source lines and inlined calls out of DWARF, wherever its parts lie.
+//!
+//! The lookup itself is addr2line's; this file hands it the sections, the `dwz` supplement, and the
+//! split units it asks for (from a `.dwp` package first, then from single `.dwo` files).
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use addr2line::{Context, LookupContinuation as _, LookupResult, SplitDwarfLoad};
+use gimli::{Dwarf, DwarfPackage, EndianReader, LittleEndian, Reader as _};
+
+use crate::debug_files::DebugDirectories;
+use crate::elf::ElfFile;
+use crate::sys::SharedBytes;
+use crate::{ModuleProblem, demangle};
+
+type Reader = EndianReader<LittleEndian, SharedBytes>;
+
+/// The debug information of one module.
+pub(crate) struct DebugInfo {
+    /// The file the main sections came from: the module or its debug file.
+    path: PathBuf,
+    /// Where relocated `.dwo` files are looked for: beside the module.
+    module_directory: PathBuf,
+    context: Context<Reader>,
+    package: Option<DwarfPackage<Reader>>,
+}
+
+/// What DWARF says of one level of (inlined) call.
+pub(crate) struct SourceFrame {
+    pub(crate) function: Option<String>,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) line: Option<u32>,
+    pub(crate) column: Option<u32>,
+}
+
+impl DebugInfo {
+    /// `None` if neither the module nor a debug file of it holds DWARF.
+    pub(crate) fn load(
+        module: &ElfFile,
+        debug_file: Option<&ElfFile>,
+        directories: &DebugDirectories,
+    ) -> Result<Option<Self>, ModuleProblem> {
+        let Some(file) = [Some(module), debug_file]
+            .into_iter()
+            .flatten()
+            .find(|file| file.has_section(".debug_info"))
+        else {
+            return Ok(None);
+        };
+        let mut dwarf = Dwarf::load(|id| section(file, id.name()))?;
+        if let Some(supplement) = directories.supplement(file) {
+            dwarf.load_sup(|id| section(&supplement, id.name()))?;
+        }
+        let context = Context::from_dwarf(dwarf).map_err(|source| damaged(file.path(), source))?;
+        let package = [module.path(), file.path()]
+            .into_iter()
+            .find_map(package_beside);
+        Ok(Some(Self {
+            path: file.path().to_owned(),
+            module_directory: module.path().parent().unwrap_or(Path::new("/")).to_owned(),
+            context,
+            package,
+        }))
+    }
+
+    /// The calls at `address`, innermost first; empty if DWARF does not cover it.
+    pub(crate) fn frames(&self, address: u64) -> Result<Vec<SourceFrame>, ModuleProblem> {
+        self.look_up(address)
+            .map_err(|source| damaged(&self.path, source))
+    }
+
+    fn look_up(&self, address: u64) -> gimli::Result<Vec<SourceFrame>> {
+        let mut lookup = self.context.find_frames(address);
+        let mut calls = loop {
+            match lookup {
+                LookupResult::Output(calls) => break calls?,
+                LookupResult::Load { load, continuation } => {
+                    lookup = continuation.resume(self.split_unit(&load)?);
+                }
+            }
+        };
+        let mut frames = Vec::new();
+        while let Some(call) = calls.next()? {
+            let function = match &call.function {
+                Some(name) => Some(demangle(&name.raw_name()?)),
+                None => None,
+            };
+            let location = call.location.as_ref();
+            frames.push(SourceFrame {
+                function,
+                file: location.and_then(|l| l.file).map(PathBuf::from),
+                // DWARF's line 0 means "no line", column 0 "no column".
+                line: location.and_then(|l| l.line).filter(|&line| line != 0),
+                column: location
+                    .and_then(|l| l.column)
+                    .filter(|&column| column != 0),
+            });
+        }
+        Ok(frames)
+    }
+
+    fn split_unit(
+        &self,
+        load: &SplitDwarfLoad<Reader>,
+    ) -> gimli::Result<Option<Arc<Dwarf<Reader>>>> {
+        if let Some(package) = &self.package
+            && let Some(unit) = package.find_cu(load.dwo_id, &load.parent)?
+        {
+            return Ok(Some(Arc::new(unit)));
+        }
+        let Some(name) = &load.path else {
+            return Ok(None);
+        };
+        let name = path_of(name)?;
+        let compiled_in = match &load.comp_dir {
+            Some(directory) => path_of(directory)?,
+            None => PathBuf::new(),
+        };
+        let beside_module = name
+            .file_name()
+            .map(|name| self.module_directory.join(name));
+        Ok([Some(compiled_in.join(&name)), beside_module]
+            .into_iter()
+            .flatten()
+            .find_map(|path| dwo_unit(&path, load))
+            .map(Arc::new))
+    }
+}
+
+fn damaged(path: &Path, source: gimli::Error) -> ModuleProblem {
+    ModuleProblem::DamagedDebugInfo {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn section(file: &ElfFile, name: &str) -> Result<Reader, ModuleProblem> {
+    Ok(EndianReader::new(file.section(name)?, LittleEndian))
+}
+
+fn dwo_section(file: &ElfFile, id: gimli::SectionId) -> Result<Reader, ModuleProblem> {
+    match id.dwo_name() {
+        Some(name) => section(file, name),
+        None => Ok(EndianReader::new(SharedBytes::empty(), LittleEndian)),
+    }
+}
+
+fn path_of(bytes: &Reader) -> gimli::Result<PathBuf> {
+    Ok(PathBuf::from(OsStr::from_bytes(&bytes.to_slice()?)))
+}
+
+/// `program.dwp` beside `program`. A package that cannot be read is as good as none: the line table
+/// of the program still gives lines, and its symbols give names.
+fn package_beside(path: &Path) -> Option<DwarfPackage<Reader>> {
+    let mut name = OsString::from(path);
+    name.push(".dwp");
+    let file = ElfFile::open(Path::new(&name)).ok()?;
+    let empty = EndianReader::new(SharedBytes::empty(), LittleEndian);
+    DwarfPackage::load(
+        |id| dwo_section(&file, id).map_err(|_| gimli::Error::Io),
+        empty,
+    )
+    .ok()
+}
+
+/// The unit in a `.dwo` file, if it is the one asked for and not that of a later compilation.
+fn dwo_unit(path: &Path, load: &SplitDwarfLoad<Reader>) -> Option<Dwarf<Reader>> {
+    let file = ElfFile::open(path).ok()?;
+    let mut dwarf = Dwarf::load(|id| dwo_section(&file, id)).ok()?;
+    let header = dwarf.units().next().ok()??;
+    let unit = dwarf.unit(header).ok()?;
+    if unit.dwo_id != Some(load.dwo_id) {
+        return None;
+    }
+    dwarf.make_dwo(&load.parent);
+    Some(dwarf)
+}

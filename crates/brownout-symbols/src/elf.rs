@@ -1,0 +1,116 @@
+//! An ELF file in memory: what the rest of the crate asks of it.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use object::elf::{PF_X, PT_LOAD};
+use object::read::elf::{ElfFile64, ProgramHeader as _};
+use object::{LittleEndian, Object as _, ObjectSection as _};
+
+use crate::sys::{SharedBytes, map_file};
+use crate::{BuildId, ModuleProblem};
+
+pub(crate) type Parsed<'data> = ElfFile64<'data, LittleEndian>;
+
+/// A mapped file that has been seen to be 64-bit little-endian ELF.
+#[derive(Clone)]
+pub(crate) struct ElfFile {
+    path: PathBuf,
+    map: Arc<Mmap>,
+}
+
+/// A loadable part of the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) file_offset: u64,
+    pub(crate) size: u64,
+    pub(crate) address: u64,
+    pub(crate) executable: bool,
+}
+
+impl ElfFile {
+    pub(crate) fn open(path: &Path) -> Result<Self, ModuleProblem> {
+        let map = map_file(path).map_err(|source| ModuleProblem::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        let file = Self {
+            path: path.to_owned(),
+            map,
+        };
+        file.parse()?;
+        Ok(file)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// Reads the headers; cheap enough to be done anew wherever they are needed.
+    pub(crate) fn parse(&self) -> Result<Parsed<'_>, ModuleProblem> {
+        Parsed::parse(&self.map[..]).map_err(|source| ModuleProblem::NotElf {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// `None` also where the note is damaged: then nothing is known of the file's identity.
+    pub(crate) fn build_id(&self) -> Option<BuildId> {
+        let elf = self.parse().ok()?;
+        BuildId::new(elf.build_id().ok()??)
+    }
+
+    pub(crate) fn segments(&self) -> Result<Vec<Segment>, ModuleProblem> {
+        let elf = self.parse()?;
+        Ok(segments_of(&elf))
+    }
+
+    /// The content of a section, inflated if need be; empty if there is no such section.
+    pub(crate) fn section(&self, name: &str) -> Result<SharedBytes, ModuleProblem> {
+        let elf = self.parse()?;
+        let Some(section) = elf.section_by_name(name) else {
+            return Ok(SharedBytes::empty());
+        };
+        match section.uncompressed_data() {
+            // An empty slice may point anywhere, so it has no range in the map.
+            Ok(Cow::Borrowed([])) => Ok(SharedBytes::empty()),
+            Ok(Cow::Borrowed(bytes)) => {
+                let start = bytes.as_ptr().addr() - self.map.as_ptr().addr();
+                Ok(SharedBytes::Mapped {
+                    map: self.map.clone(),
+                    range: start..start + bytes.len(),
+                })
+            }
+            Ok(Cow::Owned(bytes)) => Ok(SharedBytes::Inflated(bytes.into())),
+            Err(source) => Err(ModuleProblem::DamagedSection {
+                path: self.path.clone(),
+                source,
+            }),
+        }
+    }
+
+    pub(crate) fn has_section(&self, name: &str) -> bool {
+        self.parse()
+            .is_ok_and(|elf| elf.section_by_name(name).is_some())
+    }
+}
+
+fn segments_of(elf: &Parsed<'_>) -> Vec<Segment> {
+    let endian = elf.endian();
+    elf.elf_program_headers()
+        .iter()
+        .filter(|header| header.p_type(endian) == PT_LOAD)
+        .map(|header| Segment {
+            file_offset: header.p_offset(endian),
+            size: header.p_filesz(endian),
+            address: header.p_vaddr(endian),
+            executable: header.p_flags(endian).contains(PF_X),
+        })
+        .collect()
+}

@@ -1,0 +1,88 @@
+//! One line of a symbolised stack.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A function, and where in its source it was.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The demangled name.
+    pub function: Option<String>,
+    /// How far into `function` the address lies; known only where the name came from a symbol table
+    /// and no source line says it better.
+    pub function_offset: Option<u64>,
+    pub file: Option<PathBuf>,
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+    /// The program file or library.
+    pub module: PathBuf,
+    /// The address as the module numbers it, which is what `addr2line` and `objdump` take; the file
+    /// offset where the module could not be read.
+    pub offset: u64,
+    /// Whether the function was inlined into the frame that follows.
+    pub inlined: bool,
+}
+
+impl Frame {
+    /// A frame of which only the place is known.
+    pub(crate) fn bare(module: &Path, offset: u64) -> Self {
+        Self {
+            function: None,
+            function_offset: None,
+            file: None,
+            line: None,
+            column: None,
+            module: module.to_owned(),
+            offset,
+            inlined: false,
+        }
+    }
+
+    /// `file:line`, or `file:line:column` if the column is known.
+    pub fn source(&self) -> Option<String> {
+        let file = self.file.as_ref()?.display();
+        let line = self.line?;
+        Some(match self.column {
+            Some(column) => format!("{file}:{line}:{column}"),
+            None => format!("{file}:{line}"),
+        })
+    }
+}
+
+/// `function at file:line`, or `function+0x12 (module)`, or `module+0x1234`.
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let module = self.module.display();
+        match (&self.function, self.source()) {
+            (Some(function), Some(source)) => write!(f, "{function} at {source}"),
+            (Some(function), None) => {
+                write!(f, "{function}")?;
+                if let Some(offset) = self.function_offset {
+                    write!(f, "+{offset:#x}")?;
+                }
+                write!(f, " ({module})")
+            }
+            (None, Some(source)) => write!(f, "{source}"),
+            (None, None) => write!(f, "{module}+{:#x}", self.offset),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_says_the_best_that_is_known_of_it() {
+        let mut frame = Frame::bare(Path::new("/lib/x.so"), 0x1234);
+        assert_eq!(frame.to_string(), "/lib/x.so+0x1234");
+        frame.function = Some("f".into());
+        frame.function_offset = Some(0x10);
+        assert_eq!(frame.to_string(), "f+0x10 (/lib/x.so)");
+        frame.file = Some("x.c".into());
+        frame.line = Some(7);
+        assert_eq!(frame.to_string(), "f at x.c:7");
+        frame.column = Some(3);
+        assert_eq!(frame.to_string(), "f at x.c:7:3");
+    }
+}

@@ -1,0 +1,192 @@
+//! One program file or library, read when its first address is asked for.
+
+use std::path::{Path, PathBuf};
+
+use crate::debug_files::DebugDirectories;
+use crate::dwarf::DebugInfo;
+use crate::elf::{ElfFile, Segment};
+use crate::symbol_table::SymbolTable;
+use crate::symbolizer::{FileOffset, Probe};
+use crate::{BuildId, Frame, ModuleProblem};
+
+/// A module as it was recorded.
+pub(crate) struct Module {
+    path: PathBuf,
+    recorded: Option<BuildId>,
+    /// `None` until it is first needed.
+    contents: Option<Contents>,
+}
+
+/// What could be had from the file; everything empty if it could not be used.
+#[derive(Default)]
+struct Contents {
+    segments: Vec<Segment>,
+    debug_info: Option<DebugInfo>,
+    symbols: SymbolTable,
+}
+
+impl Module {
+    pub(crate) fn new(path: PathBuf, recorded: Option<BuildId>) -> Self {
+        Self {
+            path,
+            recorded,
+            contents: None,
+        }
+    }
+
+    pub(crate) fn is(&self, path: &Path, recorded: Option<&BuildId>) -> bool {
+        self.path == path && self.recorded.as_ref() == recorded
+    }
+
+    /// The frames of one place. What went wrong on the way is added to `problems`.
+    pub(crate) fn frames(
+        &mut self,
+        probe: Probe,
+        directories: &DebugDirectories,
+        problems: &mut Vec<ModuleProblem>,
+    ) -> Vec<Frame> {
+        let Self {
+            path,
+            recorded,
+            contents,
+        } = self;
+        let contents = contents
+            .get_or_insert_with(|| Contents::load(path, recorded.as_ref(), directories, problems));
+        contents.frames(path, probe, problems)
+    }
+}
+
+impl Contents {
+    fn load(
+        path: &Path,
+        recorded: Option<&BuildId>,
+        directories: &DebugDirectories,
+        problems: &mut Vec<ModuleProblem>,
+    ) -> Self {
+        // `[vdso]` and its like never were files; that they cannot be read tells nobody anything.
+        if !path.is_absolute() && path.to_string_lossy().starts_with('[') {
+            return Self::default();
+        }
+        Self::read(path, recorded, directories, problems).unwrap_or_else(|problem| {
+            problems.push(problem);
+            Self::default()
+        })
+    }
+
+    fn read(
+        path: &Path,
+        recorded: Option<&BuildId>,
+        directories: &DebugDirectories,
+        problems: &mut Vec<ModuleProblem>,
+    ) -> Result<Self, ModuleProblem> {
+        let file = ElfFile::open(path)?;
+        if let Some(recorded) = recorded {
+            let found = file.build_id();
+            if found.as_ref() != Some(recorded) {
+                return Err(ModuleProblem::Changed {
+                    path: path.to_owned(),
+                    recorded: recorded.clone(),
+                    found,
+                });
+            }
+        }
+        let segments = file.segments()?;
+        let debug_file = directories.debug_file(&file);
+        let debug_info =
+            DebugInfo::load(&file, debug_file.as_ref(), directories).unwrap_or_else(|problem| {
+                problems.push(problem);
+                None
+            });
+        let symbols = debug_file
+            .as_ref()
+            .map(SymbolTable::of)
+            .filter(|symbols| !symbols.is_empty())
+            .unwrap_or_else(|| SymbolTable::of(&file));
+        Ok(Self {
+            segments,
+            debug_info,
+            symbols,
+        })
+    }
+
+    fn frames(
+        &mut self,
+        path: &Path,
+        probe: Probe,
+        problems: &mut Vec<ModuleProblem>,
+    ) -> Vec<Frame> {
+        // A return address may belong to the next line, or even the next function: the call is what
+        // ends just before it.
+        let (FileOffset(shown), back) = match probe {
+            Probe::Instruction(offset) => (offset, 0),
+            Probe::ReturnAddress(offset) => (offset, 1),
+        };
+        let Some(address) = self.address_of(shown.saturating_sub(back)) else {
+            return vec![Frame::bare(path, shown)];
+        };
+        let bare = Frame::bare(path, address.saturating_add(back));
+        let mut frames = self.source_frames(address, &bare, problems);
+        if frames.is_empty() {
+            frames.push(bare);
+        }
+        // Lines without functions (assembly, missing .dwo files): the symbol table knows the
+        // outermost name.
+        if let Some(outermost) = frames.last_mut()
+            && outermost.function.is_none()
+            && let Some((name, offset)) = self.symbols.find(address)
+        {
+            outermost.function = Some(name);
+            outermost.function_offset = outermost.line.is_none().then_some(offset + back);
+        }
+        frames
+    }
+
+    fn source_frames(
+        &mut self,
+        address: u64,
+        bare: &Frame,
+        problems: &mut Vec<ModuleProblem>,
+    ) -> Vec<Frame> {
+        let Some(debug_info) = &self.debug_info else {
+            return Vec::new();
+        };
+        let sources = match debug_info.frames(address) {
+            Ok(sources) => sources,
+            Err(problem) => {
+                // Told once a module: what is damaged for one address mostly is for the next.
+                let told = problems.iter().any(|known| known.path() == problem.path());
+                if !told {
+                    problems.push(problem);
+                }
+                return Vec::new();
+            }
+        };
+        let outermost = sources.len().saturating_sub(1);
+        sources
+            .into_iter()
+            .enumerate()
+            .map(|(depth, source)| Frame {
+                function: source.function,
+                file: source.file,
+                line: source.line,
+                column: source.column,
+                inlined: depth < outermost,
+                ..bare.clone()
+            })
+            .collect()
+    }
+
+    /// Where the linker placed the byte at `offset` in the file. Two segments may share a page of
+    /// the file; of these the executable one is meant.
+    fn address_of(&self, offset: u64) -> Option<u64> {
+        self.segments
+            .iter()
+            .filter_map(|segment| {
+                let within = offset.checked_sub(segment.file_offset)?;
+                let address = segment.address.checked_add(within)?;
+                (within < segment.size).then_some((segment.executable, address))
+            })
+            .max_by_key(|&(executable, _)| executable)
+            .map(|(_, address)| address)
+    }
+}

@@ -1,0 +1,88 @@
+//! The crate's front: modules in, frames out, each place looked up once.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::debug_files::DebugDirectories;
+use crate::module::Module;
+use crate::{BuildId, Frame, ModuleProblem};
+
+/// A module known to a [`Symbolizer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ModuleId(usize);
+
+/// A place in a module's file: the address less where the mapping starts, plus the mapping's offset
+/// in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileOffset(pub u64);
+
+/// What to look up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Probe {
+    /// The instruction that starts here.
+    Instruction(FileOffset),
+    /// The call that returns here.
+    ReturnAddress(FileOffset),
+}
+
+/// Turns places in program files into source-level frames.
+#[derive(Default)]
+pub struct Symbolizer {
+    directories: DebugDirectories,
+    modules: Vec<Module>,
+    frames: HashMap<(ModuleId, Probe), Arc<[Frame]>>,
+    problems: Vec<ModuleProblem>,
+}
+
+impl Symbolizer {
+    /// Looks for separate debug files below `/usr/lib/debug`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Looks for separate debug files below these directories instead.
+    pub fn with_debug_directories(directories: Vec<PathBuf>) -> Self {
+        Self {
+            directories: DebugDirectories(directories),
+            ..Self::default()
+        }
+    }
+
+    /// Makes a module known; the file is read when the first of its places is looked up. `build_id`
+    /// is the one that was recorded: a file that has another one now is not used.
+    pub fn add_module(&mut self, path: &Path, build_id: Option<&BuildId>) -> ModuleId {
+        let known = self.modules.iter().position(|m| m.is(path, build_id));
+        ModuleId(known.unwrap_or_else(|| {
+            self.modules
+                .push(Module::new(path.to_owned(), build_id.cloned()));
+            self.modules.len() - 1
+        }))
+    }
+
+    /// The calls at a place, innermost first; never empty.
+    ///
+    /// # Panics
+    /// If `module` came from another symbolizer.
+    pub fn frames(&mut self, module: ModuleId, probe: Probe) -> Arc<[Frame]> {
+        let Self {
+            directories,
+            modules,
+            frames,
+            problems,
+        } = self;
+        frames
+            .entry((module, probe))
+            .or_insert_with(|| {
+                modules[module.0]
+                    .frames(probe, directories, problems)
+                    .into()
+            })
+            .clone()
+    }
+
+    /// What has gone wrong so far, in the order in which it did.
+    pub fn problems(&self) -> &[ModuleProblem] {
+        &self.problems
+    }
+}

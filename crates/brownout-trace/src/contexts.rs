@@ -1,0 +1,162 @@
+//! Calling contexts of one process: a tree of return addresses, shared with forked children.
+//!
+//! A forked child knows all contexts of its parent at that moment, and both go on to define
+//! different contexts under the same numbers. So the contexts known at a fork are frozen into a layer
+//! that both share; layers of similar size are merged, which keeps their number logarithmic however
+//! often a process forks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::ids::{AppPc, ContextId};
+
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    parent: ContextId,
+    return_address: AppPc,
+    /// Frames from here to the root. Bounds every walk, whatever a damaged trace defines.
+    depth: u32,
+}
+
+type Layer = HashMap<ContextId, Frame>;
+
+/// The context tree of a process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Contexts {
+    /// Oldest first; later layers hide earlier ones.
+    frozen: Vec<Arc<Layer>>,
+    own: Layer,
+}
+
+impl Contexts {
+    pub(crate) fn define(&mut self, id: ContextId, parent: ContextId, return_address: AppPc) {
+        let depth = self
+            .frame(parent)
+            .map_or(0, |frame| frame.depth)
+            .saturating_add(1);
+        self.own.insert(
+            id,
+            Frame {
+                parent,
+                return_address,
+                depth,
+            },
+        );
+    }
+
+    /// The tree of a child that is forked now.
+    pub(crate) fn fork(&mut self) -> Contexts {
+        if !self.own.is_empty() {
+            let mut newest = std::mem::take(&mut self.own);
+            while let Some(last) = self.frozen.pop_if(|last| last.len() <= 2 * newest.len()) {
+                for (&id, &frame) in last.iter() {
+                    newest.entry(id).or_insert(frame);
+                }
+            }
+            self.frozen.push(Arc::new(newest));
+        }
+        Contexts {
+            frozen: self.frozen.clone(),
+            own: Layer::new(),
+        }
+    }
+
+    /// Return addresses from `id` to the root, innermost first.
+    pub(crate) fn frames(&self, id: ContextId) -> ContextFrames<'_> {
+        let left = self.frame(id).map_or(0, |frame| frame.depth);
+        ContextFrames {
+            contexts: Some(self),
+            next: id,
+            left,
+        }
+    }
+
+    fn frame(&self, id: ContextId) -> Option<Frame> {
+        if id == ContextId::ROOT {
+            return None;
+        }
+        let older = || self.frozen.iter().rev().find_map(|layer| layer.get(&id));
+        self.own.get(&id).or_else(older).copied()
+    }
+}
+
+/// The return addresses of a calling context, innermost first. It ends early where the trace does not
+/// tell the caller.
+#[derive(Clone, Debug)]
+pub struct ContextFrames<'a> {
+    contexts: Option<&'a Contexts>,
+    next: ContextId,
+    left: u32,
+}
+
+impl ContextFrames<'_> {
+    /// Of a process that is not known.
+    pub(crate) fn none() -> Self {
+        ContextFrames {
+            contexts: None,
+            next: ContextId::ROOT,
+            left: 0,
+        }
+    }
+}
+
+impl Iterator for ContextFrames<'_> {
+    type Item = AppPc;
+
+    fn next(&mut self) -> Option<AppPc> {
+        self.left = self.left.checked_sub(1)?;
+        let frame = self.contexts?.frame(self.next)?;
+        self.next = frame.parent;
+        Some(frame.return_address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(contexts: &Contexts, id: u32) -> Vec<u64> {
+        contexts.frames(ContextId(id)).map(|pc| pc.0).collect()
+    }
+
+    #[test]
+    fn frames_are_listed_innermost_first() {
+        let mut contexts = Contexts::default();
+        contexts.define(ContextId(1), ContextId::ROOT, AppPc(0x10));
+        contexts.define(ContextId(2), ContextId(1), AppPc(0x20));
+        assert_eq!(frames(&contexts, 2), [0x20, 0x10]);
+        assert_eq!(frames(&contexts, 0), [0; 0]);
+        assert_eq!(frames(&contexts, 9), [0; 0]);
+    }
+
+    #[test]
+    fn after_a_fork_both_sides_number_on_their_own() {
+        let mut parent = Contexts::default();
+        parent.define(ContextId(1), ContextId::ROOT, AppPc(0x10));
+        let mut child = parent.fork();
+        parent.define(ContextId(2), ContextId(1), AppPc(0xa0));
+        child.define(ContextId(2), ContextId(1), AppPc(0xb0));
+        assert_eq!(frames(&parent, 2), [0xa0, 0x10]);
+        assert_eq!(frames(&child, 2), [0xb0, 0x10]);
+    }
+
+    #[test]
+    fn many_forks_leave_few_layers() {
+        let mut parent = Contexts::default();
+        for id in 1..=1000 {
+            parent.define(ContextId(id), ContextId(id - 1), AppPc(u64::from(id)));
+            parent.fork();
+        }
+        assert!(parent.frozen.len() <= 10, "{} layers", parent.frozen.len());
+        assert_eq!(frames(&parent, 1000).len(), 1000);
+    }
+
+    #[test]
+    fn a_cycle_in_a_damaged_trace_ends() {
+        let mut contexts = Contexts::default();
+        contexts.define(ContextId(1), ContextId::ROOT, AppPc(1));
+        contexts.define(ContextId(2), ContextId(1), AppPc(2));
+        contexts.define(ContextId(1), ContextId(2), AppPc(3));
+        assert_eq!(frames(&contexts, 1), [3, 2, 3]);
+    }
+}

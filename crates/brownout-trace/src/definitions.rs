@@ -1,0 +1,286 @@
+//! What the events read so far have told about processes, threads, modules, mappings, calling contexts
+//! and files.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::address_space::AddressSpace;
+use crate::contexts::{ContextFrames, Contexts};
+use crate::event::{Event, EventKind, ProcessEnd, ProcessOrigin};
+use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, ProcessId, ThreadId};
+
+/// A file as the kernel tells it from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileIdentity {
+    pub dev: u64,
+    pub ino: u64,
+}
+
+/// A file that was mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedFile {
+    pub id: FileId,
+    pub identity: FileIdentity,
+    /// The path by which it was mapped last.
+    pub path: PathBuf,
+}
+
+/// Code in a process: a part of a file, mapped executable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    pub addr: Address,
+    pub len: u64,
+    pub file_offset: u64,
+    pub path: PathBuf,
+    /// Empty when the file has none.
+    pub build_id: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    pub id: ThreadId,
+    /// The event by which it became known.
+    pub start: EventIndex,
+    pub exit: Option<EventIndex>,
+}
+
+/// A process, and what its address space holds.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    pub id: ProcessId,
+    pub pid: u32,
+    pub parent_pid: u32,
+    pub parent: Option<ProcessId>,
+    /// `None` when the trace does not tell how the process started.
+    pub origin: Option<ProcessOrigin>,
+    pub exe: PathBuf,
+    pub args: Vec<OsString>,
+    pub start: EventIndex,
+    pub end: Option<(EventIndex, ProcessEnd)>,
+    threads: Vec<Thread>,
+    /// Place in `threads` of each thread that has not exited.
+    live_threads: HashMap<ThreadId, usize>,
+    modules: Arc<Vec<Arc<Module>>>,
+    address_space: Arc<AddressSpace>,
+    contexts: Contexts,
+}
+
+impl Process {
+    /// In the order of their start.
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// All modules that were ever mapped, in the order of their mapping.
+    pub fn modules(&self) -> impl DoubleEndedIterator<Item = &Module> {
+        self.modules.iter().map(|module| &**module)
+    }
+
+    /// The module mapped last at `pc`.
+    pub fn module_at(&self, pc: AppPc) -> Option<&Module> {
+        self.modules().rev().find(|module| {
+            pc.0.checked_sub(module.addr.0)
+                .is_some_and(|offset| offset < module.len)
+        })
+    }
+
+    /// The files mapped now.
+    pub fn address_space(&self) -> &AddressSpace {
+        &self.address_space
+    }
+
+    /// The return addresses of a calling context, innermost first.
+    pub fn context_frames(&self, context: ContextId) -> ContextFrames<'_> {
+        self.contexts.frames(context)
+    }
+}
+
+/// What is known at the reader's place in the trace, that event included.
+#[derive(Clone, Debug, Default)]
+pub struct Definitions {
+    processes: BTreeMap<ProcessId, Process>,
+    files: BTreeMap<FileId, MappedFile>,
+}
+
+impl Definitions {
+    /// All processes seen, those that ended too.
+    pub fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.processes.values()
+    }
+
+    pub fn process(&self, process: ProcessId) -> Option<&Process> {
+        self.processes.get(&process)
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = &MappedFile> {
+        self.files.values()
+    }
+
+    pub fn file(&self, file: FileId) -> Option<&MappedFile> {
+        self.files.get(&file)
+    }
+
+    /// The return addresses of a calling context, innermost first; the instruction of the event
+    /// itself is not among them.
+    pub fn context_frames(&self, process: ProcessId, context: ContextId) -> ContextFrames<'_> {
+        self.process(process)
+            .map_or_else(ContextFrames::none, |process| {
+                process.context_frames(context)
+            })
+    }
+
+    pub fn module_at(&self, process: ProcessId, pc: AppPc) -> Option<&Module> {
+        self.process(process)?.module_at(pc)
+    }
+
+    pub(crate) fn define_file(&mut self, id: FileId, identity: FileIdentity, path: &Path) {
+        self.files.insert(
+            id,
+            MappedFile {
+                id,
+                identity,
+                path: path.to_owned(),
+            },
+        );
+    }
+
+    pub(crate) fn define_context(
+        &mut self,
+        process: ProcessId,
+        context: ContextId,
+        parent: ContextId,
+        return_address: AppPc,
+    ) {
+        self.entry(process)
+            .contexts
+            .define(context, parent, return_address);
+    }
+
+    /// Takes notice of an event.
+    pub(crate) fn apply(&mut self, event: &Event<'_>) {
+        match event.kind {
+            EventKind::Map(mapping) => self.space(event).map(mapping),
+            EventKind::Unmap { addr, len } => self.space(event).unmap(addr, len),
+            EventKind::Remap {
+                old,
+                old_len,
+                new,
+                new_len,
+            } => {
+                self.space(event).remap(old, old_len, new, new_len);
+            }
+            EventKind::Protect {
+                addr,
+                len,
+                writable,
+            } => {
+                self.space(event).protect(addr, len, writable);
+            }
+            EventKind::Module {
+                addr,
+                len,
+                file_offset,
+                path,
+                build_id,
+            } => {
+                let (path, build_id) = (path.to_owned(), build_id.to_owned());
+                let module = Module {
+                    addr,
+                    len,
+                    file_offset,
+                    path,
+                    build_id,
+                };
+                Arc::make_mut(&mut self.entry(event.process).modules).push(Arc::new(module));
+            }
+            EventKind::ThreadStart => {
+                self.thread(event);
+            }
+            EventKind::ThreadExit => {
+                self.thread(event).exit = Some(event.index);
+                self.entry(event.process).live_threads.remove(&event.thread);
+            }
+            EventKind::ProcessStart { .. } => self.start_process(event),
+            EventKind::ProcessExit { end } => {
+                self.entry(event.process).end = Some((event.index, end));
+            }
+            EventKind::Store { .. }
+            | EventKind::Load { .. }
+            | EventKind::Flush { .. }
+            | EventKind::Fence { .. }
+            | EventKind::KernelWrite { .. }
+            | EventKind::FileWrite { .. }
+            | EventKind::FileResize { .. }
+            | EventKind::Sync(_)
+            | EventKind::Content { .. }
+            | EventKind::Note { .. } => {}
+        }
+    }
+
+    fn start_process(&mut self, event: &Event<'_>) {
+        let EventKind::ProcessStart {
+            pid,
+            parent_pid,
+            parent,
+            origin,
+            exe,
+            args,
+        } = event.kind
+        else {
+            return;
+        };
+        let mut process = Process {
+            id: event.process,
+            pid,
+            parent_pid,
+            parent,
+            origin: Some(origin),
+            exe: exe.to_owned(),
+            args: args.iter().map(OsStr::to_owned).collect(),
+            start: event.index,
+            ..Process::default()
+        };
+        if origin == ProcessOrigin::Fork
+            && let Some(parent) = parent.and_then(|parent| self.processes.get_mut(&parent))
+        {
+            process.modules = Arc::clone(&parent.modules);
+            process.address_space = Arc::clone(&parent.address_space);
+            process.contexts = parent.contexts.fork();
+        }
+        self.processes.insert(event.process, process);
+        self.thread(event);
+    }
+
+    /// The thread of an event, noted as started by it if it was not known to live.
+    fn thread(&mut self, event: &Event<'_>) -> &mut Thread {
+        let process = self.entry(event.process);
+        let threads = &mut process.threads;
+        let at = *process.live_threads.entry(event.thread).or_insert_with(|| {
+            threads.push(Thread {
+                id: event.thread,
+                start: event.index,
+                exit: None,
+            });
+            threads.len() - 1
+        });
+        &mut process.threads[at]
+    }
+
+    fn space(&mut self, event: &Event<'_>) -> &mut AddressSpace {
+        Arc::make_mut(&mut self.entry(event.process).address_space)
+    }
+
+    /// A process, which begins to exist with whatever tells of it first.
+    fn entry(&mut self, id: ProcessId) -> &mut Process {
+        match self.processes.entry(id) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Process {
+                id,
+                ..Process::default()
+            }),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! How writing and reading a trace can fail.
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::ids::EventIndex;
+
+/// Why a trace could not be written.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The disk, the quota or the largest file size is used up. What was written before is readable,
+    /// and the writer takes no more events.
+    #[error("no room left for the trace after event {events}")]
+    StorageFull {
+        /// Events that are safely in the file.
+        events: u64,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot write the trace")]
+    Io(#[from] io::Error),
+    /// One event carries more bytes than a chunk may hold; the caller must split it.
+    #[error("an event of {len} bytes is longer than the {limit} that a trace can hold")]
+    EventTooLong { len: usize, limit: usize },
+    /// The writer met an error before, and what comes after would leave a gap.
+    #[error("the trace was closed by an earlier error")]
+    Closed,
+}
+
+/// Why a trace could not be read, or not further.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    #[error("cannot read the trace")]
+    Io(#[from] io::Error),
+    #[error("not a brownout trace")]
+    NotATrace,
+    #[error("the trace has format version {found}; this brownout reads version {supported}")]
+    UnsupportedVersion { found: u32, supported: u32 },
+    /// The trace is cut off or altered. All events before [`Damage::event`] have been given.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    /// [`TraceReader::seek`](crate::TraceReader::seek) beyond the end.
+    #[error("event {event} is not in the trace, which holds {events} events")]
+    NoSuchEvent { event: EventIndex, events: u64 },
+}
+
+/// The place from which on a trace cannot be read.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+#[error("the trace stopped at byte {byte}, event {event}, because {flaw}")]
+pub struct Damage {
+    /// Offset in the file of the part that cannot be read.
+    pub byte: u64,
+    /// The first event that could not be read.
+    pub event: EventIndex,
+    pub flaw: Flaw,
+}
+
+/// What is wrong with a part of a trace.
+#[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Flaw {
+    #[error("the file ends in the middle of a section")]
+    Truncated,
+    #[error("a section's checksum does not match its content")]
+    Checksum,
+    #[error("there is no section where one should start")]
+    UnknownSection,
+    #[error("a section claims to be larger than any section may be")]
+    TooLarge,
+    #[error("a section is missing or out of order")]
+    OutOfOrder,
+    #[error("a section cannot be decompressed")]
+    Compression,
+    #[error("a field is cut off")]
+    FieldCutOff,
+    #[error("a field has a value without meaning")]
+    BadField,
+    #[error("a row refers to a site or thread that is not defined")]
+    BadReference,
+    #[error("a column is shorter or longer than its rows need")]
+    ColumnLength,
+}

@@ -1,0 +1,354 @@
+//! What a trace tells: events, each with its thread, instruction and calling context.
+//!
+//! An [`Event`] borrows its bytes and paths from the chunk it was read from, or from whoever writes
+//! it, so that neither side copies them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, ProcessId, ThreadId};
+
+/// One thing that happened in the recorded program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Place in the global order. The writer assigns it and ignores what is given.
+    pub index: EventIndex,
+    pub process: ProcessId,
+    pub thread: ThreadId,
+    /// The instruction; for what the kernel did, the system call's instruction; 0 where there is none.
+    pub pc: AppPc,
+    /// The callers of `pc`: see [`Definitions::context_frames`](crate::Definitions::context_frames).
+    pub context: ContextId,
+    pub kind: EventKind<'a>,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind<'a> {
+    /// `bytes` were stored at `addr`.
+    Store {
+        addr: Address,
+        bytes: &'a [u8],
+        flavor: StoreFlavor,
+        /// By a locked instruction or `xchg`, which is a fence as well.
+        locked: bool,
+        /// A piece of a string instruction.
+        string: bool,
+    },
+    /// `bytes` were read at `addr`.
+    Load {
+        addr: Address,
+        bytes: &'a [u8],
+    },
+    /// The cache line of `addr` was flushed; `addr` is as the program gave it.
+    Flush {
+        addr: Address,
+        kind: FlushKind,
+        /// The address is in no candidate mapping.
+        volatile: bool,
+    },
+    Fence {
+        kind: FenceKind,
+    },
+    /// The kernel wrote `bytes` to `addr` for system call number `syscall`.
+    KernelWrite {
+        addr: Address,
+        bytes: &'a [u8],
+        syscall: u16,
+    },
+    /// A mapped file was written through a descriptor by system call number `syscall`.
+    FileWrite {
+        file: FileId,
+        offset: u64,
+        bytes: &'a [u8],
+        syscall: u16,
+    },
+    /// A mapped file got the length `len`.
+    FileResize {
+        file: FileId,
+        len: u64,
+    },
+    /// Pages were written back.
+    Sync(Sync),
+    /// A candidate for persistent memory was mapped.
+    Map(Mapping),
+    Unmap {
+        addr: Address,
+        len: u64,
+    },
+    /// A mapping moved or was resized.
+    Remap {
+        old: Address,
+        old_len: u64,
+        new: Address,
+        new_len: u64,
+    },
+    /// Bytes a file held when it was mapped.
+    Content {
+        file: FileId,
+        offset: u64,
+        bytes: &'a [u8],
+    },
+    /// A mapped range is now writable by the program, or not.
+    Protect {
+        addr: Address,
+        len: u64,
+        writable: bool,
+    },
+    /// Code was mapped.
+    Module {
+        addr: Address,
+        len: u64,
+        file_offset: u64,
+        path: &'a Path,
+        /// Empty when the file has none.
+        build_id: &'a [u8],
+    },
+    ThreadStart,
+    ThreadExit,
+    ProcessStart {
+        pid: u32,
+        parent_pid: u32,
+        /// `None` for the first process, and where the parent was not recorded.
+        parent: Option<ProcessId>,
+        origin: ProcessOrigin,
+        exe: &'a Path,
+        args: Arguments<'a>,
+    },
+    ProcessExit {
+        end: ProcessEnd,
+    },
+    /// Something the user should know.
+    Note {
+        text: &'a str,
+    },
+}
+
+/// How a store travels to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreFlavor {
+    /// Through the cache.
+    Temporal,
+    /// `movnt*`, `maskmovdqu`: not part of its line's store order.
+    NonTemporal,
+    /// `movdiri`, `movdir64b`: non-temporal, and whole.
+    Direct,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FlushKind {
+    Clflush,
+    Clflushopt,
+    Clwb,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FenceKind {
+    Sfence,
+    Mfence,
+    /// A locked instruction on memory that is no candidate, or one that stored nothing.
+    Locked,
+}
+
+/// A system call that writes pages back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sync {
+    Msync {
+        addr: Address,
+        len: u64,
+        /// `MS_ASYNC`, which guarantees nothing.
+        asynchronous: bool,
+    },
+    Fsync {
+        file: FileId,
+    },
+    Fdatasync {
+        file: FileId,
+    },
+    SyncFileRange {
+        file: FileId,
+        offset: u64,
+        len: u64,
+    },
+    Syncfs {
+        file: FileId,
+    },
+}
+
+/// A mapping of a file: `len` bytes at `addr` show the file from `offset` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub addr: Address,
+    pub len: u64,
+    pub file: FileId,
+    pub offset: u64,
+    /// The file's length when it was mapped.
+    pub file_len: u64,
+    /// `prot` and `flags` as the program passed them to `mmap`.
+    pub prot: u32,
+    pub flags: u32,
+    /// On a DAX file system or device, or mapped with `MAP_SYNC`.
+    pub dax: bool,
+    /// [`EventKind::Content`] events follow that describe the whole range: what they leave out is
+    /// zero. False where the content was known already, because the file was mapped elsewhere.
+    pub snapshot: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProcessOrigin {
+    /// A program image was loaded: mappings, modules and contexts start empty.
+    Exec,
+    /// Mappings, modules and contexts are those of the parent at that moment.
+    Fork,
+}
+
+/// How a process, or the whole recorded program, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProcessEnd {
+    Exited { status: i32 },
+    Signaled { signal: i32 },
+}
+
+/// The arguments of a program, each ended by a NUL as the kernel keeps them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arguments<'a>(&'a [u8]);
+
+impl<'a> Arguments<'a> {
+    /// Takes arguments each of which ends with a NUL; a last one without NUL counts too.
+    pub fn from_bytes(bytes: &'a [u8]) -> Self {
+        Arguments(bytes)
+    }
+
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = &'a OsStr> + use<'a> {
+        let ended = self.0.strip_suffix(&[0]).unwrap_or(self.0);
+        let count = if self.0.is_empty() { 0 } else { usize::MAX };
+        ended
+            .split(|&byte| byte == 0)
+            .map(OsStr::from_bytes)
+            .take(count)
+    }
+}
+
+/// The kind of an event without its particulars, for counting and naming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum EventClass {
+    Store,
+    Load,
+    Flush,
+    Fence,
+    KernelWrite,
+    FileWrite,
+    FileResize,
+    Sync,
+    Map,
+    Unmap,
+    Remap,
+    Content,
+    Protect,
+    Module,
+    ThreadStart,
+    ThreadExit,
+    ProcessStart,
+    ProcessExit,
+    Note,
+}
+
+impl EventClass {
+    pub const ALL: [EventClass; 19] = [
+        EventClass::Store,
+        EventClass::Load,
+        EventClass::Flush,
+        EventClass::Fence,
+        EventClass::KernelWrite,
+        EventClass::FileWrite,
+        EventClass::FileResize,
+        EventClass::Sync,
+        EventClass::Map,
+        EventClass::Unmap,
+        EventClass::Remap,
+        EventClass::Content,
+        EventClass::Protect,
+        EventClass::Module,
+        EventClass::ThreadStart,
+        EventClass::ThreadExit,
+        EventClass::ProcessStart,
+        EventClass::ProcessExit,
+        EventClass::Note,
+    ];
+
+    /// A stable name, as used in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            EventClass::Store => "store",
+            EventClass::Load => "load",
+            EventClass::Flush => "flush",
+            EventClass::Fence => "fence",
+            EventClass::KernelWrite => "kernel-write",
+            EventClass::FileWrite => "file-write",
+            EventClass::FileResize => "file-resize",
+            EventClass::Sync => "sync",
+            EventClass::Map => "map",
+            EventClass::Unmap => "unmap",
+            EventClass::Remap => "remap",
+            EventClass::Content => "content",
+            EventClass::Protect => "protect",
+            EventClass::Module => "module",
+            EventClass::ThreadStart => "thread-start",
+            EventClass::ThreadExit => "thread-exit",
+            EventClass::ProcessStart => "process-start",
+            EventClass::ProcessExit => "process-exit",
+            EventClass::Note => "note",
+        }
+    }
+}
+
+impl EventKind<'_> {
+    pub fn class(&self) -> EventClass {
+        match self {
+            EventKind::Store { .. } => EventClass::Store,
+            EventKind::Load { .. } => EventClass::Load,
+            EventKind::Flush { .. } => EventClass::Flush,
+            EventKind::Fence { .. } => EventClass::Fence,
+            EventKind::KernelWrite { .. } => EventClass::KernelWrite,
+            EventKind::FileWrite { .. } => EventClass::FileWrite,
+            EventKind::FileResize { .. } => EventClass::FileResize,
+            EventKind::Sync(_) => EventClass::Sync,
+            EventKind::Map(_) => EventClass::Map,
+            EventKind::Unmap { .. } => EventClass::Unmap,
+            EventKind::Remap { .. } => EventClass::Remap,
+            EventKind::Content { .. } => EventClass::Content,
+            EventKind::Protect { .. } => EventClass::Protect,
+            EventKind::Module { .. } => EventClass::Module,
+            EventKind::ThreadStart => EventClass::ThreadStart,
+            EventKind::ThreadExit => EventClass::ThreadExit,
+            EventKind::ProcessStart { .. } => EventClass::ProcessStart,
+            EventKind::ProcessExit { .. } => EventClass::ProcessExit,
+            EventKind::Note { .. } => EventClass::Note,
+        }
+    }
+}
+
+impl Event<'_> {
+    /// The event changes what is known of processes, threads, modules or mappings.
+    #[inline]
+    pub(crate) fn defines(&self) -> bool {
+        matches!(
+            self.kind,
+            EventKind::Map(_)
+                | EventKind::Unmap { .. }
+                | EventKind::Remap { .. }
+                | EventKind::Protect { .. }
+                | EventKind::Module { .. }
+                | EventKind::ThreadStart
+                | EventKind::ThreadExit
+                | EventKind::ProcessStart { .. }
+                | EventKind::ProcessExit { .. }
+        )
+    }
+}

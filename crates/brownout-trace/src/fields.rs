@@ -1,0 +1,123 @@
+//! Row-wise encoding of what is rare: definitions, mappings, processes, the header and the summary.
+//! Integers are varints; byte strings have their length in front.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::error::Flaw;
+use crate::varint;
+
+/// Appends fields to a buffer.
+pub(crate) trait FieldWriter {
+    fn put(&mut self, value: u64);
+
+    fn put_signed(&mut self, value: i64) {
+        self.put(varint::zigzag(value));
+    }
+
+    fn put_bytes(&mut self, bytes: &[u8]);
+
+    fn put_path(&mut self, path: &Path) {
+        self.put_bytes(path.as_os_str().as_bytes());
+    }
+}
+
+impl FieldWriter for Vec<u8> {
+    fn put(&mut self, value: u64) {
+        varint::encode(self, value);
+    }
+
+    fn put_bytes(&mut self, bytes: &[u8]) {
+        self.put(bytes.len() as u64);
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Takes fields from a buffer, from the front.
+#[derive(Debug)]
+pub(crate) struct FieldReader<'a> {
+    /// With [`varint::PADDING`] bytes after `end`.
+    padded: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> FieldReader<'a> {
+    /// Reads `padded` from `at` up to its padding.
+    pub(crate) fn new(padded: &'a [u8], at: usize) -> Self {
+        let end = padded.len().saturating_sub(varint::PADDING);
+        FieldReader { padded, at, end }
+    }
+
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at >= self.end
+    }
+
+    pub(crate) fn take(&mut self) -> Result<u64, Flaw> {
+        let (value, next) =
+            varint::decode(self.padded, self.at, self.end).ok_or(Flaw::FieldCutOff)?;
+        self.at = next;
+        Ok(value)
+    }
+
+    pub(crate) fn take_byte(&mut self) -> Result<u8, Flaw> {
+        if self.is_empty() {
+            return Err(Flaw::FieldCutOff);
+        }
+        self.at += 1;
+        Ok(self.padded[self.at - 1])
+    }
+
+    pub(crate) fn take_u32(&mut self) -> Result<u32, Flaw> {
+        u32::try_from(self.take()?).map_err(|_| Flaw::BadField)
+    }
+
+    pub(crate) fn take_u16(&mut self) -> Result<u16, Flaw> {
+        u16::try_from(self.take()?).map_err(|_| Flaw::BadField)
+    }
+
+    pub(crate) fn take_bool(&mut self) -> Result<bool, Flaw> {
+        match self.take()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Flaw::BadField),
+        }
+    }
+
+    pub(crate) fn take_signed(&mut self) -> Result<i64, Flaw> {
+        Ok(varint::unzigzag(self.take()?))
+    }
+
+    pub(crate) fn take_bytes(&mut self) -> Result<&'a [u8], Flaw> {
+        let len = usize::try_from(self.take()?).map_err(|_| Flaw::FieldCutOff)?;
+        let next = self.at.checked_add(len).ok_or(Flaw::FieldCutOff)?;
+        if next > self.end {
+            return Err(Flaw::FieldCutOff);
+        }
+        let bytes = &self.padded[self.at..next];
+        self.at = next;
+        Ok(bytes)
+    }
+
+    pub(crate) fn take_path(&mut self) -> Result<&'a Path, Flaw> {
+        Ok(Path::new(OsStr::from_bytes(self.take_bytes()?)))
+    }
+
+    pub(crate) fn take_str(&mut self) -> Result<&'a str, Flaw> {
+        std::str::from_utf8(self.take_bytes()?).map_err(|_| Flaw::BadField)
+    }
+
+    /// All fields were used: what is left over would be data that nobody understood.
+    pub(crate) fn finish(self) -> Result<(), Flaw> {
+        if self.is_empty() {
+            Ok(())
+        } else {
+            Err(Flaw::ColumnLength)
+        }
+    }
+}

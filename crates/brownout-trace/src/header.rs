@@ -1,0 +1,96 @@
+//! What is known of a recording before its first event.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use crate::error::Flaw;
+use crate::fields::{FieldReader, FieldWriter};
+
+/// The opening of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Version of the brownout that recorded.
+    pub brownout_version: String,
+    /// The recorded program and its arguments.
+    pub command: Vec<OsString>,
+    pub cwd: PathBuf,
+    /// The patterns given as `--pm`, which select among the mapped files afterwards.
+    pub pm: Vec<OsString>,
+    /// Loads were recorded too.
+    pub loads: bool,
+    pub started: SystemTime,
+}
+
+impl Header {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put_bytes(self.brownout_version.as_bytes());
+        put_list(&mut out, &self.command);
+        out.put_path(&self.cwd);
+        put_list(&mut out, &self.pm);
+        out.put(u64::from(self.loads));
+        // A clock set before 1970 is as good as no clock.
+        let since_epoch = self
+            .started
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        put_duration(&mut out, since_epoch);
+        out
+    }
+
+    pub(crate) fn decode(padded: &[u8]) -> Result<Self, Flaw> {
+        let mut fields = FieldReader::new(padded, 0);
+        let brownout_version = fields.take_str()?.to_owned();
+        let command = take_list(&mut fields)?;
+        let cwd = fields.take_path()?.to_owned();
+        let pm = take_list(&mut fields)?;
+        let loads = fields.take_bool()?;
+        let since_epoch = take_duration(&mut fields)?;
+        let started = SystemTime::UNIX_EPOCH
+            .checked_add(since_epoch)
+            .ok_or(Flaw::BadField)?;
+        fields.finish()?;
+        Ok(Header {
+            brownout_version,
+            command,
+            cwd,
+            pm,
+            loads,
+            started,
+        })
+    }
+}
+
+fn put_list(out: &mut Vec<u8>, list: &[OsString]) {
+    out.put(list.len() as u64);
+    for item in list {
+        out.put_bytes(item.as_bytes());
+    }
+}
+
+fn take_list(fields: &mut FieldReader<'_>) -> Result<Vec<OsString>, Flaw> {
+    let count = fields.take()?;
+    // Grown item by item: each takes at least a byte of the input, so a hostile count cannot
+    // allocate more than the input's own size.
+    let mut list = Vec::new();
+    for _ in 0..count {
+        list.push(OsStr::from_bytes(fields.take_bytes()?).to_owned());
+    }
+    Ok(list)
+}
+
+pub(crate) fn put_duration(out: &mut Vec<u8>, duration: Duration) {
+    out.put(duration.as_secs());
+    out.put(u64::from(duration.subsec_nanos()));
+}
+
+pub(crate) fn take_duration(fields: &mut FieldReader<'_>) -> Result<Duration, Flaw> {
+    let seconds = fields.take()?;
+    let nanos = fields.take_u32()?;
+    if nanos >= 1_000_000_000 {
+        return Err(Flaw::BadField);
+    }
+    Ok(Duration::new(seconds, nanos))
+}

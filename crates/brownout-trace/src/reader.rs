@@ -1,0 +1,449 @@
+//! Reads a trace as a stream of events, from the start or from any event.
+//!
+//! A trace that is cut off or altered gives all events up to the first place that cannot be trusted,
+//! then one [`Damage`] that names the place.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use crate::chunk::{ChunkDecoder, Definition, RowKind};
+use crate::definitions::Definitions;
+use crate::error::{Damage, Flaw, ReadError};
+use crate::event::Event;
+use crate::frame::{END_MAGIC, FORMAT_VERSION, FrameHeader, MAGIC, PREAMBLE_LEN, TRAILER_LEN, Tag};
+use crate::header::Header;
+use crate::ids::EventIndex;
+use crate::index::Index;
+use crate::summary::Summary;
+use crate::varint;
+
+/// Reads a trace.
+pub struct TraceReader<R: Read + Seek = File> {
+    source: R,
+    source_len: u64,
+    header: Header,
+    summary: Option<Summary>,
+    index: Index,
+    first_chunk: u64,
+    /// Offset of the section after the chunk that is being read.
+    next_section: u64,
+    /// Offset of the chunk that is being read.
+    this_section: u64,
+    chunk: ChunkDecoder,
+    definitions: Definitions,
+    /// No more chunks: the last was read, or damage was met and told.
+    ended: bool,
+    stored: Vec<u8>,
+}
+
+impl TraceReader<File> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
+        Self::new(File::open(path)?)
+    }
+}
+
+impl<R: Read + Seek> TraceReader<R> {
+    /// Reads a trace from any source that can be positioned.
+    pub fn new(mut source: R) -> Result<Self, ReadError> {
+        let source_len = source.seek(SeekFrom::End(0))?;
+        source.seek(SeekFrom::Start(0))?;
+        check_preamble(&mut source)?;
+        let mut stored = Vec::new();
+        let at_start = |byte, flaw| damage(byte, EventIndex(0), flaw);
+        let offset = PREAMBLE_LEN as u64;
+        let header = match read_section(&mut source, offset, &mut stored)? {
+            Section::Whole(frame) if frame.tag == Tag::Header => {
+                Header::decode(&stored).map_err(|flaw| at_start(offset, flaw))?
+            }
+            Section::Whole(_) => return Err(at_start(offset, Flaw::OutOfOrder)),
+            Section::End => return Err(at_start(offset, Flaw::Truncated)),
+            Section::Flawed(flaw) => return Err(at_start(offset, flaw)),
+        };
+        let first_chunk = offset + section_len(&stored);
+        let index = match read_index(&mut source, source_len, &mut stored)? {
+            Some(index) => index,
+            None => rebuild_index(&mut source, first_chunk)?,
+        };
+        let summary = read_summary(&mut source, &index, &mut stored)?;
+        Ok(TraceReader {
+            source,
+            source_len,
+            header,
+            summary,
+            index,
+            first_chunk,
+            next_section: first_chunk,
+            this_section: first_chunk,
+            chunk: ChunkDecoder::new()?,
+            definitions: Definitions::default(),
+            ended: false,
+            stored,
+        })
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// `None` when the recorder did not complete the trace.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref()
+    }
+
+    /// What the events given so far have told.
+    pub fn definitions(&self) -> &Definitions {
+        &self.definitions
+    }
+
+    /// Events in the trace; of a damaged one, as far as its sections can be followed.
+    pub fn events(&self) -> u64 {
+        self.index.events
+    }
+
+    /// Bytes of the trace, and how many of them have been read: a measure of progress.
+    pub fn byte_len(&self) -> u64 {
+        self.source_len
+    }
+
+    pub fn bytes_read(&self) -> u64 {
+        self.next_section
+    }
+
+    /// Number of the event that [`next`](Self::next) gives.
+    pub fn position(&self) -> EventIndex {
+        self.chunk.next_event()
+    }
+
+    /// The next event. After an error, and after the last event, there is none.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an Iterator's items cannot borrow from it"
+    )]
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Event<'_>>, ReadError> {
+        Ok(self.next_defined()?.map(|(event, _)| event))
+    }
+
+    /// The next event with what is known when it happens, itself included.
+    #[inline]
+    pub fn next_defined(&mut self) -> Result<Option<(Event<'_>, &Definitions)>, ReadError> {
+        if !self.find_event()? {
+            return Ok(None);
+        }
+        let event = self.chunk.next_event();
+        match self.chunk.event() {
+            Ok(event) => {
+                if event.defines() {
+                    self.definitions.apply(&event);
+                }
+                Ok(Some((event, &self.definitions)))
+            }
+            Err(flaw) => {
+                self.ended = true;
+                Err(damage(self.this_section, event, flaw))
+            }
+        }
+    }
+
+    /// Gives all events from here on to `visit`, until it breaks.
+    pub fn for_each<B>(
+        &mut self,
+        mut visit: impl FnMut(&Event<'_>, &Definitions) -> ControlFlow<B>,
+    ) -> Result<Option<B>, ReadError> {
+        while let Some((event, definitions)) = self.next_defined()? {
+            if let ControlFlow::Break(value) = visit(&event, definitions) {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes to `event`, so that it comes next; one past the last event is the end. Definitions are
+    /// then those of all events before it. Only chunks that define something are read on the way.
+    pub fn seek(&mut self, event: EventIndex) -> Result<(), ReadError> {
+        if event.0 > self.index.events {
+            return Err(ReadError::NoSuchEvent {
+                event,
+                events: self.index.events,
+            });
+        }
+        self.definitions = Definitions::default();
+        self.ended = false;
+        let Some(target) = self.index.chunk_of(event) else {
+            return self.restart();
+        };
+        for place in 0..target {
+            if self.index.chunks[place].defines {
+                self.enter_chunk(place)?;
+                while self.chunk_has_event()? {
+                    self.next_defined()?;
+                }
+            }
+        }
+        self.enter_chunk(target)?;
+        while self.chunk.next_event() < event && self.chunk_has_event()? {
+            self.next_defined()?;
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<(), ReadError> {
+        self.next_section = self.first_chunk;
+        self.this_section = self.first_chunk;
+        self.chunk = ChunkDecoder::new()?;
+        Ok(())
+    }
+
+    fn enter_chunk(&mut self, place: usize) -> Result<(), ReadError> {
+        let entry = self.index.chunks[place];
+        self.next_section = entry.offset;
+        if self.load_chunk(entry.first_event)? {
+            Ok(())
+        } else {
+            self.ended = true;
+            Err(damage(
+                entry.offset,
+                EventIndex(entry.first_event),
+                Flaw::OutOfOrder,
+            ))
+        }
+    }
+
+    /// Takes definitions, and chunks as needed, until the next row is an event. False at the end.
+    #[inline]
+    fn find_event(&mut self) -> Result<bool, ReadError> {
+        loop {
+            if self.ended {
+                return Ok(false);
+            }
+            if self.chunk_has_event()? {
+                return Ok(true);
+            }
+            self.load_chunk(self.chunk.next_event().0)?;
+        }
+    }
+
+    /// Takes definitions until the next row of this chunk is an event. False at the chunk's end.
+    #[inline]
+    fn chunk_has_event(&mut self) -> Result<bool, ReadError> {
+        match self.chunk.peek() {
+            Ok(RowKind::Event) => Ok(true),
+            other => self.take_definitions(other),
+        }
+    }
+
+    #[cold]
+    fn take_definitions(&mut self, mut row: Result<RowKind, Flaw>) -> Result<bool, ReadError> {
+        loop {
+            let taken = match row {
+                Ok(RowKind::Event) => return Ok(true),
+                Ok(RowKind::End) => return Ok(false),
+                Ok(RowKind::Definition) => self.chunk.definition(),
+                Err(flaw) => Err(flaw),
+            };
+            match taken {
+                Ok(Definition::Context {
+                    process,
+                    context,
+                    parent,
+                    return_address,
+                }) => {
+                    self.definitions
+                        .define_context(process, context, parent, return_address);
+                }
+                Ok(Definition::File {
+                    file,
+                    identity,
+                    path,
+                }) => {
+                    self.definitions.define_file(file, identity, path);
+                }
+                Err(flaw) => {
+                    self.ended = true;
+                    return Err(damage(self.this_section, self.chunk.next_event(), flaw));
+                }
+            }
+            row = self.chunk.peek();
+        }
+    }
+
+    /// Loads the chunk at `next_section`, which must begin with event `first`. False, and the end, when
+    /// there is no more chunk.
+    #[cold]
+    fn load_chunk(&mut self, first: u64) -> Result<bool, ReadError> {
+        let offset = self.next_section;
+        self.this_section = offset;
+        let flaw = match read_section(&mut self.source, offset, &mut self.stored)? {
+            Section::End => None,
+            Section::Flawed(flaw) => Some(flaw),
+            Section::Whole(frame) => match frame.tag {
+                Tag::Chunk if frame.first_event == first => {
+                    self.next_section = offset + section_len(&self.stored);
+                    let stored = &self.stored[..self.stored.len() - varint::PADDING];
+                    match self.chunk.load(&frame, stored) {
+                        Ok(()) => return Ok(true),
+                        Err(flaw) => Some(flaw),
+                    }
+                }
+                Tag::Summary => None,
+                Tag::Chunk | Tag::Header | Tag::Index => Some(Flaw::OutOfOrder),
+            },
+        };
+        self.ended = true;
+        match flaw {
+            None => Ok(false),
+            Some(flaw) => Err(damage(offset, EventIndex(first), flaw)),
+        }
+    }
+}
+
+/// What is found where a section should start.
+enum Section {
+    /// Its content is in the buffer, with padding.
+    Whole(FrameHeader),
+    /// The file ends here.
+    End,
+    Flawed(Flaw),
+}
+
+/// Length in the file of the section whose padded content is `stored`.
+fn section_len(stored: &[u8]) -> u64 {
+    (FrameHeader::LEN + stored.len() - varint::PADDING) as u64
+}
+
+fn damage(byte: u64, event: EventIndex, flaw: Flaw) -> ReadError {
+    ReadError::Damaged(Damage { byte, event, flaw })
+}
+
+fn check_preamble(source: &mut impl Read) -> Result<(), ReadError> {
+    let mut preamble = Vec::new();
+    source
+        .take(PREAMBLE_LEN as u64)
+        .read_to_end(&mut preamble)?;
+    let Some(preamble) = preamble.first_chunk::<PREAMBLE_LEN>() else {
+        let known = preamble.len().min(MAGIC.len());
+        if preamble.is_empty() || preamble[..known] != MAGIC[..known] {
+            return Err(ReadError::NotATrace);
+        }
+        return Err(damage(0, EventIndex(0), Flaw::Truncated));
+    };
+    if preamble[..8] != MAGIC {
+        return Err(ReadError::NotATrace);
+    }
+    let found = u32::from_le_bytes([preamble[8], preamble[9], preamble[10], preamble[11]]);
+    if found != FORMAT_VERSION {
+        return Err(ReadError::UnsupportedVersion {
+            found,
+            supported: FORMAT_VERSION,
+        });
+    }
+    Ok(())
+}
+
+/// Reads `len` bytes, or fewer at the end. Memory grows with what is there, not with `len`.
+fn read_up_to(source: &mut impl Read, len: u64, out: &mut Vec<u8>) -> io::Result<()> {
+    source.take(len).read_to_end(out)?;
+    Ok(())
+}
+
+fn read_section<R: Read + Seek>(
+    source: &mut R,
+    offset: u64,
+    stored: &mut Vec<u8>,
+) -> io::Result<Section> {
+    stored.clear();
+    source.seek(SeekFrom::Start(offset))?;
+    read_up_to(source, FrameHeader::LEN as u64, stored)?;
+    if stored.is_empty() {
+        return Ok(Section::End);
+    }
+    let Some(&head) = stored.first_chunk::<{ FrameHeader::LEN }>() else {
+        return Ok(Section::Flawed(Flaw::Truncated));
+    };
+    let frame = match FrameHeader::decode(&head) {
+        Ok(frame) => frame,
+        Err(flaw) => return Ok(Section::Flawed(flaw)),
+    };
+    stored.clear();
+    read_up_to(source, u64::from(frame.stored_len), stored)?;
+    if stored.len() < frame.stored_len as usize {
+        return Ok(Section::Flawed(Flaw::Truncated));
+    }
+    if let Err(flaw) = FrameHeader::verify(&head, stored) {
+        return Ok(Section::Flawed(flaw));
+    }
+    stored.resize(stored.len() + varint::PADDING, 0);
+    Ok(Section::Whole(frame))
+}
+
+/// The index at the end of a finished trace; `None` when it is missing or cannot be trusted.
+fn read_index<R: Read + Seek>(
+    source: &mut R,
+    source_len: u64,
+    stored: &mut Vec<u8>,
+) -> io::Result<Option<Index>> {
+    let Some(offset) = source_len.checked_sub(TRAILER_LEN as u64) else {
+        return Ok(None);
+    };
+    stored.clear();
+    source.seek(SeekFrom::Start(offset))?;
+    read_up_to(source, TRAILER_LEN as u64, stored)?;
+    let Some((offset, magic)) = stored.split_first_chunk::<8>() else {
+        return Ok(None);
+    };
+    if magic != END_MAGIC {
+        return Ok(None);
+    }
+    let offset = u64::from_le_bytes(*offset);
+    if offset >= source_len {
+        return Ok(None);
+    }
+    match read_section(source, offset, stored)? {
+        Section::Whole(frame) if frame.tag == Tag::Index => Ok(Index::decode(stored).ok()),
+        _ => Ok(None),
+    }
+}
+
+/// Follows the sections from the first chunk on by their headers alone.
+fn rebuild_index<R: Read + Seek>(source: &mut R, first_chunk: u64) -> io::Result<Index> {
+    let mut index = Index::default();
+    let mut offset = first_chunk;
+    let mut head = Vec::new();
+    loop {
+        head.clear();
+        source.seek(SeekFrom::Start(offset))?;
+        read_up_to(source, FrameHeader::LEN as u64, &mut head)?;
+        let Some(head) = head.first_chunk::<{ FrameHeader::LEN }>() else {
+            return Ok(index);
+        };
+        let Ok(frame) = FrameHeader::decode(head) else {
+            return Ok(index);
+        };
+        let end = offset + (FrameHeader::LEN + frame.stored_len as usize) as u64;
+        match frame.tag {
+            Tag::Chunk if frame.first_event == index.events => index.push(offset, &frame),
+            Tag::Summary => {
+                index.summary = Some(offset);
+                return Ok(index);
+            }
+            _ => return Ok(index),
+        }
+        offset = end;
+    }
+}
+
+fn read_summary<R: Read + Seek>(
+    source: &mut R,
+    index: &Index,
+    stored: &mut Vec<u8>,
+) -> io::Result<Option<Summary>> {
+    let Some(offset) = index.summary else {
+        return Ok(None);
+    };
+    match read_section(source, offset, stored)? {
+        Section::Whole(frame) if frame.tag == Tag::Summary => Ok(Summary::decode(stored).ok()),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,209 @@
+//! Which of the mapped files are persistent memory.
+//!
+//! Every writable shared mapping of a regular file is recorded; the choice among them is made here,
+//! afterwards, so that it can be changed without recording again. Patterns the user gives decide
+//! alone. Without them a file is persistent if the run treats it so at least once: it is on DAX or
+//! mapped with `MAP_SYNC`, or one of its lines is flushed, or a non-temporal store to it is followed
+//! by a fence of the same thread, or it is written back (`msync` on its mapping, or `fsync` or
+//! `fdatasync` once there were stores through the mapping). Other files (semaphores, shared-memory
+//! indexes) are listed and not judged.
+//!
+//! Can miss: a file whose durability is left to a later run, or to `sync`.
+
+mod patterns;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::definitions::Definitions;
+use crate::event::{Event, EventKind, StoreFlavor, Sync};
+use crate::ids::{Address, FileId, ProcessId, ThreadId};
+
+pub use patterns::{PatternError, Patterns};
+
+/// Why a file counts as persistent memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The user named it.
+    Named,
+    /// On a DAX file system or device, or mapped with `MAP_SYNC`.
+    Dax,
+    /// A line of it was flushed.
+    Flushed,
+    /// It was stored to non-temporally, and a fence followed.
+    FencedNonTemporal,
+    /// It was written back by `msync`, `fsync` or `fdatasync`.
+    WrittenBack,
+}
+
+impl Reason {
+    /// A stable name, as used in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Named => "named",
+            Reason::Dax => "dax",
+            Reason::Flushed => "flushed",
+            Reason::FencedNonTemporal => "fenced-non-temporal",
+            Reason::WrittenBack => "written-back",
+        }
+    }
+}
+
+/// A file that could be persistent memory, and whether it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub file: FileId,
+    /// `None` for a file that was considered and is not judged.
+    pub reason: Option<Reason>,
+}
+
+/// The choice made for a whole trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    candidates: BTreeMap<FileId, Option<Reason>>,
+}
+
+impl Selection {
+    pub fn is_persistent(&self, file: FileId) -> bool {
+        self.reason(file).is_some()
+    }
+
+    /// Why `file` is persistent; `None` if it is not, or was never mapped.
+    pub fn reason(&self, file: FileId) -> Option<Reason> {
+        self.candidates.get(&file).copied().flatten()
+    }
+
+    /// All files that were mapped, in the order of their numbers.
+    pub fn candidates(&self) -> impl Iterator<Item = Candidate> {
+        self.candidates.iter().map(|(&file, &reason)| Candidate { file, reason })
+    }
+
+    /// Whether nothing persistent was seen.
+    pub fn is_empty(&self) -> bool {
+        self.candidates.values().all(Option::is_none)
+    }
+}
+
+/// Watches a run to learn how it treats its files. Give it every event, in order.
+#[derive(Debug, Default)]
+pub struct Survey {
+    files: BTreeMap<FileId, Option<Reason>>,
+    /// Files without a reason; with none left, most events need not be looked at.
+    open: usize,
+    /// Stored to through a mapping.
+    stored: HashSet<FileId>,
+    /// Files with non-temporal stores that no fence has followed yet.
+    unfenced: HashMap<(ProcessId, ThreadId), Vec<FileId>>,
+}
+
+impl Survey {
+    /// Takes notice of an event. `definitions` are those after it.
+    #[inline]
+    pub fn observe(&mut self, event: &Event<'_>, definitions: &Definitions) {
+        match event.kind {
+            EventKind::Map(mapping) => self.mapped(mapping.file, mapping.dax),
+            _ if self.open == 0 => {}
+            _ => self.look_at(event, definitions),
+        }
+    }
+
+    fn look_at(&mut self, event: &Event<'_>, definitions: &Definitions) {
+        let thread = (event.process, event.thread);
+        match event.kind {
+            EventKind::Store { addr, flavor, locked, .. } => {
+                if let Some(file) = file_at(definitions, event.process, addr) {
+                    self.stored.insert(file);
+                    if flavor != StoreFlavor::Temporal {
+                        let unfenced = self.unfenced.entry(thread).or_default();
+                        if !unfenced.contains(&file) {
+                            unfenced.push(file);
+                        }
+                    }
+                }
+                if locked {
+                    self.fenced(thread);
+                }
+            }
+            EventKind::KernelWrite { addr, .. } => {
+                self.stored.extend(file_at(definitions, event.process, addr));
+            }
+            EventKind::Flush { addr, volatile: false, .. } => {
+                if let Some(file) = file_at(definitions, event.process, addr) {
+                    self.decide(file, Reason::Flushed);
+                }
+            }
+            EventKind::Fence { .. } => self.fenced(thread),
+            EventKind::Sync(Sync::Msync { addr, len, .. }) => {
+                for file in files_in(definitions, event.process, addr, len) {
+                    self.decide(file, Reason::WrittenBack);
+                }
+            }
+            EventKind::Sync(Sync::Fsync { file } | Sync::Fdatasync { file }) => {
+                if self.stored.contains(&file) {
+                    self.decide(file, Reason::WrittenBack);
+                }
+            }
+            EventKind::ThreadExit => {
+                self.unfenced.remove(&thread);
+            }
+            _ => {}
+        }
+    }
+
+    /// What the events so far say. Where patterns are given, they alone decide.
+    pub fn select(&self, definitions: &Definitions, patterns: Option<&Patterns>) -> Selection {
+        let Some(patterns) = patterns else {
+            return Selection { candidates: self.files.clone() };
+        };
+        let named = |file| definitions.file(file).is_some_and(|file| patterns.matches(&file.path));
+        let candidates = self.files.keys().map(|&file| (file, named(file).then_some(Reason::Named)));
+        Selection { candidates: candidates.collect() }
+    }
+
+    fn mapped(&mut self, file: FileId, dax: bool) {
+        let open = &mut self.open;
+        self.files.entry(file).or_insert_with(|| {
+            *open += 1;
+            None
+        });
+        if dax {
+            self.decide(file, Reason::Dax);
+        }
+    }
+
+    fn fenced(&mut self, thread: (ProcessId, ThreadId)) {
+        for file in self.unfenced.remove(&thread).unwrap_or_default() {
+            self.decide(file, Reason::FencedNonTemporal);
+        }
+    }
+
+    /// Notes the first reason for a file.
+    fn decide(&mut self, file: FileId, reason: Reason) {
+        if let Some(undecided @ None) = self.files.get_mut(&file) {
+            *undecided = Some(reason);
+            self.open -= 1;
+        }
+    }
+}
+
+fn file_at(definitions: &Definitions, process: ProcessId, addr: Address) -> Option<FileId> {
+    let space = definitions.process(process)?.address_space();
+    space.mapping_at(addr).map(|mapping| mapping.file)
+}
+
+fn files_in(
+    definitions: &Definitions,
+    process: ProcessId,
+    addr: Address,
+    len: u64,
+) -> impl Iterator<Item = FileId> {
+    let end = addr.0.saturating_add(len);
+    definitions
+        .process(process)
+        .into_iter()
+        .flat_map(|process| process.address_space().mappings())
+        .filter(move |mapping| {
+            mapping.addr.0 < end && addr.0 < mapping.addr.0.saturating_add(mapping.len)
+        })
+        .map(|mapping| mapping.file)
+}

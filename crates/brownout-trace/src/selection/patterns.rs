@@ -1,0 +1,109 @@
+//! The patterns by which a user names persistent files.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use thiserror::Error;
+
+/// Why a pattern cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PatternError {
+    #[error("the pattern {} is not valid UTF-8", pattern.display())]
+    NotUtf8 { pattern: OsString },
+    #[error("the pattern {} cannot be understood", pattern.display())]
+    Syntax {
+        pattern: OsString,
+        #[source]
+        source: globset::Error,
+    },
+}
+
+/// Shell patterns for paths: `*` and `?` stop at a slash, `**` does not. A pattern without a slash
+/// is for file names, any other for absolute paths.
+#[derive(Clone, Debug)]
+pub struct Patterns(GlobSet);
+
+impl Patterns {
+    /// `None` if there are no patterns, which is not the same as patterns that match nothing.
+    /// Relative ones start at `directory`.
+    pub fn new(patterns: &[OsString], directory: &Path) -> Result<Option<Self>, PatternError> {
+        if patterns.is_empty() {
+            return Ok(None);
+        }
+        let mut set = GlobSetBuilder::new();
+        for pattern in patterns {
+            let text = pattern
+                .to_str()
+                .ok_or_else(|| PatternError::NotUtf8 { pattern: pattern.clone() })?;
+            let syntax = |source| PatternError::Syntax { pattern: pattern.clone(), source };
+            let absolute = absolute(text, directory);
+            let mut glob = GlobBuilder::new(&absolute);
+            set.add(glob.literal_separator(true).build().map_err(syntax)?);
+        }
+        let built = set.build().map_err(|source| PatternError::Syntax {
+            pattern: patterns.join(" ".as_ref()),
+            source,
+        })?;
+        Ok(Some(Patterns(built)))
+    }
+
+    pub fn matches(&self, path: &Path) -> bool {
+        self.0.is_match(path)
+    }
+}
+
+fn absolute(pattern: &str, directory: &Path) -> String {
+    if pattern.starts_with('/') {
+        pattern.to_owned()
+    } else if pattern.contains('/') {
+        let directory = globset::escape(&directory.to_string_lossy());
+        let relative = pattern.trim_start_matches("./");
+        format!("{}/{relative}", directory.trim_end_matches('/'))
+    } else {
+        format!("**/{pattern}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, path: &str) -> bool {
+        let patterns = Patterns::new(&[pattern.into()], Path::new("/home/u[1]")).unwrap();
+        patterns.unwrap().matches(Path::new(path))
+    }
+
+    #[test]
+    fn a_name_matches_in_any_directory() {
+        assert!(matches("pool", "/mnt/pmem/pool"));
+        assert!(matches("*.db", "/mnt/x.db"));
+        assert!(!matches("pool", "/mnt/pool/other"));
+    }
+
+    #[test]
+    fn an_absolute_pattern_stops_at_slashes() {
+        assert!(matches("/mnt/*", "/mnt/pool"));
+        assert!(!matches("/mnt/*", "/mnt/pmem/pool"));
+        assert!(matches("/mnt/**", "/mnt/pmem/pool"));
+    }
+
+    #[test]
+    fn a_relative_pattern_starts_at_the_directory() {
+        assert!(matches("./data/pool", "/home/u[1]/data/pool"));
+        assert!(matches("data/*", "/home/u[1]/data/pool"));
+        assert!(!matches("data/*", "/srv/data/pool"));
+    }
+
+    #[test]
+    fn none_is_not_the_same_as_matching_nothing() {
+        assert!(Patterns::new(&[], Path::new("/")).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_pattern_that_makes_no_sense_is_named() {
+        let error = Patterns::new(&["/mnt/[".into()], Path::new("/")).unwrap_err();
+        assert_eq!(error.to_string(), "the pattern /mnt/[ cannot be understood");
+    }
+}

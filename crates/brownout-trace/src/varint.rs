@@ -1,0 +1,113 @@
+//! Variable-length integers whose first byte tells their length.
+//!
+//! A value below 2^(7n) takes n bytes, n ≤ 8: the value shifted left by n with bit n-1 set, little
+//! endian. So the number of trailing zero bits of the first byte is n-1, and one unaligned load, a
+//! shift and a mask decode it without a loop. Larger values take nine bytes: a zero byte, then eight.
+
+/// Longest encoding.
+pub(crate) const MAX_LEN: usize = 9;
+
+/// Zero bytes that must follow the end of a buffer given to [`decode`].
+pub(crate) const PADDING: usize = 16;
+
+#[inline]
+pub(crate) fn encode(out: &mut Vec<u8>, value: u64) {
+    let bits = 64 - (value | 1).leading_zeros();
+    let len = bits.div_ceil(7);
+    if len <= 8 {
+        let word = (value << len) | (1 << (len - 1));
+        out.extend_from_slice(&word.to_le_bytes());
+        out.truncate(out.len() - (8 - len as usize));
+    } else {
+        out.push(0);
+        out.extend_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// The value at `at` and the position after it. `buffer` must have [`PADDING`] bytes after `end`;
+/// `None` when the value does not end by `end`.
+#[inline]
+pub(crate) fn decode(buffer: &[u8], at: usize, end: usize) -> Option<(u64, usize)> {
+    let word = u64::from_le_bytes(*buffer.get(at..)?.first_chunk::<8>()?);
+    let zeros = word.trailing_zeros();
+    let (value, next) = if zeros < 8 {
+        let len = zeros + 1;
+        let value = (word >> len) & (u64::MAX >> (64 - 7 * len));
+        (value, at + len as usize)
+    } else {
+        let tail = buffer.get(at + 1..)?.first_chunk::<8>()?;
+        (u64::from_le_bytes(*tail), at + MAX_LEN)
+    };
+    (next <= end).then_some((value, next))
+}
+
+/// Maps small magnitudes of either sign to small values.
+#[inline]
+pub(crate) fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+#[inline]
+pub(crate) fn unzigzag(value: u64) -> i64 {
+    ((value >> 1) as i64) ^ -((value & 1) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interesting() -> impl Iterator<Item = u64> {
+        (0..64)
+            .flat_map(|shift| {
+                let power = 1u64 << shift;
+                [power - 1, power, power + 1]
+            })
+            .chain([u64::MAX, u64::MAX - 1])
+    }
+
+    #[test]
+    fn every_length_round_trips() {
+        let mut buffer = Vec::new();
+        for value in interesting() {
+            encode(&mut buffer, value);
+        }
+        let end = buffer.len();
+        buffer.resize(end + PADDING, 0);
+        let mut at = 0;
+        for value in interesting() {
+            let (decoded, next) = decode(&buffer, at, end).unwrap();
+            assert_eq!(decoded, value);
+            at = next;
+        }
+        assert_eq!(at, end);
+        assert_eq!(decode(&buffer, at, end), None);
+    }
+
+    #[test]
+    fn seven_bits_a_byte() {
+        for (value, len) in [(0, 1), (127, 1), (128, 2), ((1 << 56) - 1, 8), (1 << 56, 9)] {
+            let mut buffer = Vec::new();
+            encode(&mut buffer, value);
+            assert_eq!(buffer.len(), len, "{value:#x}");
+        }
+    }
+
+    #[test]
+    fn a_value_cut_short_is_refused() {
+        for value in interesting().filter(|&value| value > 127) {
+            let mut buffer = Vec::new();
+            encode(&mut buffer, value);
+            let end = buffer.len() - 1;
+            buffer.resize(end + PADDING + 1, 0);
+            assert_eq!(decode(&buffer, 0, end), None);
+        }
+    }
+
+    #[test]
+    fn zigzag_keeps_small_magnitudes_small() {
+        for (signed, unsigned) in [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MIN, u64::MAX)] {
+            assert_eq!(zigzag(signed), unsigned);
+            assert_eq!(unzigzag(unsigned), signed);
+        }
+    }
+}

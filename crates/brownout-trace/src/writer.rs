@@ -1,0 +1,266 @@
+//! Writes a trace as its events happen.
+//!
+//! Each finished chunk goes to the file at once, so that whatever becomes of the recorder, all but
+//! the last chunk can be read.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::chunk::{ChunkEncoder, MAX_EVENT};
+use crate::definitions::FileIdentity;
+use crate::error::WriteError;
+use crate::event::Event;
+use crate::frame::{END_MAGIC, FrameHeader, MAX_SECTION, Tag, preamble};
+use crate::header::Header;
+use crate::ids::{AppPc, ContextId, EventIndex, FileId, ProcessId};
+use crate::index::Index;
+use crate::summary::{Ending, EventCounts, Summary};
+
+/// Where a trace is written to.
+pub trait TraceSink: Write {
+    /// Cuts off everything from `len` on; what is written next goes there.
+    fn cut(&mut self, len: u64) -> io::Result<()>;
+}
+
+impl TraceSink for File {
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.set_len(len)?;
+        self.seek(SeekFrom::Start(len))?;
+        Ok(())
+    }
+}
+
+impl TraceSink for Vec<u8> {
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        Ok(())
+    }
+}
+
+/// Writes a trace.
+pub struct TraceWriter<S: TraceSink = File> {
+    sink: S,
+    /// Bytes of whole sections in the sink.
+    written: u64,
+    chunk: ChunkEncoder,
+    index: Index,
+    counts: EventCounts,
+    files: HashMap<FileIdentity, (FileId, PathBuf)>,
+    /// A section could not be written.
+    closed: bool,
+    buffer: Vec<u8>,
+}
+
+impl TraceWriter<File> {
+    /// Begins a trace at `path`, replacing what is there.
+    pub fn create(path: impl AsRef<Path>, header: &Header) -> Result<Self, WriteError> {
+        Self::new(File::create(path)?, header)
+    }
+}
+
+impl<S: TraceSink> TraceWriter<S> {
+    /// Begins a trace in an empty sink.
+    pub fn new(sink: S, header: &Header) -> Result<Self, WriteError> {
+        let mut writer = TraceWriter {
+            sink,
+            written: 0,
+            chunk: ChunkEncoder::new()?,
+            index: Index::default(),
+            counts: EventCounts::default(),
+            files: HashMap::new(),
+            closed: false,
+            buffer: Vec::new(),
+        };
+        let header = header.encode();
+        check_section(header.len())?;
+        writer.buffer.extend_from_slice(&preamble());
+        writer.append(&FrameHeader::plain(Tag::Header, header.len()), &header);
+        writer.write_out()?;
+        Ok(writer)
+    }
+
+    /// Appends an event and returns its index. The one in `event` is ignored.
+    #[inline]
+    pub fn write(&mut self, event: &Event<'_>) -> Result<EventIndex, WriteError> {
+        self.check_open()?;
+        let index = EventIndex(self.events());
+        self.chunk.event(event)?;
+        if self.chunk.is_full() {
+            self.flush_chunk()?;
+        }
+        Ok(index)
+    }
+
+    /// Number of events written so far, those not yet in the file included.
+    pub fn events(&self) -> u64 {
+        self.index.events + u64::from(self.chunk.events())
+    }
+
+    /// Bytes of the file so far.
+    pub fn bytes(&self) -> u64 {
+        self.written
+    }
+
+    /// The number of a file. A file keeps its number when its path changes; the path given last is the
+    /// one that holds.
+    pub fn file(&mut self, identity: FileIdentity, path: &Path) -> Result<FileId, WriteError> {
+        if let Some((id, known)) = self.files.get(&identity)
+            && known == path
+        {
+            return Ok(*id);
+        }
+        self.check_open()?;
+        if path.as_os_str().len() > MAX_EVENT {
+            return Err(WriteError::EventTooLong {
+                len: path.as_os_str().len(),
+                limit: MAX_EVENT,
+            });
+        }
+        let next = FileId(self.files.len() as u32);
+        let id = self.files.get(&identity).map_or(next, |(id, _)| *id);
+        self.files.insert(identity, (id, path.to_owned()));
+        self.chunk.define_file(id, identity, path);
+        self.after_definition().map(|()| id)
+    }
+
+    /// The number of a file that [`file`](Self::file) was told of.
+    pub fn known_file(&self, identity: FileIdentity) -> Option<FileId> {
+        self.files.get(&identity).map(|(id, _)| *id)
+    }
+
+    /// Defines a calling context of a process: it returns to `return_address` in the context `parent`.
+    pub fn context(
+        &mut self,
+        process: ProcessId,
+        context: ContextId,
+        parent: ContextId,
+        return_address: AppPc,
+    ) -> Result<(), WriteError> {
+        self.check_open()?;
+        self.chunk
+            .define_context(process, context, parent, return_address);
+        self.after_definition()
+    }
+
+    /// Writes what is there as a chunk, even a small one, so that it survives the recorder.
+    pub fn flush_chunk(&mut self) -> Result<(), WriteError> {
+        self.check_open()?;
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        let events = self.chunk.events();
+        let mut frame = FrameHeader {
+            first_event: self.index.events,
+            events,
+            rows: self.chunk.rows(),
+            defines: self.chunk.defines(),
+            ..FrameHeader::plain(Tag::Chunk, 0)
+        };
+        let counts = self.chunk.counts().clone();
+        self.buffer.resize(FrameHeader::LEN, 0);
+        if let Err(error) = self.chunk.finish(&mut self.buffer) {
+            self.closed = true;
+            return Err(error.into());
+        }
+        frame.stored_len = (self.buffer.len() - FrameHeader::LEN) as u32;
+        let (head, stored) = self.buffer.split_at_mut(FrameHeader::LEN);
+        head.copy_from_slice(&frame.encode(stored));
+        let offset = self.written;
+        self.write_out()?;
+        self.index.push(offset, &frame);
+        self.counts.merge(&counts);
+        Ok(())
+    }
+
+    /// Completes the trace. After an error such as a full disk, this still closes what was written,
+    /// where it finds room for it.
+    pub fn finish(mut self, ending: Ending) -> Result<(Summary, S), WriteError> {
+        let flushed = if self.closed {
+            Ok(())
+        } else {
+            self.flush_chunk()
+        };
+        // The events of a chunk that could not be written are lost, but the trace is closed.
+        self.chunk.clear();
+        let summary = Summary {
+            ending,
+            counts: self.counts.clone(),
+        };
+        let bytes = summary.encode();
+        check_section(bytes.len())?;
+        self.index.summary = Some(self.written);
+        self.append(&FrameHeader::plain(Tag::Summary, bytes.len()), &bytes);
+        let index = self.index.encode();
+        // A reader that finds no index makes its own.
+        if check_section(index.len()).is_ok() {
+            let offset = self.written + self.buffer.len() as u64;
+            self.append(&FrameHeader::plain(Tag::Index, index.len()), &index);
+            self.buffer.extend_from_slice(&offset.to_le_bytes());
+            self.buffer.extend_from_slice(&END_MAGIC);
+        }
+        self.write_out()?;
+        flushed?;
+        Ok((summary, self.sink))
+    }
+
+    fn check_open(&self) -> Result<(), WriteError> {
+        if self.closed {
+            Err(WriteError::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn after_definition(&mut self) -> Result<(), WriteError> {
+        if self.chunk.is_full() {
+            self.flush_chunk()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Adds a section to the buffer.
+    fn append(&mut self, frame: &FrameHeader, stored: &[u8]) {
+        self.buffer.extend_from_slice(&frame.encode(stored));
+        self.buffer.extend_from_slice(stored);
+    }
+
+    /// Writes the buffer to the sink: all of it, or, after an error, nothing.
+    fn write_out(&mut self) -> Result<(), WriteError> {
+        let result = self
+            .sink
+            .write_all(&self.buffer)
+            .and_then(|()| self.sink.flush());
+        let len = self.buffer.len() as u64;
+        self.buffer.clear();
+        let Err(source) = result else {
+            self.written += len;
+            return Ok(());
+        };
+        self.closed = true;
+        // A half-written section would be told as damage. Where it cannot be cut off, as in a pipe,
+        // the reader still stops before it.
+        let _ = self.sink.cut(self.written);
+        Err(match source.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => WriteError::StorageFull {
+                events: self.index.events,
+                source,
+            },
+            _ => WriteError::Io(source),
+        })
+    }
+}
+
+fn check_section(len: usize) -> Result<(), WriteError> {
+    if len > MAX_SECTION {
+        return Err(WriteError::EventTooLong {
+            len,
+            limit: MAX_SECTION,
+        });
+    }
+    Ok(())
+}

@@ -25,7 +25,7 @@ pub struct Frame {
 
 impl Frame {
     /// A frame of which only the place is known.
-    pub(crate) fn bare(module: &Path, offset: u64) -> Self {
+    pub fn bare(module: &Path, offset: u64) -> Self {
         Self {
             function: None,
             function_offset: None,

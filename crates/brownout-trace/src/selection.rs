@@ -75,7 +75,9 @@ impl Selection {
 
     /// All files that were mapped, in the order of their numbers.
     pub fn candidates(&self) -> impl Iterator<Item = Candidate> {
-        self.candidates.iter().map(|(&file, &reason)| Candidate { file, reason })
+        self.candidates
+            .iter()
+            .map(|(&file, &reason)| Candidate { file, reason })
     }
 
     /// Whether nothing persistent was seen.
@@ -110,7 +112,12 @@ impl Survey {
     fn look_at(&mut self, event: &Event<'_>, definitions: &Definitions) {
         let thread = (event.process, event.thread);
         match event.kind {
-            EventKind::Store { addr, flavor, locked, .. } => {
+            EventKind::Store {
+                addr,
+                flavor,
+                locked,
+                ..
+            } => {
                 if let Some(file) = file_at(definitions, event.process, addr) {
                     self.stored.insert(file);
                     if flavor != StoreFlavor::Temporal {
@@ -125,9 +132,14 @@ impl Survey {
                 }
             }
             EventKind::KernelWrite { addr, .. } => {
-                self.stored.extend(file_at(definitions, event.process, addr));
+                self.stored
+                    .extend(file_at(definitions, event.process, addr));
             }
-            EventKind::Flush { addr, volatile: false, .. } => {
+            EventKind::Flush {
+                addr,
+                volatile: false,
+                ..
+            } => {
                 if let Some(file) = file_at(definitions, event.process, addr) {
                     self.decide(file, Reason::Flushed);
                 }
@@ -153,11 +165,22 @@ impl Survey {
     /// What the events so far say. Where patterns are given, they alone decide.
     pub fn select(&self, definitions: &Definitions, patterns: Option<&Patterns>) -> Selection {
         let Some(patterns) = patterns else {
-            return Selection { candidates: self.files.clone() };
+            return Selection {
+                candidates: self.files.clone(),
+            };
         };
-        let named = |file| definitions.file(file).is_some_and(|file| patterns.matches(&file.path));
-        let candidates = self.files.keys().map(|&file| (file, named(file).then_some(Reason::Named)));
-        Selection { candidates: candidates.collect() }
+        let named = |file| {
+            definitions
+                .file(file)
+                .is_some_and(|file| patterns.matches(&file.path))
+        };
+        let candidates = self
+            .files
+            .keys()
+            .map(|&file| (file, named(file).then_some(Reason::Named)));
+        Selection {
+            candidates: candidates.collect(),
+        }
     }
 
     fn mapped(&mut self, file: FileId, dax: bool) {
@@ -206,4 +229,175 @@ fn files_in(
             mapping.addr.0 < end && addr.0 < mapping.addr.0.saturating_add(mapping.len)
         })
         .map(|mapping| mapping.file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use super::*;
+    use crate::definitions::FileIdentity;
+    use crate::event::{FenceKind, FlushKind, Mapping};
+    use crate::ids::{AppPc, ContextId, EventIndex};
+
+    const POOL: FileId = FileId(0);
+    const OTHER: FileId = FileId(1);
+    const IN_POOL: Address = Address(0x10_0040);
+    const MAIN: ThreadId = ThreadId(1);
+    const SECOND: ThreadId = ThreadId(2);
+
+    fn event(thread: ThreadId, kind: EventKind<'_>) -> Event<'_> {
+        Event {
+            index: EventIndex(0),
+            process: ProcessId(0),
+            thread,
+            pc: AppPc(0),
+            context: ContextId::ROOT,
+            kind,
+        }
+    }
+
+    fn map(file: FileId, addr: u64, dax: bool) -> EventKind<'static> {
+        EventKind::Map(Mapping {
+            addr: Address(addr),
+            len: 0x1000,
+            file,
+            offset: 0,
+            file_len: 0x1000,
+            prot: 3,
+            flags: 1,
+            dax,
+            snapshot: true,
+        })
+    }
+
+    fn store(flavor: StoreFlavor, locked: bool) -> EventKind<'static> {
+        let (addr, bytes, string) = (IN_POOL, &[1_u8][..], false);
+        EventKind::Store {
+            addr,
+            bytes,
+            flavor,
+            locked,
+            string,
+        }
+    }
+
+    fn flush(addr: Address, volatile: bool) -> EventKind<'static> {
+        EventKind::Flush {
+            addr,
+            kind: FlushKind::Clwb,
+            volatile,
+        }
+    }
+
+    const FENCE: EventKind<'static> = EventKind::Fence {
+        kind: FenceKind::Sfence,
+    };
+    const NON_TEMPORAL: StoreFlavor = StoreFlavor::NonTemporal;
+
+    /// What is chosen after `/mnt/pool` and `/dev/shm/sem` were mapped and `events` happened.
+    fn select(events: &[(ThreadId, EventKind<'_>)], patterns: &[&str]) -> [Option<Reason>; 2] {
+        let mut definitions = Definitions::default();
+        definitions.define_file(
+            POOL,
+            FileIdentity { dev: 1, ino: 1 },
+            Path::new("/mnt/pool"),
+        );
+        definitions.define_file(
+            OTHER,
+            FileIdentity { dev: 1, ino: 2 },
+            Path::new("/dev/shm/sem"),
+        );
+        let mut survey = Survey::default();
+        let maps = [
+            (MAIN, map(POOL, 0x10_0000, false)),
+            (MAIN, map(OTHER, 0x20_0000, false)),
+        ];
+        for &(thread, kind) in maps.iter().chain(events) {
+            let event = event(thread, kind);
+            definitions.apply(&event);
+            survey.observe(&event, &definitions);
+        }
+        let patterns: Vec<OsString> = patterns.iter().map(OsString::from).collect();
+        let patterns = Patterns::new(&patterns, Path::new("/")).unwrap();
+        let selection = survey.select(&definitions, patterns.as_ref());
+        assert_eq!(selection.candidates().count(), 2);
+        [selection.reason(POOL), selection.reason(OTHER)]
+    }
+
+    #[test]
+    fn a_file_that_is_only_stored_to_is_not_judged() {
+        let events = [(MAIN, store(StoreFlavor::Temporal, false)), (MAIN, FENCE)];
+        assert_eq!(select(&events, &[]), [None, None]);
+    }
+
+    #[test]
+    fn dax_is_enough() {
+        let events = [(MAIN, map(POOL, 0x30_0000, true))];
+        assert_eq!(select(&events, &[]), [Some(Reason::Dax), None]);
+    }
+
+    #[test]
+    fn one_flush_is_enough() {
+        let events = [(MAIN, flush(IN_POOL, false))];
+        assert_eq!(select(&events, &[]), [Some(Reason::Flushed), None]);
+    }
+
+    #[test]
+    fn a_flush_of_other_memory_is_not() {
+        let events = [
+            (MAIN, flush(Address(0x999), true)),
+            (MAIN, flush(Address(0x999), false)),
+        ];
+        assert_eq!(select(&events, &[]), [None, None]);
+    }
+
+    #[test]
+    fn a_non_temporal_store_counts_once_its_own_thread_fences() {
+        let stored = (MAIN, store(NON_TEMPORAL, false));
+        assert_eq!(select(&[stored], &[]), [None, None]);
+        assert_eq!(select(&[stored, (SECOND, FENCE)], &[]), [None, None]);
+        let reason = Some(Reason::FencedNonTemporal);
+        assert_eq!(select(&[stored, (MAIN, FENCE)], &[]), [reason, None]);
+        let locked = (MAIN, store(StoreFlavor::Temporal, true));
+        assert_eq!(select(&[stored, locked], &[]), [reason, None]);
+    }
+
+    #[test]
+    fn msync_counts_for_every_file_in_its_range() {
+        let range = |addr, len| {
+            let addr = Address(addr);
+            [(
+                MAIN,
+                EventKind::Sync(Sync::Msync {
+                    addr,
+                    len,
+                    asynchronous: false,
+                }),
+            )]
+        };
+        let reason = Some(Reason::WrittenBack);
+        assert_eq!(select(&range(0x10_0000, 0x1000), &[]), [reason, None]);
+        assert_eq!(select(&range(0x10_0000, 0x20_0000), &[]), [reason, reason]);
+        assert_eq!(select(&range(0x11_0000, 0x1000), &[]), [None, None]);
+    }
+
+    #[test]
+    fn fsync_counts_only_after_stores_through_the_mapping() {
+        let sync = (MAIN, EventKind::Sync(Sync::Fsync { file: POOL }));
+        let stored = (MAIN, store(StoreFlavor::Temporal, false));
+        assert_eq!(select(&[sync], &[]), [None, None]);
+        assert_eq!(
+            select(&[stored, sync], &[]),
+            [Some(Reason::WrittenBack), None]
+        );
+    }
+
+    #[test]
+    fn patterns_decide_alone() {
+        let events = [(MAIN, flush(IN_POOL, false))];
+        assert_eq!(select(&events, &["sem"]), [None, Some(Reason::Named)]);
+        assert_eq!(select(&events, &["/nothing"]), [None, None]);
+    }
 }

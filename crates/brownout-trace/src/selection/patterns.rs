@@ -34,10 +34,13 @@ impl Patterns {
         }
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {
-            let text = pattern
-                .to_str()
-                .ok_or_else(|| PatternError::NotUtf8 { pattern: pattern.clone() })?;
-            let syntax = |source| PatternError::Syntax { pattern: pattern.clone(), source };
+            let text = pattern.to_str().ok_or_else(|| PatternError::NotUtf8 {
+                pattern: pattern.clone(),
+            })?;
+            let syntax = |source| PatternError::Syntax {
+                pattern: pattern.clone(),
+                source,
+            };
             let absolute = absolute(text, directory);
             let mut glob = GlobBuilder::new(&absolute);
             set.add(glob.literal_separator(true).build().map_err(syntax)?);

@@ -150,10 +150,10 @@ impl Survey {
                     self.decide(file, Reason::WrittenBack);
                 }
             }
-            EventKind::Sync(Sync::Fsync { file } | Sync::Fdatasync { file }) => {
-                if self.stored.contains(&file) {
-                    self.decide(file, Reason::WrittenBack);
-                }
+            EventKind::Sync(Sync::Fsync { file } | Sync::Fdatasync { file })
+                if self.stored.contains(&file) =>
+            {
+                self.decide(file, Reason::WrittenBack);
             }
             EventKind::ThreadExit => {
                 self.unfenced.remove(&thread);

@@ -60,7 +60,8 @@ impl EventCounts {
         self.0[class as usize] += 1;
     }
 
-    pub(crate) fn merge(&mut self, other: &EventCounts) {
+    /// Counts all that `other` has counted.
+    pub fn merge(&mut self, other: &EventCounts) {
         for (count, more) in self.0.iter_mut().zip(other.0) {
             *count += more;
         }

@@ -1,0 +1,58 @@
+//! The command line: what may be asked, and the help for it.
+
+mod dump;
+mod image;
+mod stat;
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use dump::DumpArgs;
+pub use image::{ImageArgs, Moment};
+pub use stat::StatArgs;
+
+use crate::exit_code::ExitCode;
+
+/// Finds crash-consistency bugs in programs that keep their data in persistent memory.
+///
+/// The program is run once, unmodified, and everything it does to persistent memory is recorded in a
+/// trace; all other commands read the trace.
+#[derive(Debug, Parser)]
+#[command(version, after_help = ExitCode::table(), max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// Print neither progress nor remarks, only results and errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Stat(StatArgs),
+    Dump(DumpArgs),
+    Image(ImageArgs),
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text for a person
+    #[default]
+    Human,
+    /// JSON for a program
+    Json,
+}
+
+/// Which of the mapped files are persistent memory, for commands that read a trace.
+#[derive(Debug, Args)]
+pub struct SelectionArgs {
+    /// Take files that match GLOB as persistent memory, instead of what was chosen at recording
+    ///
+    /// `*` and `?` stop at a slash, `**` does not. A GLOB without a slash is matched against file
+    /// names, any other against absolute paths. May be given several times.
+    #[arg(long = "pm", value_name = "GLOB")]
+    pub patterns: Vec<OsString>,
+}

@@ -1,0 +1,98 @@
+//! The places in the source that cause most events.
+//!
+//! Events are counted by their full stack and put together by what a reader can tell apart: the
+//! innermost source line, and, where that lies in a caller because a library has no debug information,
+//! the function of the library.
+
+use std::collections::HashMap;
+
+use brownout_symbols::Frame;
+use brownout_trace::{Definitions, Event, EventClass, EventCounts};
+
+use crate::stacks::{StackId, StackTable, TellingFrame};
+
+/// Only so many of the busiest stacks are symbolised: the rest cannot change the first few places,
+/// and looking them all up can take longer than reading the trace.
+const SYMBOLISED_STACKS: usize = 5_000;
+
+/// Events counted by stack.
+#[derive(Default)]
+pub struct SiteCounts(HashMap<StackId, EventCounts>);
+
+/// A place in the source and what happened there.
+pub struct Site {
+    pub told: TellingFrame,
+    pub counts: EventCounts,
+}
+
+impl SiteCounts {
+    pub fn observe(
+        &mut self,
+        event: &Event<'_>,
+        definitions: &Definitions,
+        stacks: &mut StackTable,
+    ) {
+        let class = event.kind.class();
+        if is_access(class)
+            && let Some(stack) = stacks.stack_of(event, definitions)
+        {
+            self.0.entry(stack).or_default().add(class);
+        }
+    }
+
+    /// The `top` busiest places, busiest first.
+    pub fn busiest(self, top: usize, stacks: &mut StackTable) -> Vec<Site> {
+        let mut by_stack: Vec<_> = self.0.into_iter().collect();
+        by_stack.sort_unstable_by_key(|(stack, counts)| (u64::MAX - counts.total(), *stack));
+        by_stack.truncate(SYMBOLISED_STACKS.max(top));
+        let mut sites: Vec<Site> = Vec::new();
+        let mut known: HashMap<(Frame, Option<String>), usize> = HashMap::new();
+        for (stack, counts) in by_stack {
+            let told = stacks.telling_frame(stack);
+            // Several instructions of a line are one place.
+            let mut place = told.frame.clone();
+            if place.line.is_some() {
+                place.offset = 0;
+                place.column = None;
+            }
+            let number = *known
+                .entry((place, told.through.clone()))
+                .or_insert_with(|| {
+                    sites.push(Site {
+                        told,
+                        counts: EventCounts::default(),
+                    });
+                    sites.len() - 1
+                });
+            sites[number].counts.merge(&counts);
+        }
+        sites.sort_by_key(|site| u64::MAX - site.counts.total());
+        sites.truncate(top);
+        sites
+    }
+}
+
+/// Whether a kind of event is something a line of source does to memory or files.
+fn is_access(class: EventClass) -> bool {
+    match class {
+        EventClass::Store
+        | EventClass::Load
+        | EventClass::Flush
+        | EventClass::Fence
+        | EventClass::KernelWrite
+        | EventClass::FileWrite
+        | EventClass::FileResize
+        | EventClass::Sync => true,
+        EventClass::Map
+        | EventClass::Unmap
+        | EventClass::Remap
+        | EventClass::Content
+        | EventClass::Protect
+        | EventClass::Module
+        | EventClass::ThreadStart
+        | EventClass::ThreadExit
+        | EventClass::ProcessStart
+        | EventClass::ProcessExit
+        | EventClass::Note => false,
+    }
+}

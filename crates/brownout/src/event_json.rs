@@ -1,0 +1,240 @@
+//! An event, and a frame, as JSON. Addresses are strings in hexadecimal, because a JSON number does not
+//! hold all of them exactly; lengths and offsets are numbers.
+
+use std::path::Path;
+
+use brownout_symbols::Frame;
+use brownout_trace::{
+    Address, Definitions, Event, EventKind, FileId, Mapping, ProcessEnd, ProcessId, Sync,
+};
+use serde_json::{Map, Value, json};
+
+use crate::event_text::{Hex, fence_name, flush_name, origin_name, store_words, sync_name};
+
+/// One event as an object.
+pub fn event(event: &Event<'_>, definitions: &Definitions, frames: &[Frame]) -> Value {
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Value| {
+        object.insert(name.to_owned(), value);
+    };
+    put("event", event.index.0.into());
+    put("process", event.process.0.into());
+    put("thread", event.thread.0.into());
+    put("kind", event.kind.class().name().into());
+    if event.pc.0 != 0 {
+        put("pc", event.pc.to_string().into());
+    }
+    let Value::Object(particulars) = particulars(event, definitions) else {
+        unreachable!("particulars are always an object");
+    };
+    object.extend(particulars);
+    if !frames.is_empty() {
+        let frames: Vec<Value> = frames.iter().map(frame).collect();
+        object.insert("frames".to_owned(), frames.into());
+    }
+    Value::Object(object)
+}
+
+/// One frame, with the fields that all of brownout's JSON has for it.
+pub fn frame(frame: &Frame) -> Value {
+    json!({
+        "function": frame.function,
+        "file": frame.file.as_deref().map(text),
+        "line": frame.line,
+        "column": frame.column,
+        "module": text(&frame.module),
+        "offset": frame.offset,
+        "inlined": frame.inlined,
+    })
+}
+
+/// How a process ended.
+pub fn end(end: ProcessEnd) -> Value {
+    match end {
+        ProcessEnd::Exited { status } => json!({ "status": status }),
+        ProcessEnd::Signaled { signal } => json!({ "signal": signal }),
+    }
+}
+
+/// A path as far as JSON can say it.
+pub fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    Hex(bytes).to_string()
+}
+
+fn particulars(event: &Event<'_>, definitions: &Definitions) -> Value {
+    let at = |addr: Address| place(definitions, event.process, addr);
+    let path = |file: FileId| definitions.file(file).map(|file| text(&file.path));
+    match event.kind {
+        EventKind::Store {
+            addr,
+            bytes,
+            flavor,
+            locked,
+            string,
+        } => json!({
+            "address": addr.to_string(),
+            "bytes": hex(bytes),
+            "flags": store_words(flavor, locked, string).collect::<Vec<_>>(),
+            "at": at(addr),
+        }),
+        EventKind::Load { addr, bytes } => json!({
+            "address": addr.to_string(),
+            "bytes": hex(bytes),
+            "at": at(addr),
+        }),
+        EventKind::Flush {
+            addr,
+            kind,
+            volatile,
+        } => json!({
+            "address": addr.to_string(),
+            "instruction": flush_name(kind),
+            "volatile": volatile,
+            "at": at(addr),
+        }),
+        EventKind::Fence { kind } => json!({ "instruction": fence_name(kind) }),
+        EventKind::KernelWrite {
+            addr,
+            bytes,
+            syscall,
+        } => json!({
+            "address": addr.to_string(),
+            "bytes": hex(bytes),
+            "syscall": syscall,
+            "at": at(addr),
+        }),
+        EventKind::FileWrite {
+            file,
+            offset,
+            bytes,
+            syscall,
+        } => json!({
+            "path": path(file),
+            "offset": offset,
+            "bytes": hex(bytes),
+            "syscall": syscall,
+        }),
+        EventKind::FileResize { file, len } => json!({ "path": path(file), "length": len }),
+        EventKind::Sync(sync) => sync_json(sync, at, path),
+        EventKind::Map(mapping) => map_json(&mapping, path),
+        EventKind::Unmap { addr, len } => json!({ "address": addr.to_string(), "length": len }),
+        EventKind::Remap {
+            old,
+            old_len,
+            new,
+            new_len,
+        } => json!({
+            "address": old.to_string(),
+            "length": old_len,
+            "new_address": new.to_string(),
+            "new_length": new_len,
+        }),
+        EventKind::Content {
+            file,
+            offset,
+            bytes,
+        } => json!({
+            "path": path(file),
+            "offset": offset,
+            "bytes": hex(bytes),
+        }),
+        EventKind::Protect {
+            addr,
+            len,
+            writable,
+        } => json!({
+            "address": addr.to_string(),
+            "length": len,
+            "writable": writable,
+        }),
+        EventKind::Module {
+            addr,
+            len,
+            file_offset,
+            path,
+            build_id,
+        } => json!({
+            "address": addr.to_string(),
+            "length": len,
+            "path": text(path),
+            "offset": file_offset,
+            "build_id": (!build_id.is_empty()).then(|| hex(build_id)),
+        }),
+        EventKind::ThreadStart | EventKind::ThreadExit => json!({}),
+        EventKind::ProcessStart {
+            pid,
+            parent_pid,
+            parent,
+            origin,
+            exe,
+            args,
+        } => json!({
+            "pid": pid,
+            "parent_pid": parent_pid,
+            "parent": parent.map(|parent| parent.0),
+            "origin": origin_name(origin),
+            "exe": text(exe),
+            "args": args.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>(),
+        }),
+        EventKind::ProcessExit { end: how } => json!({ "end": end(how) }),
+        EventKind::Note { text } => json!({ "text": text }),
+    }
+}
+
+fn sync_json(
+    sync: Sync,
+    at: impl Fn(Address) -> Value,
+    path: impl Fn(FileId) -> Option<String>,
+) -> Value {
+    let call = sync_name(sync);
+    match sync {
+        Sync::Msync {
+            addr,
+            len,
+            asynchronous,
+        } => json!({
+            "call": call,
+            "address": addr.to_string(),
+            "length": len,
+            "async": asynchronous,
+            "at": at(addr),
+        }),
+        Sync::Fsync { file } | Sync::Fdatasync { file } | Sync::Syncfs { file } => {
+            json!({ "call": call, "path": path(file) })
+        }
+        Sync::SyncFileRange { file, offset, len } => {
+            json!({ "call": call, "path": path(file), "offset": offset, "length": len })
+        }
+    }
+}
+
+fn map_json(mapping: &Mapping, path: impl Fn(FileId) -> Option<String>) -> Value {
+    json!({
+        "address": mapping.addr.to_string(),
+        "length": mapping.len,
+        "path": path(mapping.file),
+        "offset": mapping.offset,
+        "file_length": mapping.file_len,
+        "prot": mapping.prot,
+        "flags": mapping.flags,
+        "dax": mapping.dax,
+    })
+}
+
+/// The file behind an address; null where there is none.
+fn place(definitions: &Definitions, process: ProcessId, addr: Address) -> Value {
+    let range = definitions
+        .process(process)
+        .and_then(|process| process.address_space().resolve(addr, 1));
+    match range {
+        Some(range) => json!({
+            "path": definitions.file(range.file).map(|file| text(&file.path)),
+            "offset": range.offset,
+        }),
+        None => Value::Null,
+    }
+}

@@ -1,0 +1,400 @@
+//! An event as a line of text.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::Path;
+
+use brownout_symbols::Frame;
+use brownout_trace::{
+    Address, Definitions, Event, EventKind, FenceKind, FileId, FlushKind, Mapping, ProcessEnd,
+    ProcessOrigin, StoreFlavor, Sync,
+};
+
+use crate::stacks::TellingFrame;
+
+/// How many bytes of an event are shown unless all are asked for.
+const SHOWN_BYTES: usize = 16;
+
+/// `PROT_WRITE` of Linux.
+const PROT_WRITE: u32 = 2;
+
+/// The part of an event's line after its number and thread.
+pub struct EventText<'a> {
+    pub event: &'a Event<'a>,
+    pub definitions: &'a Definitions,
+    /// Show all bytes.
+    pub full: bool,
+}
+
+impl Display for EventText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<13}", self.event.kind.class().name())?;
+        match self.event.kind {
+            EventKind::Store {
+                addr,
+                bytes,
+                flavor,
+                locked,
+                string,
+            } => {
+                write!(f, " {addr} {}", self.hex(bytes))?;
+                for word in store_words(flavor, locked, string) {
+                    write!(f, " {word}")?;
+                }
+                self.place(f, addr)
+            }
+            EventKind::Load { addr, bytes } => {
+                write!(f, " {addr} {}", self.hex(bytes))?;
+                self.place(f, addr)
+            }
+            EventKind::Flush {
+                addr,
+                kind,
+                volatile,
+            } => {
+                write!(f, " {addr} {}", flush_name(kind))?;
+                if volatile {
+                    f.write_str(" volatile")?;
+                }
+                self.place(f, addr)
+            }
+            EventKind::Fence { kind } => write!(f, " {}", fence_name(kind)),
+            EventKind::KernelWrite {
+                addr,
+                bytes,
+                syscall,
+            } => {
+                write!(f, " {addr} {} syscall {syscall}", self.hex(bytes))?;
+                self.place(f, addr)
+            }
+            EventKind::FileWrite {
+                file,
+                offset,
+                bytes,
+                syscall,
+            } => {
+                let path = self.path(file);
+                write!(
+                    f,
+                    " {path}:{offset:#x} {} syscall {syscall}",
+                    self.hex(bytes)
+                )
+            }
+            EventKind::FileResize { file, len } => write!(f, " {} to {len}", self.path(file)),
+            EventKind::Sync(sync) => self.sync(f, sync),
+            EventKind::Map(mapping) => self.map(f, &mapping),
+            EventKind::Unmap { addr, len } => write!(f, " {}", Span(addr, len)),
+            EventKind::Remap {
+                old,
+                old_len,
+                new,
+                new_len,
+            } => {
+                write!(f, " {} to {}", Span(old, old_len), Span(new, new_len))
+            }
+            EventKind::Content {
+                file,
+                offset,
+                bytes,
+            } => {
+                write!(f, " {}:{offset:#x} {}", self.path(file), self.hex(bytes))
+            }
+            EventKind::Protect {
+                addr,
+                len,
+                writable,
+            } => {
+                let now = if writable { "writable" } else { "read-only" };
+                write!(f, " {} {now}", Span(addr, len))
+            }
+            EventKind::Module {
+                addr,
+                len,
+                file_offset,
+                path,
+                build_id,
+            } => {
+                write!(
+                    f,
+                    " {} {}:{file_offset:#x}",
+                    Span(addr, len),
+                    OneLine::of(path)
+                )?;
+                if !build_id.is_empty() {
+                    write!(f, " build-id {}", Hex(build_id))?;
+                }
+                Ok(())
+            }
+            EventKind::ThreadStart | EventKind::ThreadExit => Ok(()),
+            EventKind::ProcessStart {
+                pid,
+                parent_pid,
+                origin,
+                exe,
+                args,
+                ..
+            } => {
+                let origin = origin_name(origin);
+                write!(
+                    f,
+                    " {origin} pid {pid} of {parent_pid} {}",
+                    OneLine::of(exe)
+                )?;
+                for argument in args.iter().skip(1) {
+                    write!(f, " {}", OneLine::of(argument.as_ref()))?;
+                }
+                Ok(())
+            }
+            EventKind::ProcessExit { end } => write!(f, " {}", EndText(end)),
+            EventKind::Note { text } => write!(f, " {}", OneLine(text.into())),
+        }
+    }
+}
+
+impl EventText<'_> {
+    fn hex<'b>(&self, bytes: &'b [u8]) -> SomeHex<'b> {
+        let limit = if self.full { usize::MAX } else { SHOWN_BYTES };
+        SomeHex { bytes, limit }
+    }
+
+    fn path(&self, file: FileId) -> OneLine<'_> {
+        match self.definitions.file(file) {
+            Some(file) => OneLine::of(&file.path),
+            None => OneLine(format!("file {file}").into()),
+        }
+    }
+
+    /// The file behind an address, if any.
+    fn place(&self, f: &mut Formatter<'_>, addr: Address) -> fmt::Result {
+        let process = self.definitions.process(self.event.process);
+        match process.and_then(|process| process.address_space().resolve(addr, 1)) {
+            Some(range) => write!(f, " {}:{:#x}", self.path(range.file), range.offset),
+            None => Ok(()),
+        }
+    }
+
+    fn sync(&self, f: &mut Formatter<'_>, sync: Sync) -> fmt::Result {
+        write!(f, " {}", sync_name(sync))?;
+        match sync {
+            Sync::Msync {
+                addr,
+                len,
+                asynchronous,
+            } => {
+                write!(f, " {}", Span(addr, len))?;
+                if asynchronous {
+                    f.write_str(" async")?;
+                }
+                self.place(f, addr)
+            }
+            Sync::Fsync { file } | Sync::Fdatasync { file } | Sync::Syncfs { file } => {
+                write!(f, " {}", self.path(file))
+            }
+            Sync::SyncFileRange { file, offset, len } => {
+                write!(f, " {}:{offset:#x}, {len} bytes", self.path(file))
+            }
+        }
+    }
+
+    fn map(&self, f: &mut Formatter<'_>, mapping: &Mapping) -> fmt::Result {
+        let Mapping {
+            addr,
+            len,
+            file,
+            offset,
+            file_len,
+            ..
+        } = *mapping;
+        write!(
+            f,
+            " {} {}:{offset:#x} of {file_len}",
+            Span(addr, len),
+            self.path(file)
+        )?;
+        if mapping.prot & PROT_WRITE == 0 {
+            f.write_str(" read-only")?;
+        }
+        if mapping.dax {
+            f.write_str(" dax")?;
+        }
+        Ok(())
+    }
+}
+
+pub fn store_words(
+    flavor: StoreFlavor,
+    locked: bool,
+    string: bool,
+) -> impl Iterator<Item = &'static str> {
+    let flavor = match flavor {
+        StoreFlavor::Temporal => None,
+        StoreFlavor::NonTemporal => Some("non-temporal"),
+        StoreFlavor::Direct => Some("direct"),
+    };
+    [
+        flavor,
+        locked.then_some("locked"),
+        string.then_some("string"),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+pub fn flush_name(kind: FlushKind) -> &'static str {
+    match kind {
+        FlushKind::Clflush => "clflush",
+        FlushKind::Clflushopt => "clflushopt",
+        FlushKind::Clwb => "clwb",
+    }
+}
+
+pub fn fence_name(kind: FenceKind) -> &'static str {
+    match kind {
+        FenceKind::Sfence => "sfence",
+        FenceKind::Mfence => "mfence",
+        FenceKind::Locked => "locked",
+    }
+}
+
+pub fn sync_name(sync: Sync) -> &'static str {
+    match sync {
+        Sync::Msync { .. } => "msync",
+        Sync::Fsync { .. } => "fsync",
+        Sync::Fdatasync { .. } => "fdatasync",
+        Sync::SyncFileRange { .. } => "sync_file_range",
+        Sync::Syncfs { .. } => "syncfs",
+    }
+}
+
+pub fn origin_name(origin: ProcessOrigin) -> &'static str {
+    match origin {
+        ProcessOrigin::Exec => "exec",
+        ProcessOrigin::Fork => "fork",
+    }
+}
+
+/// How a process ended.
+pub struct EndText(pub ProcessEnd);
+
+impl Display for EndText {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ProcessEnd::Exited { status } => write!(f, "exit status {status}"),
+            ProcessEnd::Signaled { signal } => write!(f, "killed by signal {signal}"),
+        }
+    }
+}
+
+/// A frame, on one line whatever its names hold.
+pub struct FrameText<'a> {
+    frame: &'a Frame,
+}
+
+impl<'a> FrameText<'a> {
+    pub fn of(frame: &'a Frame) -> Self {
+        Self { frame }
+    }
+}
+
+impl Display for FrameText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        OneLine(self.frame.to_string().into()).fmt(f)?;
+        if self.frame.inlined {
+            f.write_str(" (inlined)")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for TellingFrame {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        OneLine(self.frame.to_string().into()).fmt(f)?;
+        if let Some(through) = &self.through {
+            write!(f, " (through {})", OneLine(through.into()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes as digits.
+pub struct Hex<'a>(pub &'a [u8]);
+
+impl Display for Hex<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The length of some bytes and as many of them as are wanted.
+struct SomeHex<'a> {
+    bytes: &'a [u8],
+    limit: usize,
+}
+
+impl Display for SomeHex<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let shown = &self.bytes[..self.bytes.len().min(self.limit)];
+        let more = if shown.len() < self.bytes.len() {
+            "..."
+        } else {
+            ""
+        };
+        write!(f, "[{}] {}{more}", self.bytes.len(), Hex(shown))
+    }
+}
+
+/// An address range: where, and how long.
+struct Span(Address, u64);
+
+impl Display for Span {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{:#x}", self.0, self.1)
+    }
+}
+
+/// Text from the recorded program, made fit for one line of a terminal: whatever could move the
+/// cursor is escaped.
+pub struct OneLine<'a>(pub std::borrow::Cow<'a, str>);
+
+impl<'a> OneLine<'a> {
+    pub fn of(path: &'a Path) -> Self {
+        Self(path.to_string_lossy())
+    }
+}
+
+impl Display for OneLine<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            if character.is_control() {
+                write!(f, "{}", character.escape_default())?;
+            } else {
+                write!(f, "{character}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_byte_strings_are_cut_and_say_so() {
+        let bytes = [0xab; 17];
+        let cut = SomeHex {
+            bytes: &bytes,
+            limit: SHOWN_BYTES,
+        };
+        assert_eq!(cut.to_string(), format!("[17] {}...", "ab".repeat(16)));
+        let whole = SomeHex {
+            bytes: &bytes,
+            limit: usize::MAX,
+        };
+        assert_eq!(whole.to_string(), format!("[17] {}", "ab".repeat(17)));
+    }
+
+    #[test]
+    fn text_of_the_program_cannot_move_the_cursor() {
+        assert_eq!(OneLine("a\x1b[2J\nb".into()).to_string(), "a\\u{1b}[2J\\nb");
+    }
+}

@@ -1,0 +1,99 @@
+//! Why a command could not do what was asked, and the exit status that tells so.
+
+use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use brownout_trace::selection::PatternError;
+use brownout_trace::{Damage, EventIndex, ReadError};
+
+use crate::exit_code::ExitCode;
+
+/// What ends a command early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    #[error("the trace {} cannot be read", path.display())]
+    TraceIo {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{} cannot be used", path.display())]
+    Trace {
+        path: PathBuf,
+        #[source]
+        source: ReadError,
+    },
+    /// The readable part has been dealt with, but it is not all there was.
+    #[error("{} is damaged, and only what comes before that was read", path.display())]
+    Incomplete {
+        path: PathBuf,
+        #[source]
+        source: Damage,
+    },
+    #[error("event {event} is not in {}, which holds {events} events", path.display())]
+    NoSuchEvent {
+        path: PathBuf,
+        event: EventIndex,
+        events: u64,
+    },
+    #[error("cannot write to standard output")]
+    Output(#[source] io::Error),
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    #[error("the current directory cannot be told")]
+    CurrentDirectory(#[source] io::Error),
+    #[error("{} is there already; nothing was written", path.display())]
+    ImageExists { path: PathBuf },
+    #[error("{} is a symbolic link and might lead to your own files; nothing was written", path.display())]
+    ImageThroughLink { path: PathBuf },
+    #[error("the image {} cannot be written", path.display())]
+    Image {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the recorded path {} is not an absolute path that an image can be written for", path.display())]
+    ImagePath { path: PathBuf },
+}
+
+impl Failure {
+    /// A trace that could not be read at all.
+    pub fn trace(path: &Path, error: ReadError) -> Self {
+        let path = path.to_owned();
+        match error {
+            ReadError::Io(source) => Self::TraceIo { path, source },
+            source => Self::Trace { path, source },
+        }
+    }
+
+    pub fn exit_code(&self) -> ExitCode {
+        if self.is_broken_pipe() {
+            ExitCode::Success
+        } else {
+            ExitCode::Usage
+        }
+    }
+
+    /// Whether the reader of standard output has gone away.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    pub fn sentence(&self) -> String {
+        sentence(self)
+    }
+}
+
+/// An error and what caused it, outermost first.
+pub fn sentence(error: &dyn Error) -> String {
+    let mut sentence = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        sentence.push_str(": ");
+        sentence.push_str(&error.to_string());
+        cause = error.source();
+    }
+    sentence
+}

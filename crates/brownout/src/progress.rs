@@ -1,0 +1,128 @@
+//! A progress line for work that takes longer than two seconds: redrawn in place on a terminal, a
+//! plain line every ten seconds elsewhere.
+
+use std::io::{self, Write as _};
+use std::time::{Duration, Instant};
+
+/// Before this nobody wonders whether anything happens.
+const PATIENCE: Duration = Duration::from_secs(2);
+const REDRAW: Duration = Duration::from_millis(200);
+const PLAIN_LINE: Duration = Duration::from_secs(10);
+/// The clock is read once in this many steps.
+const STRIDE: u64 = 1 << 12;
+
+/// A report on one piece of work.
+#[derive(Debug)]
+pub struct Progress {
+    shown: Option<Shown>,
+    until_look: u64,
+}
+
+#[derive(Debug)]
+struct Shown {
+    task: &'static str,
+    total: Option<u64>,
+    terminal: bool,
+    started: Instant,
+    next: Instant,
+    drawn: bool,
+}
+
+impl Progress {
+    pub(crate) fn new(task: &'static str, total: Option<u64>, terminal: bool) -> Self {
+        let started = Instant::now();
+        Self {
+            shown: Some(Shown {
+                task,
+                total: total.filter(|&total| total > 0),
+                terminal,
+                started,
+                next: started + PATIENCE,
+                drawn: false,
+            }),
+            until_look: STRIDE,
+        }
+    }
+
+    pub(crate) fn hidden() -> Self {
+        Self {
+            shown: None,
+            until_look: STRIDE,
+        }
+    }
+
+    /// One more step is done, `done` of them in all. Cheap enough for every event.
+    #[inline]
+    pub fn step(&mut self, done: u64) {
+        self.until_look -= 1;
+        if self.until_look == 0 {
+            self.until_look = STRIDE;
+            self.look(done);
+        }
+    }
+
+    #[cold]
+    fn look(&mut self, done: u64) {
+        if let Some(shown) = &mut self.shown {
+            let now = Instant::now();
+            if now >= shown.next {
+                shown.draw(done, now);
+            }
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(shown) = &self.shown
+            && shown.drawn
+            && shown.terminal
+        {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Shown {
+    fn draw(&mut self, done: u64, now: Instant) {
+        let line = describe(self.task, done, self.total, now - self.started);
+        // Progress that cannot be shown is no reason to stop the work.
+        if self.terminal {
+            let _ = write!(io::stderr(), "\r\x1b[K{line}");
+            self.next = now + REDRAW;
+        } else {
+            let _ = writeln!(io::stderr(), "brownout: {line}");
+            self.next = now + PLAIN_LINE;
+        }
+        self.drawn = true;
+    }
+}
+
+fn describe(task: &str, done: u64, total: Option<u64>, elapsed: Duration) -> String {
+    let rate = done as f64 / elapsed.as_secs_f64() / 1e6;
+    match total {
+        Some(total) => format!(
+            "{task}: {:.0} %, {rate:.1} M events/s",
+            (100.0 * done as f64 / total as f64).min(100.0)
+        ),
+        None => format!("{task}: {done} events, {rate:.1} M events/s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_total_gives_a_share() {
+        let ten_seconds = Duration::from_secs(10);
+        assert_eq!(
+            describe("reading", 50_000_000, Some(100_000_000), ten_seconds),
+            "reading: 50 %, 5.0 M events/s"
+        );
+        assert_eq!(
+            describe("reading", 50_000_000, None, ten_seconds),
+            "reading: 50000000 events, 5.0 M events/s"
+        );
+    }
+}

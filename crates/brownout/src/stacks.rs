@@ -1,0 +1,153 @@
+//! Calling contexts of events, interned and symbolised.
+//!
+//! An event names its stack by process, instruction and context number. That triple means the same
+//! only as long as the process keeps its modules, so a stack is turned into places in module files at
+//! the event itself, and into source lines when somebody wants to see it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use brownout_symbols::{BuildId, FileOffset, Frame, ModuleId, Probe, Symbolizer};
+use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, ProcessId};
+
+use crate::failure::sentence;
+
+/// A stack known to a [`StackTable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StackId(usize);
+
+/// One level of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    InModule(ModuleId, Probe),
+    /// Code outside every module: generated at run time, or the trace does not tell.
+    Nowhere(AppPc),
+}
+
+/// What a single line can say of a stack.
+pub struct TellingFrame {
+    pub frame: Frame,
+    /// The innermost function, where it is another: a library without debug information that was
+    /// called from `frame`.
+    pub through: Option<String>,
+}
+
+fn unknown(pc: AppPc) -> Frame {
+    Frame::bare(Path::new("[unknown]"), pc.0)
+}
+
+/// All stacks seen so far.
+#[derive(Default)]
+pub struct StackTable {
+    symbolizer: Symbolizer,
+    stacks: Vec<Arc<[Place]>>,
+    ids: HashMap<Arc<[Place]>, StackId>,
+    /// Short cut from an event to its stack, per process.
+    by_event: HashMap<ProcessId, HashMap<(AppPc, ContextId), StackId>>,
+}
+
+impl StackTable {
+    /// Must be told of every event: new code makes old addresses mean something else.
+    #[inline]
+    pub fn observe(&mut self, event: &Event<'_>) {
+        if let EventKind::Module { .. } | EventKind::ProcessStart { .. } = event.kind {
+            self.by_event.remove(&event.process);
+        }
+    }
+
+    /// The stack of an event; `None` if it came from no instruction.
+    pub fn stack_of(&mut self, event: &Event<'_>, definitions: &Definitions) -> Option<StackId> {
+        if event.pc.0 == 0 {
+            return None;
+        }
+        let key = (event.pc, event.context);
+        let known = self.by_event.get(&event.process);
+        if let Some(&id) = known.and_then(|stacks| stacks.get(&key)) {
+            return Some(id);
+        }
+        let id = self.intern(event, definitions);
+        self.by_event
+            .entry(event.process)
+            .or_default()
+            .insert(key, id);
+        Some(id)
+    }
+
+    fn intern(&mut self, event: &Event<'_>, definitions: &Definitions) -> StackId {
+        let process = event.process;
+        let mut places = vec![self.place(definitions, process, event.pc, Probe::Instruction)];
+        for caller in definitions.context_frames(process, event.context) {
+            places.push(self.place(definitions, process, caller, Probe::ReturnAddress));
+        }
+        let places: Arc<[Place]> = places.into();
+        *self.ids.entry(places).or_insert_with_key(|places| {
+            self.stacks.push(Arc::clone(places));
+            StackId(self.stacks.len() - 1)
+        })
+    }
+
+    fn place(
+        &mut self,
+        definitions: &Definitions,
+        process: ProcessId,
+        pc: AppPc,
+        probe: impl FnOnce(FileOffset) -> Probe,
+    ) -> Place {
+        let Some(module) = definitions.module_at(process, pc) else {
+            return Place::Nowhere(pc);
+        };
+        let within = pc.0 - module.addr.0;
+        let offset = module.file_offset.saturating_add(within);
+        let build_id = BuildId::new(&module.build_id);
+        let id = self.symbolizer.add_module(&module.path, build_id.as_ref());
+        Place::InModule(id, probe(FileOffset(offset)))
+    }
+
+    /// The frames of a stack, innermost first, inlined calls included.
+    pub fn frames(&mut self, stack: StackId) -> Vec<Frame> {
+        let places = Arc::clone(&self.stacks[stack.0]);
+        let mut frames = Vec::new();
+        for &place in &places[..] {
+            frames.append(&mut self.frames_of(place));
+        }
+        frames
+    }
+
+    /// The frame that tells a reader most: the innermost one with a source line, or else the
+    /// innermost of all.
+    pub fn telling_frame(&mut self, stack: StackId) -> TellingFrame {
+        let places = Arc::clone(&self.stacks[stack.0]);
+        let mut innermost: Option<Frame> = None;
+        for &place in &places[..] {
+            let mut frames = self.frames_of(place);
+            let innermost = innermost.get_or_insert_with(|| frames[0].clone());
+            if let Some(found) = frames.iter().position(|frame| frame.line.is_some()) {
+                let frame = frames.swap_remove(found);
+                let through = (frame != *innermost)
+                    .then(|| innermost.function.clone())
+                    .flatten();
+                return TellingFrame { frame, through };
+            }
+        }
+        TellingFrame {
+            frame: innermost.unwrap_or_else(|| unknown(AppPc(0))),
+            through: None,
+        }
+    }
+
+    fn frames_of(&mut self, place: Place) -> Vec<Frame> {
+        match place {
+            Place::InModule(module, probe) => self.symbolizer.frames(module, probe).to_vec(),
+            Place::Nowhere(pc) => vec![unknown(pc)],
+        }
+    }
+
+    /// Why some frames have less in them than they could.
+    pub fn problems(&self) -> impl Iterator<Item = String> {
+        self.symbolizer
+            .problems()
+            .iter()
+            .map(|problem| sentence(problem))
+    }
+}

@@ -1,0 +1,158 @@
+//! A trace named on the command line: opened, walked through, and its gaps told.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use brownout_trace::selection::{Patterns, Selection, Survey};
+use brownout_trace::{
+    Damage, Definitions, EarlyStop, Event, EventIndex, Header, ReadError, Summary, TraceReader,
+};
+
+use crate::console::Console;
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// A trace that can be read from.
+pub struct TraceFile {
+    path: PathBuf,
+    reader: TraceReader<File>,
+    /// The place at which a walk could not go on.
+    damage: Option<Damage>,
+}
+
+impl TraceFile {
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let reader = TraceReader::open(path).map_err(|error| Failure::trace(path, error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            reader,
+            damage: None,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn header(&self) -> &Header {
+        self.reader.header()
+    }
+
+    pub fn summary(&self) -> Option<&Summary> {
+        self.reader.summary()
+    }
+
+    /// What is known at the place the last walk came to.
+    pub fn definitions(&self) -> &Definitions {
+        self.reader.definitions()
+    }
+
+    /// How many events the trace claims to hold.
+    pub fn events(&self) -> u64 {
+        self.reader.events()
+    }
+
+    pub fn byte_len(&self) -> u64 {
+        self.reader.byte_len()
+    }
+
+    /// Makes `event` the next one. A place beyond the end is the end.
+    pub fn seek(&mut self, event: EventIndex) -> Result<(), Failure> {
+        let event = EventIndex(event.0.min(self.reader.events()));
+        match self.reader.seek(event) {
+            Err(ReadError::Damaged(damage)) => {
+                self.damage = Some(damage);
+                Ok(())
+            }
+            other => other.map_err(|error| Failure::trace(&self.path, error)),
+        }
+    }
+
+    /// Gives the events from here on to `visit`, until it breaks, the trace ends or cannot be read
+    /// further. The last of these is told by [`conclude`](Self::conclude).
+    pub fn walk(
+        &mut self,
+        progress: &mut Progress,
+        mut visit: impl FnMut(&Event<'_>, &Definitions) -> Result<ControlFlow<()>, Failure>,
+    ) -> Result<(), Failure> {
+        if self.damage.is_some() {
+            return Ok(());
+        }
+        loop {
+            match self.reader.next_defined() {
+                Ok(Some((event, definitions))) => {
+                    progress.step(event.index.0);
+                    if visit(&event, definitions)?.is_break() {
+                        return Ok(());
+                    }
+                }
+                Ok(None) => return Ok(()),
+                Err(ReadError::Damaged(damage)) => {
+                    self.damage = Some(damage);
+                    return Ok(());
+                }
+                Err(error) => return Err(Failure::trace(&self.path, error)),
+            }
+        }
+    }
+
+    /// Walks through the whole trace to learn which files are persistent, and goes back to its start.
+    pub fn select(&mut self, given: &[OsString], console: &Console) -> Result<Selection, Failure> {
+        let patterns = self.patterns(given)?;
+        let mut survey = Survey::default();
+        let mut progress = console.progress("looking for persistent files", Some(self.events()));
+        self.walk(&mut progress, |event, definitions| {
+            survey.observe(event, definitions);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let selection = survey.select(self.definitions(), patterns.as_ref());
+        self.damage = None;
+        self.seek(EventIndex(0))?;
+        Ok(selection)
+    }
+
+    /// The patterns given now, or else those given when the trace was recorded. Relative ones start
+    /// where the user stood when giving them.
+    pub fn patterns(&self, given: &[OsString]) -> Result<Option<Patterns>, Failure> {
+        let header = self.header();
+        Ok(if given.is_empty() {
+            Patterns::new(&header.pm, &header.cwd)?
+        } else {
+            let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+            Patterns::new(given, &here)?
+        })
+    }
+
+    /// Tells why events may be missing, if they are, and with it how the command ends.
+    pub fn conclude(self, console: &Console) -> Result<ExitCode, Failure> {
+        if let Some(damage) = self.damage {
+            return Err(Failure::Incomplete {
+                path: self.path,
+                source: damage,
+            });
+        }
+        if let Some(gap) = self.gap() {
+            console.warn(format_args!("{}: {gap}", self.path.display()));
+        }
+        Ok(ExitCode::Success)
+    }
+
+    /// Why the trace, though sound, does not tell the whole run.
+    pub fn gap(&self) -> Option<String> {
+        let Some(summary) = self.summary() else {
+            return Some(
+                "the recorder did not finish this trace; the last events may be missing".into(),
+            );
+        };
+        let why = match summary.ending.stopped.as_ref()? {
+            EarlyStop::StorageFull => "the disk was full".into(),
+            EarlyStop::Interrupted => "it was interrupted".into(),
+            EarlyStop::Failure(failure) => failure.clone(),
+            _ => "of a reason that this version does not know".into(),
+        };
+        Some(format!("recording stopped before the program did: {why}"))
+    }
+}

@@ -1,0 +1,143 @@
+//! `brownout dump`.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use brownout_trace::{EventKind, ThreadId};
+use serde_json::Value;
+
+use crate::traces::{POOL, Recording, pool_and_semaphore};
+use crate::{clean, command, line_with};
+
+fn dump(recording: Recording, options: &[&str]) -> String {
+    let (_directory, path) = recording.finish();
+    let mut arguments = vec!["dump", path.to_str().unwrap()];
+    arguments.extend(options);
+    clean(&arguments)
+}
+
+#[test]
+fn one_line_an_event_with_bytes_and_place() {
+    let shown = dump(pool_and_semaphore(&[]), &[]);
+    assert_eq!(shown.lines().count(), 9);
+    assert_eq!(
+        line_with(&shown, "0x10000040 [8]"),
+        "         4  0:4711      store         0x10000040 [8] 2a00000000000000 /mnt/pmem/pool:0x40"
+    );
+    assert!(line_with(&shown, "flush").ends_with("0x10000040 clwb /mnt/pmem/pool:0x40"));
+    assert!(line_with(&shown, "fence").ends_with("fence         sfence"));
+    assert!(line_with(&shown, "content").ends_with("/mnt/pmem/pool:0x0 [8] 504f4f4c48454144"));
+}
+
+#[test]
+fn the_source_line_and_on_demand_the_stack() {
+    let recorded = || {
+        let mut recording = pool_and_semaphore(&[]);
+        recording.run_compiled();
+        recording.store(POOL, &[0xee]);
+        recording
+    };
+    let shown = dump(recorded(), &[]);
+    assert!(line_with(&shown, "[1] ee").ends_with("program.c:5:8"));
+    let shown = dump(recorded(), &["--stacks", "--from", "9", "--to", "9"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.len(), 3, "{shown}");
+    assert!(lines[1].contains("put at ") && lines[1].ends_with("program.c:5:8"));
+    assert!(lines[2].contains("main at ") && lines[2].ends_with("program.c:8:3"));
+}
+
+#[test]
+fn filters_by_number_kind_and_thread() {
+    let shown = dump(pool_and_semaphore(&[]), &["--from", "4", "--to", "6"]);
+    assert_eq!(shown.lines().count(), 3);
+    let shown = dump(
+        pool_and_semaphore(&[]),
+        &["--kind", "fence", "--kind", "store"],
+    );
+    assert_eq!(shown.lines().count(), 3);
+    let two_threads = || {
+        let mut recording = pool_and_semaphore(&[]);
+        recording.thread = ThreadId(5000);
+        recording.store(POOL, &[1]);
+        recording.thread = ThreadId(4711);
+        recording
+    };
+    for (thread, lines) in [("5000", 1), ("0:5000", 1), ("1:5000", 0), ("0:4711", 9)] {
+        let shown = dump(two_threads(), &["--thread", thread]);
+        assert_eq!(shown.lines().count(), lines, "--thread {thread}");
+    }
+}
+
+#[test]
+fn a_range_beyond_the_end_is_empty() {
+    assert_eq!(dump(pool_and_semaphore(&[]), &["--from", "1000"]), "");
+    assert_eq!(
+        dump(pool_and_semaphore(&[]), &["--from", "5", "--to", "4"]),
+        ""
+    );
+}
+
+#[test]
+fn long_stores_are_cut_unless_all_is_asked_for() {
+    let long = || {
+        let mut recording = pool_and_semaphore(&[]);
+        recording.store(POOL, &[0xab; 64]);
+        recording
+    };
+    let cut = format!("[64] {}... ", "ab".repeat(16));
+    line_with(&dump(long(), &[]), &cut);
+    let whole = format!("[64] {} ", "ab".repeat(64));
+    line_with(&dump(long(), &["--full"]), &whole);
+}
+
+#[test]
+fn json_lines() {
+    let mut recording = pool_and_semaphore(&[]);
+    recording.run_compiled();
+    recording.store(POOL, &[0xab; 64]);
+    let shown = dump(recording, &["--format", "json", "--stacks"]);
+    let events: Vec<Value> = shown
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(events.len(), 11);
+    assert_eq!(events[4]["kind"], "store");
+    assert_eq!(events[4]["address"], "0x10000040");
+    assert_eq!(events[4]["at"]["path"], "/mnt/pmem/pool");
+    assert_eq!(events[4]["at"]["offset"], 64);
+    let store = &events[9];
+    assert_eq!(store["bytes"], "ab".repeat(64));
+    assert_eq!(store["frames"][0]["function"], "put");
+    assert_eq!(store["frames"][0]["line"], 5);
+    assert_eq!(store["frames"][1]["function"], "main");
+}
+
+#[test]
+fn text_from_the_program_stays_on_its_line() {
+    let mut recording = Recording::start(&[]);
+    recording.add(EventKind::Note {
+        text: "two\nlines \x1b[31m",
+    });
+    let shown = dump(recording, &["--kind", "note"]);
+    assert_eq!(shown.lines().count(), 1);
+    assert!(shown.ends_with("two\\nlines \\u{1b}[31m\n"), "{shown}");
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let mut recording = pool_and_semaphore(&[]);
+    for _ in 0..20_000 {
+        recording.store(POOL, &[1]);
+    }
+    let (_directory, path) = recording.finish();
+    let mut child = command(&["dump", path.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}

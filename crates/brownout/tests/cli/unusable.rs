@@ -1,0 +1,119 @@
+//! Traces that are missing, cut off or damaged: the readable part and a sentence, never a panic.
+
+use std::fs;
+use std::path::Path;
+
+use brownout_trace::Ending;
+
+use crate::traces::{POOL, Recording, pool_and_semaphore};
+use crate::{Run, brownout};
+
+/// Runs each command that reads a trace.
+fn each_command(trace: &Path) -> Vec<(&'static str, Run)> {
+    let trace = trace.to_str().unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path().join("out");
+    let image = ["image", trace, "-o", out.to_str().unwrap()];
+    vec![
+        ("stat", brownout(&["stat", trace])),
+        ("dump", brownout(&["dump", trace])),
+        ("image", brownout(&image)),
+    ]
+}
+
+fn all_refuse(trace: &Path, reason: &str) {
+    for (command, run) in each_command(trace) {
+        assert_eq!(run.status, Some(2), "{command}: {}", run.stderr);
+        assert!(run.stderr.contains(reason), "{command}: {}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{command}: {}", run.stderr);
+        assert_eq!(run.stdout, "", "{command}");
+    }
+}
+
+#[test]
+fn a_missing_file() {
+    all_refuse(Path::new("/nonexistent/trace"), "No such file");
+}
+
+#[test]
+fn a_directory() {
+    all_refuse(Path::new("/usr"), "Is a directory");
+}
+
+#[test]
+fn files_that_are_no_traces() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace");
+    for content in [&b""[..], b"x", b"#!/bin/sh\necho hello world\n"] {
+        fs::write(&path, content).unwrap();
+        all_refuse(&path, "not a brownout trace");
+    }
+}
+
+#[test]
+fn a_trace_cut_off_in_its_header() {
+    let (_directory, path) = pool_and_semaphore(&[]).finish();
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..20]).unwrap();
+    all_refuse(&path, "stopped at byte");
+}
+
+#[test]
+fn a_trace_without_events_has_little_to_tell() {
+    let (_directory, path) = Recording::without_events(&[]).finish_with(Ending::default());
+    for (command, run) in each_command(&path) {
+        assert_eq!(run.status, Some(0), "{command}: {}", run.stderr);
+        assert_eq!(
+            run.stdout.contains("total                     0"),
+            command == "stat"
+        );
+    }
+}
+
+/// A trace of several chunks.
+fn long_recording() -> Recording {
+    let mut recording = pool_and_semaphore(&[]);
+    let mut value = 1_u64;
+    for _ in 0..200_000 {
+        value = value.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        recording.store(POOL + (value >> 33) % 8000, &value.to_le_bytes());
+    }
+    recording
+}
+
+#[test]
+fn the_readable_part_of_a_trace_that_is_cut_off() {
+    let (_directory, path) = long_recording().finish();
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    for (command, run) in each_command(&path) {
+        assert_eq!(run.status, Some(2), "{command}");
+        let told = "is damaged, and only what comes before that was read";
+        assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("the file ends in the middle"),
+            "{}",
+            run.stderr
+        );
+        assert!(!run.stdout.is_empty(), "{command}");
+    }
+}
+
+#[test]
+fn altered_bytes_never_cause_a_panic() {
+    let (_directory, path) = pool_and_semaphore(&[]).finish();
+    let whole = fs::read(&path).unwrap();
+    for at in (0..whole.len()).step_by(whole.len() / 40) {
+        let mut altered = whole.clone();
+        altered[at] ^= 0x41;
+        fs::write(&path, &altered).unwrap();
+        for (command, run) in each_command(&path) {
+            let status = run.status;
+            assert!(
+                matches!(status, Some(0 | 2)),
+                "{command}, byte {at}: {}",
+                run.stderr
+            );
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Arguments, help and exit codes.
+
+use std::fs::File;
+
+use crate::traces::pool_and_semaphore;
+use crate::{Run, brownout, clean, command};
+
+#[test]
+fn wrong_arguments_end_with_2() {
+    let cases: [&[&str]; 6] = [
+        &[],
+        &["frobnicate"],
+        &["stat"],
+        &["image", "trace"],
+        &["dump", "trace", "--kind", "nonsense"],
+        &["image", "trace", "-o", "out", "--at", "noon"],
+    ];
+    for arguments in cases {
+        let run = brownout(arguments);
+        assert_eq!(run.status, Some(2), "{arguments:?}");
+        assert_eq!(run.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn each_command_helps_with_an_example() {
+    for name in ["stat", "dump", "image"] {
+        let help = clean(&[name, "--help"]);
+        assert!(help.contains("Example"), "{name}");
+        assert!(
+            help.contains(&format!("brownout {name} run.trace")),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_exit_codes_are_told() {
+    let help = clean(&["--help"]);
+    for code in [
+        " 0  nothing found",
+        " 1  bugs",
+        " 3  nothing persistent",
+        "70  a fault",
+    ] {
+        assert!(help.contains(code), "{code}");
+    }
+}
+
+#[test]
+fn a_pattern_that_makes_no_sense() {
+    let (_directory, path) = pool_and_semaphore(&[]).finish();
+    let run = brownout(&["stat", path.to_str().unwrap(), "--pm", "/mnt/["]);
+    assert_eq!(run.status, Some(2));
+    assert!(
+        run.stderr
+            .contains("the pattern /mnt/[ cannot be understood"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn output_that_cannot_be_written_is_told() {
+    let (_directory, path) = pool_and_semaphore(&[]).finish();
+    let run: Run = command(&["dump", path.to_str().unwrap()])
+        .stdout(File::options().write(true).open("/dev/full").unwrap())
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(run.status, Some(2));
+    assert!(
+        run.stderr.contains("cannot write to standard output"),
+        "{}",
+        run.stderr
+    );
+}

@@ -299,7 +299,7 @@ impl Evaluator {
             CfaRule::RegisterAndOffset { register, offset } => {
                 Cfa::Register(gpr_of_dwarf(*register)?, *offset)
             }
-            CfaRule::Expression(expression) => Cfa::Computed(copy(expression, &section)?),
+            CfaRule::Expression(expression) => cfa_of(copy(expression, &section)?),
         };
         let return_address = match row.register(fde.cie().return_address_register()) {
             None | Some(RegisterRule::Undefined) => return Some(Rule::Outermost),
@@ -310,6 +310,7 @@ impl Evaluator {
             return_address,
             registers: [const { Place::Same }; 16],
             interrupted: fde.is_signal_trampoline(),
+            certain: true,
         };
         for (register, rule) in row.registers() {
             if let Some(gpr) = gpr_of_dwarf(*register) {
@@ -330,7 +331,7 @@ fn place(rule: &RegisterRule<usize>, section: &EhFrame<Bytes<'_>>) -> Option<Pla
         RegisterRule::Offset(offset) => Place::AtCfa(*offset),
         RegisterRule::ValOffset(offset) => Place::Cfa(*offset),
         RegisterRule::Register(register) => Place::Register(gpr_of_dwarf(*register)?),
-        RegisterRule::Expression(expression) => Place::AtComputed(copy(expression, section)?),
+        RegisterRule::Expression(expression) => at_place(copy(expression, section)?),
         RegisterRule::ValExpression(expression) => Place::Computed(copy(expression, section)?),
         _ => return None,
     })
@@ -342,6 +343,24 @@ fn copy(
 ) -> Option<Box<Expression>> {
     let bytes = expression.get(section).ok()?.0.slice();
     (bytes.len() <= MAX_BYTES).then(|| Box::new(Expression(bytes.into())))
+}
+
+fn at_place(expression: Box<Expression>) -> Place {
+    match expression.as_register() {
+        Some((register, offset)) => Place::AtRegister(register, offset),
+        None => Place::AtComputed(expression),
+    }
+}
+
+fn cfa_of(expression: Box<Expression>) -> Cfa {
+    match expression.as_loaded() {
+        Some((register, offset, plus)) => Cfa::Loaded {
+            register,
+            offset,
+            plus,
+        },
+        None => Cfa::Computed(expression),
+    }
 }
 
 /// The general-purpose register of a DWARF number, which counts them in an order of its own.

@@ -2,8 +2,10 @@
 
 use crate::unwind::Memory;
 use crate::unwind::cfi::gpr_of_dwarf;
+use crate::unwind::rule::Gpr;
 use crate::unwind::step::State;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use gimli::{EndianSlice, LittleEndian, Operation};
 
 /// Operations carried out before an expression is taken for an endless loop.
@@ -124,6 +126,52 @@ impl Expression {
         None
     }
 
+    /// The register and the offset, if the expression is no more than that.
+    pub fn as_register(&self) -> Option<(Gpr, i64)> {
+        match *self.operations()? {
+            [
+                Operation::RegisterOffset {
+                    register, offset, ..
+                },
+            ] => Some((gpr_of_dwarf(register)?, offset)),
+            _ => None,
+        }
+    }
+
+    /// A register and an offset, the word found there, and what is added to it, if the expression is
+    /// no more than that.
+    pub fn as_loaded(&self) -> Option<(Gpr, i64, i64)> {
+        let operations = self.operations()?;
+        let (load, plus) = match *operations {
+            [ref load @ .., Operation::PlusConstant { value }] => (load, value.cast_signed()),
+            ref load => (load, 0),
+        };
+        match *load {
+            [
+                Operation::RegisterOffset {
+                    register, offset, ..
+                },
+                Operation::Deref {
+                    size: 8,
+                    space: false,
+                    ..
+                },
+            ] => Some((gpr_of_dwarf(register)?, offset, plus)),
+            _ => None,
+        }
+    }
+
+    /// The operations of a short expression.
+    fn operations(&self) -> Option<Vec<Operation<EndianSlice<'_, LittleEndian>>>> {
+        const SHORT: usize = 3;
+        let mut rest = EndianSlice::new(&self.0, LittleEndian);
+        let mut operations = Vec::new();
+        while !rest.is_empty() && operations.len() <= SHORT {
+            operations.push(Operation::parse(&mut rest, ENCODING).ok()?);
+        }
+        Some(operations)
+    }
+
     /// The bytes that follow a jump made with `remaining` bytes left.
     fn branch(&self, remaining: usize, target: i16) -> Option<EndianSlice<'_, LittleEndian>> {
         let here = self.0.len().checked_sub(remaining)?;
@@ -203,4 +251,93 @@ impl Machine {
 /// A shift count below the width of a word.
 fn shift(count: u64) -> Option<u32> {
     u32::try_from(count).ok().filter(|&n| n < 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unwind::Registers;
+
+    struct NoMemory;
+
+    impl Memory for NoMemory {
+        fn read_u64(&self, _: u64) -> Option<u64> {
+            None
+        }
+        fn slice(&self, _: u64, _: usize) -> Option<&[u8]> {
+            None
+        }
+    }
+
+    #[derive(Default)]
+    struct Seen(Vec<u8>);
+
+    impl Witness for Seen {
+        fn register(&mut self, register: u8) {
+            self.0.push(register);
+        }
+        fn word(&mut self, _: u64) {}
+    }
+
+    fn evaluate(bytes: &[u8]) -> Option<u64> {
+        let mut regs = Registers {
+            rip: 0x1234,
+            gpr: [0; 16],
+        };
+        regs.gpr[4] = 0x7000;
+        let state = State::of(&regs);
+        Expression(bytes.into()).evaluate(&state, None, &NoMemory, &mut Seen::default())
+    }
+
+    #[test]
+    fn arithmetic() {
+        // breg7 (rsp) + 8
+        assert_eq!(evaluate(&[0x77, 8]), Some(0x7008));
+        // lit7 lit3 minus, lit2 mul, lit1 shl
+        assert_eq!(
+            evaluate(&[0x37, 0x33, 0x1c, 0x32, 0x1e, 0x31, 0x24]),
+            Some(16)
+        );
+        // lit1 lit2 lit3 rot: 3 goes below, 2 is on top
+        assert_eq!(evaluate(&[0x31, 0x32, 0x33, 0x17]), Some(2));
+        // lit0 not, lit4 shra: still all ones
+        assert_eq!(evaluate(&[0x30, 0x20, 0x34, 0x26]), Some(u64::MAX));
+        // const1s -1, lit0 lt: signed
+        assert_eq!(evaluate(&[0x09, 0xff, 0x30, 0x2d]), Some(1));
+    }
+
+    #[test]
+    fn branches() {
+        // lit1 bra +1; [lit9]; lit5
+        assert_eq!(evaluate(&[0x31, 0x28, 1, 0, 0x39, 0x35]), Some(5));
+        // skip -3: for ever
+        assert_eq!(evaluate(&[0x2f, 0xfd, 0xff]), None);
+        // skip out of the expression
+        assert_eq!(evaluate(&[0x2f, 0x40, 0]), None);
+    }
+
+    #[test]
+    fn nonsense_has_no_value() {
+        assert_eq!(evaluate(&[]), None, "nothing");
+        assert_eq!(evaluate(&[0x22]), None, "plus of nothing");
+        assert_eq!(evaluate(&[0x31, 0x30, 0x1b]), None, "division by zero");
+        assert_eq!(evaluate(&[0x31; 40]), None, "too much on the stack");
+        assert_eq!(evaluate(&[0x77, 0, 0x06]), None, "memory that is not there");
+        assert_eq!(evaluate(&[0xff]), None, "no operation");
+    }
+
+    #[test]
+    fn short_forms_are_seen() {
+        let expression = |bytes: &[u8]| Expression(bytes.into());
+        assert_eq!(expression(&[0x76, 0x70]).as_register(), Some((5, -16)));
+        assert_eq!(
+            expression(&[0x76, 0x78, 0x06]).as_loaded(),
+            Some((5, -8, 0))
+        );
+        assert_eq!(
+            expression(&[0x77, 0x10, 0x06, 0x23, 8]).as_loaded(),
+            Some((4, 16, 8))
+        );
+        assert_eq!(expression(&[0x77, 0x10, 0x06, 0x06]).as_loaded(), None);
+    }
 }

@@ -3,19 +3,44 @@
 //! A word of the stack is taken for a return address if it points into code right behind a call. That
 //! can be wrong in both directions; [`crate::unwind::ahead`] is asked first.
 
-use crate::unwind::rule::{Plain, RBP, RSP, SAVED_RBP};
-use crate::unwind::step::State;
+use crate::unwind::rule::{Plain, RBP, RSP, Rule, SAVED_RBP};
+use crate::unwind::step::{Dependencies, State, Step};
 use crate::unwind::{CodeMap, Memory};
+use alloc::vec::Vec;
 
 /// Words of the stack that a search looks at.
 const MAX_WORDS: i32 = 512;
 
+/// Takes a step by a rule that may be wrong, if what it finds looks like a return address, or else by
+/// trying.
+pub(super) fn step(
+    rule: &Rule,
+    state: &mut State,
+    mem: &impl Memory,
+    code: &impl CodeMap,
+    dependencies: &mut Vec<Dependencies>,
+    step: &mut Step,
+) -> Option<()> {
+    let mut tried = *state;
+    let taken = match rule {
+        Rule::Plain(plain) => tried.step_plain(plain, mem, step),
+        Rule::Wide(wide) => tried.step_wide(wide, mem, dependencies, step),
+        _ => None,
+    };
+    if taken.is_some() && is_return_address(tried.at().pc, mem, code) {
+        *state = tried;
+        return Some(());
+    }
+    let found = find(state, mem, code)?;
+    state.step_plain(&found, mem, step)
+}
+
 /// A rule that fits the frame of `state`, found by trying.
-pub(super) fn rule(state: &State, mem: &impl Memory, code: &impl CodeMap) -> Option<Plain> {
+fn find(state: &State, mem: &impl Memory, code: &impl CodeMap) -> Option<Plain> {
     let rsp = state.rsp();
     let returns = |addr: u64| {
         mem.read_u64(addr)
-            .is_some_and(|word| is_call_return(word, mem, code))
+            .is_some_and(|word| is_return_address(word, mem, code))
     };
     // A leaf in assembly, the most common of all, has its return address on top. Its rbp is its
     // caller's and would lead past it.
@@ -37,13 +62,16 @@ pub(super) fn rule(state: &State, mem: &impl Memory, code: &impl CodeMap) -> Opt
         .map(|index| Plain::new(RSP, index * 8 + 8, false))
 }
 
-/// Whether `addr` is in code and a call instruction ends there.
-pub(super) fn is_call_return(addr: u64, mem: &impl Memory, code: &impl CodeMap) -> bool {
-    addr > 0x1000
-        && code.is_code(addr.wrapping_sub(1))
-        && mem
-            .slice(addr.wrapping_sub(8), 8)
-            .is_some_and(ends_with_call)
+/// Whether `addr` is in code, and behind a call or else where signal handlers return to.
+fn is_return_address(addr: u64, mem: &impl Memory, code: &impl CodeMap) -> bool {
+    code.is_code(addr)
+        && (follows_call(addr, mem) || is_sigreturn(addr, mem) || code.is_signal_restorer(addr))
+}
+
+/// Whether a call instruction ends at `addr`, which is in code.
+pub(super) fn follows_call(addr: u64, mem: &impl Memory) -> bool {
+    mem.slice(addr.wrapping_sub(8), 8)
+        .is_some_and(ends_with_call)
 }
 
 /// Whether some call instruction could end with these bytes.
@@ -84,7 +112,7 @@ fn indirect_call_len(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Whether the code at `pc` is `rt_sigreturn`, as C libraries have it behind signal handlers.
-pub(super) fn is_sigreturn(mem: &impl Memory, pc: u64) -> bool {
+pub(super) fn is_sigreturn(pc: u64, mem: &impl Memory) -> bool {
     // mov $15, %rax; syscall, and the shorter mov $15, %eax; syscall.
     const LONG: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
     const SHORT: [u8; 7] = [0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05];

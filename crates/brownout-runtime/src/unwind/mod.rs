@@ -210,7 +210,7 @@ impl Unwinder {
         if !code.is_code(at.pc) && !code.is_code(at.covered()) {
             return Rule::NotCode;
         }
-        if code.is_signal_restorer(at.pc) || guess::is_sigreturn(mem, at.pc) {
+        if code.is_signal_restorer(at.pc) || guess::is_sigreturn(at.pc, mem) {
             return Rule::SignalFrame;
         }
         module
@@ -242,6 +242,13 @@ impl Unwinder {
             );
         }
         let frames = self.modules.get(&module.base)?.frames.as_ref()?;
-        self.tables.rule(frames, at.covered(), mem)
+        // What is returned to without having called, as the kernel and `makecontext` arrange, is the
+        // start of a function.
+        let pc = if guess::follows_call(at.pc, mem) {
+            at.covered()
+        } else {
+            at.pc
+        };
+        self.tables.rule(frames, pc, mem)
     }
 }

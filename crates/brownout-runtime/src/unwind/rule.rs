@@ -62,11 +62,20 @@ pub(super) struct Wide {
     pub registers: [Place; 16],
     /// Whether the caller was interrupted rather than calling.
     pub interrupted: bool,
+    /// As in [`Plain`].
+    pub certain: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Cfa {
     Register(Gpr, i64),
+    /// A word in memory, at an offset from a register, plus an offset: of functions that realign the
+    /// stack and keep the former stack pointer.
+    Loaded {
+        register: Gpr,
+        offset: i64,
+        plus: i64,
+    },
     Computed(Box<Expression>),
 }
 
@@ -81,6 +90,8 @@ pub(super) enum Place {
     AtCfa(i64),
     /// It is the CFA plus an offset.
     Cfa(i64),
+    /// In memory, at an offset from a register.
+    AtRegister(Gpr, i64),
     /// In memory, at the address that the expression gives.
     AtComputed(Box<Expression>),
     /// It is what the expression gives.
@@ -93,7 +104,7 @@ impl Wide {
         let Cfa::Register(register, offset) = self.cfa else {
             return None;
         };
-        if self.interrupted || !matches!(self.return_address, Place::AtCfa(-8)) {
+        if self.interrupted || !self.certain || !matches!(self.return_address, Place::AtCfa(-8)) {
             return None;
         }
         let mut plain = Plain::new(register, i32::try_from(offset).ok()?, true);

@@ -25,10 +25,10 @@ const MAX_FRAMES: usize = 2 * MAX_WALK;
 /// With fewer frames than this above left-out ones it is worth looking for the real end again.
 const MIN_FRAMES: usize = MAX_WALK / 2;
 
-/// Rules that a thread remembers, a power of two.
-const RULES: usize = 256;
-/// Edges of the context tree that a thread remembers, a power of two.
-const EDGES: usize = 1024;
+/// Half the number of rules that a thread remembers; a power of two.
+const RULE_PAIRS: usize = 256;
+/// Half the number of edges of the context tree that a thread remembers; a power of two.
+const EDGE_PAIRS: usize = 512;
 
 /// What the walk of one thread asks of the process; `None` if the answer is not to be had here.
 pub(super) trait Shared {
@@ -85,14 +85,16 @@ struct Fact {
 
 /// What a thread remembers of its stack, its code and its contexts.
 pub struct StackCache {
-    rules: RuleCache,
-    edges: EdgeCache,
+    /// By code point and epoch.
+    rules: Recent<(u64, u32), Rule, RULE_PAIRS>,
+    /// Edges of the context tree, which never change: by caller and return address.
+    edges: Recent<(u64, ContextId), ContextId, EDGE_PAIRS>,
     epoch: u32,
     frames: Vec<Frame>,
     facts: Vec<Fact>,
     /// Whether there were more frames than `frames` tells of.
     omitted: bool,
-    /// The steps of the walk under way, innermost first.
+    /// The steps of the walk under way, innermost first, and room for more.
     steps: Vec<Step>,
     wide: Vec<Dependencies>,
 }
@@ -100,8 +102,13 @@ pub struct StackCache {
 /// How a walk ended.
 enum End {
     /// In the state of the remembered frame with this many frames further out.
-    Joined(usize),
-    Outermost,
+    Joined {
+        outer: usize,
+        steps: usize,
+    },
+    Outermost {
+        steps: usize,
+    },
     TooDeep,
 }
 
@@ -114,8 +121,10 @@ impl Default for StackCache {
 impl StackCache {
     pub fn new() -> Self {
         Self {
-            rules: RuleCache::new(),
-            edges: EdgeCache::new(),
+            // The keys are those of a return to address 0, which indeed is no code, and of a callee
+            // of a context that cannot be.
+            rules: Recent::new(((0, 0), Rule::NotCode)),
+            edges: Recent::new(((0, ContextId(u32::MAX)), ContextId::ROOT)),
             epoch: 0,
             frames: Vec::with_capacity(64),
             facts: Vec::with_capacity(128),
@@ -149,11 +158,15 @@ impl StackCache {
             self.forget();
         }
         let mut end = self.outwards(regs, mem, code, shared)?;
-        if let End::Joined(outer) = end {
-            let depth = outer + self.steps.len();
+        if let End::Joined { outer, steps } = end {
+            let depth = outer + steps;
             if depth > MAX_FRAMES || (self.omitted && depth < MIN_FRAMES) {
                 self.forget();
                 end = self.outwards(regs, mem, code, shared)?;
+            } else if steps == 1 {
+                // Nothing changed; at most there are fewer frames.
+                self.frames.truncate(outer + 1);
+                return self.frames.last().map(|frame| frame.context);
             }
         }
         self.inwards(end, mem, shared)
@@ -173,50 +186,54 @@ impl StackCache {
         code: &impl CodeMap,
         shared: &mut impl Shared,
     ) -> Option<End> {
-        self.steps.clear();
         self.wide.clear();
         let mut state = State::of(regs);
         let mut candidates = self.frames.len();
-        // Facts that were found to hold, counted from the outermost; all, until a look tells.
+        // Facts found to hold, counted from the outermost, once it has been looked.
         let mut sound = None;
-        while self.steps.len() < MAX_WALK {
-            let rule = self.rules.get(state.at(), self.epoch, shared)?;
-            let step = match rule {
-                Rule::Plain(plain) if plain.certain => state.step_plain(plain, mem),
-                Rule::Plain(plain) => {
-                    let mut tried = state;
-                    match tried.step_plain(plain, mem) {
-                        Some(step) if guess::is_call_return(step.at.pc, mem, code) => {
-                            state = tried;
-                            Some(step)
-                        }
-                        _ => guess::rule(&state, mem, code)
-                            .and_then(|plain| state.step_plain(&plain, mem)),
-                    }
+        for taken in 0..MAX_WALK {
+            let at = state.at();
+            let key = at.key();
+            let rule = self
+                .rules
+                .get(spread(key), (key, self.epoch), || shared.rule(at))?;
+            if taken == self.steps.len() {
+                self.steps.push(Step::BLANK);
+            }
+            // Filled in place: copying what was just written in parts would stall.
+            let step = &mut self.steps[taken];
+            let stepped = match rule {
+                Rule::Plain(plain) if plain.certain => state.step_plain(plain, mem, step),
+                Rule::Wide(wide) if wide.certain => {
+                    state.step_wide(wide, mem, &mut self.wide, step)
                 }
-                Rule::Unknown => {
-                    guess::rule(&state, mem, code).and_then(|plain| state.step_plain(&plain, mem))
+                Rule::Plain(_) | Rule::Wide(_) | Rule::Unknown => {
+                    guess::step(rule, &mut state, mem, code, &mut self.wide, step)
                 }
-                Rule::Wide(wide) => state.step_wide(wide, mem, &mut self.wide),
-                Rule::SignalFrame => state.step_signal(mem, &mut self.wide),
+                Rule::SignalFrame => state.step_signal(mem, &mut self.wide, step),
                 Rule::Outermost => None,
                 Rule::NotCode => {
-                    self.steps.pop();
-                    None
+                    return Some(End::Outermost {
+                        steps: taken.saturating_sub(1),
+                    });
                 }
             };
-            let Some(step) = step else {
-                return Some(End::Outermost);
-            };
-            self.steps.push(step);
+            if stepped.is_none() {
+                return Some(End::Outermost { steps: taken });
+            }
 
-            while candidates > 0 && self.frames[candidates - 1].cfa < step.cfa {
+            while candidates > 0 && self.frames[candidates - 1].cfa < state.rsp() {
                 candidates -= 1;
             }
             if candidates > 0 && self.frames[candidates - 1].is_state(&state, mem) {
-                let sound = *sound.get_or_insert_with(|| self.sound_facts(candidates, mem));
+                let sound = *sound.get_or_insert_with(|| {
+                    sound_facts(&self.facts[..self.frames[candidates - 1].facts], mem)
+                });
                 if self.frames[candidates - 1].facts <= sound {
-                    return Some(End::Joined(candidates - 1));
+                    return Some(End::Joined {
+                        outer: candidates - 1,
+                        steps: taken + 1,
+                    });
                 }
                 while candidates > 0 && self.frames[candidates - 1].facts > sound {
                     candidates -= 1;
@@ -224,16 +241,6 @@ impl StackCache {
             }
         }
         Some(End::TooDeep)
-    }
-
-    /// How many facts further out than the `frames`-th frame hold without a gap, from the outermost.
-    #[inline]
-    fn sound_facts(&self, frames: usize, mem: &impl Memory) -> usize {
-        let facts = &self.facts[..self.frames[frames - 1].facts];
-        facts
-            .iter()
-            .position(|fact| mem.read_u64(fact.addr) != Some(fact.value))
-            .unwrap_or(facts.len())
     }
 
     /// Goes back from the end of the walk to where it began, numbering the contexts and noting the
@@ -247,8 +254,8 @@ impl StackCache {
         let mut context = ContextId::ROOT;
         let mut needs = 0;
         let mut remembered = false;
-        match end {
-            End::Joined(outer) => {
+        let steps = match end {
+            End::Joined { outer, steps } => {
                 self.frames.truncate(outer + 1);
                 if let Some(frame) = self.frames.last() {
                     self.facts.truncate(frame.facts);
@@ -256,30 +263,36 @@ impl StackCache {
                     needs = frame.needs;
                     remembered = true;
                 }
+                steps
             }
-            End::Outermost => self.forget(),
+            End::Outermost { steps } => {
+                self.forget();
+                steps
+            }
             End::TooDeep => {
                 self.forget();
                 self.omitted = true;
-                context = self.edges.get(context, OMITTED, shared)?;
+                context = self.edges.callee(context, OMITTED, shared)?;
+                MAX_WALK
             }
-        }
-        for index in (0..self.steps.len()).rev() {
+        };
+        for index in (0..steps).rev() {
             let step = &self.steps[index];
             if !remembered {
                 // One more, so that one less is always within an instruction.
                 let return_address = step.at.covered().wrapping_add(1);
-                context = self.edges.get(context, return_address, shared)?;
+                context = self.edges.callee(context, return_address, shared)?;
                 let rbp = if needs & bit(RBP) == 0 {
                     0
                 } else {
                     step.rbp(mem).unwrap_or(0)
                 };
+                let facts = self.facts.len();
                 self.frames.push(Frame {
                     at: step.at,
                     cfa: step.cfa,
                     rbp,
-                    facts: self.facts.len(),
+                    facts,
                     needs,
                     context,
                 });
@@ -292,11 +305,22 @@ impl StackCache {
                         facts.push(Fact { addr, value });
                     }
                 });
-                needs = step.needs(needs, &self.wide);
+                needs = step.needs(needs);
             }
         }
         Some(context)
     }
+}
+
+/// How many facts hold, up to the first that does not.
+// On its own so that the loop, where most of the time goes, has the registers to itself.
+#[inline(never)]
+fn sound_facts(facts: &[Fact], mem: &impl Memory) -> usize {
+    let holds = |fact: &Fact| mem.read_u64(fact.addr) == Some(fact.value);
+    facts
+        .iter()
+        .position(|fact| !holds(fact))
+        .unwrap_or(facts.len())
 }
 
 impl Frame {
@@ -311,87 +335,47 @@ impl Frame {
     }
 }
 
-/// The rules that a thread used last, by address.
-struct RuleCache {
-    entries: Box<[RuleEntry]>,
-}
-
-#[derive(Clone)]
-struct RuleEntry {
-    key: u64,
-    epoch: u32,
-    rule: Rule,
-}
-
-impl RuleCache {
-    fn new() -> Self {
-        // No code point has the key 0: it would be a return to address 0.
-        let empty = RuleEntry {
-            key: 0,
-            epoch: 0,
-            rule: Rule::NotCode,
-        };
-        Self {
-            entries: vec![empty; RULES].into_boxed_slice(),
-        }
-    }
-
+impl Recent<(u64, ContextId), ContextId, EDGE_PAIRS> {
     #[inline]
-    fn get(&mut self, at: CodePoint, epoch: u32, shared: &mut impl Shared) -> Option<&Rule> {
-        let key = at.key();
-        let entry = &mut self.entries[spread(key) as usize % RULES];
-        if entry.key != key || entry.epoch != epoch {
-            *entry = RuleEntry {
-                key,
-                epoch,
-                rule: shared.rule(at)?,
-            };
-        }
-        Some(&entry.rule)
-    }
-}
-
-/// The edges of the context tree that a thread used last. Contexts never change, so neither do these.
-struct EdgeCache {
-    entries: Box<[EdgeEntry]>,
-}
-
-#[derive(Clone, Copy)]
-struct EdgeEntry {
-    return_address: u64,
-    caller: ContextId,
-    callee: ContextId,
-}
-
-impl EdgeCache {
-    fn new() -> Self {
-        // No context has the root as callee, so that this matches none.
-        let empty = EdgeEntry {
-            return_address: 0,
-            caller: ContextId(u32::MAX),
-            callee: ContextId::ROOT,
-        };
-        Self {
-            entries: vec![empty; EDGES].into_boxed_slice(),
-        }
-    }
-
-    #[inline]
-    fn get(
+    fn callee(
         &mut self,
         caller: ContextId,
         return_address: u64,
         shared: &mut impl Shared,
     ) -> Option<ContextId> {
-        let entry = &mut self.entries[edge_hash(caller, return_address) as usize % EDGES];
-        if entry.return_address != return_address || entry.caller != caller {
-            let callee = shared.callee(caller, return_address)?;
-            *entry = EdgeEntry {
-                return_address,
-                caller,
-                callee,
-            };
+        let hash = edge_hash(caller, return_address);
+        let make = || shared.callee(caller, return_address);
+        self.get(hash, (return_address, caller), make).copied()
+    }
+}
+
+/// What a thread used last, by key: a small table in which an entry can be in one of two places.
+struct Recent<K, V, const PAIRS: usize> {
+    pairs: Box<[[(K, V); 2]]>,
+}
+
+impl<K: Copy + PartialEq, V: Clone, const PAIRS: usize> Recent<K, V, PAIRS> {
+    /// A table whose entries are all `empty`.
+    fn new(empty: (K, V)) -> Self {
+        Self {
+            pairs: vec![[empty.clone(), empty]; PAIRS].into_boxed_slice(),
         }
-        Some(entry.callee)
+    }
+
+    /// The value of `key`, got from `make` and kept if it is not there.
+    #[inline]
+    fn get(&mut self, hash: u64, key: K, make: impl FnOnce() -> Option<V>) -> Option<&V> {
+        let index = hash as usize % PAIRS;
+        let [first, second] = &mut self.pairs[index];
+        if first.0 == key {
+            return Some(&first.1);
+        }
+        if second.0 != key {
+            let made = make()?;
+            core::mem::swap(first, second);
+            *first = (key, made);
+            return Some(&first.1);
+        }
+        Some(&second.1)
     }
 }

@@ -5,7 +5,7 @@
 //! that a later walk can tell whether it would come out the same.
 
 use crate::unwind::expression::Witness;
-use crate::unwind::rule::{CALLEE_SAVED, Cfa, Gpr, Place, Plain, RBP, RSP, SAVED_RBP, Wide};
+use crate::unwind::rule::{CALLEE_SAVED, Cfa, Gpr, Place, Plain, RBP, RSP, Wide};
 use crate::unwind::{CodePoint, Memory, Registers};
 use alloc::vec::Vec;
 
@@ -71,35 +71,29 @@ impl State {
 
     /// Applies a plain rule. `None`, and no change, if the words it needs cannot be read.
     #[inline]
-    pub fn step_plain(&mut self, rule: &Plain, mem: &impl Memory) -> Option<Step> {
-        let cfa = self
-            .value(rule.cfa_register, mem)?
-            .wrapping_add_signed(i64::from(rule.cfa_offset));
+    pub fn step_plain(&mut self, rule: &Plain, mem: &impl Memory, step: &mut Step) -> Option<()> {
+        let base = self.value(rule.cfa_register, mem)?;
+        let cfa = base.wrapping_add_signed(i64::from(rule.cfa_offset));
         let return_address = mem.read_u64(cfa.wrapping_sub(8))?;
+        let mut defined = 0;
+        // Without branches: which registers a function saves is hard to predict.
         for (&register, &words) in CALLEE_SAVED.iter().zip(&rule.saved) {
-            if words != 0 {
-                self.set_slot(register, cfa.wrapping_add_signed(i64::from(words) * 8));
-            }
+            let word = &mut self.words[usize::from(register)];
+            let slot = cfa.wrapping_add_signed(i64::from(words) * 8);
+            *word = if words == 0 { *word } else { slot };
+            defined |= GprSet::from(words != 0) << register;
         }
+        self.slots |= defined;
         self.set(RSP, cfa);
         self.at = CodePoint {
             pc: return_address,
             exact: false,
         };
-        let used = bit(rule.cfa_register) & !bit(RSP);
-        let slot = rule.saved[SAVED_RBP];
-        let saved_rbp = if slot == 0 {
-            0
-        } else {
-            cfa.wrapping_add_signed(i64::from(slot) * 8)
-        };
-        Some(self.taken(
-            used,
-            Effect::Plain {
-                saved: rule.saved,
-                saved_rbp,
-            },
-        ))
+        step.effect = Effect::Plain { saved: rule.saved };
+        step.used = bit(rule.cfa_register) & !bit(RSP);
+        step.defined = defined;
+        self.leave(step);
+        Some(())
     }
 
     /// Applies a wide rule; what it read is added to `dependencies`.
@@ -108,13 +102,24 @@ impl State {
         rule: &Wide,
         mem: &impl Memory,
         dependencies: &mut Vec<Dependencies>,
-    ) -> Option<Step> {
+        step: &mut Step,
+    ) -> Option<()> {
         let mut deps = Dependencies::default();
         let before = *self;
         let cfa = match &rule.cfa {
             Cfa::Register(register, offset) => {
                 deps.register(*register);
                 before.value(*register, mem)?.wrapping_add_signed(*offset)
+            }
+            Cfa::Loaded {
+                register,
+                offset,
+                plus,
+            } => {
+                deps.register(*register);
+                let slot = before.value(*register, mem)?.wrapping_add_signed(*offset);
+                deps.word(slot);
+                mem.read_u64(slot)?.wrapping_add_signed(*plus)
             }
             Cfa::Computed(expression) => expression.evaluate(&before, None, mem, &mut deps)?,
         };
@@ -151,7 +156,7 @@ impl State {
             exact: rule.interrupted,
         };
         *self = after;
-        self.taken_wide(deps, dependencies)
+        self.leave_wide(deps, dependencies, step)
     }
 
     /// Passes over the frame that the kernel built for a signal handler; the handler has returned to
@@ -160,7 +165,8 @@ impl State {
         &mut self,
         mem: &impl Memory,
         dependencies: &mut Vec<Dependencies>,
-    ) -> Option<Step> {
+        step: &mut Step,
+    ) -> Option<()> {
         /// Offset of the registers in the kernel's `ucontext`, and the order they come in.
         const REGISTERS: u64 = 40;
         const ORDER: [Gpr; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, RBP, 3, 2, 0, 1, RSP];
@@ -180,7 +186,7 @@ impl State {
         }
         self.set(RSP, rsp);
         self.at = CodePoint { pc, exact: true };
-        self.taken_wide(deps, dependencies)
+        self.leave_wide(deps, dependencies, step)
     }
 
     fn locate(
@@ -199,6 +205,10 @@ impl State {
                 Located::Value(self.value(*other, mem)?)
             }
             Place::AtCfa(offset) => Located::Slot(cfa.wrapping_add_signed(*offset)),
+            Place::AtRegister(base, offset) => {
+                deps.register(*base);
+                Located::Slot(self.value(*base, mem)?.wrapping_add_signed(*offset))
+            }
             Place::Cfa(offset) => Located::Value(cfa.wrapping_add_signed(*offset)),
             Place::AtComputed(expression) => {
                 Located::Slot(expression.evaluate(self, Some(cfa), mem, deps)?)
@@ -209,25 +219,32 @@ impl State {
         })
     }
 
-    fn taken_wide(&self, deps: Dependencies, dependencies: &mut Vec<Dependencies>) -> Option<Step> {
+    fn leave_wide(
+        &self,
+        deps: Dependencies,
+        dependencies: &mut Vec<Dependencies>,
+        step: &mut Step,
+    ) -> Option<()> {
         if deps.overflow {
             return None;
         }
-        let index = dependencies.len();
-        let used = deps.used & !bit(RSP);
+        step.effect = Effect::Wide {
+            index: dependencies.len(),
+        };
+        step.used = deps.used & !bit(RSP);
+        step.defined = deps.defined;
         dependencies.push(deps);
-        Some(self.taken(used, Effect::Wide { index }))
+        self.leave(step);
+        Some(())
     }
 
-    fn taken(&self, used: GprSet, effect: Effect) -> Step {
-        Step {
-            at: self.at,
-            cfa: self.rsp(),
-            rbp: self.words[usize::from(RBP)],
-            rbp_in_slot: self.slots & bit(RBP) != 0,
-            used,
-            effect,
-        }
+    /// Notes in `step` what state it led to.
+    #[inline]
+    fn leave(&self, step: &mut Step) {
+        step.at = self.at;
+        step.cfa = self.rsp();
+        step.rbp = self.words[usize::from(RBP)];
+        step.rbp_in_slot = self.slots & bit(RBP) != 0;
     }
 }
 
@@ -246,6 +263,8 @@ pub(super) struct Step {
     rbp_in_slot: bool,
     /// Registers, other than rsp, whose values decided where the step led.
     used: GprSet,
+    /// Registers that the step gave a new value.
+    defined: GprSet,
     effect: Effect,
 }
 
@@ -253,7 +272,6 @@ pub(super) struct Step {
 enum Effect {
     Plain {
         saved: [i16; 6],
-        saved_rbp: u64,
     },
     /// Described by the entry of this index in the walk's list of [`Dependencies`].
     Wide {
@@ -262,6 +280,20 @@ enum Effect {
 }
 
 impl Step {
+    /// The step not yet taken.
+    pub const BLANK: Step = Step {
+        at: CodePoint {
+            pc: 0,
+            exact: false,
+        },
+        cfa: 0,
+        rbp: 0,
+        rbp_in_slot: false,
+        used: 0,
+        defined: 0,
+        effect: Effect::Plain { saved: [0; 6] },
+    };
+
     /// The value of rbp after the step.
     pub fn rbp(&self, mem: &impl Memory) -> Option<u64> {
         if self.rbp_in_slot {
@@ -272,37 +304,23 @@ impl Step {
     }
 
     /// Which registers must have had their values before the step, given those that matter after it.
-    pub fn needs(&self, after: GprSet, wide: &[Dependencies]) -> GprSet {
-        let defined = match &self.effect {
-            Effect::Plain { saved, .. } => {
-                let mut set = 0;
-                for (&register, &words) in CALLEE_SAVED.iter().zip(saved) {
-                    if words != 0 {
-                        set |= bit(register);
-                    }
-                }
-                set
-            }
-            Effect::Wide { index } => wide.get(*index).map_or(0, |deps| deps.defined),
-        };
-        self.used | (after & !defined)
+    pub fn needs(&self, after: GprSet) -> GprSet {
+        self.used | (after & !self.defined)
     }
 
     /// Calls `each` with the address of every word that the step, and the registers in `after` that
     /// it restored, depended on.
+    #[inline]
     pub fn words(&self, after: GprSet, wide: &[Dependencies], mut each: impl FnMut(u64)) {
         match &self.effect {
-            Effect::Plain { saved, saved_rbp } => {
+            Effect::Plain { saved } => {
                 each(self.cfa.wrapping_sub(8));
-                if after == bit(RBP) {
-                    if *saved_rbp != 0 {
-                        each(*saved_rbp);
-                    }
-                } else if after != 0 {
-                    for (&register, &words) in CALLEE_SAVED.iter().zip(saved) {
-                        if words != 0 && after & bit(register) != 0 {
-                            each(self.cfa.wrapping_add_signed(i64::from(words) * 8));
-                        }
+                if after & self.defined == 0 {
+                    return;
+                }
+                for (&register, &words) in CALLEE_SAVED.iter().zip(saved) {
+                    if words != 0 && after & bit(register) != 0 {
+                        each(self.cfa.wrapping_add_signed(i64::from(words) * 8));
                     }
                 }
             }

@@ -271,14 +271,13 @@ impl Segments {
 
 /// Turns frame descriptions into rules; keeps the memory that takes from one to the next.
 pub(super) struct Evaluator {
-    context: Box<UnwindContext<usize>>,
+    /// Made when first needed.
+    context: Option<Box<UnwindContext<usize>>>,
 }
 
 impl Evaluator {
-    pub fn new() -> Self {
-        Self {
-            context: Box::new(UnwindContext::new()),
-        }
+    pub const fn new() -> Self {
+        Self { context: None }
     }
 
     /// The rule at `pc`; `None` if the tables do not tell, or tell nonsense.
@@ -292,8 +291,11 @@ impl Evaluator {
         if !fde.contains(pc) {
             return None;
         }
+        let context = self
+            .context
+            .get_or_insert_with(|| Box::new(UnwindContext::new()));
         let row = fde
-            .unwind_info_for_address(&section, &bases, &mut self.context, pc)
+            .unwind_info_for_address(&section, &bases, context, pc)
             .ok()?;
         let cfa = match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {

@@ -3,15 +3,15 @@
 //! At an event the stack is walked from the registers of the program outwards, and the chain of
 //! return addresses becomes one number, a [`ContextId`], in a tree of all chains seen so far.
 //!
-//! - [`cfi`] finds the unwind tables of a module in memory and [`rule`] is what they say about one
-//!   address, in a form that is cheap to apply. [`expression`] evaluates what does not fit that form.
-//! - [`ahead`] and [`guess`] stand in where there are no tables: hand-written assembly, code built
+//! - `cfi` finds the unwind tables of a module in memory and `rule` is what they say about one
+//!   address, in a form that is cheap to apply. `expression` evaluates what does not fit that form.
+//! - `ahead` and `guess` stand in where there are no tables: hand-written assembly, code built
 //!   without them, generated code.
-//! - [`step`] applies a rule: from the state of one function's frame to that of its caller.
-//! - [`stack`] holds the walk and what makes it cheap: a thread remembers the stack of its last event,
+//! - `step` applies a rule: from the state of one function's frame to that of its caller.
+//! - `stack` holds the walk and what makes it cheap: a thread remembers the stack of its last event,
 //!   and as soon as a walk meets a frame it has met before, it only checks that the words it once
 //!   read further out still hold the same values.
-//! - [`tree`] numbers the chains.
+//! - `tree` numbers the chains.
 //!
 //! What it can miss: without tables a caller can be skipped, or a stale return address taken for a
 //! live one. With tables the chain is exact, but for tail calls, which leave nothing to find.
@@ -141,11 +141,11 @@ impl Default for Unwinder {
 }
 
 impl Unwinder {
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             tables: cfi::Evaluator::new(),
-            modules: HashMap::default(),
-            rules: HashMap::default(),
+            modules: HashMap::with_hasher(tree::Mix::START),
+            rules: HashMap::with_hasher(tree::Mix::START),
         }
     }
 

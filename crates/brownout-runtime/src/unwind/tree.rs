@@ -105,13 +105,17 @@ pub(super) fn spread(word: u64) -> u64 {
 }
 
 /// Hashes a single word by [`spread`].
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Mix(u64);
+
+impl Mix {
+    pub const START: Mix = Mix(0);
+}
 
 impl BuildHasher for Mix {
     type Hasher = Mix;
     fn build_hasher(&self) -> Mix {
-        Mix(0)
+        Mix::START
     }
 }
 

@@ -1,1 +1,44 @@
-//! Placeholder.
+//! Runs a program under instrumentation and writes what it does to a trace.
+//!
+//! [`record`] is the whole of it. A target runs under the loader, a static program that this crate
+//! carries ([`loader_image`]) and that puts the runtime, which translates and observes the target's
+//! code, into the target's address space. The runtime publishes records to the wire (the crate
+//! `brownout-ring`); here, in the recorder's process, they become a trace:
+//!
+//! ```text
+//! program ─ launch ─▶ target ══ wire ══▶ stream ─▶ merge ─▶ decode ─▶ trace_sink
+//!                       ▲                    └── drain: when to look, gap: what never comes
+//!                       └─ supervisor: signals, end
+//! ```
+//!
+//! Nothing that the target does to its memory, the wire included, can make the recorder panic.
+
+mod build_ids;
+mod decode;
+mod drain;
+mod elf;
+#[cfg(test)]
+mod fake_producer;
+mod gap;
+mod holders;
+mod launch;
+mod liveness;
+mod loader_image;
+mod merge;
+mod program;
+mod recorder;
+mod stream;
+mod supervisor;
+mod sys;
+mod trace_sink;
+mod wire;
+
+pub use program::ProgramError;
+pub use recorder::{Notice, OnFull, RecordError, RecordOptions, Recording, record};
+pub use trace_sink::StopReason;
+
+/// Ends this process by `signal`, without a core dump, as a target did. Returns only if the signal
+/// does not end processes.
+pub fn die_by(signal: i32) {
+    sys::signals::die_by(signal);
+}

@@ -1,0 +1,342 @@
+//! From a record on the wire to an event of the trace.
+//!
+//! The bytes come from a process that may have overwritten its own ring: each field is checked, and
+//! what cannot be is a [`Corruption`], never a panic.
+
+use crate::liveness::Owner;
+use crate::stream::Corruption;
+use brownout_ring::{Record, fence, flush, kind, map, origin, store, sync};
+use brownout_trace::{
+    Address, AppPc, Arguments, ContextId, Event, EventIndex, EventKind, FenceKind, FileId,
+    FileIdentity, FlushKind, Mapping, ProcessEnd, ProcessId, ProcessOrigin, StoreFlavor, Sync,
+    ThreadId,
+};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What a record says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decoded<'a> {
+    Event(Event<'a>),
+    /// A file was mapped; the number of the file is still to be filled in.
+    Map {
+        file: FileIdentity,
+        path: &'a Path,
+        event: Event<'a>,
+    },
+    /// Code was mapped; its build-id is still to be filled in.
+    Module {
+        path: &'a Path,
+        event: Event<'a>,
+    },
+    /// A note, which may not be UTF-8.
+    Note {
+        text: &'a [u8],
+        event: Event<'a>,
+    },
+    Context {
+        process: ProcessId,
+        context: ContextId,
+        parent: ContextId,
+        return_address: AppPc,
+    },
+    /// About a file that was never mapped, and so about nothing that is recorded.
+    Unrelated,
+}
+
+/// Decodes a record whose length is known to be right. `file_number` knows the files that were
+/// mapped so far.
+pub(crate) fn decode<'a>(
+    owner: &Owner,
+    head: &Record,
+    payload: &'a [u8],
+    file_number: impl Fn(FileIdentity) -> Option<FileId>,
+) -> Result<Decoded<'a>, Corruption> {
+    let wrong_flags = Corruption::Flags {
+        kind: head.kind,
+        flags: head.flags,
+    };
+    let wrong_payload = Corruption::Payload {
+        kind: head.kind,
+        size: head.size.into(),
+    };
+    let mut payload = Payload {
+        bytes: payload.get(..head.size as usize).ok_or(wrong_payload)?,
+        wrong: wrong_payload,
+    };
+    let process = ProcessId(owner.process);
+    let event = |kind| Event {
+        index: EventIndex(head.seq),
+        process,
+        thread: ThreadId(owner.tid),
+        pc: AppPc(head.pc),
+        context: ContextId(head.context),
+        kind,
+    };
+    let addr = Address(head.addr);
+
+    let kind = match head.kind {
+        kind::STORE => EventKind::Store {
+            addr,
+            bytes: payload.rest_not_empty()?,
+            flavor: store_flavor(head.flags).ok_or(wrong_flags)?,
+            locked: head.flags & store::LOCKED != 0,
+            string: head.flags & store::STRING != 0,
+        },
+        kind::LOAD => EventKind::Load {
+            addr,
+            bytes: payload.rest_not_empty()?,
+        },
+        kind::FLUSH => EventKind::Flush {
+            addr,
+            kind: match head.flags & !flush::VOLATILE {
+                flush::CLFLUSH => FlushKind::Clflush,
+                flush::CLFLUSHOPT => FlushKind::Clflushopt,
+                flush::CLWB => FlushKind::Clwb,
+                _ => return Err(wrong_flags),
+            },
+            volatile: head.flags & flush::VOLATILE != 0,
+        },
+        kind::FENCE => EventKind::Fence {
+            kind: match head.flags {
+                fence::SFENCE => FenceKind::Sfence,
+                fence::MFENCE => FenceKind::Mfence,
+                fence::LOCKED => FenceKind::Locked,
+                _ => return Err(wrong_flags),
+            },
+        },
+        kind::KERNEL_WRITE => EventKind::KernelWrite {
+            addr,
+            bytes: payload.rest_not_empty()?,
+            syscall: head.flags,
+        },
+        kind::FILE_WRITE => {
+            let (identity, offset) = payload.file_at()?;
+            let Some(file) = file_number(identity) else {
+                return Ok(Decoded::Unrelated);
+            };
+            EventKind::FileWrite {
+                file,
+                offset,
+                bytes: payload.rest_not_empty()?,
+                syscall: head.flags,
+            }
+        }
+        kind::FILE_RESIZE => {
+            let (identity, len) = payload.file_at()?;
+            let Some(file) = file_number(identity) else {
+                return Ok(Decoded::Unrelated);
+            };
+            EventKind::FileResize { file, len }
+        }
+        kind::SYNC => {
+            let (identity, offset) = payload.file_at()?;
+            let len = payload.u64()?;
+            let file = || file_number(identity);
+            let sync = match head.flags & !sync::ASYNC {
+                sync::MSYNC => Some(Sync::Msync {
+                    addr,
+                    len,
+                    asynchronous: head.flags & sync::ASYNC != 0,
+                }),
+                sync::FSYNC => file().map(|file| Sync::Fsync { file }),
+                sync::FDATASYNC => file().map(|file| Sync::Fdatasync { file }),
+                sync::SYNC_FILE_RANGE => {
+                    file().map(|file| Sync::SyncFileRange { file, offset, len })
+                }
+                sync::SYNCFS => file().map(|file| Sync::Syncfs { file }),
+                _ => return Err(wrong_flags),
+            };
+            match sync {
+                Some(sync) => EventKind::Sync(sync),
+                None => return Ok(Decoded::Unrelated),
+            }
+        }
+        kind::MAP => {
+            let (file, mapping) = payload.mapping(addr)?;
+            let path = payload.path();
+            return Ok(Decoded::Map {
+                file,
+                path,
+                event: event(EventKind::Map(mapping)),
+            });
+        }
+        kind::UNMAP => EventKind::Unmap {
+            addr,
+            len: payload.u64()?,
+        },
+        kind::REMAP => EventKind::Remap {
+            old: addr,
+            old_len: payload.u64()?,
+            new: Address(payload.u64()?),
+            new_len: payload.u64()?,
+        },
+        kind::CONTENT => {
+            let (identity, offset) = payload.file_at()?;
+            let unknown = Corruption::File {
+                dev: identity.dev,
+                ino: identity.ino,
+            };
+            let file = file_number(identity).ok_or(unknown)?;
+            EventKind::Content {
+                file,
+                offset,
+                bytes: payload.rest_not_empty()?,
+            }
+        }
+        kind::CONTEXT => {
+            return Ok(Decoded::Context {
+                process,
+                context: ContextId(head.context),
+                parent: ContextId(payload.u32()?),
+                return_address: AppPc(head.addr),
+            });
+        }
+        kind::MODULE => {
+            let (len, file_offset) = (payload.u64()?, payload.u64()?);
+            let path = payload.path();
+            let kind = EventKind::Module {
+                addr,
+                len,
+                file_offset,
+                path,
+                build_id: &[],
+            };
+            return Ok(Decoded::Module {
+                path,
+                event: event(kind),
+            });
+        }
+        kind::THREAD_START => EventKind::ThreadStart,
+        kind::THREAD_EXIT => EventKind::ThreadExit,
+        kind::PROCESS_START => payload.process_start()?,
+        kind::PROCESS_EXIT => EventKind::ProcessExit {
+            end: ProcessEnd::Exited {
+                status: head.addr as i32,
+            },
+        },
+        kind::NOTE => {
+            let kind = EventKind::Note { text: "" };
+            return Ok(Decoded::Note {
+                text: payload.bytes,
+                event: event(kind),
+            });
+        }
+        kind::PROTECT => EventKind::Protect {
+            addr,
+            len: payload.u64()?,
+            writable: match head.flags {
+                0 => false,
+                1 => true,
+                _ => return Err(wrong_flags),
+            },
+        },
+        kind => return Err(Corruption::Kind { kind }),
+    };
+    Ok(Decoded::Event(event(kind)))
+}
+
+fn store_flavor(flags: u16) -> Option<StoreFlavor> {
+    const KNOWN: u16 = store::NON_TEMPORAL | store::DIRECT | store::LOCKED | store::STRING;
+    if flags & !KNOWN != 0 {
+        None
+    } else if flags & store::DIRECT != 0 {
+        Some(StoreFlavor::Direct)
+    } else if flags & store::NON_TEMPORAL != 0 {
+        Some(StoreFlavor::NonTemporal)
+    } else {
+        Some(StoreFlavor::Temporal)
+    }
+}
+
+/// What is left of a payload, and the complaint when it is too short.
+struct Payload<'a> {
+    bytes: &'a [u8],
+    wrong: Corruption,
+}
+
+impl<'a> Payload<'a> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Corruption> {
+        let (first, rest) = self.bytes.split_first_chunk().ok_or(self.wrong)?;
+        self.bytes = rest;
+        Ok(*first)
+    }
+
+    fn u32(&mut self) -> Result<u32, Corruption> {
+        self.array().map(u32::from_ne_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, Corruption> {
+        self.array().map(u64::from_ne_bytes)
+    }
+
+    fn rest_not_empty(&mut self) -> Result<&'a [u8], Corruption> {
+        if self.bytes.is_empty() {
+            Err(self.wrong)
+        } else {
+            Ok(self.bytes)
+        }
+    }
+
+    /// The rest as a path, which a NUL may end.
+    fn path(&mut self) -> &'a Path {
+        let end = self
+            .bytes
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(self.bytes.len());
+        let path = Path::new(OsStr::from_bytes(&self.bytes[..end]));
+        self.bytes = self.bytes.get(end + 1..).unwrap_or_default();
+        path
+    }
+
+    /// A [`brownout_ring::FileAt`]: the file, and the offset in it.
+    fn file_at(&mut self) -> Result<(FileIdentity, u64), Corruption> {
+        let identity = FileIdentity {
+            dev: self.u64()?,
+            ino: self.u64()?,
+        };
+        Ok((identity, self.u64()?))
+    }
+
+    /// A [`brownout_ring::Map`].
+    fn mapping(&mut self, addr: Address) -> Result<(FileIdentity, Mapping), Corruption> {
+        let (identity, offset) = self.file_at()?;
+        let (len, file_len) = (self.u64()?, self.u64()?);
+        let (prot, flags, facts, _) = (self.u32()?, self.u32()?, self.u32()?, self.u32()?);
+        let mapping = Mapping {
+            addr,
+            len,
+            file: FileId::default(),
+            offset,
+            file_len,
+            prot,
+            flags,
+            dax: facts & map::DAX != 0,
+            snapshot: true,
+        };
+        Ok((identity, mapping))
+    }
+
+    /// A [`brownout_ring::ProcessStart`], the path and the arguments.
+    fn process_start(&mut self) -> Result<EventKind<'a>, Corruption> {
+        let (pid, parent_pid, parent) = (self.u32()?, self.u32()?, self.u32()?);
+        let origin = match self.u32()? {
+            origin::EXEC => ProcessOrigin::Exec,
+            origin::FORK => ProcessOrigin::Fork,
+            _ => return Err(self.wrong),
+        };
+        Ok(EventKind::ProcessStart {
+            pid,
+            parent_pid,
+            parent: (parent != u32::MAX).then_some(ProcessId(parent)),
+            origin,
+            exe: self.path(),
+            args: Arguments::from_bytes(self.bytes),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! Each kind of record becomes the event it stands for, and what cannot be is refused.
+
+use super::*;
+use crate::fake_producer::owner;
+
+const POOL: FileIdentity = FileIdentity { dev: 8, ino: 99 };
+
+fn number(file: FileIdentity) -> Option<FileId> {
+    (file == POOL).then_some(FileId(5))
+}
+
+/// Decodes a record of `kind` with everything else fixed.
+fn decoded(kind: u16, flags: u16, payload: &[u8]) -> Result<Decoded<'_>, Corruption> {
+    let head = Record {
+        len: 0,
+        kind,
+        flags,
+        seq: 17,
+        pc: 0x401000,
+        context: 3,
+        size: payload.len() as u32,
+        addr: 0x7000,
+    };
+    decode(&owner(2, 40, 41), &head, payload, number)
+}
+
+fn event_kind(kind: u16, flags: u16, payload: &[u8]) -> EventKind<'_> {
+    match decoded(kind, flags, payload) {
+        Ok(Decoded::Event(event)) => event.kind,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Native-endian words one after the other.
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+const ADDR: Address = Address(0x7000);
+
+#[test]
+fn an_event_carries_process_thread_instruction_and_context() {
+    let Ok(Decoded::Event(event)) = decoded(kind::THREAD_START, 0, &[]) else {
+        panic!()
+    };
+    let expected = Event {
+        index: EventIndex(17),
+        process: ProcessId(2),
+        thread: ThreadId(41),
+        pc: AppPc(0x401000),
+        context: ContextId(3),
+        kind: EventKind::ThreadStart,
+    };
+    assert_eq!(event, expected);
+}
+
+#[test]
+fn stores_keep_their_bytes_and_flavour() {
+    let store = |flags| event_kind(kind::STORE, flags, b"abc");
+    let expected = |flavor, locked, string| EventKind::Store {
+        addr: ADDR,
+        bytes: b"abc",
+        flavor,
+        locked,
+        string,
+    };
+    assert_eq!(store(0), expected(StoreFlavor::Temporal, false, false));
+    assert_eq!(
+        store(store::LOCKED),
+        expected(StoreFlavor::Temporal, true, false)
+    );
+    assert_eq!(
+        store(store::STRING),
+        expected(StoreFlavor::Temporal, false, true)
+    );
+    assert_eq!(
+        store(store::NON_TEMPORAL),
+        expected(StoreFlavor::NonTemporal, false, false)
+    );
+    assert_eq!(
+        store(store::DIRECT),
+        expected(StoreFlavor::Direct, false, false)
+    );
+}
+
+#[test]
+fn flushes_and_fences_keep_their_kind() {
+    let flush = |flags| event_kind(kind::FLUSH, flags, &[]);
+    let clwb = |volatile| EventKind::Flush {
+        addr: ADDR,
+        kind: FlushKind::Clwb,
+        volatile,
+    };
+    assert_eq!(flush(flush::CLWB), clwb(false));
+    assert_eq!(flush(flush::CLWB | flush::VOLATILE), clwb(true));
+    let fence = event_kind(kind::FENCE, fence::LOCKED, &[]);
+    assert_eq!(
+        fence,
+        EventKind::Fence {
+            kind: FenceKind::Locked
+        }
+    );
+}
+
+#[test]
+fn what_happens_to_a_mapped_file_names_it() {
+    let write = [words(&[8, 99, 4096]), b"xyz".to_vec()].concat();
+    assert_eq!(
+        event_kind(kind::FILE_WRITE, 18, &write),
+        EventKind::FileWrite {
+            file: FileId(5),
+            offset: 4096,
+            bytes: b"xyz",
+            syscall: 18
+        }
+    );
+    assert_eq!(
+        event_kind(kind::FILE_RESIZE, 0, &words(&[8, 99, 64])),
+        EventKind::FileResize {
+            file: FileId(5),
+            len: 64
+        }
+    );
+    assert_eq!(
+        event_kind(kind::SYNC, sync::SYNC_FILE_RANGE, &words(&[8, 99, 64, 128])),
+        EventKind::Sync(Sync::SyncFileRange {
+            file: FileId(5),
+            offset: 64,
+            len: 128
+        })
+    );
+    let content = [words(&[8, 99, 0]), b"xyz".to_vec()].concat();
+    assert_eq!(
+        event_kind(kind::CONTENT, 0, &content),
+        EventKind::Content {
+            file: FileId(5),
+            offset: 0,
+            bytes: b"xyz"
+        }
+    );
+}
+
+#[test]
+fn what_happens_to_another_file_is_nothing_to_the_trace() {
+    let other = words(&[8, 98, 0, 0]);
+    assert_eq!(decoded(kind::FILE_WRITE, 1, &other), Ok(Decoded::Unrelated));
+    assert_eq!(
+        decoded(kind::FILE_RESIZE, 0, &other),
+        Ok(Decoded::Unrelated)
+    );
+    assert_eq!(
+        decoded(kind::SYNC, sync::FSYNC, &other),
+        Ok(Decoded::Unrelated)
+    );
+    let unknown = Corruption::File { dev: 8, ino: 98 };
+    assert_eq!(decoded(kind::CONTENT, 0, &other), Err(unknown));
+}
+
+#[test]
+fn msync_is_told_by_address() {
+    let whole = words(&[0, 0, 0, 4096]);
+    let msync = |asynchronous| {
+        EventKind::Sync(Sync::Msync {
+            addr: ADDR,
+            len: 4096,
+            asynchronous,
+        })
+    };
+    assert_eq!(event_kind(kind::SYNC, sync::MSYNC, &whole), msync(false));
+    assert_eq!(
+        event_kind(kind::SYNC, sync::MSYNC | sync::ASYNC, &whole),
+        msync(true)
+    );
+}
+
+#[test]
+fn a_mapping_comes_with_its_file_and_path() {
+    let mut payload = words(&[8, 99, 4096, 8192, 65536]);
+    for word in [3_u32, 1, map::DAX, 0] {
+        payload.extend(word.to_ne_bytes());
+    }
+    assert_eq!(payload.len(), size_of::<brownout_ring::Map>());
+    payload.extend(b"/mnt/pool");
+    let Ok(Decoded::Map { file, path, event }) = decoded(kind::MAP, 0, &payload) else {
+        panic!()
+    };
+    assert_eq!((file, path), (POOL, Path::new("/mnt/pool")));
+    let EventKind::Map(mapping) = event.kind else {
+        panic!()
+    };
+    assert_eq!((mapping.addr, mapping.offset), (ADDR, 4096));
+    assert_eq!((mapping.len, mapping.file_len), (8192, 65536));
+    assert_eq!((mapping.prot, mapping.flags, mapping.dax), (3, 1, true));
+}
+
+#[test]
+fn mappings_change() {
+    assert_eq!(
+        event_kind(kind::UNMAP, 0, &words(&[4096])),
+        EventKind::Unmap {
+            addr: ADDR,
+            len: 4096
+        }
+    );
+    let moved = EventKind::Remap {
+        old: ADDR,
+        old_len: 1,
+        new: Address(2),
+        new_len: 3,
+    };
+    assert_eq!(event_kind(kind::REMAP, 0, &words(&[1, 2, 3])), moved);
+    assert_eq!(
+        event_kind(kind::PROTECT, 1, &words(&[4096])),
+        EventKind::Protect {
+            addr: ADDR,
+            len: 4096,
+            writable: true
+        }
+    );
+}
+
+#[test]
+fn a_process_start_splits_path_and_arguments() {
+    let mut payload: Vec<u8> = [40_u32, 30, u32::MAX, origin::EXEC]
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .collect();
+    payload.extend(b"/bin/ls\0ls\0-l\0");
+    let expected = EventKind::ProcessStart {
+        pid: 40,
+        parent_pid: 30,
+        parent: None,
+        origin: ProcessOrigin::Exec,
+        exe: Path::new("/bin/ls"),
+        args: Arguments::from_bytes(b"ls\0-l\0"),
+    };
+    assert_eq!(event_kind(kind::PROCESS_START, 0, &payload), expected);
+}
+
+#[test]
+fn a_context_is_a_definition() {
+    let expected = Decoded::Context {
+        process: ProcessId(2),
+        context: ContextId(3),
+        parent: ContextId(9),
+        return_address: AppPc(0x7000),
+    };
+    assert_eq!(
+        decoded(kind::CONTEXT, 0, &9_u32.to_ne_bytes()),
+        Ok(expected)
+    );
+}
+
+#[test]
+fn flags_without_meaning_are_refused() {
+    for (kind, flags) in [
+        (kind::STORE, 0x10),
+        (kind::FLUSH, 0),
+        (kind::FLUSH, 4),
+        (kind::FENCE, 0),
+        (kind::FENCE, 4),
+        (kind::PROTECT, 2),
+        (kind::SYNC, 6),
+    ] {
+        let payload = words(&[8, 99, 0, 0]);
+        assert_eq!(
+            decoded(kind, flags, &payload),
+            Err(Corruption::Flags { kind, flags })
+        );
+    }
+}
+
+#[test]
+fn every_kind_survives_every_short_payload() {
+    let bytes = [0xff; 80];
+    for kind in 0..=kind::PROTECT + 1 {
+        for len in 0..bytes.len() {
+            for flags in [0, 1, 2, 3, 5, 0x101, u16::MAX] {
+                let _ = decoded(kind, flags, &bytes[..len]);
+            }
+        }
+    }
+    for kind in [
+        kind::STORE,
+        kind::LOAD,
+        kind::KERNEL_WRITE,
+        kind::MAP,
+        kind::MODULE,
+        kind::CONTEXT,
+    ] {
+        assert_eq!(
+            decoded(kind, 0, &[]),
+            Err(Corruption::Payload { kind, size: 0 }),
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn a_size_beyond_the_record_is_refused() {
+    let head = Record {
+        size: 9,
+        ..crate::fake_producer::head(kind::STORE, 0, 0, 0)
+    };
+    let refused = Corruption::Payload {
+        kind: kind::STORE,
+        size: 9,
+    };
+    assert_eq!(
+        decode(&owner(0, 1, 1), &head, &[0; 8], number),
+        Err(refused)
+    );
+}

@@ -1,0 +1,182 @@
+//! The drain: takes records from all rings as they come, in one order, until the target and all
+//! processes that were followed from it have ended.
+//!
+//! The drain sleeps on the wire's doorbell. Producers ring it when they have published much, the
+//! supervisor when the target has ended; between rings the drain looks by itself, ever less often
+//! while nothing happens.
+
+use crate::gap::GapWatch;
+use crate::holders::Holders;
+use crate::merge::{Merger, Sink};
+use crate::wire::{SlotState, Wire};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes copied from one ring before the records of all are merged: as much as stays in the cache.
+const PULL_BYTES: usize = 256 << 10;
+/// The same while the merge is stuck, so that a thread that was stopped at a bad moment does not soon
+/// stop the others too.
+const STUCK_PULL_BYTES: usize = 64 << 20;
+/// Bytes of all streams together beyond which the threads have to wait after all.
+const STUCK_TOTAL_BYTES: usize = 1 << 30;
+/// How long the merge is stuck before more than the usual is copied.
+const STUCK_AFTER: Duration = Duration::from_millis(10);
+
+/// A pass that copied more than this is followed by another at once.
+const BUSY_BYTES: u64 = 64 << 10;
+/// The first and the longest sleep while nothing happens.
+const SHORT_SLEEP: Duration = Duration::from_millis(1);
+const LONG_SLEEP: Duration = Duration::from_millis(32);
+/// The sleep while records wait for one that is about to come.
+const STUCK_SLEEP: Duration = Duration::from_micros(200);
+/// How often the drain looks for threads that ended without closing their slot.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a process that holds the wire may take to claim its first slot.
+const NEWBORN_GRACE: Duration = Duration::from_millis(100);
+/// How often a sink is asked to put what it holds where a crash of ours does not lose it.
+const SETTLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the drain and the supervisor tell each other.
+#[derive(Default)]
+pub(crate) struct Signals {
+    /// The target has ended and was waited for.
+    pub(crate) target_ended: AtomicBool,
+    /// Processes that still run are not to be waited for.
+    pub(crate) stop_waiting: AtomicBool,
+    /// The drain takes no more records, because it is through or has failed.
+    pub(crate) drain_over: AtomicBool,
+    /// Records merged so far.
+    pub(crate) merged: AtomicU64,
+    /// Bytes of trace written so far.
+    pub(crate) written: AtomicU64,
+}
+
+/// Runs the drain until everything recorded is in `sink`. Tells how many records were lost with
+/// threads that were killed while publishing.
+pub(crate) fn drain<S: Sink>(
+    wire: &Wire,
+    holders: &Holders,
+    signals: &Signals,
+    sink: &mut S,
+) -> Result<u64, S::Error> {
+    Drain {
+        wire,
+        holders,
+        merger: Merger::new(),
+        gap: GapWatch::default(),
+        last_sweep: Instant::now(),
+        last_settle: Instant::now(),
+        slotless_since: None,
+    }
+    .run(signals, sink)
+}
+
+struct Drain<'a> {
+    wire: &'a Wire,
+    holders: &'a Holders,
+    merger: Merger,
+    gap: GapWatch,
+    last_sweep: Instant,
+    last_settle: Instant,
+    /// Since when no process has a slot.
+    slotless_since: Option<Instant>,
+}
+
+impl Drain<'_> {
+    fn run<S: Sink>(mut self, signals: &Signals, sink: &mut S) -> Result<u64, S::Error> {
+        let mut sleep = SHORT_SLEEP;
+        loop {
+            // All are looked at before the work they may announce is looked for.
+            let bell = self.wire.doorbell();
+            let ended = signals.target_ended.load(Ordering::SeqCst);
+            let stop_waiting = signals.stop_waiting.load(Ordering::SeqCst);
+
+            let (copied, merged) = self.pass(sink)?;
+            signals
+                .merged
+                .store(self.merger.merged(), Ordering::Relaxed);
+            signals.written.store(sink.written(), Ordering::Relaxed);
+
+            if merged > 0 {
+                self.gap.clear();
+            }
+            if copied >= BUSY_BYTES {
+                sleep = SHORT_SLEEP;
+                continue;
+            }
+            if merged == 0 && self.merger.is_stuck() {
+                if stop_waiting {
+                    self.merger.skip_gap(self.wire.drawn(), sink)?;
+                } else if let Some(drawn) = self.gap.look(&mut self.merger, self.wire) {
+                    self.merger.skip_gap(drawn, sink)?;
+                } else {
+                    self.wire.sleep(bell, STUCK_SLEEP);
+                }
+                continue;
+            }
+            self.settle(sink)?;
+            if copied + merged > 0 {
+                sleep = SHORT_SLEEP;
+            } else if ended && self.sweep(Duration::ZERO) {
+                continue;
+            } else if stop_waiting || ended && self.nobody_is_left() {
+                return Ok(self.merger.lost());
+            } else {
+                self.sweep(SWEEP_INTERVAL);
+                sleep = (sleep * 2).min(LONG_SLEEP);
+            }
+            self.wire.sleep(bell, sleep);
+        }
+    }
+
+    /// Takes what is there once. Tells how many bytes were copied and how many records merged.
+    fn pass<S: Sink>(&mut self, sink: &mut S) -> Result<(u64, u64), S::Error> {
+        let stuck = self.gap.age() > STUCK_AFTER && self.merger.buffered() < STUCK_TOTAL_BYTES;
+        self.merger.discover(self.wire);
+        let limit = if stuck { STUCK_PULL_BYTES } else { PULL_BYTES };
+        let copied = self.merger.pull(self.wire, limit, sink)?;
+        let merged = self.merger.merge(sink)?;
+        Ok((copied, merged))
+    }
+
+    /// Finds threads that were killed, so that their slots can be handed back. Tells whether there
+    /// were any.
+    fn sweep(&mut self, interval: Duration) -> bool {
+        if self.last_sweep.elapsed() < interval {
+            return false;
+        }
+        self.last_sweep = Instant::now();
+        let mut found = false;
+        for channel in self.merger.channels().filter(|channel| !channel.abandoned) {
+            let live = channel
+                .slot
+                .is_some_and(|slot| self.wire.state(slot) == SlotState::Live);
+            channel.abandoned = live && !channel.stream.owner.is_alive();
+            found |= channel.abandoned;
+        }
+        found
+    }
+
+    /// Whether, the target having ended and nothing being left to merge, nobody will publish more.
+    fn nobody_is_left(&mut self) -> bool {
+        if self.merger.channels().any(|channel| channel.slot.is_some()) {
+            self.slotless_since = None;
+            return false;
+        }
+        // A process that was just forked holds the wire before it has a slot. One that never claims
+        // one (a set-user-id program, say) is not followed, and not waited for.
+        let since = self.slotless_since.get_or_insert_with(Instant::now);
+        since.elapsed() > NEWBORN_GRACE || !self.holders.exist()
+    }
+
+    fn settle<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
+        if self.last_settle.elapsed() >= SETTLE_INTERVAL {
+            self.last_settle = Instant::now();
+            sink.settle()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! A thread of a target as the wire sees it, for tests: claims a slot, draws numbers, publishes.
+
+use crate::liveness::Owner;
+use crate::sys::memory::futex_wait_low_word;
+use crate::wire::{SlotIndex, Wire};
+use brownout_ring::{RING_BYTES, Record, SLOTS, kind, ring_offset, slot};
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release, SeqCst};
+use std::time::Duration;
+
+/// Bytes of a record before its payload.
+pub(crate) const HEAD: usize = size_of::<Record>();
+
+/// Builds the bytes of a record with the given payload.
+pub(crate) fn record(head: Record, payload: &[u8]) -> Vec<u8> {
+    let len = (HEAD + payload.len()).next_multiple_of(8);
+    let mut bytes = vec![0; len];
+    let mut put =
+        |offset: usize, value: &[u8]| bytes[offset..offset + value.len()].copy_from_slice(value);
+    put(offset_of!(Record, len), &(len as u32).to_ne_bytes());
+    put(offset_of!(Record, kind), &head.kind.to_ne_bytes());
+    put(offset_of!(Record, flags), &head.flags.to_ne_bytes());
+    put(offset_of!(Record, seq), &head.seq.to_ne_bytes());
+    put(offset_of!(Record, pc), &head.pc.to_ne_bytes());
+    put(offset_of!(Record, context), &head.context.to_ne_bytes());
+    put(offset_of!(Record, size), &head.size.to_ne_bytes());
+    put(offset_of!(Record, addr), &head.addr.to_ne_bytes());
+    put(HEAD, payload);
+    bytes
+}
+
+/// The head of a record of `kind` about `addr` with `size` bytes of payload.
+pub(crate) fn head(kind: u16, seq: u64, addr: u64, size: usize) -> Record {
+    Record {
+        len: 0,
+        kind,
+        flags: 0,
+        seq,
+        pc: 0x40_1000,
+        context: 0,
+        size: size as u32,
+        addr,
+    }
+}
+
+/// The id of the calling thread as the kernel numbers it.
+pub(crate) fn thread_id() -> u32 {
+    let link = std::fs::read_link("/proc/thread-self").expect("/proc is mounted");
+    link.file_name().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+pub(crate) struct FakeProducer<'a> {
+    wire: &'a Wire,
+    pub(crate) slot: SlotIndex,
+    head: u64,
+}
+
+impl<'a> FakeProducer<'a> {
+    /// Claims the first free slot for the calling thread.
+    pub(crate) fn claim(wire: &'a Wire, process: u32) -> FakeProducer<'a> {
+        Self::claim_for(wire, process, std::process::id(), thread_id())
+    }
+
+    pub(crate) fn claim_for(wire: &'a Wire, process: u32, pid: u32, tid: u32) -> FakeProducer<'a> {
+        let index = (0..SLOTS)
+            .find(|&index| {
+                let state = &wire.slot(SlotIndex(index)).state;
+                state
+                    .compare_exchange(slot::FREE, slot::CLAIMED, AcqRel, Relaxed)
+                    .is_ok()
+            })
+            .expect("a free slot");
+        let slot = wire.slot(SlotIndex(index));
+        slot.process.store(process, Relaxed);
+        slot.pid.store(pid, Relaxed);
+        slot.tid.store(tid, Relaxed);
+        slot.state.store(slot::LIVE, Release);
+        FakeProducer {
+            wire,
+            slot: SlotIndex(index),
+            head: 0,
+        }
+    }
+
+    pub(crate) fn draw(&self) -> u64 {
+        self.wire.draw()
+    }
+
+    /// Draws a number and publishes a store of that number to the address of that number.
+    pub(crate) fn store_own_number(&mut self) {
+        let seq = self.draw();
+        self.publish(&record(head(kind::STORE, seq, seq, 8), &seq.to_ne_bytes()));
+    }
+
+    /// Publishes bytes, waiting for room as long as it takes.
+    pub(crate) fn publish(&mut self, bytes: &[u8]) {
+        let slot = self.wire.slot(self.slot);
+        loop {
+            let tail = slot.tail.load(SeqCst);
+            if self.head + bytes.len() as u64 - tail <= RING_BYTES as u64 {
+                break;
+            }
+            slot.waiting.store(1, SeqCst);
+            self.wire.ring_doorbell();
+            futex_wait_low_word(&slot.tail, tail, Duration::from_secs(10));
+            slot.waiting.store(0, SeqCst);
+        }
+        let start = self.head as usize % RING_BYTES;
+        let (first, rest) = bytes.split_at(bytes.len().min(RING_BYTES - start));
+        let ring = ring_offset(self.slot.0);
+        self.wire
+            .file()
+            .write_all_at(first, (ring + start) as u64)
+            .unwrap();
+        self.wire.file().write_all_at(rest, ring as u64).unwrap();
+        self.head += bytes.len() as u64;
+        slot.head.store(self.head, Release);
+    }
+
+    pub(crate) fn close(self) {
+        self.wire.slot(self.slot).state.store(slot::CLOSED, Release);
+    }
+}
+
+/// An owner as if read from a slot.
+pub(crate) fn owner(process: u32, pid: u32, tid: u32) -> Owner {
+    let wire = Wire::create(0).unwrap();
+    let slot = FakeProducer::claim_for(&wire, process, pid, tid).slot;
+    Owner::of(wire.slot(slot))
+}

@@ -1,0 +1,58 @@
+//! Starting a target under the loader.
+//!
+//! The loader is executed from a memfd, so nothing has to be installed. It gets the target's own
+//! arguments and environment, plus one variable that tells it the wire's descriptor and which
+//! program to load, and which the target never sees.
+
+use crate::program::Program;
+use crate::sys::memory::{Use, create_memfd};
+use crate::sys::process::{self, Image, Pid};
+use crate::sys::signals::SignalGate;
+use brownout_ring::ENV;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+
+/// A target that was started.
+pub(crate) struct Launched {
+    pub(crate) pid: Pid,
+    /// The number of the wire's descriptor in the target and all that descend from it.
+    pub(crate) descriptor: RawFd,
+}
+
+/// Starts `program` under `loader`, an ELF image, with `wire` to record to.
+pub(crate) fn launch(
+    loader: &[u8],
+    program: &Program,
+    wire: &File,
+    gate: &SignalGate,
+) -> io::Result<Launched> {
+    let mut image = create_memfd(c"brownout", Use::Program)?;
+    image.write_all(loader)?;
+    let descriptor = process::high_descriptor()?;
+    let mut environment = process::environment();
+    environment.retain(|entry| !is_wire_variable(entry));
+    environment.push(wire_variable(descriptor, program)?);
+    let image = Image {
+        program: &image,
+        arguments: &program.arguments,
+        environment: &environment,
+        handed_on: (wire, descriptor),
+    };
+    let pid = process::spawn(&image, gate)?;
+    Ok(Launched { pid, descriptor })
+}
+
+fn wire_variable(descriptor: RawFd, program: &Program) -> io::Result<CString> {
+    let mut variable = format!("{ENV}={descriptor}:").into_bytes();
+    variable.extend_from_slice(program.path.as_os_str().as_bytes());
+    CString::new(variable).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// A recording inside a recording has its own wire.
+fn is_wire_variable(entry: &CString) -> bool {
+    let value = entry.to_bytes().strip_prefix(ENV.as_bytes());
+    value.is_some_and(|value| value.starts_with(b"="))
+}

@@ -1,0 +1,177 @@
+//! What the owner of a slot is doing: whether it can still publish.
+//!
+//! A thread that was killed leaves its slot live. Its number can be reused by the kernel, and a killed
+//! process stays visible as a zombie until its parent waits for it, so existence alone says little:
+//! the state in `/proc` tells a zombie, and the start time a namesake.
+
+use crate::sys::process::{thread_exists, ticks_since_boot};
+use brownout_ring::Slot;
+use std::fs;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The thread that owns a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// Number of the process within the recording.
+    pub(crate) process: u32,
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    /// When the slot was first seen; whoever was born later is a namesake.
+    seen_at: u64,
+}
+
+/// What a thread does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// It has ended, be it waited for or not.
+    Gone,
+    /// It waits for something in a system call, so it is not in the middle of publishing.
+    Asleep,
+    /// It runs, wants to run, is stopped, or waits for a page.
+    Active {
+        /// Processor time it has used so far.
+        cpu_ticks: u64,
+    },
+}
+
+impl Owner {
+    /// Reads who owns a live slot.
+    pub(crate) fn of(slot: &Slot) -> Owner {
+        Owner {
+            process: slot.process.load(Relaxed),
+            pid: slot.pid.load(Relaxed),
+            tid: slot.tid.load(Relaxed),
+            seen_at: ticks_since_boot(),
+        }
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        match fs::read(format!("/proc/{}/task/{}/stat", self.pid, self.tid)) {
+            Ok(stat) => match parse_stat(&stat) {
+                Some(Stat {
+                    state: b'Z' | b'X', ..
+                }) => Activity::Gone,
+                Some(stat) if stat.started > self.seen_at => Activity::Gone,
+                Some(Stat { state: b'S', .. }) => Activity::Asleep,
+                Some(stat) => Activity::Active {
+                    cpu_ticks: stat.cpu_ticks,
+                },
+                None => Activity::Active { cpu_ticks: 0 },
+            },
+            // Gone, be it before or after the file was opened.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Activity::Gone,
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Activity::Gone,
+            // No /proc, or no right to look: ask what can be asked.
+            Err(_) if thread_exists(self.pid, self.tid) => Activity::Active { cpu_ticks: 0 },
+            Err(_) => Activity::Gone,
+        }
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.activity() != Activity::Gone
+    }
+
+    pub(crate) fn is_same_thread(&self, other: &Owner) -> bool {
+        self.pid == other.pid && self.tid == other.tid
+    }
+}
+
+/// What `/proc/PID/task/TID/stat` says of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat {
+    state: u8,
+    /// User and system time used.
+    cpu_ticks: u64,
+    /// When the thread was born, in ticks since the machine started.
+    started: u64,
+}
+
+fn parse_stat(stat: &[u8]) -> Option<Stat> {
+    // The name in parentheses may hold anything, parentheses and spaces included.
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    let fields: Vec<&[u8]> = stat[name_end + 1..].split(|&byte| byte == b' ').collect();
+    // Fields are numbered as in proc(5); the state is number 3 and follows the name.
+    let field = |number: usize| fields.get(number - 2).copied();
+    let number = |at: usize| std::str::from_utf8(field(at)?).ok()?.parse::<u64>().ok();
+    Some(Stat {
+        state: *field(3)?.first()?,
+        cpu_ticks: number(14)? + number(15)?,
+        started: number(22)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn this_thread() -> Owner {
+        let tid = fs::read_link("/proc/thread-self").unwrap();
+        let tid = tid.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        Owner {
+            process: 0,
+            pid: std::process::id(),
+            tid,
+            seen_at: ticks_since_boot(),
+        }
+    }
+
+    #[test]
+    fn a_running_thread_is_alive_and_an_ended_one_is_not() {
+        assert!(this_thread().is_alive());
+        let ended = std::thread::spawn(this_thread).join().unwrap();
+        // The kernel may take a moment to take a joined thread off its list.
+        let gone = (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            !ended.is_alive()
+        });
+        assert!(gone);
+    }
+
+    #[test]
+    fn a_zombie_is_not_alive() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let owner = Owner {
+            process: 0,
+            pid: child.id(),
+            tid: child.id(),
+            seen_at: ticks_since_boot() + 1,
+        };
+        let gone = (0..400).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            !owner.is_alive()
+        });
+        assert!(gone, "the child was not waited for, and yet it is over");
+        assert!(
+            thread_exists(child.id(), child.id()),
+            "as a zombie it still exists"
+        );
+        child.wait().unwrap();
+        assert!(!owner.is_alive());
+    }
+
+    #[test]
+    fn a_thread_born_after_the_slot_was_seen_is_a_namesake() {
+        assert!(
+            !Owner {
+                seen_at: 0,
+                ..this_thread()
+            }
+            .is_alive()
+        );
+    }
+
+    #[test]
+    fn names_with_parentheses_and_spaces_do_not_confuse() {
+        let stat = b"7 (a) R b) S 1 7 7 0 -1 4194560 1 0 0 0 30 4 0 0 20 0 1 0 4242 1 2 3";
+        assert_eq!(
+            parse_stat(stat),
+            Some(Stat {
+                state: b'S',
+                cpu_ticks: 34,
+                started: 4242
+            })
+        );
+        assert_eq!(parse_stat(b"7 (x"), None);
+    }
+}

@@ -1,0 +1,335 @@
+//! Merging the records of all threads into the one order that their sequence numbers give.
+//!
+//! Numbers are dense, so the front record whose number is the next one is the next record, without
+//! looking at the other streams. When no front has the next number, some thread has drawn it and not
+//! yet published: the merger waits. Whether to go on waiting is decided in [`crate::drain`].
+
+use crate::liveness::Owner;
+use crate::stream::{Corruption, Front, Stream};
+use crate::wire::{SlotIndex, SlotState, Wire};
+use brownout_ring::{Record, SLOTS};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::io;
+
+/// Where merged records go.
+pub(crate) trait Sink {
+    /// A failure after which nothing more can be taken.
+    type Error: From<io::Error>;
+
+    /// Takes the next record of the global order.
+    fn record(
+        &mut self,
+        owner: &Owner,
+        head: &Record,
+        payload: &[u8],
+    ) -> Result<(), Refusal<Self::Error>>;
+
+    /// Takes a remark about `owner`'s records.
+    fn note(&mut self, owner: &Owner, text: &str) -> Result<(), Self::Error>;
+
+    /// Puts what was taken where the end of this process does not lose it.
+    fn settle(&mut self) -> Result<(), Self::Error>;
+
+    /// Bytes that what was taken has become.
+    fn written(&self) -> u64;
+}
+
+/// Why a sink did not take a record.
+#[derive(Debug)]
+pub(crate) enum Refusal<E> {
+    /// The record cannot be; its stream is not to be believed any more.
+    Corrupt(Corruption),
+    /// The sink failed.
+    Failed(E),
+}
+
+/// How a channel takes part in the merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its front record is queued.
+    Queued,
+    /// All its whole records are merged.
+    Starved,
+    /// It was corrupt; what it publishes is thrown away.
+    Dropped,
+}
+
+/// A stream and, while its owner can publish, the slot it comes from.
+pub(crate) struct Channel {
+    pub(crate) stream: Stream,
+    pub(crate) slot: Option<SlotIndex>,
+    pub(crate) standing: Standing,
+    /// The owner was found to be gone though it never closed its slot.
+    pub(crate) abandoned: bool,
+    noted_late: bool,
+}
+
+/// The merge of all streams of a wire.
+pub(crate) struct Merger {
+    channels: Vec<Option<Channel>>,
+    /// Index in `channels` of the stream that each slot feeds.
+    by_slot: Box<[Option<u32>; SLOTS]>,
+    /// The front records of all queued channels: sequence number, index in `channels`.
+    fronts: BinaryHeap<Reverse<(u64, u32)>>,
+    next_seq: u64,
+    merged: u64,
+    lost: u64,
+}
+
+impl Merger {
+    pub(crate) fn new() -> Merger {
+        Merger {
+            channels: Vec::new(),
+            by_slot: Box::new([None; SLOTS]),
+            fronts: BinaryHeap::new(),
+            next_seq: 0,
+            merged: 0,
+            lost: 0,
+        }
+    }
+
+    /// Records handed to the sink.
+    pub(crate) fn merged(&self) -> u64 {
+        self.merged
+    }
+
+    /// Sequence numbers that were drawn by threads that ended before they published.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    pub(crate) fn channels(&mut self) -> impl Iterator<Item = &mut Channel> {
+        self.channels.iter_mut().flatten()
+    }
+
+    /// Whether records wait for one with a lower number.
+    pub(crate) fn is_stuck(&self) -> bool {
+        !self.fronts.is_empty()
+    }
+
+    /// The number of the record that comes next.
+    pub(crate) fn awaited(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Bytes copied and not yet merged, over all streams.
+    pub(crate) fn buffered(&self) -> usize {
+        self.channels
+            .iter()
+            .flatten()
+            .map(|channel| channel.stream.buffered())
+            .sum()
+    }
+
+    /// Finds the slots that were claimed since the last time.
+    pub(crate) fn discover(&mut self, wire: &Wire) {
+        for slot in wire.occupied() {
+            if self.by_slot[slot.0].is_some() {
+                continue;
+            }
+            let owner = Owner::of(wire.slot(slot));
+            // A thread has one slot at a time. A second one means that its program image was
+            // replaced while the first was live.
+            for older in self.channels() {
+                older.abandoned |= older.stream.owner.is_same_thread(&owner);
+            }
+            let channel = Channel {
+                stream: Stream::new(owner),
+                slot: Some(slot),
+                standing: Standing::Starved,
+                abandoned: false,
+                noted_late: false,
+            };
+            let index = match self.channels.iter().position(Option::is_none) {
+                Some(vacant) => {
+                    self.channels[vacant] = Some(channel);
+                    vacant
+                }
+                None => {
+                    self.channels.push(Some(channel));
+                    self.channels.len() - 1
+                }
+            };
+            self.by_slot[slot.0] = Some(index as u32);
+        }
+    }
+
+    /// Copies what was published, until each stream holds `limit` bytes, and hands back the slots
+    /// whose owners are gone. Tells how many bytes were copied.
+    pub(crate) fn pull<S: Sink>(
+        &mut self,
+        wire: &Wire,
+        limit: usize,
+        sink: &mut S,
+    ) -> Result<u64, S::Error> {
+        let mut copied = 0;
+        for index in 0..self.channels.len() {
+            let Some(channel) = &mut self.channels[index] else {
+                continue;
+            };
+            if let Some(slot) = channel.slot {
+                // Looked at before the ring: what a closed slot holds now is all it will ever hold.
+                let over = channel.abandoned || wire.state(slot) != SlotState::Live;
+                if channel.standing == Standing::Dropped {
+                    channel.stream.discard(wire, slot);
+                } else {
+                    match channel.stream.refill(wire, slot, limit)? {
+                        Ok(count) => copied += count,
+                        Err(corruption) => {
+                            Self::drop_stream(channel, corruption, sink)?;
+                            self.fronts
+                                .retain(|&Reverse((_, queued))| queued as usize != index);
+                        }
+                    }
+                }
+                if over && self.release_if_drained(index, slot, wire)? {
+                    self.by_slot[slot.0] = None;
+                }
+            }
+            self.queue_front(index, sink)?;
+            self.remove_if_done(index, sink)?;
+        }
+        Ok(copied)
+    }
+
+    fn release_if_drained(
+        &mut self,
+        index: usize,
+        slot: SlotIndex,
+        wire: &Wire,
+    ) -> io::Result<bool> {
+        let Some(channel) = &mut self.channels[index] else {
+            return Ok(false);
+        };
+        let taken = channel.stream.taken();
+        let drained = match channel.standing {
+            Standing::Dropped => true,
+            _ => wire.published(slot, taken) == Ok(0),
+        };
+        if drained {
+            wire.free(slot, taken)?;
+            channel.slot = None;
+        }
+        Ok(drained)
+    }
+
+    /// Queues the front record of a starved channel that has one.
+    fn queue_front<S: Sink>(&mut self, index: usize, sink: &mut S) -> Result<(), S::Error> {
+        let Some(channel) = &mut self.channels[index] else {
+            return Ok(());
+        };
+        if channel.standing == Standing::Starved {
+            match channel.stream.front() {
+                Ok(Front::Record(seq)) => {
+                    channel.standing = Standing::Queued;
+                    self.fronts.push(Reverse((seq, index as u32)));
+                }
+                Ok(Front::Empty) => {}
+                Err(corruption) => Self::drop_stream(channel, corruption, sink)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_if_done<S: Sink>(&mut self, index: usize, sink: &mut S) -> Result<(), S::Error> {
+        let Some(channel) = &mut self.channels[index] else {
+            return Ok(());
+        };
+        if channel.slot.is_none() && channel.standing != Standing::Queued {
+            if channel.standing == Standing::Starved && channel.stream.is_cut() {
+                Self::drop_stream(channel, Corruption::Cut, sink)?;
+            }
+            self.channels[index] = None;
+        }
+        Ok(())
+    }
+
+    /// Hands records to `sink` as long as the next number is there. Tells how many there were.
+    pub(crate) fn merge<S: Sink>(&mut self, sink: &mut S) -> Result<u64, S::Error> {
+        let before = self.merged;
+        while let Some(mut top) = self.fronts.peek_mut() {
+            let Reverse((seq, index)) = *top;
+            let channel = self.channels[index as usize]
+                .as_mut()
+                .expect("queued channels exist");
+            if seq > self.next_seq {
+                break;
+            }
+            if seq < self.next_seq && !channel.noted_late {
+                channel.noted_late = true;
+                let owner = channel.stream.owner;
+                let text = format!(
+                    "thread {} of process {} published record {seq} after its place in the order had been \
+                     given up; from here on its order among the other threads is approximate",
+                    owner.tid, owner.pid
+                );
+                sink.note(&owner, &text)?;
+            }
+            let mut next_seq = self.next_seq.max(seq.saturating_add(1));
+            // A thread often has several numbers in a row; only the last one needs the queue.
+            let outcome = loop {
+                let owner = channel.stream.owner;
+                let (head, payload) = channel.stream.next();
+                match sink.record(&owner, &head, payload) {
+                    Ok(()) => self.merged += 1,
+                    Err(Refusal::Corrupt(corruption)) => break Err(corruption),
+                    Err(Refusal::Failed(error)) => return Err(error),
+                }
+                match channel.stream.front() {
+                    Ok(Front::Record(seq)) if seq == next_seq => {
+                        next_seq = next_seq.saturating_add(1);
+                    }
+                    other => break other,
+                }
+            };
+            self.next_seq = next_seq;
+            match outcome {
+                Ok(Front::Record(seq)) => *top = Reverse((seq, index)),
+                Ok(Front::Empty) => {
+                    channel.standing = Standing::Starved;
+                    PeekMut::pop(top);
+                }
+                Err(corruption) => {
+                    PeekMut::pop(top);
+                    Self::drop_stream(channel, corruption, sink)?;
+                }
+            }
+        }
+        Ok(self.merged - before)
+    }
+
+    /// Gives up the numbers between the awaited one and the first that is there, which `drawn` says
+    /// nobody can have.
+    pub(crate) fn skip_gap<S: Sink>(&mut self, drawn: u64, sink: &mut S) -> Result<(), S::Error> {
+        let Some(top) = self.fronts.peek_mut() else {
+            return Ok(());
+        };
+        let Reverse((seq, index)) = *top;
+        if seq < drawn {
+            self.lost += seq.saturating_sub(self.next_seq);
+            self.next_seq = self.next_seq.max(seq);
+            return Ok(());
+        }
+        PeekMut::pop(top);
+        let channel = self.channels[index as usize]
+            .as_mut()
+            .expect("queued channels exist");
+        Self::drop_stream(channel, Corruption::Undrawn { seq, drawn }, sink)
+    }
+
+    fn drop_stream<S: Sink>(
+        channel: &mut Channel,
+        corruption: Corruption,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        channel.standing = Standing::Dropped;
+        let owner = channel.stream.owner;
+        let text = format!(
+            "the records of thread {} of process {} are damaged, and those that follow are lost: {corruption}",
+            owner.tid, owner.pid
+        );
+        sink.note(&owner, &text)
+    }
+}

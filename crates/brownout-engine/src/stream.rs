@@ -1,0 +1,192 @@
+//! One thread's records: the private copy of what it published, cut into records and checked.
+//!
+//! A stream outlives its slot: once a closed slot's last bytes are copied the slot is handed back,
+//! while the records wait here for their turn in the global order.
+
+use crate::liveness::Owner;
+use crate::wire::{BadCounters, SlotIndex, Wire};
+use brownout_ring::{MAX_RECORD, RING_BYTES, Record};
+use std::io;
+use std::mem::offset_of;
+
+/// Bytes of a record before its payload.
+pub(crate) const HEAD_BYTES: usize = size_of::<Record>();
+
+/// Why nothing more can be believed of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Corruption {
+    #[error("its byte counters are impossible (published {head}, consumed {tail})")]
+    Counters { head: u64, tail: u64 },
+    #[error("a record claims a length of {len} bytes")]
+    Length { len: u32 },
+    #[error("it ends in the middle of a record")]
+    Cut,
+    #[error("record {seq} comes after record {previous}")]
+    Order { previous: u64, seq: u64 },
+    #[error("record {seq} has a number that was never drawn; {drawn} were")]
+    Undrawn { seq: u64, drawn: u64 },
+    #[error("there is no record of kind {kind}")]
+    Kind { kind: u16 },
+    #[error("a record of kind {kind} has flags {flags:#x}")]
+    Flags { kind: u16, flags: u16 },
+    #[error("a record of kind {kind} has a payload of {size} bytes")]
+    Payload { kind: u16, size: u64 },
+    #[error("it tells the content of a file (device {dev}, inode {ino}) that was never mapped")]
+    File { dev: u64, ino: u64 },
+}
+
+impl From<BadCounters> for Corruption {
+    fn from(bad: BadCounters) -> Corruption {
+        Corruption::Counters {
+            head: bad.head,
+            tail: bad.tail,
+        }
+    }
+}
+
+/// What a stream holds at its front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Front {
+    /// A whole record with this sequence number.
+    Record(u64),
+    /// Nothing, or less than a record: more has to be copied first.
+    Empty,
+}
+
+/// The records of one slot's owner, in the order in which it published them.
+pub(crate) struct Stream {
+    pub(crate) owner: Owner,
+    buffer: Vec<u8>,
+    /// Bytes of `buffer` that were consumed.
+    start: usize,
+    /// Bytes copied out of the ring since the slot was claimed.
+    taken: u64,
+    last_seq: Option<u64>,
+}
+
+impl Stream {
+    pub(crate) fn new(owner: Owner) -> Stream {
+        Stream {
+            owner,
+            buffer: Vec::new(),
+            start: 0,
+            taken: 0,
+            last_seq: None,
+        }
+    }
+
+    /// Bytes copied out of the ring in all.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Bytes copied and not yet consumed.
+    pub(crate) fn buffered(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    /// Copies what the slot has published, until `limit` bytes are buffered. Tells how many bytes
+    /// were copied.
+    pub(crate) fn refill(
+        &mut self,
+        wire: &Wire,
+        slot: SlotIndex,
+        limit: usize,
+    ) -> io::Result<Result<u64, Corruption>> {
+        let published = match wire.published(slot, self.taken) {
+            Ok(published) => published,
+            Err(bad) => return Ok(Err(bad.into())),
+        };
+        let count = published.min(limit.saturating_sub(self.buffered()) as u64);
+        if count == 0 {
+            return Ok(Ok(0));
+        }
+        if self.start > 0 {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        wire.take(slot, self.taken, count, &mut self.buffer)?;
+        self.taken += count;
+        Ok(Ok(count))
+    }
+
+    /// Throws away what the slot has published, so that a producer that is not believed any more is
+    /// not held up either.
+    pub(crate) fn discard(&mut self, wire: &Wire, slot: SlotIndex) {
+        self.buffer = Vec::new();
+        self.start = 0;
+        let head = wire
+            .slot(slot)
+            .head
+            .load(std::sync::atomic::Ordering::Acquire);
+        if head != self.taken {
+            self.taken = head;
+            wire.release(slot, head);
+        }
+    }
+
+    /// Looks at the front record, checking that its head is plausible.
+    pub(crate) fn front(&self) -> Result<Front, Corruption> {
+        let bytes = &self.buffer[self.start..];
+        let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else {
+            return Ok(Front::Empty);
+        };
+        let len = u32::from_ne_bytes(field(head, offset_of!(Record, len)));
+        if !len.is_multiple_of(8) || !(HEAD_BYTES..=MAX_RECORD).contains(&(len as usize)) {
+            return Err(Corruption::Length { len });
+        }
+        let seq = u64::from_ne_bytes(field(head, offset_of!(Record, seq)));
+        if let Some(previous) = self.last_seq.filter(|&previous| previous >= seq) {
+            return Err(Corruption::Order { previous, seq });
+        }
+        Ok(if bytes.len() < len as usize {
+            Front::Empty
+        } else {
+            Front::Record(seq)
+        })
+    }
+
+    /// Consumes the front record, which [`Stream::front`] has seen.
+    pub(crate) fn next(&mut self) -> (Record, &[u8]) {
+        let bytes = &self.buffer[self.start..];
+        let head = bytes
+            .first_chunk()
+            .map(parse_head)
+            .expect("front() saw a whole record");
+        let len = head.len as usize;
+        let payload = &bytes[HEAD_BYTES..len];
+        self.start += len;
+        self.last_seq = Some(head.seq);
+        (head, payload)
+    }
+
+    /// Whether bytes are left over that are no whole record.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.buffered() > 0 && self.front() == Ok(Front::Empty)
+    }
+}
+
+/// A refill always makes room for the longest record.
+const _: () = assert!(MAX_RECORD <= RING_BYTES);
+
+fn parse_head(bytes: &[u8; HEAD_BYTES]) -> Record {
+    Record {
+        len: u32::from_ne_bytes(field(bytes, offset_of!(Record, len))),
+        kind: u16::from_ne_bytes(field(bytes, offset_of!(Record, kind))),
+        flags: u16::from_ne_bytes(field(bytes, offset_of!(Record, flags))),
+        seq: u64::from_ne_bytes(field(bytes, offset_of!(Record, seq))),
+        pc: u64::from_ne_bytes(field(bytes, offset_of!(Record, pc))),
+        context: u32::from_ne_bytes(field(bytes, offset_of!(Record, context))),
+        size: u32::from_ne_bytes(field(bytes, offset_of!(Record, size))),
+        addr: u64::from_ne_bytes(field(bytes, offset_of!(Record, addr))),
+    }
+}
+
+/// The `N` bytes at `offset` of a record's head.
+#[inline(always)]
+fn field<const N: usize>(head: &[u8; HEAD_BYTES], offset: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&head[offset..offset + N]);
+    bytes
+}

@@ -1,0 +1,19 @@
+//! System calls of the recorder: the only module on the host side with `unsafe`.
+//!
+//! Each submodule wraps one group of calls in functions that are safe for any arguments; what they
+//! cannot check they take as typed values (`&File`, `&AtomicU32`) instead of raw numbers.
+
+pub(crate) mod memory;
+pub(crate) mod process;
+pub(crate) mod signals;
+
+use std::io;
+
+/// Turns the usual "-1 and errno" into a `Result`.
+fn checked<T: PartialEq + From<i8>>(result: T) -> io::Result<T> {
+    if result == T::from(-1) {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}

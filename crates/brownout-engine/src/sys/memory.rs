@@ -1,0 +1,163 @@
+//! The wire's memory: a sealed memfd, the mapping of its control page and slot table, and the
+//! futexes that live in it.
+
+use super::checked;
+use brownout_ring::{Control, RINGS, SLOT_TABLE, SLOTS, Slot};
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
+
+/// What a memfd is for; kernels since 6.3 want to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Shared data, whose size will be sealed.
+    Data,
+    /// A program to be executed.
+    Program,
+}
+
+/// Creates a memfd that is closed on exec.
+pub(crate) fn create_memfd(name: &CStr, purpose: Use) -> io::Result<File> {
+    let (purpose_flag, older_kernels) = match purpose {
+        Use::Data => (
+            libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL,
+            libc::MFD_ALLOW_SEALING,
+        ),
+        Use::Program => (libc::MFD_EXEC, 0),
+    };
+    match memfd(name, libc::MFD_CLOEXEC | purpose_flag) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            memfd(name, libc::MFD_CLOEXEC | older_kernels)
+        }
+        result => result,
+    }
+}
+
+fn memfd(name: &CStr, flags: libc::c_uint) -> io::Result<File> {
+    // SAFETY: `name` is NUL-terminated and the call only reads it.
+    let fd = checked(unsafe { libc::memfd_create(name.as_ptr(), flags) })?;
+    // SAFETY: the descriptor was just created and nothing else owns it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// Fixes the size of a memfd for good, so that no holder of it can make accesses to our mapping fail.
+pub(crate) fn seal_size(file: &File) -> io::Result<()> {
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: F_ADD_SEALS takes an integer and touches no memory of ours.
+    checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+    Ok(())
+}
+
+/// Gives the memory behind a range of a memfd back; it reads as zeroes afterwards.
+pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let (offset, len) = (offset as libc::off_t, len as libc::off_t);
+    // SAFETY: the call changes the file only. Of the wire, only rings are punched, which are never
+    // mapped here.
+    checked(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, len) })?;
+    Ok(())
+}
+
+/// The control page and the slot table of a wire, mapped shared.
+///
+/// The target can scribble over everything here at any time. All that is reachable through the safe
+/// methods is either atomic or never read by the recorder.
+pub(crate) struct Table {
+    base: NonNull<u8>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is only accessed through atomics.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+impl Table {
+    /// Maps the table of `wire`, whose size must already be sealed at the wire's size.
+    pub(crate) fn map(wire: &File) -> io::Result<Table> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                RINGS,
+                protection,
+                libc::MAP_SHARED,
+                wire.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Table { base })
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        // SAFETY: the mapping starts with a page-aligned `Control`, lives as long as `self`, and
+        // every bit pattern is a valid `Control`. The plain fields are never read through it.
+        unsafe { self.base.cast::<Control>().as_ref() }
+    }
+
+    pub(crate) fn slots(&self) -> &[Slot; SLOTS] {
+        // SAFETY: SLOTS slots follow at SLOT_TABLE, inside the RINGS bytes mapped and 64-byte
+        // aligned; a slot consists of atomics only.
+        unsafe { self.base.add(SLOT_TABLE).cast::<[Slot; SLOTS]>().as_ref() }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `map` mapped; references into it cannot outlive `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), RINGS) };
+    }
+}
+
+/// Sleeps until `word` is woken, no longer holds `expected`, or `timeout` has passed.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) {
+    wait(word.as_ptr(), expected, timeout);
+}
+
+/// Sleeps until the low word of `word` is woken or no longer that of `expected`, as producers do.
+#[cfg(test)]
+pub(crate) fn futex_wait_low_word(word: &AtomicU64, expected: u64, timeout: Duration) {
+    wait(word.as_ptr().cast(), expected as u32, timeout);
+}
+
+fn wait(word: *const u32, expected: u32, timeout: Duration) {
+    let timeout = libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    // SAFETY: the kernel reads one aligned word and the timespec; it checks the word's address.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word,
+            libc::FUTEX_WAIT,
+            expected,
+            &raw const timeout,
+        );
+    }
+}
+
+/// Wakes everyone who sleeps on `word`, in any process.
+pub(crate) fn futex_wake(word: &AtomicU32) {
+    wake(word.as_ptr());
+}
+
+/// Wakes everyone who sleeps on the low word of `word`, in any process.
+pub(crate) fn futex_wake_low_word(word: &AtomicU64) {
+    wake(word.as_ptr().cast());
+}
+
+fn wake(word: *const u32) {
+    // SAFETY: FUTEX_WAKE only uses the address as a key; it reads and writes nothing there.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, libc::c_int::MAX);
+    }
+}

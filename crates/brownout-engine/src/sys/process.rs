@@ -1,0 +1,237 @@
+//! Processes: starting the loader in a child, waiting for it, and asking whether a thread exists.
+
+use super::checked;
+use super::signals::{SignalGate, closed_streams};
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::time::Duration;
+
+/// The descriptor number under which a child will find `file`: free, and near the top of what the
+/// caller's limit allows, so that the program's own numbers come out as without us.
+///
+/// "Near the top" stops at [`HIGHEST`]: the kernel copies a process's descriptor table at each fork
+/// up to the highest number in use.
+pub(crate) fn high_descriptor() -> io::Result<RawFd> {
+    const HIGHEST: u64 = 4096;
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the call fills the struct it is given.
+    checked(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
+    (3..limit.rlim_cur.min(HIGHEST) as RawFd)
+        .rev()
+        // SAFETY: F_GETFD reads a flag of a descriptor and fails on one that is not open.
+        .find(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1)
+        .ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))
+}
+
+/// The environment of this process, byte for byte and in order.
+pub(crate) fn environment() -> Vec<CString> {
+    unsafe extern "C" {
+        static environ: *const *const libc::c_char;
+    }
+    let mut entries = Vec::new();
+    // SAFETY: libc keeps `environ` as a null-terminated array of NUL-terminated strings. It is only
+    // unsound to read while another thread sets variables, which nothing in this program does.
+    unsafe {
+        let mut entry = environ;
+        while !entry.is_null() && !(*entry).is_null() {
+            entries.push(CStr::from_ptr(*entry).to_owned());
+            entry = entry.add(1);
+        }
+    }
+    entries
+}
+
+/// What a child executes and with what.
+pub(crate) struct Image<'a> {
+    pub(crate) program: &'a File,
+    pub(crate) arguments: &'a [CString],
+    pub(crate) environment: &'a [CString],
+    /// A descriptor to hand on, and the number the child finds it under.
+    pub(crate) handed_on: (&'a File, RawFd),
+}
+
+/// A child process that has not been waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pid(pub(crate) libc::pid_t);
+
+/// Forks and executes `image` in the child, with the streams, dispositions and mask our caller had.
+pub(crate) fn spawn(image: &Image<'_>, gate: &SignalGate) -> io::Result<Pid> {
+    let argv = pointers(image.arguments);
+    let envp = pointers(image.environment);
+    let (mut reader, writer) = pipe()?;
+
+    // SAFETY: the child calls nothing but async-signal-safe functions (no allocation, no locks)
+    // until it executes or exits; everything they use was prepared above.
+    let pid = checked(unsafe { libc::fork() })?;
+    if pid == 0 {
+        // SAFETY: plain system calls on live descriptors; `argv` and `envp` are null-terminated
+        // arrays of NUL-terminated strings that outlive the call.
+        unsafe {
+            if libc::dup2(image.handed_on.0.as_raw_fd(), image.handed_on.1) != -1 {
+                closed_streams().for_each(|fd| {
+                    libc::close(fd);
+                });
+                gate.restore_in_child();
+                libc::execveat(
+                    image.program.as_raw_fd(),
+                    c"".as_ptr(),
+                    argv.as_ptr().cast(),
+                    envp.as_ptr().cast(),
+                    libc::AT_EMPTY_PATH,
+                );
+            }
+            let errno = *libc::__errno_location();
+            libc::write(
+                writer.as_raw_fd(),
+                (&raw const errno).cast(),
+                size_of_val(&errno),
+            );
+            libc::_exit(127)
+        }
+    }
+    drop(writer);
+    let mut errno = [0; size_of::<libc::c_int>()];
+    match reader.read_exact(&mut errno) {
+        // The pipe closed on exec: the loader runs.
+        Err(_) => Ok(Pid(pid)),
+        Ok(()) => {
+            let _ = wait(Pid(pid), Waiting::Block);
+            Err(io::Error::from_raw_os_error(libc::c_int::from_ne_bytes(
+                errno,
+            )))
+        }
+    }
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings
+        .iter()
+        .map(|string| string.as_ptr())
+        .chain([ptr::null()])
+        .collect()
+}
+
+fn pipe() -> io::Result<(File, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: the call fills the two descriptors it is given.
+    checked(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    // SAFETY: both were just created and nothing else owns them.
+    Ok(unsafe { (File::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    Block,
+    Poll,
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: libc::c_int,
+    /// User and system time of the child and of those of its descendants that were waited for.
+    pub(crate) cpu: Duration,
+}
+
+/// Takes the end of `pid`, or `None` if it has not ended.
+pub(crate) fn wait(pid: Pid, waiting: Waiting) -> io::Result<Option<Ended>> {
+    let flags = if waiting == Waiting::Poll {
+        libc::WNOHANG
+    } else {
+        0
+    };
+    let mut status = 0;
+    // SAFETY: zero bytes are a valid rusage; the kernel fills both.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: as above; `status` and `usage` outlive the call.
+        match checked(unsafe { libc::wait4(pid.0, &mut status, flags, &mut usage) }) {
+            Ok(0) => return Ok(None),
+            Ok(_) => {
+                let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
+                return Ok(Some(Ended { status, cpu }));
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+}
+
+/// Sends `signal` to a child that has not been waited for, so that its number is still its own.
+pub(crate) fn kill(pid: Pid, signal: libc::c_int) {
+    // SAFETY: sends a signal; no memory is involved.
+    unsafe { libc::kill(pid.0, signal) };
+}
+
+/// Whether the kernel knows thread `tid` of process `pid`, be it running or a zombie.
+pub(crate) fn thread_exists(pid: u32, tid: u32) -> bool {
+    let (pid, tid) = (pid as libc::pid_t, tid as libc::pid_t);
+    if pid <= 0 || tid <= 0 {
+        return false;
+    }
+    // SAFETY: signal 0 checks for existence and sends nothing.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
+/// Time since the machine started, in the units of `/proc/*/stat`.
+pub(crate) fn ticks_since_boot() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call fills the struct it is given; sysconf reads a constant.
+    let per_second = unsafe {
+        libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now);
+        libc::sysconf(libc::_SC_CLK_TCK).max(1) as u64
+    };
+    now.tv_sec as u64 * per_second + now.tv_nsec as u64 * per_second / 1_000_000_000
+}
+
+/// Whether this process may execute the file at `path`, by its effective ids as exec would use.
+pub(crate) fn may_execute(path: &CStr) -> io::Result<()> {
+    // SAFETY: `path` is NUL-terminated and the call only reads it.
+    checked(unsafe {
+        libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::X_OK, libc::AT_EACCESS)
+    })?;
+    Ok(())
+}
+
+/// The user and group whose rights this process has.
+pub(crate) fn effective_ids() -> (u32, u32) {
+    // SAFETY: both calls read a number and cannot fail.
+    unsafe { (libc::geteuid(), libc::getegid()) }
+}
+
+/// Runs `action` with the limit on file sizes as high as this process may set it.
+pub(crate) fn with_file_size_limit_raised<T>(action: impl FnOnce() -> T) -> T {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the call fills the struct it is given.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
+    if !known || limit.rlim_cur == limit.rlim_max {
+        return action();
+    }
+    let raised = libc::rlimit {
+        rlim_cur: limit.rlim_max,
+        ..limit
+    };
+    // SAFETY: the calls read the struct they are given.
+    unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raised) };
+    let result = action();
+    // SAFETY: as above.
+    unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) };
+    result
+}

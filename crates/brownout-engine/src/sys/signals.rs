@@ -1,0 +1,230 @@
+//! Signals: what the caller had set up before this process changed it, and taking signals as values
+//! while a target runs.
+
+use super::checked;
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
+
+/// Whether `SIGPIPE` was ignored when this process started.
+static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+/// Bit n is set when descriptor n, of the first three, was closed when this process started.
+static CLOSED_STREAMS: AtomicU8 = AtomicU8::new(0);
+
+/// Runs before Rust's own start-up code, which ignores `SIGPIPE` and opens `/dev/null` in place of
+/// closed standard streams: a target must get what our caller had.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static OBSERVE_CALLER: extern "C" fn() = observe_caller;
+
+extern "C" fn observe_caller() {
+    PIPE_IGNORED.store(disposition_is_ignore(libc::SIGPIPE), Ordering::Relaxed);
+    for fd in 0..3 {
+        // SAFETY: F_GETFD reads a flag of a descriptor and fails on one that is not open.
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
+            CLOSED_STREAMS.fetch_or(1 << fd, Ordering::Relaxed);
+        }
+    }
+}
+
+fn disposition_is_ignore(signal: libc::c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: with a null new action the call only writes the current one to `action`, for which
+    // zero bytes are a valid value already.
+    unsafe {
+        libc::sigaction(signal, ptr::null(), action.as_mut_ptr());
+        action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// The standard streams that our caller had closed.
+pub(crate) fn closed_streams() -> impl Iterator<Item = libc::c_int> {
+    let closed = CLOSED_STREAMS.load(Ordering::Relaxed);
+    (0..3).filter(move |fd| closed & (1 << fd) != 0)
+}
+
+/// Who sent a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The kernel, as the terminal's driver does; the whole foreground group got it.
+    Kernel,
+    /// A process, with `kill` or the like.
+    Process,
+}
+
+/// Signals that the recorder takes as values while a target runs.
+const TAKEN: [libc::c_int; 7] = [
+    libc::SIGCHLD,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+];
+
+/// While it exists, the signals of [`TAKEN`] are read from it instead of acting on the process.
+///
+/// A child made meanwhile calls [`SignalGate::restore_in_child`] to be as the caller was.
+pub(crate) struct SignalGate {
+    descriptor: OwnedFd,
+    /// An event counter that [`SignalGate::wake`] raises.
+    wakes: OwnedFd,
+    mask_before: libc::sigset_t,
+    child_before: libc::sigaction,
+    file_size_before: libc::sigaction,
+}
+
+impl SignalGate {
+    pub(crate) fn open() -> io::Result<SignalGate> {
+        let mut taken = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: sigemptyset initialises the set, sigaddset changes an initialised one.
+        let taken = unsafe {
+            libc::sigemptyset(taken.as_mut_ptr());
+            for signal in TAKEN {
+                libc::sigaddset(taken.as_mut_ptr(), signal);
+            }
+            taken.assume_init()
+        };
+        // SAFETY: the set is initialised; the result is a descriptor or -1.
+        let descriptor =
+            checked(unsafe { libc::signalfd(-1, &taken, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })?;
+        // SAFETY: the descriptor was just created and nothing else owns it.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        // SAFETY: plain values; the result is a descriptor or -1.
+        let wakes = checked(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        // SAFETY: as above.
+        let wakes = unsafe { OwnedFd::from_raw_fd(wakes) };
+
+        let mut mask_before = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: both sets are live and large enough; zero bytes are a valid empty set.
+        let mask_before = unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, &taken, mask_before.as_mut_ptr());
+            mask_before.assume_init()
+        };
+        Ok(SignalGate {
+            descriptor,
+            wakes,
+            mask_before,
+            // An inherited "ignore" would make the kernel reap our children unseen.
+            child_before: set_disposition(libc::SIGCHLD, libc::SIG_DFL)?,
+            // A limit on file sizes has to be an error of a write, not our end.
+            file_size_before: set_disposition(libc::SIGXFSZ, libc::SIG_IGN)?,
+        })
+    }
+
+    /// Waits for a signal or [`SignalGate::wake`], at most for `timeout`.
+    pub(crate) fn next(&self, timeout: Duration) -> Option<(libc::c_int, Origin)> {
+        let poll = |fd: &OwnedFd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut polled = [poll(&self.descriptor), poll(&self.wakes)];
+        let milliseconds = timeout.as_millis().min(i32::MAX as u128) as libc::c_int;
+        // SAFETY: two pollfds are passed and they outlive the call.
+        unsafe { libc::poll(polled.as_mut_ptr(), 2, milliseconds) };
+        let mut wakes = 0_u64;
+        // SAFETY: the buffer is as long as the read may fill. It does not block.
+        unsafe {
+            libc::read(
+                self.wakes.as_raw_fd(),
+                (&raw mut wakes).cast(),
+                size_of_val(&wakes),
+            )
+        };
+
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
+        let size = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: the buffer is as long as the read may fill. It does not block.
+        let read =
+            unsafe { libc::read(self.descriptor.as_raw_fd(), info.as_mut_ptr().cast(), size) };
+        if read != size as isize {
+            return None;
+        }
+        // SAFETY: filled by the kernel just now, and any bytes are a valid value.
+        let info = unsafe { info.assume_init() };
+        let origin = if info.ssi_code > 0 {
+            Origin::Kernel
+        } else {
+            Origin::Process
+        };
+        Some((info.ssi_signo as libc::c_int, origin))
+    }
+
+    /// Ends a wait in [`SignalGate::next`], now or the next time.
+    pub(crate) fn wake(&self) {
+        let one = 1_u64;
+        // SAFETY: the kernel reads the eight bytes of `one`.
+        unsafe {
+            libc::write(
+                self.wakes.as_raw_fd(),
+                (&raw const one).cast(),
+                size_of_val(&one),
+            )
+        };
+    }
+
+    /// Sets this process, a fresh child, to the dispositions and mask our caller had.
+    /// Async-signal-safe.
+    pub(crate) fn restore_in_child(&self) {
+        let pipe = if PIPE_IGNORED.load(Ordering::Relaxed) {
+            libc::SIG_IGN
+        } else {
+            libc::SIG_DFL
+        };
+        let _ = set_disposition(libc::SIGPIPE, pipe);
+        self.restore();
+    }
+
+    fn restore(&self) {
+        // SAFETY: the actions and the mask were filled by the kernel when the gate was opened.
+        unsafe {
+            libc::sigaction(libc::SIGCHLD, &self.child_before, ptr::null_mut());
+            libc::sigaction(libc::SIGXFSZ, &self.file_size_before, ptr::null_mut());
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.mask_before, ptr::null_mut());
+        }
+    }
+}
+
+impl Drop for SignalGate {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+fn set_disposition(
+    signal: libc::c_int,
+    handler: libc::sighandler_t,
+) -> io::Result<libc::sigaction> {
+    // SAFETY: zero bytes are a valid action: no flags, empty mask.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = handler;
+    let mut before = action;
+    // SAFETY: `handler` is SIG_DFL or SIG_IGN, so no code of ours will run in signal context.
+    checked(unsafe { libc::sigaction(signal, &action, &mut before) })?;
+    Ok(before)
+}
+
+/// Ends this process by `signal`, without a core dump, as a target that died by it did.
+///
+/// Returns only if the signal does not end a process.
+pub(crate) fn die_by(signal: libc::c_int) {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: plain values; the set is initialised by sigemptyset before use.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_CORE, &none);
+        let _ = set_disposition(signal, libc::SIG_DFL);
+        let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
+        libc::raise(signal);
+    }
+}

@@ -1,0 +1,163 @@
+//! Writes merged records to a trace.
+
+use crate::build_ids::BuildIds;
+use crate::decode::{Decoded, decode};
+use crate::liveness::Owner;
+use crate::merge::{Refusal, Sink};
+use brownout_ring::Record;
+use brownout_trace::{
+    AppPc, ContextId, Event, EventIndex, EventKind, ProcessEnd, ProcessId, ThreadId, TraceSink,
+    TraceWriter, WriteError,
+};
+use std::collections::HashMap;
+use std::io;
+
+/// Why recording stopped while the target had not ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StopReason {
+    #[error(transparent)]
+    Trace(#[from] WriteError),
+    #[error("the shared memory of the recording cannot be read")]
+    Wire(#[from] io::Error),
+    #[error("recording was interrupted while processes that the program had started were running")]
+    Interrupted,
+}
+
+/// A trace being written.
+pub(crate) struct EventSink<S: TraceSink> {
+    writer: TraceWriter<S>,
+    build_ids: BuildIds,
+    /// The latest process with each process id, as long as it has not told its end.
+    running: HashMap<u32, ProcessId>,
+}
+
+impl<S: TraceSink> EventSink<S> {
+    pub(crate) fn new(writer: TraceWriter<S>) -> EventSink<S> {
+        EventSink {
+            writer,
+            build_ids: BuildIds::default(),
+            running: HashMap::new(),
+        }
+    }
+
+    /// Adds how the process `pid` ended, if it could not tell so itself.
+    pub(crate) fn ended(&mut self, pid: u32, end: ProcessEnd) -> Result<(), WriteError> {
+        if let Some(process) = self.running.remove(&pid) {
+            self.writer.write(&remark(
+                process,
+                ThreadId(pid),
+                EventKind::ProcessExit { end },
+            ))?;
+        }
+        Ok(())
+    }
+
+    /// Adds a note that is about the whole recording.
+    pub(crate) fn remark(&mut self, text: &str) -> Result<(), WriteError> {
+        let kind = EventKind::Note { text };
+        self.writer
+            .write(&remark(ProcessId(0), ThreadId(0), kind))?;
+        Ok(())
+    }
+
+    pub(crate) fn into_writer(self) -> TraceWriter<S> {
+        self.writer
+    }
+
+    fn write(&mut self, owner: &Owner, decoded: Decoded<'_>) -> Result<(), WriteError> {
+        match decoded {
+            Decoded::Event(event) => {
+                match event.kind {
+                    EventKind::ProcessStart { .. } => {
+                        self.running.insert(owner.pid, event.process);
+                    }
+                    EventKind::ProcessExit { .. } => {
+                        self.running.remove(&owner.pid);
+                    }
+                    _ => {}
+                }
+                self.writer.write(&event)?;
+            }
+            Decoded::Map {
+                file,
+                path,
+                mut event,
+            } => {
+                let number = self.writer.file(file, path)?;
+                if let EventKind::Map(mapping) = &mut event.kind {
+                    mapping.file = number;
+                }
+                self.writer.write(&event)?;
+            }
+            Decoded::Module { path, mut event } => {
+                if let EventKind::Module { build_id, .. } = &mut event.kind {
+                    *build_id = self.build_ids.of(owner.pid, path);
+                }
+                self.writer.write(&event)?;
+            }
+            Decoded::Note { text, event } => {
+                let text = String::from_utf8_lossy(text);
+                self.writer.write(&Event {
+                    kind: EventKind::Note { text: &text },
+                    ..event
+                })?;
+            }
+            Decoded::Context {
+                process,
+                context,
+                parent,
+                return_address,
+            } => {
+                self.writer
+                    .context(process, context, parent, return_address)?;
+            }
+            Decoded::Unrelated => {}
+        }
+        Ok(())
+    }
+}
+
+/// An event that no instruction caused.
+fn remark(process: ProcessId, thread: ThreadId, kind: EventKind<'_>) -> Event<'_> {
+    let index = EventIndex::default();
+    Event {
+        index,
+        process,
+        thread,
+        pc: AppPc(0),
+        context: ContextId::ROOT,
+        kind,
+    }
+}
+
+impl<S: TraceSink> Sink for EventSink<S> {
+    type Error = StopReason;
+
+    fn record(
+        &mut self,
+        owner: &Owner,
+        head: &Record,
+        payload: &[u8],
+    ) -> Result<(), Refusal<StopReason>> {
+        let decoded = decode(owner, head, payload, |file| self.writer.known_file(file))
+            .map_err(Refusal::Corrupt)?;
+        self.write(owner, decoded)
+            .map_err(|error| Refusal::Failed(error.into()))
+    }
+
+    fn note(&mut self, owner: &Owner, text: &str) -> Result<(), StopReason> {
+        let (process, thread) = (ProcessId(owner.process), ThreadId(owner.tid));
+        self.writer
+            .write(&remark(process, thread, EventKind::Note { text }))?;
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), StopReason> {
+        Ok(self.writer.flush_chunk()?)
+    }
+
+    fn written(&self) -> u64 {
+        self.writer.bytes()
+    }
+}

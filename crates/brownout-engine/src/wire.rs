@@ -1,0 +1,189 @@
+//! The recorder's end of the wire: creating it, copying published bytes out of rings, and handing
+//! slots back.
+//!
+//! Rings are read with `pread`, not through a mapping: their bytes belong to processes that may do
+//! anything at any time, and a private copy made by the kernel cannot change under the eyes of the
+//! code that checks it. It also lets a producer go on as soon as its bytes are copied.
+
+use crate::sys::memory::{self, Table, Use};
+use crate::sys::process::with_file_size_limit_raised;
+use brownout_ring::{
+    Control, MAGIC, RING_BYTES, SLOTS, Slot, VERSION, WIRE_BYTES, recording, ring_offset, slot,
+};
+use std::fs::File;
+use std::io;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::time::Duration;
+
+/// A slot's place in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SlotIndex(pub(crate) usize);
+
+/// Where a slot is in its life, as far as the recorder cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotState {
+    /// Nobody's, or being claimed.
+    Vacant,
+    Live,
+    Closed,
+}
+
+/// Published byte counts that cannot be: the producer's memory was overwritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadCounters {
+    pub(crate) head: u64,
+    pub(crate) tail: u64,
+}
+
+/// A wire that the recorder owns.
+pub(crate) struct Wire {
+    file: File,
+    table: Table,
+}
+
+impl Wire {
+    /// Creates a wire with all slots free. `options` are [`brownout_ring::option`] bits.
+    pub(crate) fn create(options: u32) -> io::Result<Wire> {
+        let file = memory::create_memfd(c"brownout-wire", Use::Data)?;
+        // The caller's limit on file sizes is for files on disk; the wire is sparse memory.
+        with_file_size_limit_raised(|| file.set_len(WIRE_BYTES as u64))?;
+        memory::seal_size(&file)?;
+        // The plain fields are written through the file: once the table is mapped, only atomics are
+        // touched through it.
+        let fields: [(usize, &[u8]); 4] = [
+            (offset_of!(Control, magic), &MAGIC.to_ne_bytes()),
+            (offset_of!(Control, version), &VERSION.to_ne_bytes()),
+            (offset_of!(Control, options), &options.to_ne_bytes()),
+            (
+                offset_of!(Control, recorder_pid),
+                &std::process::id().to_ne_bytes(),
+            ),
+        ];
+        for (offset, bytes) in fields {
+            file.write_all_at(bytes, offset as u64)?;
+        }
+        let table = Table::map(&file)?;
+        Ok(Wire { file, table })
+    }
+
+    /// The memfd, to be handed on to the target.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(crate) fn slot(&self, index: SlotIndex) -> &Slot {
+        &self.table.slots()[index.0]
+    }
+
+    pub(crate) fn state(&self, index: SlotIndex) -> SlotState {
+        match self.slot(index).state.load(Acquire) {
+            slot::LIVE => SlotState::Live,
+            slot::CLOSED => SlotState::Closed,
+            _ => SlotState::Vacant,
+        }
+    }
+
+    /// All slots that are live or closed.
+    pub(crate) fn occupied(&self) -> impl Iterator<Item = SlotIndex> + '_ {
+        (0..SLOTS)
+            .map(SlotIndex)
+            .filter(|&index| self.state(index) != SlotState::Vacant)
+    }
+
+    /// How many sequence numbers have been drawn.
+    pub(crate) fn drawn(&self) -> u64 {
+        self.table.control().next_seq.0.load(SeqCst)
+    }
+
+    /// Draws the next sequence number, as producers do.
+    #[cfg(test)]
+    pub(crate) fn draw(&self) -> u64 {
+        self.table.control().next_seq.0.fetch_add(1, SeqCst)
+    }
+
+    /// Bytes published and not yet taken, once `taken` bytes of this slot were.
+    pub(crate) fn published(&self, index: SlotIndex, taken: u64) -> Result<u64, BadCounters> {
+        let head = self.slot(index).head.load(Acquire);
+        match head.checked_sub(taken) {
+            Some(available) if available <= RING_BYTES as u64 => Ok(available),
+            _ => Err(BadCounters { head, tail: taken }),
+        }
+    }
+
+    /// Copies `count` published bytes from position `from` of the slot's stream to the end of
+    /// `buffer`, and lets the producer have their room again.
+    pub(crate) fn take(
+        &self,
+        index: SlotIndex,
+        from: u64,
+        count: u64,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let start = (from % RING_BYTES as u64) as usize;
+        let first = (count as usize).min(RING_BYTES - start);
+        let old = buffer.len();
+        buffer.resize(old + count as usize, 0);
+        let (before_wrap, after_wrap) = buffer[old..].split_at_mut(first);
+        let ring = ring_offset(index.0);
+        self.file
+            .read_exact_at(before_wrap, (ring + start) as u64)?;
+        self.file.read_exact_at(after_wrap, ring as u64)?;
+        self.release(index, from + count);
+        Ok(())
+    }
+
+    /// Tells the producer that everything up to `tail` is consumed.
+    pub(crate) fn release(&self, index: SlotIndex, tail: u64) {
+        let slot = self.slot(index);
+        // Sequentially consistent on both sides: either we see that the producer waits, or it sees
+        // the new tail before it sleeps.
+        slot.tail.store(tail, SeqCst);
+        if slot.waiting.load(SeqCst) != 0 {
+            memory::futex_wake_low_word(&slot.tail);
+        }
+    }
+
+    /// Hands a slot back whose owner is gone and of which `used` bytes were taken.
+    pub(crate) fn free(&self, index: SlotIndex, used: u64) -> io::Result<()> {
+        // Memory is given back by whole pages only.
+        let bytes = used.min(RING_BYTES as u64).next_multiple_of(4096);
+        if bytes > 0 {
+            memory::punch_hole(&self.file, ring_offset(index.0) as u64, bytes)?;
+        }
+        let slot = self.slot(index);
+        for word in [&slot.process, &slot.pid, &slot.tid, &slot.waiting] {
+            word.store(0, Relaxed);
+        }
+        slot.head.store(0, Relaxed);
+        slot.tail.store(0, Relaxed);
+        slot.state.store(slot::FREE, Release);
+        Ok(())
+    }
+
+    /// Makes producers drop what they have from now on, and wakes those that wait for room.
+    pub(crate) fn turn_off(&self) {
+        self.table.control().recording.store(recording::OFF, SeqCst);
+        for index in self.occupied() {
+            memory::futex_wake_low_word(&self.slot(index).tail);
+        }
+    }
+
+    /// The doorbell's present value, to be passed to [`Wire::sleep`] after looking for work.
+    pub(crate) fn doorbell(&self) -> u32 {
+        self.table.control().doorbell.load(SeqCst)
+    }
+
+    /// Sleeps until the doorbell has moved on from `seen` or `timeout` has passed.
+    pub(crate) fn sleep(&self, seen: u32, timeout: Duration) {
+        memory::futex_wait(&self.table.control().doorbell, seen, timeout);
+    }
+
+    /// Ends the recorder's sleep, now or when it next tries to.
+    pub(crate) fn ring_doorbell(&self) {
+        let doorbell = &self.table.control().doorbell;
+        doorbell.fetch_add(1, SeqCst);
+        memory::futex_wake(doorbell);
+    }
+}

@@ -1,1 +1,72 @@
-fn main() {}
+//! `cargo xtask`: the project's habits as one driver. A person, and the continuous integration, run
+//! the same commands.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod compare;
+mod exactness;
+mod fuzz;
+mod gate;
+mod pool;
+mod programs;
+mod sandbox;
+mod setup;
+mod shell;
+mod tidy;
+mod transparency;
+mod wrapper;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::args::Args;
+
+const USAGE: &str = "\
+cargo xtask COMMAND [OPTIONS]
+
+  setup [--all]         install the Debian packages that `test` needs (--all: that every command needs)
+  test                  everything that must pass: format, clippy, tidy, unit tests, a bounded fuzz run,
+                        and the core of transparency and exactness
+  ci                    setup, then test
+  tidy                  what no other tool checks of the sources and documents
+  fuzz [--iterations N] [--libfuzzer [--seconds N]]
+                        feed broken traces to the reader
+  transparency          programs behave under `brownout record` as they do natively
+  exactness             the trace replayed over the initial files gives the final files
+      options of both:  --core  --filter TEXT  --runs N  --jobs N  --keep  --allow-missing  --list
+                        --brownout PATH (instead of building it)  --wrapper 'CMD ARGS' (instead of recording)
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let mut args = Args::from_env();
+    let Some(command) = args.positional() else {
+        print!("{USAGE}");
+        return Ok(());
+    };
+    match command.as_str() {
+        "setup" => setup::run(args),
+        "test" => gate::test(args),
+        "ci" => gate::ci(args),
+        "tidy" => tidy::run(args),
+        "fuzz" => fuzz::run(args),
+        "transparency" => transparency::run(args),
+        "exactness" => exactness::run(args),
+        "help" | "--help" | "-h" => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        other => bail!("there is no command {other:?}; `cargo xtask help` lists them"),
+    }
+}

@@ -1,0 +1,43 @@
+//! `test` and `ci`: all that must hold before a change is accepted, cheapest checks first.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::args::Args;
+use crate::shell::{cargo, find_program, step};
+use crate::{exactness, fuzz, setup, tidy, transparency};
+
+/// `cargo xtask ci`
+pub fn ci(args: Args) -> Result<()> {
+    args.finish()?;
+    setup::run(Args::none())?;
+    test(Args::none())
+}
+
+/// `cargo xtask test`
+pub fn test(args: Args) -> Result<()> {
+    args.finish()?;
+    let started = Instant::now();
+    step(&mut cargo(&["fmt", "--all", "--check"])?)?;
+    tidy::run(Args::none())?;
+    step(&mut cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ])?)?;
+    step(&mut cargo(&["test", "--workspace"])?)?;
+    if find_program("cargo-deny").is_some() {
+        step(&mut cargo(&[
+            "deny", "check", "bans", "licenses", "sources",
+        ])?)?;
+    }
+    fuzz::run(Args::none())?;
+    transparency::run(Args::given(&["--core"]))?;
+    exactness::run(Args::given(&["--core"]))?;
+    println!("all checks passed in {} s", started.elapsed().as_secs());
+    Ok(())
+}

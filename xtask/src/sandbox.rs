@@ -1,0 +1,343 @@
+//! One run of one command: in a fresh directory at a fixed path, with a small fixed environment, its
+//! outputs kept, and a limit on its time. What it leaves running is killed.
+//!
+//! The directory has the same path in every run of a case, so that paths in outputs are equal; the
+//! outcome holds the produced files, not their place.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use crate::shell::SEARCH_PATH;
+
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    Exit(i32),
+    Signal(i32),
+    TimedOut,
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            End::Exit(code) => write!(out, "exit {code}"),
+            End::Signal(number) => match Signal::try_from(number) {
+                Ok(signal) => write!(out, "killed by {}", signal.as_str()),
+                Err(_) => write!(out, "killed by signal {number}"),
+            },
+            End::TimedOut => write!(out, "hung and was killed"),
+        }
+    }
+}
+
+/// A file that a run left in its directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Produced {
+    File { mode: u32, bytes: Vec<u8> },
+    Directory,
+    Link(PathBuf),
+}
+
+/// All that is compared of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub end: End,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub files: BTreeMap<PathBuf, Produced>,
+    pub wall: Duration,
+}
+
+/// What to run and for how long.
+pub struct Job<'a> {
+    pub argv: &'a [OsString],
+    /// Run natively by `/bin/sh` in the fresh directory first.
+    pub setup: &'a str,
+    pub stdin: &'a [u8],
+    pub env: &'a [(String, String)],
+    pub limit: Duration,
+}
+
+/// A directory for the runs of one case: `cwd/`, wiped before each run, and outputs beside it.
+pub struct Sandbox {
+    dir: PathBuf,
+    marker: String,
+}
+
+/// Every process of a run has this variable in its environment, by which what it leaves behind is
+/// found, even in other process groups and sessions.
+const MARKER: &str = "BROWNOUT_TEST_RUN";
+
+/// Core files would be produced natively but not, or elsewhere, under test.
+pub fn forbid_core_files() -> Result<()> {
+    setrlimit(Resource::RLIMIT_CORE, 0, 0).context("cannot forbid core files")
+}
+
+impl Sandbox {
+    /// Makes `dir` empty and uses it.
+    pub fn create(dir: &Path) -> Result<Sandbox> {
+        remove_tree(dir)?;
+        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        let marker = format!("{}:{}", std::process::id(), dir.display());
+        Ok(Sandbox {
+            dir: dir.to_owned(),
+            marker,
+        })
+    }
+
+    pub fn cwd(&self) -> PathBuf {
+        self.dir.join("cwd")
+    }
+
+    /// A place for a recording.
+    pub fn trace(&self) -> PathBuf {
+        self.dir.join("trace")
+    }
+
+    pub fn remove(self) -> Result<()> {
+        remove_tree(&self.dir)
+    }
+
+    /// Runs a job and reads what it produced.
+    pub fn run(&self, job: &Job) -> Result<Outcome> {
+        let mut outcome = self.run_unread(job)?;
+        collect(&self.cwd(), Path::new(""), &mut outcome.files)?;
+        Ok(outcome)
+    }
+
+    /// Runs a job; what it produced stays on disk until the next run.
+    pub fn run_unread(&self, job: &Job) -> Result<Outcome> {
+        remove_tree(&self.cwd())?;
+        remove_tree(&self.trace())?;
+        fs::create_dir(self.cwd())?;
+        if !job.setup.is_empty() {
+            let argv: Vec<OsString> = vec!["/bin/sh".into(), "-ec".into(), job.setup.into()];
+            let (end, _) = self.run_in_cwd(&Job {
+                argv: &argv,
+                ..*job
+            })?;
+            if end != End::Exit(0) {
+                bail!(
+                    "setup: {end}: {}",
+                    fs::read_to_string(self.dir.join("stderr"))?.trim()
+                );
+            }
+        }
+        let (end, wall) = self.run_in_cwd(job)?;
+        let stdout = fs::read(self.dir.join("stdout"))?;
+        let stderr = fs::read(self.dir.join("stderr"))?;
+        Ok(Outcome {
+            end,
+            stdout,
+            stderr,
+            files: BTreeMap::new(),
+            wall,
+        })
+    }
+
+    fn run_in_cwd(&self, job: &Job) -> Result<(End, Duration)> {
+        let stdin = self.dir.join("stdin");
+        fs::write(&stdin, job.stdin)?;
+        let home = self.cwd();
+        let started = Instant::now();
+        let mut child = Command::new(&job.argv[0])
+            .args(&job.argv[1..])
+            .current_dir(self.cwd())
+            .env_clear()
+            .env("PATH", SEARCH_PATH)
+            .env("HOME", &home)
+            .env("LANG", "C.UTF-8")
+            .env("TZ", "UTC")
+            .env(MARKER, &self.marker)
+            .envs(job.env.iter().map(|(name, value)| (name, value)))
+            .stdin(File::open(&stdin)?)
+            .stdout(File::create(self.dir.join("stdout"))?)
+            .stderr(File::create(self.dir.join("stderr"))?)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot run {}", job.argv[0].display()))?;
+        let end = wait(&mut child, job.limit)?;
+        let wall = started.elapsed();
+        self.kill_rest();
+        Ok((end, wall))
+    }
+
+    /// Kills the processes of the run that are left.
+    fn kill_rest(&self) {
+        let wanted = format!("{MARKER}={}", self.marker);
+        let Ok(entries) = fs::read_dir("/proc") else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<i32>().ok())
+            else {
+                continue;
+            };
+            let Ok(environment) = fs::read(entry.path().join("environ")) else {
+                continue;
+            };
+            if environment
+                .split(|&byte| byte == 0)
+                .any(|variable| variable == wanted.as_bytes())
+            {
+                // It may have ended in the meantime, which is as good.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+    }
+}
+
+/// Waits for `child`, the leader of a process group, at most `limit`; then kills the group.
+pub fn wait(child: &mut Child, limit: Duration) -> Result<End> {
+    let deadline = Instant::now() + limit;
+    let mut pause = Duration::from_micros(200);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(match status.signal() {
+                Some(signal) => End::Signal(signal),
+                None => End::Exit(status.code().unwrap_or(-1)),
+            });
+        }
+        if Instant::now() >= deadline {
+            // The group may be gone already; the child itself is reaped below in any case.
+            let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
+            let _ = child.kill();
+            child.wait()?;
+            return Ok(End::TimedOut);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+}
+
+/// Runs `argv` outside of any sandbox, for tools; its standard output if it succeeds.
+pub fn output_of(argv: &[OsString], limit: Duration) -> Result<Vec<u8>> {
+    let line = argv
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ");
+    let mut child = Command::new(&argv[0])
+        .args(&argv[1..])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot run `{line}`"))?;
+    let mut stdout = child.stdout.take().expect("stdout is piped");
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut stdout, &mut bytes).map(|_| bytes)
+    });
+    let end = wait(&mut child, limit)?;
+    let bytes = reader.join().expect("the reader does not panic")?;
+    if end != End::Exit(0) {
+        bail!("`{line}`: {end}");
+    }
+    Ok(bytes)
+}
+
+fn remove_tree(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        // A recording may be one file.
+        Err(error) if error.kind() == ErrorKind::NotADirectory => Ok(fs::remove_file(path)?),
+        other => other.with_context(|| format!("cannot remove {}", path.display())),
+    }
+}
+
+/// Gathers what is under `base/below`; sockets, pipes and devices have no content to compare.
+fn collect(base: &Path, below: &Path, files: &mut BTreeMap<PathBuf, Produced>) -> Result<()> {
+    for entry in fs::read_dir(base.join(below))? {
+        let entry = entry?;
+        let name = below.join(entry.file_name());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            files.insert(name.clone(), Produced::Directory);
+            collect(base, &name, files)?;
+        } else if kind.is_symlink() {
+            files.insert(name, Produced::Link(fs::read_link(entry.path())?));
+        } else if kind.is_socket()
+            || kind.is_fifo()
+            || kind.is_block_device()
+            || kind.is_char_device()
+        {
+            continue;
+        } else {
+            let mode = entry.metadata()?.permissions().mode() & 0o7777;
+            let bytes = fs::read(entry.path())
+                .with_context(|| format!("cannot read {}", name.display()))?;
+            files.insert(name, Produced::File { mode, bytes });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job<'a>(argv: &'a [OsString], limit: u64) -> Job<'a> {
+        Job {
+            argv,
+            setup: "echo from-setup >given",
+            stdin: b"in",
+            env: &[],
+            limit: Duration::from_millis(limit),
+        }
+    }
+
+    fn sandbox(name: &str) -> Sandbox {
+        let dir = std::env::temp_dir().join(format!("xtask-{}-{name}", std::process::id()));
+        Sandbox::create(&dir).unwrap()
+    }
+
+    #[test]
+    fn an_outcome_holds_status_outputs_and_files() {
+        let sandbox = sandbox("outcome");
+        let argv = [
+            "/bin/sh",
+            "-c",
+            "cat; cat given >made; echo err >&2; kill -9 $$",
+        ]
+        .map(OsString::from);
+        let outcome = sandbox.run(&job(&argv, 10_000)).unwrap();
+        assert_eq!(outcome.end, End::Signal(9));
+        assert_eq!(outcome.stdout, b"in");
+        assert_eq!(outcome.stderr, b"err\n");
+        let Produced::File { bytes, .. } = &outcome.files[Path::new("made")] else {
+            panic!()
+        };
+        assert_eq!(bytes, b"from-setup\n");
+        sandbox.remove().unwrap();
+    }
+
+    #[test]
+    fn a_hang_is_killed_with_what_it_started() {
+        let sandbox = sandbox("hang");
+        let argv = ["/bin/sh", "-c", "setsid sleep 987 & wait"].map(OsString::from);
+        let outcome = sandbox.run(&job(&argv, 300)).unwrap();
+        assert_eq!(outcome.end, End::TimedOut);
+        let left = Command::new("/bin/sh")
+            .args(["-c", "ps ax | grep '[s]leep 987'"])
+            .output()
+            .unwrap();
+        assert!(left.stdout.is_empty());
+        sandbox.remove().unwrap();
+    }
+}

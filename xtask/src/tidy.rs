@@ -1,0 +1,248 @@
+//! `cargo xtask tidy`: what no other tool checks of the sources and documents.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::args::Args;
+use crate::shell::root;
+
+/// Lines past which a source file needs a reason, given in [`LONG`].
+const MAX_LINES: usize = 1000;
+/// Files that may be longer: path and reason.
+const LONG: &[(&str, &str)] = &[];
+
+/// Crates that live inside the target or speak to the kernel, where `unsafe` is the job.
+const UNSAFE_CRATES: &[&str] = &["crates/brownout-engine/", "crates/brownout-runtime/"];
+
+/// README's two commands; the second is all that the continuous integration runs.
+const DEMO: &str = "cargo run --release -- demo";
+const TEST: &str = "cargo xtask setup && cargo xtask test";
+
+pub fn run(args: Args) -> Result<()> {
+    args.finish()?;
+    let mut slips = Vec::new();
+    let files = tracked_files()?;
+    for path in &files {
+        // A file that another change has deleted is no business of this check.
+        let Ok(bytes) = std::fs::read(root().join(path)) else {
+            continue;
+        };
+        let Ok(text) = String::from_utf8(bytes) else {
+            continue;
+        };
+        slips.extend(
+            check_text(path, &text)
+                .into_iter()
+                .map(|slip| format!("{path}: {slip}")),
+        );
+    }
+    check_documents(&files, &mut slips)?;
+    slips.iter().for_each(|slip| println!("{slip}"));
+    if !slips.is_empty() {
+        bail!("tidy: {} slips in {} files", slips.len(), files.len());
+    }
+    println!("tidy: {} files are tidy", files.len());
+    Ok(())
+}
+
+fn tracked_files() -> Result<Vec<String>> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .context("cannot run git")?;
+    if !output.status.success() {
+        bail!(
+            "git ls-files: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8(output.stdout)?
+        .lines()
+        .map(str::to_owned)
+        .collect())
+}
+
+/// What is wrong with one text file.
+fn check_text(path: &str, text: &str) -> Vec<String> {
+    let mut slips = Vec::new();
+    let extension = Path::new(path)
+        .extension()
+        .and_then(|extension| extension.to_str())
+        .unwrap_or("");
+    if !text.is_empty() && !text.ends_with('\n') {
+        slips.push("does not end with a line end".to_owned());
+    }
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.ends_with([' ', '\t', '\r']) {
+            slips.push(format!("line {number} ends with white space"));
+        }
+        if matches!(extension, "rs" | "c" | "cpp" | "h" | "toml" | "md") && line.contains('\t') {
+            slips.push(format!("line {number} holds a tab"));
+        }
+        if let Some(mark) =
+            unfinished_mark(line).filter(|_| matches!(extension, "rs" | "c" | "cpp" | "h" | "toml"))
+        {
+            slips.push(format!("line {number} holds {mark}"));
+        }
+        if names_a_machine(line) {
+            slips.push(format!("line {number} names a path of one machine"));
+        }
+    }
+    match extension {
+        "rs" => slips.extend(check_rust(path, text)),
+        "c" | "cpp" | "h" if !text.starts_with("/*") => {
+            slips.push("does not open with a comment that states its purpose".to_owned());
+        }
+        _ => {}
+    }
+    slips
+}
+
+fn check_rust(path: &str, text: &str) -> Vec<String> {
+    let mut slips = Vec::new();
+    if !text.starts_with("//!") {
+        slips.push("does not open with `//!` and its purpose".to_owned());
+    }
+    let lines = text.lines().count();
+    if lines > MAX_LINES && !LONG.iter().any(|(long, _)| *long == path) {
+        slips.push(format!(
+            "has {lines} lines; past {MAX_LINES} it needs a reason"
+        ));
+    }
+    let fenced =
+        UNSAFE_CRATES.iter().any(|fence| path.starts_with(fence)) || path.ends_with("/sys.rs");
+    let is_test_program =
+        path.starts_with("tests/") || path.starts_with("examples/") || path.starts_with("fuzz/");
+    if !fenced && !is_test_program {
+        let block = concat!("unsafe", " {");
+        if let Some((number, _)) = (1..)
+            .zip(text.lines())
+            .find(|(_, line)| line.contains(block))
+        {
+            slips.push(format!(
+                "line {number}: unsafe code outside of the engine and `sys.rs`"
+            ));
+        }
+    }
+    slips
+}
+
+/// A mark that something is not finished, or was made quiet instead of right.
+fn unfinished_mark(line: &str) -> Option<&'static str> {
+    // Spelt in halves so that this file is tidy.
+    const MARKS: &[(&str, &str)] = &[
+        (concat!("TO", "DO"), "an unfinished mark"),
+        (concat!("FIX", "ME"), "an unfinished mark"),
+        (concat!("todo", "!("), "an unfinished mark"),
+        (concat!("unimple", "mented!("), "an unfinished mark"),
+        (concat!("dbg", "!("), "a debugging aid"),
+        (concat!("#[ig", "nore"), "a test that is never run"),
+        (concat!("allow(dead", "_code"), "permission for dead code"),
+        (concat!("allow(un", "used"), "permission for unused code"),
+    ];
+    MARKS
+        .iter()
+        .find(|(mark, _)| line.contains(mark))
+        .map(|(_, meaning)| *meaning)
+}
+
+/// Paths that exist on the author's machine only: homes, and the place of this checkout.
+fn names_a_machine(line: &str) -> bool {
+    let checkout = root().to_string_lossy();
+    line.contains(concat!("/ho", "me/"))
+        || line.contains(concat!("/ro", "ot/"))
+        || (checkout.len() > 5 && line.contains(&*checkout))
+}
+
+/// What the documents must say.
+fn check_documents(files: &[String], slips: &mut Vec<String>) -> Result<()> {
+    let read =
+        |name: &str| std::fs::read_to_string(root().join(name)).with_context(|| name.to_owned());
+    let readme = read("README.md")?;
+    for command in [DEMO, TEST] {
+        if !readme.lines().any(|line| line.trim() == command) {
+            slips.push(format!(
+                "README.md: `{command}` is not there on a line of its own"
+            ));
+        }
+    }
+    let ci = read(".ci/run")?;
+    if !ci.lines().any(|line| line.trim() == TEST) {
+        slips.push(format!(".ci/run: does not run `{TEST}`"));
+    }
+    if !read("CHANGELOG.md")?.contains("## Unreleased") {
+        slips.push("CHANGELOG.md: there is no `## Unreleased`".to_owned());
+    }
+    let architecture = read("ARCHITECTURE.md")?;
+    for manifest in files
+        .iter()
+        .filter(|path| path.starts_with("crates/") && path.ends_with("/Cargo.toml"))
+    {
+        let folder = manifest.trim_end_matches("/Cargo.toml");
+        let Ok(text) = read(manifest) else { continue };
+        if !architecture.contains(&format!("`{folder}`")) {
+            slips.push(format!(
+                "ARCHITECTURE.md: `{folder}` is not on the code map"
+            ));
+        }
+        if !text.contains("\nlicense") {
+            slips.push(format!("{manifest}: no license"));
+        }
+        if !text.contains("\ndescription") {
+            slips.push(format!("{manifest}: no description"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tidy_file_has_no_slips() {
+        assert!(
+            check_text(
+                "crates/brownout/src/main.rs",
+                "//! Purpose.\n\nfn main() {}\n"
+            )
+            .is_empty()
+        );
+        assert!(
+            check_text(
+                "tests/programs/a.c",
+                "/* Purpose. */\nint main(void) { return 0; }\n"
+            )
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn slips_are_found() {
+        let slips = |path: &str, text: &str| check_text(path, text).len();
+        assert_eq!(slips("a.rs", "fn main() {}\n"), 1);
+        assert_eq!(slips("a.c", "int x;\n"), 1);
+        assert_eq!(slips("a.rs", "//! P.\nfn f() {} \n"), 1);
+        assert_eq!(slips("a.rs", "//! P."), 1);
+        assert_eq!(slips("a.rs", concat!("//! P.\n// TO", "DO later\n")), 1);
+        assert_eq!(slips("a.md", concat!("see /ho", "me/me/notes\n")), 1);
+        assert_eq!(
+            slips("a.rs", &format!("//! P.\n{}", "//\n".repeat(MAX_LINES))),
+            1
+        );
+    }
+
+    #[test]
+    fn unsafe_code_is_fenced() {
+        let text = concat!("//! P.\nfn f() { unsafe", " { g() } }\n");
+        assert_eq!(
+            check_text("crates/brownout-trace/src/lib.rs", text).len(),
+            1
+        );
+        assert!(check_text("crates/brownout-trace/src/sys.rs", text).is_empty());
+        assert!(check_text("crates/brownout-runtime/src/lib.rs", text).is_empty());
+    }
+}

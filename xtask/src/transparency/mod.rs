@@ -1,0 +1,335 @@
+//! `cargo xtask transparency`: programs behave under the engine as they do natively.
+//!
+//! Each program is run natively once and under test several times; end, standard output and produced
+//! files must be equal. Real programs come from the tables in `table/`, our own from
+//! `tests/programs/`, where each states how it is built and how it ends.
+//!
+//! What it can miss: it compares what a program shows, so a wrong value that is never printed, written
+//! or acted upon stays unseen.
+
+mod case;
+mod table;
+
+use std::ffi::OsString;
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use self::case::{Case, Program};
+use crate::args::Args;
+use crate::compare::{Normaliser, Scope, differences};
+use crate::sandbox::{End, Job, Outcome, Sandbox, forbid_core_files};
+use crate::shell::{find_program, target_dir};
+use crate::wrapper::Wrapper;
+use crate::{pool, programs, setup};
+
+/// The folder of `tests/programs/` that belongs to `exactness`.
+const PM_GROUP: &str = "pm";
+const RUNS: usize = 3;
+
+struct Options {
+    wrapper: Wrapper,
+    runs: usize,
+    keep: bool,
+    allow_missing: bool,
+}
+
+/// A run of either kind, ready to be started.
+struct Subject {
+    title: String,
+    argv: Vec<OsString>,
+    setup: String,
+    stdin: String,
+    env: Vec<(String, String)>,
+    limit: Duration,
+    end: End,
+    stdout: bool,
+    stderr: bool,
+    files: bool,
+    ignored: &'static [&'static str],
+    normalisers: &'static [Normaliser],
+    missing: Vec<&'static str>,
+}
+
+/// What became of a subject.
+struct Verdict {
+    failures: Vec<String>,
+    native: Duration,
+    tested: Duration,
+}
+
+/// Programs that the tables need: of the core run, or of `all` runs.
+pub fn needed_programs(all: bool) -> impl Iterator<Item = &'static str> {
+    table::cases()
+        .filter(move |case| all || case.core)
+        .flat_map(|case| case.needs.iter().copied())
+}
+
+pub fn run(mut args: Args) -> Result<()> {
+    let core = args.switch("--core");
+    let filter = args.value("--filter")?.unwrap_or_default();
+    let runs = args.number("--runs")?.unwrap_or(RUNS);
+    let jobs = args.number("--jobs")?.unwrap_or_else(pool::cores);
+    let keep = args.switch("--keep");
+    let allow_missing = args.switch("--allow-missing");
+    let list = args.switch("--list");
+    let own_programs = programs::discover(|group| group != PM_GROUP)?;
+    if list {
+        args.finish()?;
+        own_programs
+            .iter()
+            .for_each(|program| println!("{}/{}", program.group, program.name));
+        table::cases().for_each(|case| println!("{}", case.name));
+        return Ok(());
+    }
+    let options = Options {
+        wrapper: Wrapper::from_args(&mut args)?,
+        runs,
+        keep,
+        allow_missing,
+    };
+    args.finish()?;
+    forbid_core_files()?;
+
+    let missing = programs::missing_compilers(&own_programs);
+    if !missing.is_empty() {
+        bail!(
+            "our own programs need {}; `cargo xtask setup` installs them",
+            missing.join(", ")
+        );
+    }
+    let built = programs::build(&own_programs)?;
+    let mut subjects: Vec<Subject> = built
+        .iter()
+        .filter(|built| !core || !built.program.slow)
+        .map(own_subject)
+        .collect();
+    for case in table::cases().filter(|case| !core || case.core) {
+        subjects.push(table_subject(case)?);
+    }
+    subjects.retain(|subject| subject.title.contains(&filter));
+    if subjects.is_empty() {
+        bail!("no run is named like {filter:?}");
+    }
+    report(&subjects, &options, jobs)
+}
+
+fn own_subject(built: &programs::Built) -> Subject {
+    let program = built.program;
+    let argv =
+        std::iter::once(built.path.clone().into()).chain(built.args().into_iter().map(Into::into));
+    Subject {
+        title: built.title(),
+        argv: argv.collect(),
+        setup: String::new(),
+        stdin: program.stdin.clone(),
+        env: program.env.clone(),
+        limit: program.limit,
+        end: program.end,
+        stdout: true,
+        stderr: program.stderr,
+        files: true,
+        ignored: &[],
+        normalisers: &[],
+        missing: Vec::new(),
+    }
+}
+
+fn table_subject(case: &Case) -> Result<Subject> {
+    let argv: Vec<OsString> = match case.program {
+        Program::Shell(script) => vec!["/bin/sh".into(), "-c".into(), script.into()],
+        Program::Argv(words) => {
+            let program = find_program(words[0]).map_or(words[0].into(), OsString::from);
+            std::iter::once(program)
+                .chain(words[1..].iter().map(Into::into))
+                .collect()
+        }
+    };
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let env = vec![
+        ("PORT".to_owned(), port.to_string()),
+        ("RUSTC".to_owned(), rustc()?),
+    ];
+    Ok(Subject {
+        title: case.name.to_owned(),
+        argv,
+        setup: case.setup.to_owned(),
+        stdin: case.stdin.to_owned(),
+        env,
+        limit: case.limit,
+        end: case.end,
+        stdout: case.stdout,
+        stderr: case.stderr,
+        files: case.files,
+        ignored: case.ignored,
+        normalisers: case.normalisers,
+        missing: case
+            .needs
+            .iter()
+            .copied()
+            .filter(|name| find_program(name).is_none())
+            .collect(),
+    })
+}
+
+/// The compiler behind rustup's proxy, which would want the user's home.
+fn rustc() -> Result<String> {
+    static PATH: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    if let Some(path) = PATH.get() {
+        return Ok(path.clone());
+    }
+    let output = Command::new("rustc")
+        .args(["--print", "sysroot"])
+        .output()
+        .context("cannot run rustc")?;
+    let path = format!(
+        "{}/bin/rustc",
+        String::from_utf8_lossy(&output.stdout).trim()
+    );
+    Ok(PATH.get_or_init(|| path).clone())
+}
+
+fn report(subjects: &[Subject], options: &Options, jobs: usize) -> Result<()> {
+    let started = Instant::now();
+    println!("{:<44} {:>9} {:>9}  result", "run", "native", "tested");
+    let verdicts = pool::map(subjects, jobs, |subject| {
+        let verdict = judge(subject, options);
+        match &verdict {
+            Ok(verdict) => {
+                let (native, tested) = (milliseconds(verdict.native), milliseconds(verdict.tested));
+                let result = if verdict.failures.is_empty() {
+                    "ok"
+                } else {
+                    "FAILED"
+                };
+                println!("{:<44} {native:>9} {tested:>9}  {result}", subject.title);
+            }
+            Err(error) => println!("{:<44} {:>9} {:>9}  {error:#}", subject.title, "-", "-"),
+        }
+        verdict
+    });
+    let mut failed = 0;
+    let mut skipped = 0;
+    for (subject, verdict) in subjects.iter().zip(&verdicts) {
+        match verdict {
+            Ok(verdict) if verdict.failures.is_empty() => {}
+            Ok(verdict) => {
+                failed += 1;
+                println!("\n{}: FAILED", subject.title);
+                verdict
+                    .failures
+                    .iter()
+                    .for_each(|failure| println!("    {failure}"));
+            }
+            Err(_) if !subject.missing.is_empty() => skipped += 1,
+            Err(error) => {
+                failed += 1;
+                println!("\n{}: {error:#}", subject.title);
+            }
+        }
+    }
+    let passed = subjects.len() - failed - skipped;
+    println!(
+        "\ntransparency: {} programs, {} runs each: {passed} passed, {failed} failed, {skipped} skipped; {} s",
+        subjects.len(),
+        options.runs,
+        started.elapsed().as_secs()
+    );
+    if failed > 0 {
+        bail!("{failed} programs behave differently under test");
+    }
+    if skipped > 0 && !options.allow_missing {
+        bail!(
+            "{skipped} programs are not installed (`cargo xtask setup --all`, or --allow-missing)"
+        );
+    }
+    Ok(())
+}
+
+/// Runs one subject natively and under test; an error if it cannot be judged.
+fn judge(subject: &Subject, options: &Options) -> Result<Verdict> {
+    if !subject.missing.is_empty() {
+        let packages: Vec<_> = subject
+            .missing
+            .iter()
+            .map(|name| setup::package_of(name).unwrap_or(name))
+            .collect();
+        bail!("skipped: install {}", packages.join(" "));
+    }
+    let folder: String = subject
+        .title
+        .chars()
+        .map(|letter| {
+            if letter.is_alphanumeric() {
+                letter
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    let sandbox = Sandbox::create(&target_dir()?.join("transparency").join(folder))?;
+    let scope = Scope {
+        stdout: subject.stdout,
+        stderr: subject.stderr,
+        files: subject.files,
+        ignored: subject.ignored,
+        normalisers: subject.normalisers,
+    };
+    let native = run_once(subject, &sandbox, &subject.argv)?;
+    if native.end != subject.end {
+        let stderr = String::from_utf8_lossy(&native.stderr);
+        bail!(
+            "natively {} instead of {}: {}",
+            native.end,
+            subject.end,
+            stderr.trim()
+        );
+    }
+    let words = options.wrapper.wrap(&sandbox.trace(), None, &subject.argv);
+    let mut verdict = Verdict {
+        failures: Vec::new(),
+        native: native.wall,
+        tested: Duration::MAX,
+    };
+    for number in 1..=options.runs {
+        let tested = run_once(subject, &sandbox, &words)?;
+        verdict.tested = verdict.tested.min(tested.wall);
+        let found = differences(&native, &tested, scope);
+        verdict.failures.extend(
+            found
+                .into_iter()
+                .map(|line| format!("run {number}: {line}")),
+        );
+        if tested.end == End::TimedOut {
+            break;
+        }
+    }
+    if !verdict.failures.is_empty() {
+        let again = run_once(subject, &sandbox, &subject.argv)?;
+        if let Some(line) = differences(&native, &again, scope).first() {
+            verdict
+                .failures
+                .push(format!("two native runs differ as well: {line}"));
+        }
+    }
+    if !options.keep {
+        sandbox.remove()?;
+    }
+    Ok(verdict)
+}
+
+fn run_once(subject: &Subject, sandbox: &Sandbox, words: &[OsString]) -> Result<Outcome> {
+    sandbox.run(&Job {
+        argv: words,
+        setup: &subject.setup,
+        stdin: subject.stdin.as_bytes(),
+        env: &subject.env,
+        limit: subject.limit,
+    })
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}

@@ -30,6 +30,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("nginx", "nginx-light"),
     ("node", "nodejs"),
     ("openssl", "openssl"),
+    ("patch", "patch"),
     ("perl", "perl"),
     ("ps", "procps"),
     ("python3", "python3"),

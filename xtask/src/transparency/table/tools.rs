@@ -30,7 +30,7 @@ pub const CASES: &[Case] = &[
         .setup(TREE)
         .core(),
     sh("factor", "seq 10000000000000 10000000000060 | factor").core(),
-    sh("numfmt-printf", "seq 1 1000 100000 | numfmt --to=iec; printf '%s %5.3f %q %x\\n' a 3.14159 'b c' 255").core(),
+    sh("numfmt-printf", "seq 1 1000 100000 | numfmt --to=iec; printf '%s %5.3f %b %x\\n' a 3.14159 'b c' 255").core(),
     sh("date-formats", "date -u -d '2021-03-04 05:06:07' '+%A %d %B %Y %j %s'; date -u -d @0 -R").core(),
     argv("yes-head-sigpipe", &["bash", "-c", "yes | head -n 3; echo ${PIPESTATUS[0]}"]).core(),
     sh("tee-mkfifo", "mkfifo p; tee a b <p | wc -l & seq 1 500 >p; wait; cmp a b").core(),
@@ -49,7 +49,8 @@ pub const CASES: &[Case] = &[
     sh("mawk-tables", "mawk '{c[$3]+=$2} END {for (k in c) print k, c[k]}' text | sort | head -20").setup(TEXT).core(),
     sh("gawk-functions", "gawk 'function f(n){return n<2?n:f(n-1)+f(n-2)} BEGIN{print f(20); print strftime(\"%F\",0,1); print toupper(\"abc\"), gensub(/(a)(b)/,\"\\\\2\\\\1\",\"g\",\"abab\")}'")
         .needs(&["gawk"]),
-    sh("diff-patch", "sed 's/word5/WORD/' text >new; diff -u text new >d; sed '1,2d' d | md5sum; diff -q text new").setup(TEXT).ends(End::Exit(1)).core(),
+    sh("diff-patch", "sed 's/word5/WORD/' text >new; diff -U1 text new | sed '1,2d' >d; patch -s text d; cmp text new; sed -i 1d new; diff -q text new").needs(&["patch"])
+    .setup(TEXT).ends(End::Exit(1)).core(),
     sh("tar-archives", "tar --sort=name --owner=0 --group=0 --numeric-owner -cf t.tar tree; sha256sum t.tar; mkdir x; tar -C x -xf t.tar; diff -r tree x/tree; tar -tvf t.tar | wc -l")
         .setup(TREE)
         .core(),
@@ -98,5 +99,5 @@ pub const CASES: &[Case] = &[
     sh("mktemp-flock", "f=$(mktemp -p .); for i in 1 2 3 4 5 6; do (flock 9; n=$(cat n); echo $((n+1)) >n) 9>lock & done; wait; cat n; rm $f")
         .setup("echo 0 >n")
         .core(),
-    sh("time-reports", "bash -c 'time true' 2>&1 | sed 's/[0-9]/#/g'; nproc; uptime -s | wc -c").normalise(&[MaskNumbers]).core(),
+    sh("time-reports", "bash -c 'time true' 2>&1 | sed 's/[0-9]/#/g'; nproc").normalise(&[MaskNumbers]).core(),
 ];

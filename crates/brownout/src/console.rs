@@ -31,6 +31,11 @@ impl Console {
         }
     }
 
+    /// Whether a line may be redrawn in place on standard error.
+    pub fn redraws(&self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+
     /// A report on work that may take long.
     pub fn progress(&self, task: &'static str, total: Option<u64>) -> Progress {
         if self.quiet {

@@ -1,9 +1,11 @@
 //! Why a command could not do what was asked, and the exit status that tells so.
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use brownout_engine::RecordError;
 use brownout_trace::selection::PatternError;
 use brownout_trace::{Damage, EventIndex, ReadError};
 
@@ -44,6 +46,14 @@ pub enum Failure {
     Pattern(#[from] PatternError),
     #[error("the current directory cannot be told")]
     CurrentDirectory(#[source] io::Error),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error("a directory for the demo cannot be used")]
+    DemoDirectory(#[source] io::Error),
+    #[error("no C compiler was found; the demo needs one, such as gcc or clang")]
+    NoCompiler,
+    #[error("{} could not compile the example", compiler.display())]
+    DemoNotCompiled { compiler: OsString },
     #[error("{} is there already; nothing was written", path.display())]
     ImageExists { path: PathBuf },
     #[error("{} is a symbolic link and might lead to your own files; nothing was written", path.display())]

@@ -1,15 +1,19 @@
 //! The command line: what may be asked, and the help for it.
 
+mod demo;
 mod dump;
 mod image;
+mod record;
 mod stat;
 
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use demo::DemoArgs;
 pub use dump::DumpArgs;
 pub use image::{ImageArgs, Moment};
+pub use record::{OnFull, RecordArgs};
 pub use stat::StatArgs;
 
 use crate::exit_code::ExitCode;
@@ -31,9 +35,11 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Record(RecordArgs),
     Stat(StatArgs),
     Dump(DumpArgs),
     Image(ImageArgs),
+    Demo(DemoArgs),
 }
 
 /// How results are printed.

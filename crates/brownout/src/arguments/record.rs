@@ -10,7 +10,9 @@ use clap::{Args, ValueEnum};
 /// The program is neither changed nor told; its output, its exit status and the signal it dies of
 /// are passed on. Its children are recorded too.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  brownout record -o run.trace -- ./kvstore /mnt/pmem/pool insert 1 2 3")]
+#[command(
+    after_help = "Example:\n  brownout record -o run.trace -- ./kvstore /mnt/pmem/pool insert 1 2 3"
+)]
 pub struct RecordArgs {
     /// Take files that match GLOB as persistent memory
     ///

@@ -1,8 +1,10 @@
 //! One file a command. Each takes its arguments and the console, and ends with a status or a
 //! [`Failure`].
 
+mod demo;
 mod dump;
 mod image;
+mod record;
 mod stat;
 
 use std::process::ExitCode as Status;
@@ -13,8 +15,10 @@ use crate::failure::Failure;
 
 pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
     match command {
+        Command::Record(arguments) => record::run(&arguments, console),
         Command::Stat(arguments) => stat::run(&arguments, console).map(Status::from),
         Command::Dump(arguments) => dump::run(&arguments, console).map(Status::from),
         Command::Image(arguments) => image::run(&arguments, console).map(Status::from),
+        Command::Demo(arguments) => demo::run(&arguments, console).map(Status::from),
     }
 }

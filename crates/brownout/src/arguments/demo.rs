@@ -1,0 +1,16 @@
+//! `brownout demo`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Record and summarise a small program that comes with brownout
+///
+/// The program is a key-value store in a memory-mapped file, with mistakes. It is compiled with the
+/// C compiler of this machine.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Keep the program, its file and the trace in DIR
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+}

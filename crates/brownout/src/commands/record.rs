@@ -1,0 +1,226 @@
+//! `brownout record`: runs a program once and records all it does to persistent memory.
+//!
+//! Standard output belongs to the program, and so does the exit status once the program runs: what
+//! brownout has to say goes to standard error.
+
+use std::io::{self, Write as _};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::ExitCode as Status;
+use std::time::{Duration, Instant};
+
+use brownout_engine::{Notice, RecordOptions, Recording, StopReason};
+use brownout_trace::selection::{Patterns, Selection, Survey};
+use brownout_trace::{Definitions, EventClass, ProcessEnd};
+
+use crate::arguments::{OnFull, RecordArgs};
+use crate::console::Console;
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, sentence};
+use crate::progress::Progress;
+use crate::trace_file::TraceFile;
+
+pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure> {
+    let recording = record(arguments, console)?;
+    let failed = !matches!(recording.stopped, None | Some(StopReason::Interrupted));
+    if failed && arguments.on_full == OnFull::Stop {
+        return Ok(ExitCode::Usage.into());
+    }
+    Ok(pass_on(recording.end))
+}
+
+/// Records and tells how it went.
+pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Failure> {
+    let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+    // A pattern that cannot be used is told before the program has run, not after.
+    Patterns::new(&arguments.patterns, &here)?;
+    let options = RecordOptions {
+        command: arguments.command.clone(),
+        trace: arguments.output.clone(),
+        pm: arguments.patterns.clone(),
+        loads: arguments.loads,
+        on_full: match arguments.on_full {
+            OnFull::Continue => brownout_engine::OnFull::Continue,
+            OnFull::Stop => brownout_engine::OnFull::Stop,
+        },
+    };
+    let mut line = ProgressLine::new(console);
+    let mut told = false;
+    let recording = brownout_engine::record(&options, &mut |notice| match notice {
+        Notice::Progress { events, bytes } => line.update(events, bytes),
+        Notice::Stopped(reason) => {
+            line.clear();
+            told = true;
+            let then = match arguments.on_full {
+                OnFull::Continue => "the program goes on without being recorded",
+                OnFull::Stop => "the program is stopped",
+            };
+            console.warn(format_args!(
+                "recording stopped: {}; {then}",
+                sentence(reason)
+            ));
+        }
+        Notice::Waiting => {
+            line.clear();
+            console.remark("the program has ended; waiting for processes it has started");
+        }
+        _ => {}
+    })?;
+    line.clear();
+    if let (Some(reason), false) = (&recording.stopped, told) {
+        console.warn(format_args!(
+            "the trace is incomplete: {}",
+            sentence(reason)
+        ));
+    }
+    warn_if_nothing_persistent(&recording, &arguments.output, console);
+    console.remark(format_args!(
+        "{} events, {} bytes -> {}",
+        recording.counts.total(),
+        recording.bytes,
+        arguments.output.display()
+    ));
+    Ok(recording)
+}
+
+/// Ends as the program did.
+fn pass_on(end: ProcessEnd) -> Status {
+    match end {
+        ProcessEnd::Exited { status } => Status::from(status as u8),
+        ProcessEnd::Signaled { signal } => {
+            brownout_engine::die_by(signal);
+            // Only a signal that does not end processes gets here; shells tell it so.
+            Status::from(128_u8.wrapping_add(signal as u8))
+        }
+    }
+}
+
+/// The trace may still be what the user wanted, so its absence of persistent memory is a warning.
+fn warn_if_nothing_persistent(recording: &Recording, trace: &Path, console: &Console) {
+    if recording.counts.of(EventClass::Map) == 0 {
+        // An incomplete trace says nothing about what it does not hold.
+        if recording.stopped.is_none() {
+            console.warn(
+                "nothing persistent was seen: the program mapped no file as shared and writable",
+            );
+        }
+        return;
+    }
+    let Ok(mut trace) = TraceFile::open(trace) else {
+        return;
+    };
+    let Ok(selection) = first_selection(&mut trace) else {
+        return;
+    };
+    if !selection.is_empty() {
+        return;
+    }
+    console.warn(describe_candidates(
+        &selection,
+        trace.definitions(),
+        &trace.header().pm,
+    ));
+}
+
+/// What the selection rule chooses, as soon as it has chosen anything.
+fn first_selection(trace: &mut TraceFile) -> Result<Selection, Failure> {
+    const EVENTS_BETWEEN_LOOKS: u64 = 4096;
+    let patterns = trace.patterns(&[])?;
+    let mut survey = Survey::default();
+    trace.walk(&mut Progress::hidden(), |event, definitions| {
+        survey.observe(event, definitions);
+        let look = event.index.0 % EVENTS_BETWEEN_LOOKS == EVENTS_BETWEEN_LOOKS - 1;
+        let chosen = look && !survey.select(definitions, patterns.as_ref()).is_empty();
+        Ok(if chosen {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        })
+    })?;
+    Ok(survey.select(trace.definitions(), patterns.as_ref()))
+}
+
+fn describe_candidates(
+    selection: &Selection,
+    definitions: &Definitions,
+    patterns: &[std::ffi::OsString],
+) -> String {
+    let mut text = if patterns.is_empty() {
+        "nothing persistent was seen: no mapped file was flushed or written back; considered were:"
+    } else {
+        "nothing persistent was seen: no mapped file matches --pm; considered were:"
+    }
+    .to_owned();
+    let paths: Vec<String> = selection
+        .candidates()
+        .filter_map(|candidate| definitions.file(candidate.file))
+        .map(|file| file.path.display().to_string())
+        .collect();
+    for path in &paths {
+        text.push_str("\n  ");
+        text.push_str(path);
+    }
+    if let Some(first) = paths.first() {
+        text.push_str(&format!(
+            "\nall of them were recorded; say which are persistent when reading the trace: --pm '{first}'"
+        ));
+    }
+    text
+}
+
+/// One line on a terminal that tells how a recording goes.
+struct ProgressLine {
+    started: Instant,
+    enabled: bool,
+    drawn: bool,
+}
+
+impl ProgressLine {
+    /// Before this nobody wonders whether anything happens.
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    fn new(console: &Console) -> Self {
+        Self {
+            started: Instant::now(),
+            enabled: console.redraws(),
+            drawn: false,
+        }
+    }
+
+    fn update(&mut self, events: u64, bytes: u64) {
+        let elapsed = self.started.elapsed();
+        if self.enabled && elapsed >= Self::PATIENCE {
+            self.drawn = true;
+            let _ = write!(
+                io::stderr(),
+                "\r\x1b[K{}",
+                describe_progress(events, bytes, elapsed)
+            );
+        }
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn describe_progress(events: u64, bytes: u64, elapsed: Duration) -> String {
+    let rate = events as f64 / elapsed.as_secs_f64();
+    format!(
+        "recording: {events} events, {rate:.0}/s, {:.1} MB",
+        bytes as f64 / 1e6
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_tells_events_rate_and_size() {
+        let line = describe_progress(3_000_000, 5_250_000, Duration::from_secs(2));
+        assert_eq!(line, "recording: 3000000 events, 1500000/s, 5.2 MB");
+    }
+}

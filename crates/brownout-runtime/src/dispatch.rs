@@ -1,0 +1,198 @@
+//! Where generated code goes when it cannot go on by itself.
+
+use crate::cache::{self, Cache, EPOCH, FAR, TRANSLATOR};
+use crate::context::{Context, Exit, reg};
+use crate::memory::page_down;
+use crate::signal::{self, Info, Pending, SIGBUS, SIGSEGV};
+use crate::translate::{NotExecutable, Translator};
+use crate::{fatal, pm, process, space, syscall};
+use core::sync::atomic::{Ordering, compiler_fence};
+
+/// Invalid permissions for a mapped object; address not mapped.
+const SEGV_MAPERR: i32 = 1;
+const SEGV_ACCERR: i32 = 2;
+
+/// Serves one exit; the gate then resumes the thread from its context.
+pub extern "C" fn dispatch(context: &mut Context) {
+    context.in_rust = 1;
+    context.epoch = EPOCH.load(Ordering::Relaxed);
+    context.flags &= !0x100;
+    context.stepping = 0;
+    // While an access is under way there is no boundary: the signal waits until it is over.
+    let mut at_boundary = true;
+    match context.exit {
+        x if x == Exit::Link as u32 => link(context),
+        x if x == Exit::Indirect as u32 => indirect(context),
+        x if x == Exit::IndirectCall as u32 => indirect_call(context),
+        x if x == Exit::Syscall as u32 => syscall::serve(context),
+        x if x == Exit::Resync as u32 => {}
+        x if x == Exit::Fault as u32 => fault(context),
+        x if x == Exit::Unsupported as u32 => unsupported(context),
+        x => {
+            at_boundary = false;
+            match x {
+                x if x == Exit::PmDone as u32 => pm::access_done(context),
+                x if x == Exit::PmLookup as u32 => pm::access_lookup(context),
+                x if x == Exit::PmOrder as u32 => pm::order(context),
+                x if x == Exit::PmEmulate as u32 => at_boundary = pm::emulate(context),
+                other => fatal::fault(format_args!("unknown exit {other}")),
+            }
+        }
+    }
+    leave(context, at_boundary);
+}
+
+/// Delivers what is pending and finds where to resume.
+fn leave(context: &mut Context, at_boundary: bool) {
+    loop {
+        if at_boundary {
+            while pending(context) {
+                signal::deliver(context);
+            }
+            resume_at_pc(context);
+        }
+        context.in_rust = 0;
+        compiler_fence(Ordering::SeqCst);
+        // A signal that came in between has only been noted.
+        if !pending(context) {
+            return;
+        }
+        if !at_boundary {
+            context.stepping = 1;
+            context.last_step = 0;
+            context.flags |= 0x100;
+            return;
+        }
+        context.in_rust = 1;
+    }
+}
+
+fn pending(context: &Context) -> bool {
+    // SAFETY: a plain read that the compiler may not move: the handler writes the flag.
+    unsafe { (&raw const context.pending_flag).read_volatile() != 0 }
+}
+
+/// Sets `resume` to the translation of the program's instruction pointer.
+fn resume_at_pc(context: &mut Context) {
+    loop {
+        if process::vsyscall(context) {
+            continue;
+        }
+        match with_translator(|translator| translator.block(context.pc)) {
+            Ok(at) => {
+                context.resume = at;
+                return;
+            }
+            Err(NotExecutable) => not_executable(context),
+        }
+    }
+}
+
+/// Runs with the translator locked.
+pub fn with_translator<R>(work: impl FnOnce(&mut Translator) -> R) -> R {
+    let mut guard = TRANSLATOR.lock();
+    match guard.as_mut() {
+        Some(translator) => work(translator),
+        None => fatal::fault(format_args!("the translator is missing")),
+    }
+}
+
+/// The program jumped to where there is no code.
+fn not_executable(context: &mut Context) {
+    let canonical = context.pc < 1 << 47;
+    let info = if canonical {
+        let mut byte = [0u8; 1];
+        let mapped = crate::guest::read_into(context.pc, &mut byte) == 1;
+        Info::fault(SIGSEGV, if mapped { SEGV_ACCERR } else { SEGV_MAPERR }, context.pc)
+    } else {
+        // A general-protection fault has no address.
+        Info::fault(SIGSEGV, 128, 0)
+    };
+    let trap = if canonical { [14, 0x14] } else { [13, 0] };
+    context.pending = Pending { signal: SIGSEGV, info, trap, synchronous: true };
+    signal::deliver(context);
+}
+
+fn link(context: &mut Context) {
+    let number = context.argument;
+    let target = with_translator(|translator| {
+        let Some((target, call)) = translator.cache.link(number).map(|link| (link.target, link.call)) else {
+            fatal::fault(format_args!("unknown branch {number}"));
+        };
+        let entry = if call { translator.call_entry(target) } else { translator.block(target) };
+        if let Ok(entry) = entry {
+            // Translating may have recycled the unit that the branch was in.
+            if let Some(link) = translator.cache.link(number) {
+                Cache::patch(link.at, entry);
+            }
+        }
+        target
+    });
+    context.pc = target;
+}
+
+/// An indirect jump or return; rcx was given back by the gate.
+fn indirect(context: &mut Context) {
+    let pc = context.pc;
+    let from = core::mem::take(&mut context.far_branch);
+    with_translator(|translator| {
+        if from != 0 {
+            translator.cache.far_branches.insert(from);
+            translator.cache.invalidate_instruction(from);
+        }
+        if pc < FAR {
+            if let Ok(at) = translator.jump_entry(pc) {
+                cache::set_jump_entry(pc, at);
+            }
+        }
+        // Branches that use the hash look there for near targets, too.
+        if let Ok(at) = translator.block(pc) {
+            cache::set_hash_entry(pc, at);
+        }
+    });
+}
+
+fn indirect_call(context: &mut Context) {
+    let pc = context.pc;
+    with_translator(|translator| {
+        if let Ok(at) = translator.indirect_call_entry(pc) {
+            cache::set_call_entry(pc, at);
+        }
+    });
+}
+
+/// The program's instruction at `pc` raised a signal: perhaps only because of the engine.
+fn fault(context: &mut Context) {
+    let signal = context.pending.signal;
+    let address = context.pending.info.address();
+    let explained = match signal {
+        SIGSEGV => pm::fault(context, address) || code_write(address),
+        SIGBUS => false,
+        _ => false,
+    };
+    if explained {
+        context.pending = Pending::none();
+        context.pending_flag = 0;
+        signal::settle(context);
+    }
+}
+
+/// A write to code that is translated: the translations go, the write is repeated.
+fn code_write(address: u64) -> bool {
+    let page = page_down(address);
+    let lifted = space::SPACE.lock().code_write(address);
+    if lifted {
+        with_translator(|translator| translator.cache.invalidate(page, page + crate::memory::PAGE));
+    }
+    lifted
+}
+
+fn unsupported(context: &mut Context) {
+    let insn = pm::site(context.argument).insn;
+    fatal::unsupported(format_args!(
+        "the program uses the instruction {:?} at {:#x}, which the engine does not support (rsp {:#x})",
+        insn.code(),
+        insn.ip(),
+        context.gpr[reg::RSP]
+    ));
+}

@@ -1,0 +1,584 @@
+//! The gate between generated code and Rust: the hand-written assembly.
+//!
+//! Generated code jumps to the routines here through GS slots ([`fill_entry_points`]); nothing here or
+//! in generated code uses the program's stack. The routines that matter to signals are known to
+//! [`crate::signal`] by the labels at their edges:
+//!
+//! * `gate_syscall`: a system call that needs no attention, made with the program's registers in place.
+//! * `gate_native`: a system call made by Rust on behalf of the program. A signal that arrives before
+//!   its `syscall` instruction makes it return [`INTERRUPTED`], so that no wait starts while a signal
+//!   is pending.
+//! * `gate_copy`: copies memory and survives bad addresses.
+
+use crate::context::{Context, Exit};
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+global_asm!(
+    ".text",
+    ".globl gate_start",
+    "gate_start:",
+    // --- exits: set the reason, save the program's registers, call Rust -----------------------------
+    "gate_link:          mov dword ptr gs:[{exit}], {link}",
+    "                    jmp gate_exit",
+    "gate_indirect:      mov dword ptr gs:[{exit}], {indirect}",
+    "                    mov rcx, gs:[{rcx}]",
+    "                    jmp gate_exit",
+    "gate_indirect_call: mov dword ptr gs:[{exit}], {indirect_call}",
+    "                    mov rcx, gs:[{rcx}]",
+    "                    jmp gate_exit",
+    "gate_resync:        mov dword ptr gs:[{exit}], {resync}",
+    "                    jmp gate_exit",
+    "gate_pm_emulate:    mov dword ptr gs:[{exit}], {pm_emulate}",
+    "                    jmp gate_exit",
+    "gate_pm_order:      mov dword ptr gs:[{exit}], {pm_order}",
+    "                    jmp gate_exit",
+    "gate_fault:         mov dword ptr gs:[{exit}], {fault}",
+    "                    jmp gate_exit",
+    "gate_unsupported:   mov dword ptr gs:[{exit}], {unsupported}",
+    "gate_exit:",
+    "mov gs:[{gpr}+0], rax",
+    "mov gs:[{gpr}+8], rcx",
+    "mov gs:[{gpr}+16], rdx",
+    "mov gs:[{gpr}+24], rbx",
+    "mov gs:[{gpr}+32], rsp",
+    "mov gs:[{gpr}+40], rbp",
+    "mov gs:[{gpr}+48], rsi",
+    "mov gs:[{gpr}+56], rdi",
+    "mov gs:[{gpr}+64], r8",
+    "mov gs:[{gpr}+72], r9",
+    "mov gs:[{gpr}+80], r10",
+    "mov gs:[{gpr}+88], r11",
+    "mov gs:[{gpr}+96], r12",
+    "mov gs:[{gpr}+104], r13",
+    "mov gs:[{gpr}+112], r14",
+    "mov gs:[{gpr}+120], r15",
+    "mov rsp, gs:[{stack}]",
+    "pushfq",
+    "pop qword ptr gs:[{flags}]",
+    "cld",
+    "movups gs:[{xmm}+0], xmm0",
+    "movups gs:[{xmm}+16], xmm1",
+    "movups gs:[{xmm}+32], xmm2",
+    "movups gs:[{xmm}+48], xmm3",
+    "movups gs:[{xmm}+64], xmm4",
+    "movups gs:[{xmm}+80], xmm5",
+    "movups gs:[{xmm}+96], xmm6",
+    "movups gs:[{xmm}+112], xmm7",
+    "movups gs:[{xmm}+128], xmm8",
+    "movups gs:[{xmm}+144], xmm9",
+    "movups gs:[{xmm}+160], xmm10",
+    "movups gs:[{xmm}+176], xmm11",
+    "movups gs:[{xmm}+192], xmm12",
+    "movups gs:[{xmm}+208], xmm13",
+    "movups gs:[{xmm}+224], xmm14",
+    "movups gs:[{xmm}+240], xmm15",
+    "mov rdi, gs:[{this}]",
+    "call {dispatch}",
+    // --- and back -----------------------------------------------------------------------------------
+    ".globl gate_enter",
+    "gate_enter:",
+    "movups xmm0, gs:[{xmm}+0]",
+    "movups xmm1, gs:[{xmm}+16]",
+    "movups xmm2, gs:[{xmm}+32]",
+    "movups xmm3, gs:[{xmm}+48]",
+    "movups xmm4, gs:[{xmm}+64]",
+    "movups xmm5, gs:[{xmm}+80]",
+    "movups xmm6, gs:[{xmm}+96]",
+    "movups xmm7, gs:[{xmm}+112]",
+    "movups xmm8, gs:[{xmm}+128]",
+    "movups xmm9, gs:[{xmm}+144]",
+    "movups xmm10, gs:[{xmm}+160]",
+    "movups xmm11, gs:[{xmm}+176]",
+    "movups xmm12, gs:[{xmm}+192]",
+    "movups xmm13, gs:[{xmm}+208]",
+    "movups xmm14, gs:[{xmm}+224]",
+    "movups xmm15, gs:[{xmm}+240]",
+    "mov rsp, gs:[{stack}]",
+    "push qword ptr gs:[{flags}]",
+    "popfq",
+    "mov rax, gs:[{gpr}+0]",
+    "mov rcx, gs:[{gpr}+8]",
+    "mov rdx, gs:[{gpr}+16]",
+    "mov rbx, gs:[{gpr}+24]",
+    "mov rbp, gs:[{gpr}+40]",
+    "mov rsi, gs:[{gpr}+48]",
+    "mov rdi, gs:[{gpr}+56]",
+    "mov r8, gs:[{gpr}+64]",
+    "mov r9, gs:[{gpr}+72]",
+    "mov r10, gs:[{gpr}+80]",
+    "mov r11, gs:[{gpr}+88]",
+    "mov r12, gs:[{gpr}+96]",
+    "mov r13, gs:[{gpr}+104]",
+    "mov r14, gs:[{gpr}+112]",
+    "mov r15, gs:[{gpr}+120]",
+    "mov rsp, gs:[{gpr}+32]",
+    "jmp qword ptr gs:[{resume}]",
+    // --- system calls that need no attention; rcx = pc after it, r11 = where to resume --------------
+    ".globl gate_syscall",
+    "gate_syscall:",
+    "mov gs:[{next_pc}], rcx",
+    "mov gs:[{sys_resume}], r11",
+    "movzx ecx, ax",
+    "mov r11, gs:[{syscall_table}]",
+    "movzx ecx, byte ptr [r11 + rcx]",
+    "jrcxz 2f",
+    "3:",
+    "mov dword ptr gs:[{exit}], {syscall_exit}",
+    "jmp gate_exit",
+    "2:",
+    "mov rcx, gs:[{pending}]",
+    "jrcxz gate_syscall_insn",
+    "jmp 3b",
+    ".globl gate_syscall_insn",
+    "gate_syscall_insn:",
+    "syscall",
+    ".globl gate_syscall_done",
+    "gate_syscall_done:",
+    "mov rcx, gs:[{next_pc}]",
+    "jmp qword ptr gs:[{sys_resume}]",
+    // where a thread goes instead if the code it would return to was retired meanwhile
+    ".globl gate_after_syscall",
+    "gate_after_syscall:",
+    "mov rcx, gs:[{next_pc}]",
+    "mov gs:[{pc}], rcx",
+    "jmp gate_resync",
+    ".globl gate_syscall_end",
+    "gate_syscall_end:",
+    // --- indirect branches to code above 2 GiB, by hash; rcx = target, rcx spilled -------------------
+    "gate_hash:",
+    "mov gs:[{pc}], rcx",
+    "mov gs:[{rax}], rax",
+    "lahf",
+    "seto al",
+    "mov gs:[{spill_flags}], rax",
+    "mov eax, ecx",
+    "shr eax, 2",
+    "xor eax, ecx",
+    "and eax, {hash_mask}",
+    "shl eax, 4",
+    "add rax, gs:[{hash_table}]",
+    "cmp rcx, [rax]",
+    "jne 4f",
+    "mov rcx, [rax + 8]",
+    "mov gs:[{resume}], rcx",
+    "mov rax, gs:[{spill_flags}]",
+    "add al, 127",
+    "sahf",
+    "mov rax, gs:[{rax}]",
+    "mov rcx, gs:[{rcx}]",
+    "jmp qword ptr gs:[{resume}]",
+    "4:",
+    "mov rax, gs:[{spill_flags}]",
+    "add al, 127",
+    "sahf",
+    "mov rax, gs:[{rax}]",
+    "jmp gate_indirect",
+    // --- begin of an access to what may be PM: rcx = address, rax and flags spilled -----------------
+    "gate_pm_begin:",
+    "mov rax, rcx",
+    "sub rax, gs:[{hull_start}]",
+    "cmp rax, gs:[{hull_len}]",
+    "jae 6f",
+    "mov rax, rcx",
+    "sub rax, gs:[{near_start}]",
+    "cmp rax, gs:[{near_len}]",
+    "jae 8f",
+    "mov eax, ecx",
+    "and eax, 4095",
+    "add rax, gs:[{size}]",
+    "cmp rax, 4096",
+    "ja 9f",
+    "mov rax, rcx",
+    "add rax, gs:[{near_delta}]",
+    "mov gs:[{alias}], rax",
+    "shr rcx, 12",
+    "and ecx, {stripe_mask}",
+    "shl ecx, 6",
+    "add rcx, gs:[{stripes}]",
+    "mov qword ptr gs:[{stripe2}], 0",
+    "2:",
+    "mov eax, 1",
+    "xchg eax, [rcx]",
+    "test eax, eax",
+    "jne 3f",
+    "mov gs:[{stripe}], rcx",
+    "7:",
+    "mov rax, gs:[{spill_flags}]",
+    "add al, 127",
+    "sahf",
+    "mov rax, gs:[{rax}]",
+    "mov rcx, gs:[{rcx}]",
+    "jmp qword ptr gs:[{pm_return}]",
+    // not PM
+    "6:",
+    "mov rcx, gs:[{ea}]",
+    "mov gs:[{alias}], rcx",
+    "mov qword ptr gs:[{stripe}], 0",
+    "mov qword ptr gs:[{stripe2}], 0",
+    "jmp 7b",
+    "8:",
+    "mov rax, rcx",
+    "sub rax, gs:[{gap_start}]",
+    "cmp rax, gs:[{gap_len}]",
+    "jb 6b",
+    // look the address up in Rust; on return the answer is in alias and stripe
+    "9:",
+    "mov rax, gs:[{spill_flags}]",
+    "add al, 127",
+    "sahf",
+    "mov rax, gs:[{rax}]",
+    "mov rcx, gs:[{pm_return}]",
+    "mov gs:[{resume}], rcx",
+    "mov rcx, gs:[{rcx}]",
+    "mov dword ptr gs:[{exit}], {pm_lookup}",
+    "jmp gate_exit",
+    // the lock is held by another thread: wait a little, then give the processor away
+    "3:",
+    "mov gs:[{r11}], r11",
+    "mov r11d, 64",
+    "4:",
+    "pause",
+    "cmp dword ptr [rcx], 0",
+    "je 5f",
+    "dec r11d",
+    "jne 4b",
+    "mov gs:[{pc}], rcx",
+    "mov eax, 24",
+    "syscall",
+    "mov rcx, gs:[{pc}]",
+    "5:",
+    "mov r11, gs:[{r11}]",
+    "jmp 2b",
+    // --- end of an access ----------------------------------------------------------------------------
+    "gate_pm_end:",
+    "mov gs:[{rcx}], rcx",
+    "mov rcx, gs:[{stripe}]",
+    "jrcxz 2f",
+    "mov rcx, gs:[{rcx}]",
+    "mov dword ptr gs:[{exit}], {pm_done}",
+    "jmp gate_exit",
+    "2:",
+    "mov rcx, gs:[{rcx}]",
+    "jmp qword ptr gs:[{resume}]",
+    ".globl gate_end",
+    "gate_end:",
+    // --- a system call made by Rust on the program's behalf: rdi = nr, rsi = args -------------------
+    ".globl gate_native",
+    "gate_native:",
+    "mov rax, rdi",
+    "mov r11, rsi",
+    "mov rdi, [r11]",
+    "mov rsi, [r11 + 8]",
+    "mov rdx, [r11 + 16]",
+    "mov r10, [r11 + 24]",
+    "mov r8, [r11 + 32]",
+    "mov r9, [r11 + 40]",
+    "mov rcx, gs:[{pending}]",
+    "jrcxz gate_native_insn",
+    "jmp gate_native_abort",
+    ".globl gate_native_insn",
+    "gate_native_insn:",
+    "syscall",
+    ".globl gate_native_done",
+    "gate_native_done:",
+    "ret",
+    ".globl gate_native_abort",
+    "gate_native_abort:",
+    "mov rax, {interrupted}",
+    "ret",
+    // --- copies that may fault: rdi = to, rsi = from, rdx = bytes; rax = bytes not copied ------------
+    ".globl gate_copy",
+    "gate_copy:",
+    "mov rcx, rdx",
+    ".globl gate_copy_insn",
+    "gate_copy_insn:",
+    "rep movsb",
+    ".globl gate_copy_fault",
+    "gate_copy_fault:",
+    "mov rax, rcx",
+    "ret",
+    // --- one word that may fault: rdi = from; rax = the word, rdx = 1 if it could be read ------------
+    ".globl gate_load",
+    "gate_load:",
+    "mov edx, 1",
+    ".globl gate_load_insn",
+    "gate_load_insn:",
+    "mov rax, [rdi]",
+    "ret",
+    ".globl gate_load_fault",
+    "gate_load_fault:",
+    "xor edx, edx",
+    "xor eax, eax",
+    "ret",
+    // --- clone: rdi = nr, rsi = args, rdx = context of the child; returns in the parent only ---------
+    ".globl gate_clone",
+    "gate_clone:",
+    "push r12",
+    "mov r12, rdx",
+    "mov rax, rdi",
+    "mov r11, rsi",
+    "mov rdi, [r11]",
+    "mov rsi, [r11 + 8]",
+    "mov rdx, [r11 + 16]",
+    "mov r10, [r11 + 24]",
+    "mov r8, [r11 + 32]",
+    "mov r9, [r11 + 40]",
+    "syscall",
+    "test rax, rax",
+    "je 2f",
+    "pop r12",
+    "ret",
+    "2:",
+    "wrgsbase r12",
+    "mov rdi, r12",
+    "and rsp, -16",
+    "call {thread_begin}",
+    "jmp gate_enter",
+    // --- a thread's end: rdi = address of the lock word to release, rsi = status ---------------------
+    ".globl gate_thread_exit",
+    "gate_thread_exit:",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "mov dword ptr [rax], 0",
+    "mov eax, 60",
+    "syscall",
+    "ud2",
+    // --- what a signal handler of the runtime returns to ---------------------------------------------
+    ".globl gate_restorer",
+    "gate_restorer:",
+    "mov eax, 15",
+    "syscall",
+    gpr = const offset_of!(Context, gpr),
+    flags = const offset_of!(Context, flags),
+    pc = const offset_of!(Context, pc),
+    exit = const offset_of!(Context, exit),
+    resume = const offset_of!(Context, resume),
+    rcx = const offset_of!(Context, spill_rcx),
+    rax = const offset_of!(Context, spill_rax),
+    r11 = const offset_of!(Context, spill_r11),
+    spill_flags = const offset_of!(Context, spill_flags),
+    ea = const offset_of!(Context, ea),
+    alias = const offset_of!(Context, alias),
+    stripe = const offset_of!(Context, stripe),
+    stripe2 = const offset_of!(Context, stripe2),
+    size = const offset_of!(Context, size),
+    pm_return = const offset_of!(Context, pm_return),
+    hull_start = const offset_of!(Context, hull_start),
+    hull_len = const offset_of!(Context, hull_len),
+    near_start = const offset_of!(Context, near_start),
+    near_len = const offset_of!(Context, near_len),
+    near_delta = const offset_of!(Context, near_delta),
+    gap_start = const offset_of!(Context, gap_start),
+    gap_len = const offset_of!(Context, gap_len),
+    stripes = const offset_of!(Context, stripes),
+    hash_table = const offset_of!(Context, hash_table),
+    hash_mask = const crate::cache::HASH_SLOTS - 1,
+    syscall_table = const offset_of!(Context, syscall_table),
+    sys_resume = const offset_of!(Context, sys_resume),
+    fault = const Exit::Fault as u32,
+    next_pc = const offset_of!(Context, next_pc),
+    stack = const offset_of!(Context, stack),
+    this = const offset_of!(Context, this),
+    pending = const offset_of!(Context, pending_flag),
+    xmm = const offset_of!(Context, xmm),
+    link = const Exit::Link as u32,
+    indirect = const Exit::Indirect as u32,
+    indirect_call = const Exit::IndirectCall as u32,
+    syscall_exit = const Exit::Syscall as u32,
+    resync = const Exit::Resync as u32,
+    pm_done = const Exit::PmDone as u32,
+    pm_lookup = const Exit::PmLookup as u32,
+    pm_emulate = const Exit::PmEmulate as u32,
+    pm_order = const Exit::PmOrder as u32,
+    unsupported = const Exit::Unsupported as u32,
+    dispatch = sym crate::dispatch::dispatch,
+    thread_begin = sym crate::process::thread_begin,
+    stripe_mask = const crate::pm::STRIPES - 1,
+    interrupted = const INTERRUPTED as i64,
+);
+
+/// The answer of `gate_load`.
+#[repr(C)]
+struct Loaded {
+    word: u64,
+    valid: u64,
+}
+
+/// What [`native_syscall`] returns when a signal came before the call.
+pub const INTERRUPTED: u64 = -4095i64 as u64;
+
+unsafe extern "C" {
+    fn gate_link();
+    fn gate_indirect();
+    fn gate_indirect_call();
+    fn gate_resync();
+    fn gate_pm_emulate();
+    fn gate_pm_order();
+    fn gate_unsupported();
+    fn gate_fault();
+    fn gate_pm_begin();
+    fn gate_pm_end();
+    fn gate_hash();
+    fn gate_start();
+    fn gate_end();
+    fn gate_enter() -> !;
+    fn gate_syscall();
+    fn gate_syscall_insn();
+    fn gate_syscall_done();
+    fn gate_syscall_end();
+    fn gate_after_syscall();
+    fn gate_native(nr: u64, args: *const [u64; 6]) -> u64;
+    fn gate_native_insn();
+    fn gate_native_abort();
+    fn gate_copy(to: u64, from: u64, len: u64) -> u64;
+    fn gate_copy_insn();
+    fn gate_copy_fault();
+    fn gate_load(from: u64) -> Loaded;
+    fn gate_load_insn();
+    fn gate_load_fault();
+    fn gate_clone(nr: u64, args: *const [u64; 6], child: *mut core::ffi::c_void) -> u64;
+    fn gate_thread_exit(word: *const u32, status: u64) -> !;
+    fn gate_restorer();
+}
+
+/// Tells generated code where the gate is.
+pub fn fill_entry_points(context: &mut Context) {
+    context.to_link = gate_link as *const () as u64;
+    context.to_indirect = gate_indirect as *const () as u64;
+    context.to_indirect_call = gate_indirect_call as *const () as u64;
+    context.to_resync = gate_resync as *const () as u64;
+    context.to_pm_emulate = gate_pm_emulate as *const () as u64;
+    context.to_pm_order = gate_pm_order as *const () as u64;
+    context.to_unsupported = gate_unsupported as *const () as u64;
+    context.to_pm_begin = gate_pm_begin as *const () as u64;
+    context.to_pm_end = gate_pm_end as *const () as u64;
+    context.to_hash = gate_hash as *const () as u64;
+    context.to_syscall = gate_syscall as *const () as u64;
+    context.hash_table = crate::cache::hash_table();
+    context.syscall_table = crate::syscall::table();
+    context.stripes = crate::pm::stripes();
+}
+
+/// Leaves Rust code for generated code, with the state that the thread's context holds.
+///
+/// # Safety
+/// GS is the thread's context, and its `resume` is an address in the code cache.
+pub unsafe fn enter() -> ! {
+    // SAFETY: the caller's promise.
+    unsafe { gate_enter() }
+}
+
+/// Makes a system call that may block on behalf of the program. Returns [`INTERRUPTED`] without having
+/// made it if a signal is pending or arrives first.
+///
+/// # Safety
+/// As for [`crate::sys::syscall`].
+pub unsafe fn native_syscall(nr: u64, args: &[u64; 6]) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { gate_native(nr, args) }
+}
+
+/// Clones: the child starts in [`crate::process::thread_begin`] with `child` as its context.
+///
+/// # Safety
+/// The arguments must give the child a stack of its own.
+pub unsafe fn clone(nr: u32, args: &[u64; 6], child: *mut Context) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { gate_clone(u64::from(nr), args, child.cast()) }
+}
+
+/// Ends the thread, and sets `word` to zero when its memory is no longer in use.
+///
+/// # Safety
+/// All signals must be blocked.
+pub unsafe fn thread_exit(word: *const u32, status: u64) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe { gate_thread_exit(word, status) }
+}
+
+/// Copies `len` bytes, stopping at the first bad address; the number of bytes not copied.
+///
+/// # Safety
+/// What lies at `to` must be the program's, or the caller's to overwrite.
+pub unsafe fn copy(to: u64, from: u64, len: u64) -> u64 {
+    // SAFETY: faults are caught by the signal handler; the rest is the caller's promise.
+    unsafe { gate_copy(to, from, len) }
+}
+
+/// Reads a word of the program, if it can be read.
+pub fn load(from: u64) -> Option<u64> {
+    // SAFETY: faults are caught by the signal handler.
+    let loaded = unsafe { gate_load(from) };
+    (loaded.valid != 0).then_some(loaded.word)
+}
+
+/// The return trampoline of the runtime's own signal handlers.
+pub fn restorer() -> u64 {
+    gate_restorer as *const () as u64
+}
+
+/// Where in the gate an interrupted thread is, as far as it matters to signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At the first instruction of the system-call gate: the next pc is still in rcx.
+    SyscallStart,
+    /// In the system-call gate, before the call.
+    SyscallBefore,
+    /// In the system-call gate, after the call.
+    SyscallAfter,
+    /// In [`native_syscall`], before the call.
+    NativeBefore,
+    /// In [`copy`] or [`load`]: a fault goes on here.
+    Guarded(u64),
+    /// Elsewhere in the assembly that generated code runs through.
+    Inside,
+    Outside,
+}
+
+/// Says where `rip` is.
+pub fn place(rip: u64) -> Place {
+    let at = |symbol: unsafe extern "C" fn()| symbol as *const () as u64;
+    if rip == at(gate_syscall) {
+        Place::SyscallStart
+    } else if (at(gate_syscall)..=at(gate_syscall_insn)).contains(&rip) {
+        Place::SyscallBefore
+    } else if (at(gate_syscall_done)..at(gate_syscall_end)).contains(&rip) {
+        Place::SyscallAfter
+    } else if (gate_native as *const () as u64..=at(gate_native_insn)).contains(&rip) {
+        Place::NativeBefore
+    } else if rip == at(gate_copy_insn) {
+        Place::Guarded(at(gate_copy_fault))
+    } else if rip == at(gate_load_insn) {
+        Place::Guarded(at(gate_load_fault))
+    } else if (at(gate_start)..at(gate_end)).contains(&rip) {
+        Place::Inside
+    } else {
+        Place::Outside
+    }
+}
+
+/// Where a thread found at [`Place::NativeBefore`] is sent.
+pub fn native_abort() -> u64 {
+    gate_native_abort as *const () as u64
+}
+
+/// The entry that generated code is sent to in order to go on at `Context::pc`.
+pub fn resync() -> u64 {
+    gate_resync as *const () as u64
+}
+
+/// The entry for an indirect branch whose target is in rcx, with rcx itself spilled.
+pub fn indirect() -> u64 {
+    gate_indirect as *const () as u64
+}
+
+/// The entry for an instruction that raised a signal.
+pub fn fault() -> u64 {
+    gate_fault as *const () as u64
+}
+
+/// The way back from a system call that is found by the program's address.
+pub fn after_syscall() -> u64 {
+    gate_after_syscall as *const () as u64
+}

@@ -1,0 +1,96 @@
+//! A mutual-exclusion lock for state shared by the threads of the target.
+//!
+//! Spins shortly, then sleeps on a futex. It knows nothing of poisoning, and it can be re-made after a
+//! fork, where the child inherits locks whose holders it does not have.
+
+use crate::sys;
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = 2;
+
+pub struct Lock<T> {
+    word: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through a guard, of which there is one at a time.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+impl<T> Lock<T> {
+    pub const fn new(value: T) -> Self {
+        Lock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+    }
+
+    pub fn lock(&self) -> Guard<'_, T> {
+        for _ in 0..100 {
+            if self.word.compare_exchange_weak(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Guard { lock: self };
+            }
+            core::hint::spin_loop();
+        }
+        while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
+            sys::futex_wait(&self.word, CONTENDED, 100_000_000);
+        }
+        Guard { lock: self }
+    }
+
+    /// Makes the lock free in a process that has just been forked.
+    ///
+    /// # Safety
+    /// The caller is the only thread, and no guard of this lock is alive in it. The value must be
+    /// consistent, which it is if the forking thread held the lock across the fork.
+    pub unsafe fn reset_after_fork(&self) {
+        self.word.store(FREE, Ordering::Relaxed);
+    }
+}
+
+pub struct Guard<'a, T> {
+    lock: &'a Lock<T>,
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the guard's existence means the lock is held by this thread.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and `&mut self` makes the reference unique.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    fn drop(&mut self) {
+        if self.lock.word.swap(FREE, Ordering::Release) == CONTENDED {
+            sys::futex_wake(&self.lock.word);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lock;
+
+    #[test]
+    fn increments_by_many_threads_are_all_kept() {
+        let lock = Lock::new(0u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        *lock.lock() += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), 40_000);
+    }
+}

@@ -1,0 +1,163 @@
+//! The runtime's own memory: an arena of address space out of the program's way, and the allocator.
+//!
+//! Everything the runtime maps lies in one region that programs neither ask for nor get by chance, so
+//! that the addresses the kernel hands to the program are the ones it would have handed out anyway.
+
+use crate::fatal;
+use crate::lock::Lock;
+use crate::sys::{self, is_err, linux};
+use core::alloc::{GlobalAlloc, Layout};
+use core::sync::atomic::{AtomicU64, Ordering};
+use dlmalloc::Dlmalloc;
+
+pub const PAGE: u64 = 4096;
+
+/// Where the arena starts. The loader itself is linked 64 GiB below (see `loader/layout.ld`).
+const ARENA: u64 = 0x3110_0000_0000;
+const ARENA_END: u64 = 0x3200_0000_0000;
+/// Aliases of the program's mappings lie between the arena and here.
+const ALIASES_END: u64 = 0x5000_0000_0000;
+const ENGINE_START: u64 = 0x3100_0000_0000;
+
+static NEXT: AtomicU64 = AtomicU64::new(ARENA);
+static NEXT_ALIAS: AtomicU64 = AtomicU64::new(ARENA_END);
+
+/// Whether an address belongs to the runtime: its image, its arena, its aliases.
+pub fn is_engine(addr: u64) -> bool {
+    (ENGINE_START..ALIASES_END).contains(&addr)
+}
+
+/// Finds a place for an alias of `len` bytes: calls `try_map` with addresses that are likely free until
+/// it succeeds or fails for another reason than that something is there.
+pub fn place_alias(len: u64, mut try_map: impl FnMut(u64) -> sys::Raw) -> sys::Raw {
+    let len = page_up(len) + PAGE;
+    let mut raw = sys::err(sys::errno::ENOMEM);
+    // Address space that was given back is met again only after one time round.
+    for _ in 0..64 {
+        let mut addr = NEXT_ALIAS.fetch_add(len, Ordering::Relaxed);
+        if addr + len > ALIASES_END {
+            NEXT_ALIAS.store(ARENA_END + len, Ordering::Relaxed);
+            addr = ARENA_END;
+        }
+        raw = try_map(addr);
+        if raw != sys::err(sys::errno::EEXIST) {
+            return raw;
+        }
+    }
+    raw
+}
+
+pub fn page_down(value: u64) -> u64 {
+    value & !(PAGE - 1)
+}
+
+pub fn page_up(value: u64) -> u64 {
+    value.wrapping_add(PAGE - 1) & !(PAGE - 1)
+}
+
+/// Reserves address space of the arena and leaves a gap page behind it.
+pub fn reserve(len: u64) -> u64 {
+    let len = page_up(len) + PAGE;
+    let addr = NEXT.fetch_add(len, Ordering::Relaxed);
+    if addr + len > ARENA_END {
+        fatal::fault(format_args!("the engine's address space is used up"));
+    }
+    addr
+}
+
+/// Maps zeroed private memory that the runtime may read and write.
+pub fn map(len: u64) -> u64 {
+    match try_map(len) {
+        Some(addr) => addr,
+        None => fatal::unsupported(format_args!(
+            "the engine could not get {len} bytes of memory; is there a limit on address space (ulimit -v)?"
+        )),
+    }
+}
+
+fn try_map(len: u64) -> Option<u64> {
+    let addr = reserve(len);
+    let flags = linux::MAP_PRIVATE | linux::MAP_ANONYMOUS | linux::MAP_FIXED_NOREPLACE | linux::MAP_NORESERVE;
+    // SAFETY: the range was just reserved for this caller alone and NOREPLACE leaves others' alone.
+    let raw = unsafe { sys::mmap(addr, page_up(len), linux::PROT_READ | linux::PROT_WRITE, flags, -1, 0) };
+    (!is_err(raw)).then_some(raw)
+}
+
+/// Gives memory from [`map`] back.
+///
+/// # Safety
+/// Nothing may refer to the range any more.
+pub unsafe fn unmap(addr: u64, len: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { sys::munmap(addr, page_up(len)) };
+}
+
+struct Arena;
+
+// SAFETY: `alloc` returns fresh, zeroed, exclusive mappings of the size it states, and the optional
+// operations decline.
+unsafe impl dlmalloc::Allocator for Arena {
+    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        match try_map(size as u64) {
+            Some(addr) => (addr as *mut u8, size, 0),
+            None => (core::ptr::null_mut(), 0, 0),
+        }
+    }
+    fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
+        core::ptr::null_mut()
+    }
+    fn free_part(&self, _: *mut u8, _: usize, _: usize) -> bool {
+        false
+    }
+    fn free(&self, ptr: *mut u8, size: usize) -> bool {
+        // SAFETY: dlmalloc frees only what it got from `alloc` and no longer uses.
+        unsafe { unmap(ptr as u64, size as u64) };
+        true
+    }
+    fn can_release_part(&self, _: u32) -> bool {
+        false
+    }
+    fn allocates_zeros(&self) -> bool {
+        true
+    }
+    fn page_size(&self) -> usize {
+        PAGE as usize
+    }
+}
+
+/// The allocator; the loader installs it as the global one.
+pub struct Heap {
+    inner: Lock<Dlmalloc<Arena>>,
+}
+
+pub static HEAP: Heap = Heap { inner: Lock::new(Dlmalloc::new_with_allocator(Arena)) };
+
+impl Heap {
+    /// Runs `fork` while no other thread is inside the allocator.
+    pub fn quiesced<R>(&self, fork: impl FnOnce() -> R) -> R {
+        let guard = self.inner.lock();
+        let result = fork();
+        drop(guard);
+        result
+    }
+}
+
+// SAFETY: dlmalloc under a lock meets the contract of GlobalAlloc.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller passes a layout of non-zero size.
+        unsafe { self.inner.lock().malloc(layout.size(), layout.align()) }
+    }
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller passes what `alloc` returned.
+        unsafe { self.inner.lock().free(ptr, layout.size(), layout.align()) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller passes a layout of non-zero size.
+        unsafe { self.inner.lock().calloc(layout.size(), layout.align()) }
+    }
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller passes what `alloc` returned with this layout.
+        unsafe { self.inner.lock().realloc(ptr, layout.size(), layout.align(), size) }
+    }
+}

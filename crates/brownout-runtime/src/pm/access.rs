@@ -1,0 +1,212 @@
+//! Accesses to candidates: before, after, and what happens when they fault.
+
+use super::site::{Site, SiteKind, site};
+use super::{calls, lock_all, lock_stripe, mappings, stripe_of, unlock_all, unlock_stripe};
+use crate::context::Context;
+use crate::dispatch::with_translator;
+use crate::fatal;
+use crate::memory::PAGE;
+use crate::wire::Head;
+use brownout_ring::{fence, kind, store};
+
+/// In `Context::stripe2`: the access holds all stripes.
+const ALL: u64 = 1;
+/// Bytes of one record of a long store.
+const PIECE: usize = 4096;
+
+/// An address in the hull has to be looked up: sets `alias` and takes the locks, or finds that it is
+/// no candidate.
+pub fn access_lookup(context: &mut Context) {
+    let site = site(context.argument);
+    let write = site.kind != SiteKind::Load;
+    let address = context.ea;
+    let Some(mapping) = mappings::find(address).filter(|mapping| mapping.observes(write)) else {
+        let (start, end) = mappings::gap(address);
+        // A candidate that is not observed for this access is left alone, but not remembered as a gap.
+        if (start..end).contains(&address) {
+            context.gap_start = start;
+            context.gap_len = end - start;
+        }
+        context.alias = address;
+        context.stripe = 0;
+        context.stripe2 = 0;
+        return;
+    };
+    let size = area(site, address, mapping.end);
+    if address + size > mapping.end {
+        fatal::unsupported(format_args!(
+            "the instruction at {:#x} accesses {size} bytes at {address:#x} across the end of a persistent mapping",
+            site.pc
+        ));
+    }
+    context.near_start = mapping.start;
+    context.near_len = mapping.end - mapping.start;
+    context.near_delta = mapping.delta;
+    context.alias = address.wrapping_add(mapping.delta);
+    lock_range(context, address, size);
+    if site.kind == SiteKind::Area {
+        context.pm.before.clear();
+        context.pm.before.extend_from_slice(bytes_at(context.alias, size as usize));
+    }
+}
+
+/// How many bytes an access may touch at most.
+fn area(site: &Site, address: u64, end: u64) -> u64 {
+    match site.kind {
+        SiteKind::Area => u64::from(site.size).min(end - address),
+        _ => u64::from(site.size),
+    }
+}
+
+/// Takes the locks for a range: one or two stripes, or all.
+fn lock_range(context: &mut Context, address: u64, size: u64) {
+    let first = stripe_of(address);
+    let last = stripe_of(address + size.max(1) - 1);
+    if size > PAGE {
+        lock_all();
+        context.stripe2 = ALL;
+    } else if first == last {
+        lock_stripe(first);
+        context.stripe2 = 0;
+    } else {
+        // In order of address, so that two threads cannot wait for each other.
+        lock_stripe(first.min(last));
+        lock_stripe(first.max(last));
+        context.stripe2 = first.max(last);
+    }
+    context.stripe = first.min(last);
+}
+
+/// Lets go of the locks that an access holds.
+pub fn release(context: &mut Context) {
+    match core::mem::take(&mut context.stripe2) {
+        ALL => unlock_all(),
+        second => {
+            if second != 0 {
+                unlock_stripe(second);
+            }
+            if context.stripe != 0 {
+                unlock_stripe(context.stripe);
+            }
+        }
+    }
+    context.stripe = 0;
+}
+
+/// The bytes at an alias.
+fn bytes_at(alias: u64, len: usize) -> &'static [u8] {
+    // SAFETY: aliases are mapped readable for as long as their mapping is in the table; the stripe lock
+    // keeps others from changing the bytes while they are looked at.
+    unsafe { core::slice::from_raw_parts(alias as *const u8, len) }
+}
+
+/// An access has been made: records it and lets go of the locks.
+pub fn access_done(context: &mut Context) {
+    let site = site(context.argument);
+    let size = site.size as usize;
+    let alias = context.alias;
+    context.pc = site.pc;
+    let caller = calls::context_of(context);
+    match site.kind {
+        SiteKind::Store(flags) => record_store(context, flags, caller, 0, bytes_at(alias, size)),
+        SiteKind::Conditional(flags) => {
+            if context.extra & 0xff != 0 {
+                record_store(context, flags, caller, 0, bytes_at(alias, size));
+            } else if flags & store::LOCKED != 0 {
+                // It stored nothing, but it is a fence.
+                let head = Head { kind: kind::FENCE, flags: fence::LOCKED, pc: site.pc, context: caller, addr: 0 };
+                context.wire.record(head, &[]);
+                context.dirty = 0;
+            }
+        }
+        SiteKind::Masked(flags, element) => record_masked(context, flags, caller, usize::from(element), size),
+        SiteKind::Compressed(element) => {
+            let elements = size / usize::from(element).max(1);
+            let mask = context.extra & low_bits(elements);
+            let len = mask.count_ones() as usize * usize::from(element);
+            record_store(context, 0, caller, 0, bytes_at(alias, len));
+        }
+        SiteKind::Area => record_changes(context, caller),
+        SiteKind::Load => {
+            let head = Head { kind: kind::LOAD, flags: 0, pc: site.pc, context: caller, addr: context.ea };
+            context.wire.record(head, &[bytes_at(alias, size)]);
+        }
+        _ => fatal::fault(format_args!("site {:#x} of kind {:?} is no access", site.pc, site.kind)),
+    }
+    release(context);
+}
+
+fn low_bits(count: usize) -> u64 {
+    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+}
+
+/// Records a store of `bytes` at `ea + offset`, in pieces.
+pub(super) fn record_store(context: &mut Context, flags: u16, caller: u32, offset: u64, bytes: &[u8]) {
+    let mut addr = context.ea + offset;
+    for piece in bytes.chunks(PIECE) {
+        let head = Head { kind: kind::STORE, flags, pc: context.pc, context: caller, addr };
+        context.wire.record(head, &[piece]);
+        addr += piece.len() as u64;
+    }
+    // A locked store orders what came before it.
+    context.dirty = u64::from(flags & store::LOCKED == 0);
+}
+
+fn record_masked(context: &mut Context, flags: u16, caller: u32, element: usize, size: usize) {
+    let elements = size / element.max(1);
+    let mask = context.extra & low_bits(elements);
+    let alias = context.alias;
+    let mut index = 0;
+    while index < elements {
+        if mask >> index & 1 == 0 {
+            index += 1;
+            continue;
+        }
+        let run = (!(mask >> index)).trailing_zeros() as usize;
+        let (offset, len) = (index * element, run.min(elements - index) * element);
+        record_store(context, flags, caller, offset as u64, bytes_at(alias + offset as u64, len));
+        index += run;
+    }
+}
+
+/// Records the runs of bytes that an instruction of unknown extent changed.
+fn record_changes(context: &mut Context, caller: u32) {
+    let before = core::mem::take(&mut context.pm.before);
+    let after = bytes_at(context.alias, before.len());
+    let mut index = 0;
+    while index < before.len() {
+        if before[index] == after[index] {
+            index += 1;
+            continue;
+        }
+        let start = index;
+        while index < before.len() && before[index] != after[index] {
+            index += 1;
+        }
+        record_store(context, 0, caller, start as u64, &after[start..index]);
+    }
+    context.pm.before = before;
+}
+
+/// An instruction faulted at `address`: if that is because it is a candidate, makes the instruction
+/// a site, to be run again.
+pub fn fault(context: &mut Context, address: u64) -> bool {
+    // The error code tells reads from writes.
+    let write = context.pending.trap[1] & 2 != 0;
+    let observed = |mapping: &mappings::Mapping| mapping.observes(write);
+    if !mappings::any() || !mappings::find(address).as_ref().is_some_and(observed) {
+        return false;
+    }
+    if context.fault_repair != 0 {
+        // An access already observed went past the alias because of an outdated gap.
+        context.gap_len = 0;
+        context.near_len = 0;
+    }
+    let pc = context.pc;
+    with_translator(|translator| {
+        if translator.sites.touch(pc) {
+            translator.cache.invalidate_instruction(pc);
+        }
+    });
+    true
+}

@@ -1,0 +1,228 @@
+//! Instructions that the runtime carries out itself when they touch candidates: those whose address is
+//! implicit, computed in an unusual way, or many.
+
+use super::access::record_store;
+use super::site::{Site, SiteKind, effective_address, site};
+use super::{calls, lock_stripe, mappings, string, stripe_of, unlock_stripe};
+use crate::context::{Context, reg};
+use crate::guest;
+use crate::signal::{Info, Pending, SIGSEGV};
+use crate::translate::number;
+use crate::{fatal, gate};
+use brownout_ring::store;
+use core::sync::atomic::{AtomicU8, Ordering};
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
+
+/// An access of the instruction could not be made, at this address.
+pub struct BadAccess(pub u64);
+
+/// Carries out the instruction of the site. True if the thread is to go on at `pc` instead of at
+/// `resume`: the instruction faulted and a signal is pending.
+pub fn emulate(context: &mut Context) -> bool {
+    let site = site(context.argument);
+    context.pc = site.pc;
+    let result = match site.kind {
+        SiteKind::String => string::run(context, site),
+        SiteKind::Push => push(context, site),
+        SiteKind::Pop => pop(context, site),
+        SiteKind::BitString => bit_string(context, site),
+        SiteKind::Scatter => scatter(context, site),
+        _ => fatal::unsupported(format_args!(
+            "the instruction {:?} at {:#x} touches persistent memory in a way the engine does not support",
+            site.insn.code(),
+            site.pc
+        )),
+    };
+    match result {
+        Ok(()) => false,
+        Err(BadAccess(address)) => {
+            // Mapped without the right to write, or not mapped.
+            let info = Info::fault(SIGSEGV, if gate::load(address & !7).is_some() { 2 } else { 1 }, address);
+            context.pending = Pending { signal: SIGSEGV, info, trap: [14, 6], synchronous: true };
+            context.pending_flag = 1;
+            true
+        }
+    }
+}
+
+/// Stores bytes for the program wherever the address leads, and records what lands in candidates.
+pub(super) fn store_bytes(context: &mut Context, flags: u16, address: u64, bytes: &[u8]) -> Result<(), BadAccess> {
+    let caller = calls::context_of(context);
+    let mut done = 0;
+    while done < bytes.len() {
+        let at = address + done as u64;
+        // One page at a time: one stripe, one mapping.
+        let len = (4096 - (at & 4095) as usize).min(bytes.len() - done);
+        let piece = &bytes[done..done + len];
+        match mappings::find(at).filter(|mapping| mapping.observes(true)) {
+            Some(mapping) => {
+                let stripe = stripe_of(at);
+                lock_stripe(stripe);
+                let written = guest::write_bytes(at.wrapping_add(mapping.delta), piece);
+                if written.is_ok() {
+                    context.ea = at;
+                    record_store(context, flags, caller, 0, piece);
+                }
+                unlock_stripe(stripe);
+                written.map_err(|_| BadAccess(at))?;
+            }
+            None => guest::write_bytes(at, piece).map_err(|_| BadAccess(at))?,
+        }
+        done += len;
+    }
+    Ok(())
+}
+
+/// Reads bytes for the program, through the alias where the program's own mapping is unreadable.
+pub(super) fn load_bytes(address: u64, bytes: &mut [u8]) -> Result<(), BadAccess> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let at = address + done as u64;
+        let len = (4096 - (at & 4095) as usize).min(bytes.len() - done);
+        let delta = mappings::find(at).filter(|mapping| mapping.observes(false)).map_or(0, |mapping| mapping.delta);
+        let piece = &mut bytes[done..done + len];
+        if guest::read_into(at.wrapping_add(delta), piece) != len {
+            return Err(BadAccess(at));
+        }
+        done += len;
+    }
+    Ok(())
+}
+
+fn operand_size(insn: &Instruction) -> usize {
+    match insn.mnemonic() {
+        Mnemonic::Push | Mnemonic::Pop if insn.op0_kind() == OpKind::Memory => insn.memory_size().size(),
+        _ => insn.stack_pointer_increment().unsigned_abs() as usize,
+    }
+}
+
+fn register_value(context: &Context, register: Register) -> u64 {
+    if register.is_gpr() {
+        context.gpr[usize::from(number(register))]
+    } else {
+        fatal::unsupported(format_args!("push of {register:?} onto persistent memory at {:#x}", context.pc))
+    }
+}
+
+/// `push`, `pushf`, and the push of a call.
+fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let is_call = matches!(insn.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+    let size = if is_call { 8 } else { operand_size(insn) };
+    let value = if is_call {
+        insn.next_ip()
+    } else {
+        match insn.op0_kind() {
+            _ if matches!(insn.mnemonic(), Mnemonic::Pushf | Mnemonic::Pushfq) => context.flags & !0x3_0000,
+            OpKind::Register => register_value(context, insn.op0_register()),
+            OpKind::Memory => {
+                let mut bytes = [0u8; 8];
+                load_bytes(effective_address(insn, &context.gpr), &mut bytes[..size])?;
+                u64::from_le_bytes(bytes)
+            }
+            kind => insn.immediate(kind_index(kind)),
+        }
+    };
+    let address = context.gpr[reg::RSP].wrapping_sub(size as u64);
+    store_bytes(context, 0, address, &value.to_le_bytes()[..size])?;
+    context.gpr[reg::RSP] = address;
+    Ok(())
+}
+
+/// Immediates of `push` are operand 0.
+fn kind_index(_: OpKind) -> u32 {
+    0
+}
+
+/// `pop` to memory or to a register.
+fn pop(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let size = operand_size(insn);
+    let rsp = context.gpr[reg::RSP];
+    let mut bytes = [0u8; 8];
+    load_bytes(rsp, &mut bytes[..size])?;
+    // The address of a destination that uses rsp is computed after the increment.
+    context.gpr[reg::RSP] = rsp + size as u64;
+    if insn.op0_kind() == OpKind::Memory {
+        let address = effective_address(insn, &context.gpr);
+        let stored = store_bytes(context, 0, address, &bytes[..size]);
+        if stored.is_err() {
+            context.gpr[reg::RSP] = rsp;
+        }
+        return stored;
+    }
+    let slot = &mut context.gpr[usize::from(number(insn.op0_register()))];
+    let value = u64::from_le_bytes(bytes);
+    *slot = if size == 2 { *slot & !0xffff | value } else { value };
+    Ok(())
+}
+
+/// `bt`, `bts`, `btr`, `btc` with the bit's number in a register: it selects a byte far from the operand.
+fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let index = context.gpr[usize::from(number(insn.op1_register()))];
+    let index = match insn.op1_register().size() {
+        2 => i64::from(index as i16),
+        4 => i64::from(index as i32),
+        _ => index as i64,
+    };
+    let address = effective_address(insn, &context.gpr).wrapping_add_signed(index >> 3);
+    let bit = 1u8 << (index & 7);
+    let locked = insn.has_lock_prefix();
+    let delta = mappings::find(address).map_or(0, |mapping| mapping.delta);
+    let mut old = [0u8];
+    load_bytes(address, &mut old)?;
+    if insn.mnemonic() != Mnemonic::Bt {
+        if delta == 0 && guest::write_bytes(address, &old).is_err() {
+            return Err(BadAccess(address));
+        }
+        // SAFETY: the alias of a mapped byte, or the program's own byte that was just written.
+        let byte = unsafe { &*(address.wrapping_add(delta) as *const AtomicU8) };
+        let stripe = stripe_of(address);
+        lock_stripe(stripe);
+        old[0] = match insn.mnemonic() {
+            Mnemonic::Bts => byte.fetch_or(bit, Ordering::SeqCst),
+            Mnemonic::Btr => byte.fetch_and(!bit, Ordering::SeqCst),
+            _ => byte.fetch_xor(bit, Ordering::SeqCst),
+        };
+        let new = [byte.load(Ordering::Relaxed)];
+        if delta != 0 {
+            let caller = calls::context_of(context);
+            context.ea = address;
+            record_store(context, if locked { store::LOCKED } else { 0 }, caller, 0, &new);
+        }
+        unlock_stripe(stripe);
+    }
+    const CARRY: u64 = 1;
+    context.flags = context.flags & !CARRY | u64::from(old[0] & bit != 0);
+    Ok(())
+}
+
+/// A scatter: its elements, lowest first, as the CPU orders overlapping ones.
+fn scatter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let base = effective_address(insn, &context.gpr);
+    let element = insn.memory_size().size();
+    let wide_index = matches!(
+        insn.mnemonic(),
+        Mnemonic::Vpscatterqd | Mnemonic::Vpscatterqq | Mnemonic::Vscatterqps | Mnemonic::Vscatterqpd
+    );
+    let index_size = if wide_index { 8 } else { 4 };
+    let index_bytes = insn.memory_index().size();
+    let data_bytes = insn.op1_register().size();
+    let count = (index_bytes / index_size).min(data_bytes / element);
+    let mask = context.extra;
+    for lane in (0..count).filter(|lane| mask >> lane & 1 != 0) {
+        let raw = &context.vectors[1][lane * index_size..(lane + 1) * index_size];
+        let index = if wide_index {
+            i64::from_le_bytes(raw.try_into().unwrap_or_default())
+        } else {
+            i64::from(i32::from_le_bytes(raw.try_into().unwrap_or_default()))
+        };
+        let address = base.wrapping_add_signed(index.wrapping_mul(i64::from(insn.memory_index_scale())));
+        let mut bytes = [0u8; 8];
+        bytes[..element].copy_from_slice(&context.vectors[0][lane * element..(lane + 1) * element]);
+        store_bytes(context, 0, address, &bytes[..element])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,451 @@
+//! What system calls do to candidates: the kernel's writes into them, writes to their files through
+//! descriptors, and write-back.
+//!
+//! Results that the kernel would write into a candidate go to a buffer first and are then stored like
+//! any other store, so that order and value hold against other threads. Calls without an entry in
+//! [`OUTPUTS`] work on the alias, and what they changed is found by comparing.
+
+use super::{calls, lock_stripe, mappings, stripe_of, unlock_stripe};
+use crate::context::Context;
+use crate::process::wire_bytes;
+use crate::sys::{self, is_err, linux};
+use crate::syscall::{Outcome, native};
+use crate::wire::{self, Head};
+use crate::{guest, memory};
+use alloc::vec::Vec;
+use brownout_ring::{self as ring, FileAt, kind};
+
+/// How many bytes the kernel writes at an argument.
+#[derive(Clone, Copy)]
+enum Extent {
+    /// As many as the result says, at most what another argument allows.
+    Result { limit: usize },
+    Fixed(u64),
+    /// The result times this, at most another argument times this.
+    Elements { count: usize, size: u64 },
+    /// Another argument times this.
+    Array { count: usize, size: u64 },
+}
+
+/// System call, argument, extent.
+const OUTPUTS: &[(u32, usize, Extent)] = &[
+    (linux::__NR_read, 1, Extent::Result { limit: 2 }),
+    (linux::__NR_pread64, 1, Extent::Result { limit: 2 }),
+    (linux::__NR_recvfrom, 1, Extent::Result { limit: 2 }),
+    (linux::__NR_getrandom, 0, Extent::Result { limit: 1 }),
+    (linux::__NR_getcwd, 0, Extent::Result { limit: 1 }),
+    (linux::__NR_readlink, 1, Extent::Result { limit: 2 }),
+    (linux::__NR_readlinkat, 2, Extent::Result { limit: 3 }),
+    (linux::__NR_getdents64, 1, Extent::Result { limit: 2 }),
+    (linux::__NR_getxattr, 2, Extent::Result { limit: 3 }),
+    (linux::__NR_fgetxattr, 2, Extent::Result { limit: 3 }),
+    (linux::__NR_sched_getaffinity, 2, Extent::Result { limit: 1 }),
+    (linux::__NR_uname, 0, Extent::Fixed(390)),
+    (linux::__NR_stat, 1, Extent::Fixed(144)),
+    (linux::__NR_fstat, 1, Extent::Fixed(144)),
+    (linux::__NR_lstat, 1, Extent::Fixed(144)),
+    (linux::__NR_newfstatat, 2, Extent::Fixed(144)),
+    (linux::__NR_statx, 4, Extent::Fixed(256)),
+    (linux::__NR_clock_gettime, 1, Extent::Fixed(16)),
+    (linux::__NR_gettimeofday, 0, Extent::Fixed(16)),
+    (linux::__NR_time, 0, Extent::Fixed(8)),
+    (linux::__NR_sysinfo, 0, Extent::Fixed(112)),
+    (linux::__NR_times, 0, Extent::Fixed(32)),
+    (linux::__NR_getrusage, 1, Extent::Fixed(144)),
+    (linux::__NR_wait4, 1, Extent::Fixed(4)),
+    (linux::__NR_pipe, 0, Extent::Fixed(8)),
+    (linux::__NR_pipe2, 0, Extent::Fixed(8)),
+    (linux::__NR_epoll_wait, 1, Extent::Elements { count: 2, size: 12 }),
+    (linux::__NR_epoll_pwait, 1, Extent::Elements { count: 2, size: 12 }),
+    (linux::__NR_poll, 0, Extent::Array { count: 1, size: 8 }),
+];
+
+/// Calls whose arguments are addresses to be managed, not memory to be used.
+const BY_ADDRESS: &[u32] = &[
+    linux::__NR_madvise,
+    linux::__NR_msync,
+    linux::__NR_mlock,
+    linux::__NR_mlock2,
+    linux::__NR_munlock,
+    linux::__NR_mincore,
+    linux::__NR_mbind,
+    linux::__NR_set_mempolicy,
+    linux::__NR_process_madvise,
+    linux::__NR_userfaultfd,
+];
+
+/// Bytes compared around an argument of a call that is not in the table.
+const WINDOW: u64 = 4096;
+/// Longest payload of one record.
+const PIECE: usize = 32 << 10;
+
+/// Makes a call of the program that the engine has no other interest in.
+pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
+    if !mappings::any() {
+        return native(u64::from(nr), &args);
+    }
+    let mut call = Call { nr, args, bounces: Vec::new(), windows: Vec::new(), vectors: Vec::new() };
+    call.redirect();
+    let target = written_file(nr, &args);
+    let outcome = native(u64::from(nr), &call.args);
+    if let Outcome::Done(raw) = outcome {
+        call.finish(context, raw);
+        if !is_err(raw) {
+            if let Some((fd, stat)) = target {
+                file_written(context, nr, &args, raw, fd, &stat);
+            }
+            synchronized(context, nr, &args);
+        }
+    }
+    outcome
+}
+
+/// A result that goes to a buffer first.
+struct Bounce {
+    /// Where the program wants it.
+    to: u64,
+    buffer: Vec<u8>,
+    extent: Extent,
+}
+
+struct Call {
+    nr: u32,
+    args: [u64; 6],
+    bounces: Vec<Bounce>,
+    /// Memory before the call: program address, alias, bytes.
+    windows: Vec<(u64, u64, Vec<u8>)>,
+    /// Rewritten vectors of buffers, kept alive for the call.
+    vectors: Vec<Vec<u64>>,
+}
+
+impl Call {
+    /// Replaces arguments that point into candidates.
+    fn redirect(&mut self) {
+        if BY_ADDRESS.contains(&self.nr) || self.is_plain_futex() {
+            return;
+        }
+        match self.nr {
+            linux::__NR_readv | linux::__NR_preadv | linux::__NR_preadv2 => self.redirect_vector(true),
+            linux::__NR_writev | linux::__NR_pwritev | linux::__NR_pwritev2 => self.redirect_vector(false),
+            linux::__NR_recvmsg => self.redirect_message(true),
+            linux::__NR_sendmsg => self.redirect_message(false),
+            _ => {}
+        }
+        for index in 0..6 {
+            let address = self.args[index];
+            let Some(mapping) = mappings::find(address) else { continue };
+            let known = OUTPUTS.iter().find(|&&(nr, argument, _)| nr == self.nr && argument == index);
+            match known {
+                Some(&(_, _, extent)) if mapping.observes(true) => self.bounce(index, extent),
+                _ => self.window(index, &mapping),
+            }
+        }
+    }
+
+    /// Waiting on a word needs no right to write it, and both sides must use the same address.
+    fn is_plain_futex(&self) -> bool {
+        self.nr == linux::__NR_futex && !wire::wants_loads()
+    }
+
+    fn bounce(&mut self, index: usize, extent: Extent) {
+        let len = match extent {
+            Extent::Result { limit } => self.args[limit],
+            Extent::Fixed(len) => len,
+            Extent::Elements { count, size } | Extent::Array { count, size } => {
+                u64::from(self.args[count] as u32) * size
+            }
+        };
+        // Longer requests than memory could hold fail in the kernel anyway.
+        let mut buffer = alloc::vec![0u8; len.min(1 << 30) as usize];
+        let to = self.args[index];
+        if matches!(extent, Extent::Array { .. }) {
+            guest::read_into(to, &mut buffer);
+        }
+        self.args[index] = buffer.as_mut_ptr() as u64;
+        if let Extent::Result { limit } = extent {
+            self.args[limit] = buffer.len() as u64;
+        }
+        self.bounces.push(Bounce { to, buffer, extent });
+    }
+
+    fn window(&mut self, index: usize, mapping: &mappings::Mapping) {
+        let address = self.args[index];
+        let alias = address.wrapping_add(mapping.delta);
+        let len = WINDOW.min(mapping.end - address);
+        let mut before = alloc::vec![0u8; len as usize];
+        let got = guest::read_into(alias, &mut before);
+        before.truncate(got);
+        self.args[index] = alias;
+        if mapping.observes(true) {
+            self.windows.push((address, alias, before));
+        }
+    }
+
+    /// Rewrites an array of buffers: candidates go to buffers of ours, or to their aliases.
+    fn redirect_buffers(&mut self, at: u64, count: u64, output: bool) -> Option<u64> {
+        let count = count.min(1024) as usize;
+        let mut vector = alloc::vec![0u64; count * 2];
+        for (word, value) in vector.iter_mut().enumerate() {
+            *value = guest::read(at + 8 * word as u64).ok()?;
+        }
+        let mut changed = false;
+        for entry in vector.chunks_exact_mut(2) {
+            let Some(mapping) = mappings::find(entry[0]) else { continue };
+            changed = true;
+            if output && mapping.observes(true) {
+                let mut buffer = alloc::vec![0u8; entry[1].min(1 << 30) as usize];
+                let to = entry[0];
+                entry[0] = buffer.as_mut_ptr() as u64;
+                self.bounces.push(Bounce { to, buffer, extent: Extent::Fixed(entry[1]) });
+            } else {
+                entry[0] = entry[0].wrapping_add(mapping.delta);
+            }
+        }
+        if !changed {
+            return None;
+        }
+        self.vectors.push(vector);
+        self.vectors.last().map(|vector| vector.as_ptr() as u64)
+    }
+
+    fn redirect_vector(&mut self, output: bool) {
+        if let Some(vector) = self.redirect_buffers(self.args[1], self.args[2], output) {
+            self.args[1] = vector;
+        }
+    }
+
+    /// `struct msghdr`: seven words, of which the third and fourth are the vector of buffers.
+    fn redirect_message(&mut self, output: bool) {
+        let Ok(mut header) = guest::read::<[u64; 7]>(self.args[1]) else { return };
+        if output {
+            // Lengths and flags that come back go to the program's own structure.
+            return self.redirect_received(header);
+        }
+        if let Some(vector) = self.redirect_buffers(header[2], header[3], false) {
+            header[2] = vector;
+            let copy = header.to_vec();
+            self.args[1] = copy.as_ptr() as u64;
+            self.vectors.push(copy);
+        }
+    }
+
+    fn redirect_received(&mut self, header: [u64; 7]) {
+        let at = self.args[1];
+        if mappings::find(at).is_some() {
+            return;
+        }
+        if let Some(vector) = self.redirect_buffers(header[2], header[3], true) {
+            // The kernel reads the vector before it waits; it is put back in `finish`.
+            if guest::write(at + 16, &vector).is_ok() {
+                self.vectors.push(alloc::vec![RESTORE, at + 16, header[2]]);
+            }
+        }
+    }
+
+    /// After the call: stores results where the program wanted them.
+    fn finish(&mut self, context: &mut Context, raw: u64) {
+        for vector in &self.vectors {
+            if let [RESTORE, at, value] = vector[..] {
+                // It could be written a moment ago.
+                let _ = guest::write(at, &value);
+            }
+        }
+        let mut left = if is_err(raw) { 0 } else { raw };
+        let scattered = matches!(
+            self.nr,
+            linux::__NR_readv | linux::__NR_preadv | linux::__NR_preadv2 | linux::__NR_recvmsg
+        );
+        for bounce in core::mem::take(&mut self.bounces) {
+            let len = match bounce.extent {
+                // Buffers are filled in order. Those that are no candidates count, too, but the vector
+                // keeps them in the program's order only among themselves.
+                Extent::Fixed(len) if scattered => len.min(left),
+                _ if is_err(raw) => 0,
+                Extent::Result { .. } => raw,
+                Extent::Fixed(len) => len,
+                Extent::Elements { size, .. } => raw * size,
+                Extent::Array { .. } => bounce.buffer.len() as u64,
+            };
+            let len = (len as usize).min(bounce.buffer.len());
+            if scattered {
+                left -= len as u64;
+            }
+            write(context, self.nr, bounce.to, &bounce.buffer[..len]);
+        }
+        for (address, alias, before) in core::mem::take(&mut self.windows) {
+            record_changes(context, self.nr, address, alias, &before);
+        }
+    }
+}
+
+/// Marks an entry of `Call::vectors` that tells what to put back.
+const RESTORE: u64 = u64::MAX;
+
+/// Stores bytes that the kernel produced.
+fn write(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
+    let caller = calls::context_of(context);
+    let mut done = 0;
+    while done < bytes.len() {
+        let at = to + done as u64;
+        let len = (4096 - (at & 4095) as usize).min(bytes.len() - done);
+        let piece = &bytes[done..done + len];
+        done += len;
+        let Some(mapping) = mappings::find(at).filter(|mapping| mapping.observes(true)) else {
+            // Past the mapping: whatever is there, the kernel would have written it.
+            let _ = guest::write_bytes(at, piece);
+            continue;
+        };
+        let stripe = stripe_of(at);
+        lock_stripe(stripe);
+        if guest::write_bytes(at.wrapping_add(mapping.delta), piece).is_ok() {
+            record(context, nr, caller, at, piece);
+        }
+        unlock_stripe(stripe);
+    }
+}
+
+fn record(context: &mut Context, nr: u32, caller: u32, addr: u64, bytes: &[u8]) {
+    let head = Head { kind: kind::KERNEL_WRITE, flags: nr as u16, pc: context.pc, context: caller, addr };
+    context.wire.record(head, &[bytes]);
+    context.dirty = 1;
+}
+
+fn record_changes(context: &mut Context, nr: u32, address: u64, alias: u64, before: &[u8]) {
+    let mut after = alloc::vec![0u8; before.len()];
+    guest::read_into(alias, &mut after);
+    if after == before {
+        return;
+    }
+    let caller = calls::context_of(context);
+    let mut index = 0;
+    while index < before.len() {
+        let start = index;
+        while index < before.len() && before[index] != after[index] {
+            index += 1;
+        }
+        if index > start {
+            record(context, nr, caller, address + start as u64, &after[start..index]);
+        }
+        index += 1;
+    }
+}
+
+/// The descriptor that a call writes to, if it is of a candidate's file.
+fn written_file(nr: u32, args: &[u64; 6]) -> Option<(i32, linux::stat)> {
+    let fd = match nr {
+        linux::__NR_write
+        | linux::__NR_pwrite64
+        | linux::__NR_writev
+        | linux::__NR_pwritev
+        | linux::__NR_pwritev2
+        | linux::__NR_sendfile
+        | linux::__NR_ftruncate
+        | linux::__NR_fallocate => args[0],
+        linux::__NR_copy_file_range | linux::__NR_splice => args[2],
+        _ => return None,
+    } as i32;
+    let stat = sys::fstat(fd)?;
+    (!mappings::of_file(stat.st_dev, stat.st_ino).is_empty()).then_some((fd, stat))
+}
+
+/// Records what a call did to a candidate's file.
+fn file_written(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64, fd: i32, before: &linux::stat) {
+    let Some(stat) = sys::fstat(fd) else { return };
+    let file = FileAt { dev: stat.st_dev, ino: stat.st_ino, offset: 0 };
+    let caller = calls::context_of(context);
+    if stat.st_size != before.st_size {
+        let place = FileAt { offset: stat.st_size as u64, ..file };
+        let head = Head { kind: kind::FILE_RESIZE, flags: nr as u16, pc: context.pc, context: caller, addr: 0 };
+        context.wire.record(head, &[wire_bytes(&place)]);
+    }
+    let position = |fd: i32| {
+        // SAFETY: asks for the position.
+        let raw = unsafe { crate::sys!(linux::__NR_lseek, fd, 0, linux::SEEK_CUR) };
+        if is_err(raw) { 0 } else { raw }
+    };
+    let end = stat.st_size as u64;
+    let (start, len) = match nr {
+        linux::__NR_ftruncate => return,
+        linux::__NR_fallocate => {
+            const PLAIN: u64 = linux::FALLOC_FL_KEEP_SIZE as u64;
+            match args[1] {
+                0 | PLAIN => return,
+                mode if mode & u64::from(linux::FALLOC_FL_COLLAPSE_RANGE | linux::FALLOC_FL_INSERT_RANGE) != 0 => {
+                    (args[2], end.saturating_sub(args[2]))
+                }
+                _ => (args[2], args[3]),
+            }
+        }
+        linux::__NR_pwrite64 => (args[3], raw),
+        linux::__NR_pwritev | linux::__NR_pwritev2 if args[3] as i64 != -1 => (args[3], raw),
+        linux::__NR_copy_file_range | linux::__NR_splice if args[3] != 0 => {
+            // The offset has been advanced past what was written.
+            (guest::read::<u64>(args[3]).unwrap_or(raw).wrapping_sub(raw), raw)
+        }
+        _ => (position(fd).wrapping_sub(raw), raw),
+    };
+    record_file(context, nr, caller, file, start, (start + len).min(end));
+}
+
+/// Records the mapped bytes of a file between two offsets, as they are now.
+fn record_file(context: &mut Context, nr: u32, caller: u32, file: FileAt, start: u64, end: u64) {
+    for mapping in mappings::of_file(file.dev, file.ino) {
+        let mapped_end = mapping.file.offset + (mapping.end - mapping.start);
+        let mut offset = start.max(mapping.file.offset);
+        let stop = end.min(mapped_end);
+        while offset < stop {
+            let address = mapping.start + (offset - mapping.file.offset);
+            let len = (memory::PAGE - (address & 4095)).min(stop - offset).min(PIECE as u64) as usize;
+            let mut bytes = [0u8; 4096];
+            let stripe = stripe_of(address);
+            lock_stripe(stripe);
+            if guest::read_into(address.wrapping_add(mapping.delta), &mut bytes[..len]) == len {
+                let head = Head { kind: kind::FILE_WRITE, flags: nr as u16, pc: context.pc, context: caller, addr: 0 };
+                context.wire.record(head, &[wire_bytes(&FileAt { offset, ..file }), &bytes[..len]]);
+            }
+            unlock_stripe(stripe);
+            offset += len as u64;
+        }
+    }
+}
+
+/// Records write-back of candidates.
+fn synchronized(context: &mut Context, nr: u32, args: &[u64; 6]) {
+    let nowhere = FileAt { dev: 0, ino: 0, offset: 0 };
+    match nr {
+        linux::__NR_msync => {
+            let [addr, len, flags, ..] = *args;
+            if !mappings::overlapping(addr, addr.saturating_add(len)).is_empty() {
+                let kind = if flags & u64::from(linux::MS_SYNC) != 0 { 0 } else { ring::sync::ASYNC };
+                sync(context, ring::sync::MSYNC | kind, addr, nowhere, len);
+            }
+        }
+        linux::__NR_fsync | linux::__NR_fdatasync | linux::__NR_sync_file_range => {
+            let Some(stat) = sys::fstat(args[0] as i32) else { return };
+            if mappings::of_file(stat.st_dev, stat.st_ino).is_empty() {
+                return;
+            }
+            let file = FileAt { dev: stat.st_dev, ino: stat.st_ino, offset: 0 };
+            match nr {
+                linux::__NR_fsync => sync(context, ring::sync::FSYNC, 0, file, 0),
+                linux::__NR_fdatasync => sync(context, ring::sync::FDATASYNC, 0, file, 0),
+                _ => sync(context, ring::sync::SYNC_FILE_RANGE, 0, FileAt { offset: args[1], ..file }, args[2]),
+            }
+        }
+        linux::__NR_syncfs | linux::__NR_sync => {
+            let only = (nr == linux::__NR_syncfs).then(|| sys::fstat(args[0] as i32).map_or(0, |stat| stat.st_dev));
+            for mapping in mappings::overlapping(0, u64::MAX) {
+                if only.is_none_or(|dev| dev == mapping.file.dev) {
+                    sync(context, ring::sync::SYNCFS, 0, FileAt { offset: 0, ..mapping.file }, 0);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn sync(context: &mut Context, flags: u16, addr: u64, file: FileAt, len: u64) {
+    let caller = calls::context_of(context);
+    let head = Head { kind: kind::SYNC, flags, pc: context.pc, context: caller, addr };
+    context.wire.record(head, &[wire_bytes(&ring::Sync { file, len })]);
+}

@@ -1,0 +1,291 @@
+//! Instructions of interest: what the translator asks about each instruction, and what is known of
+//! those that have touched a candidate.
+
+use crate::cache::{FastMap, FastSet};
+use crate::translate::{Analyst, Capture, Treatment, has_memory, memory_size, number, through_register};
+use crate::{memory, wire};
+use brownout_ring::{fence, flush, store};
+use core::sync::atomic::{AtomicU64, Ordering};
+use iced_x86::{Code, CodeSize, Instruction, Mnemonic, OpKind, Register};
+
+/// Sites that a process can have.
+const MAX_SITES: u64 = 1 << 20;
+static TABLE: AtomicU64 = AtomicU64::new(0);
+
+/// What happens at a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiteKind {
+    /// A store of the operand's size, with [`store`] flags.
+    Store(u16),
+    /// A store of those elements that a mask selects, and the elements' size.
+    Masked(u16, u8),
+    /// A store of as many elements, from the first on, as a mask selects.
+    Compressed(u8),
+    /// A store that happens if the zero flag is set.
+    Conditional(u16),
+    /// A store whose extent shows only by comparing memory.
+    Area,
+    Load,
+    /// [`flush`] kind.
+    Flush(u16),
+    /// [`fence`] kind.
+    Fence(u16),
+    String,
+    Push,
+    Pop,
+    BitString,
+    Scatter,
+    Unsupported,
+}
+
+#[derive(Clone, Copy)]
+pub struct Site {
+    pub pc: u64,
+    pub kind: SiteKind,
+    pub size: u32,
+    pub insn: Instruction,
+}
+
+pub fn create() {
+    TABLE.store(memory::map(MAX_SITES * size_of::<Site>() as u64), Ordering::Relaxed);
+}
+
+/// The site with a number that generated code was given.
+pub fn site(number: u32) -> &'static Site {
+    let table = TABLE.load(Ordering::Relaxed) as *const Site;
+    // SAFETY: numbers are given out by `Sites::add`, which writes the entry first and never again.
+    unsafe { &*table.add(number as usize) }
+}
+
+/// The translator's side: which instructions are sites.
+pub struct Sites {
+    count: u32,
+    /// Instructions that have touched a candidate.
+    touched: FastSet<u64>,
+    known: FastMap<u64, u32>,
+    loads: bool,
+}
+
+impl Sites {
+    pub fn new() -> Sites {
+        Sites { count: 0, touched: FastSet::default(), known: FastMap::default(), loads: wire::wants_loads() }
+    }
+
+    /// Notes that the instruction at `pc` touched a candidate. False if that was known.
+    pub fn touch(&mut self, pc: u64) -> bool {
+        self.touched.insert(pc)
+    }
+
+    /// Whether calls and returns at `pc` work on a stack in a candidate.
+    pub fn stack_is_pm(&self, pc: u64) -> bool {
+        self.touched.contains(&pc)
+    }
+
+    fn add(&mut self, insn: &Instruction, kind: SiteKind, size: u32) -> u32 {
+        if let Some(&number) = self.known.get(&insn.ip()) {
+            let old = site(number);
+            if old.kind == kind && old.insn == *insn {
+                return number;
+            }
+        }
+        let number = self.count;
+        if u64::from(number) >= MAX_SITES {
+            crate::fatal::unsupported(format_args!("the program has more than {MAX_SITES} places that touch persistent memory"));
+        }
+        self.count += 1;
+        let table = TABLE.load(Ordering::Relaxed) as *mut Site;
+        // SAFETY: a new entry of the table, not yet known to generated code.
+        unsafe { table.add(number as usize).write(Site { pc: insn.ip(), kind, size, insn: *insn }) };
+        self.known.insert(insn.ip(), number);
+        number
+    }
+
+    /// A site for an instruction that the engine cannot run.
+    pub fn unsupported(&mut self, insn: &Instruction) -> u32 {
+        self.add(insn, SiteKind::Unsupported, 0)
+    }
+
+    /// A site for the push of a call.
+    pub fn emulated(&mut self, insn: &Instruction) -> u32 {
+        self.add(insn, SiteKind::Push, 8)
+    }
+
+    /// What is to happen around an instruction.
+    pub fn treat(&mut self, insn: &Instruction, analyst: &mut Analyst) -> Treatment {
+        match insn.mnemonic() {
+            Mnemonic::Sfence => return self.ordering(insn, SiteKind::Fence(fence::SFENCE)),
+            Mnemonic::Mfence => return self.ordering(insn, SiteKind::Fence(fence::MFENCE)),
+            Mnemonic::Clflush => return self.ordering(insn, SiteKind::Flush(flush::CLFLUSH)),
+            Mnemonic::Clflushopt => return self.ordering(insn, SiteKind::Flush(flush::CLFLUSHOPT)),
+            Mnemonic::Clwb => return self.ordering(insn, SiteKind::Flush(flush::CLWB)),
+            _ => {}
+        }
+        if self.touched.contains(&insn.ip()) {
+            return self.access(insn, analyst);
+        }
+        if is_locked(insn) {
+            let site = self.add(insn, SiteKind::Fence(fence::LOCKED), 0);
+            return Treatment::Locked { site };
+        }
+        Treatment::Copy
+    }
+
+    fn ordering(&mut self, insn: &Instruction, kind: SiteKind) -> Treatment {
+        Treatment::Order { site: self.add(insn, kind, 0) }
+    }
+
+    /// How an instruction that touches candidates is carried out.
+    fn access(&mut self, insn: &Instruction, analyst: &mut Analyst) -> Treatment {
+        let size = memory_size(insn) as u32;
+        let mut emulated = |kind| Treatment::Emulate { site: self.add(insn, kind, size) };
+        if insn.is_string_instruction() {
+            return emulated(SiteKind::String);
+        }
+        match insn.mnemonic() {
+            Mnemonic::Push | Mnemonic::Pushf | Mnemonic::Pushfq => return emulated(SiteKind::Push),
+            Mnemonic::Pop => return emulated(SiteKind::Pop),
+            Mnemonic::Enter | Mnemonic::Leave | Mnemonic::Popf | Mnemonic::Popfq => {
+                return emulated(SiteKind::Unsupported);
+            }
+            Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc | Mnemonic::Bt if insn.op1_kind() == OpKind::Register => {
+                return emulated(SiteKind::BitString);
+            }
+            _ if insn.is_vsib() => return self.vector_indexed(insn, analyst),
+            _ => {}
+        }
+        let (kind, size, capture) = self.plain_access(insn, analyst, size);
+        Treatment::Access { site: self.add(insn, kind, size), size, capture }
+    }
+
+    fn vector_indexed(&mut self, insn: &Instruction, analyst: &mut Analyst) -> Treatment {
+        let writes = analyst.access(insn).writes;
+        let kind = if writes { SiteKind::Scatter } else { SiteKind::Unsupported };
+        let site = self.add(insn, kind, memory_size(insn) as u32);
+        if writes { Treatment::Scatter { site } } else { Treatment::Emulate { site } }
+    }
+
+    fn plain_access(&self, insn: &Instruction, analyst: &mut Analyst, size: u32) -> (SiteKind, u32, Capture) {
+        let writes = analyst.access(insn).writes;
+        let flags = store_flags(insn);
+        let element = insn.memory_size().element_size().max(1) as u8;
+        match insn.mnemonic() {
+            Mnemonic::Cmpxchg | Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b => {
+                (SiteKind::Conditional(flags), size, Capture::ZeroFlag)
+            }
+            Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu => {
+                let capture = Capture::SignBits { vector: vector(insn.op2_register()), element: 1, wide: false };
+                (SiteKind::Masked(flags, 1), 16, capture)
+            }
+            Mnemonic::Maskmovq => (SiteKind::Masked(flags, 1), 8, Capture::MmxSignBits(vector(insn.op2_register()))),
+            Mnemonic::Vmaskmovps | Mnemonic::Vmaskmovpd | Mnemonic::Vpmaskmovd | Mnemonic::Vpmaskmovq if writes => {
+                let capture =
+                    Capture::SignBits { vector: vector(insn.op1_register()), element, wide: insn.op1_register().is_ymm() };
+                (SiteKind::Masked(flags, element), size, capture)
+            }
+            // The extent depends on the CPU's state components: told by comparing.
+            Mnemonic::Xsave | Mnemonic::Xsave64 | Mnemonic::Xsavec | Mnemonic::Xsavec64 | Mnemonic::Xsaveopt
+            | Mnemonic::Xsaveopt64 => (SiteKind::Area, AREA, Capture::Nothing),
+            Mnemonic::Movdir64b => (SiteKind::Store(flags), 64, Capture::Nothing),
+            _ if !writes => {
+                debug_assert!(self.loads);
+                (SiteKind::Load, size, Capture::Nothing)
+            }
+            _ if insn.has_op_mask() => {
+                let capture = Capture::MaskRegister((insn.op_mask() as u32 - Register::K0 as u32) as u8);
+                if is_compressing(insn.mnemonic()) {
+                    (SiteKind::Compressed(element), size, capture)
+                } else {
+                    (SiteKind::Masked(flags, element), size, capture)
+                }
+            }
+            _ => (SiteKind::Store(flags), size, Capture::Nothing),
+        }
+    }
+
+    /// The instruction as it is executed at the alias, and the register that holds the alias.
+    pub fn relocated(&self, insn: &Instruction, analyst: &mut Analyst) -> (Instruction, u8) {
+        match insn.mnemonic() {
+            // Their address is in rdi and nowhere else.
+            Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu | Mnemonic::Maskmovq => (*insn, 7),
+            Mnemonic::Movdir64b => {
+                let scratch = analyst.scratch(insn);
+                let mut changed = *insn;
+                changed.set_op0_register(crate::translate::register(scratch));
+                (changed, scratch)
+            }
+            _ => {
+                let scratch = analyst.scratch(insn);
+                (through_register(insn, scratch), scratch)
+            }
+        }
+    }
+}
+
+impl Default for Sites {
+    fn default() -> Self {
+        Sites::new()
+    }
+}
+
+/// Size of an access whose extent is not known: more than a page, so that it takes the slow way.
+pub const AREA: u32 = 16 << 10;
+
+fn vector(register: Register) -> u8 {
+    register.number() as u8
+}
+
+fn is_locked(insn: &Instruction) -> bool {
+    has_memory(insn) && (insn.has_lock_prefix() || insn.mnemonic() == Mnemonic::Xchg)
+}
+
+fn is_compressing(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Vpcompressb
+            | Mnemonic::Vpcompressw
+            | Mnemonic::Vpcompressd
+            | Mnemonic::Vpcompressq
+            | Mnemonic::Vcompressps
+            | Mnemonic::Vcompresspd
+    )
+}
+
+fn store_flags(insn: &Instruction) -> u16 {
+    match insn.mnemonic() {
+        Mnemonic::Movnti
+        | Mnemonic::Movntq
+        | Mnemonic::Movntdq
+        | Mnemonic::Movntps
+        | Mnemonic::Movntpd
+        | Mnemonic::Movntss
+        | Mnemonic::Movntsd
+        | Mnemonic::Vmovntdq
+        | Mnemonic::Vmovntps
+        | Mnemonic::Vmovntpd
+        | Mnemonic::Maskmovq
+        | Mnemonic::Maskmovdqu
+        | Mnemonic::Vmaskmovdqu => store::NON_TEMPORAL,
+        Mnemonic::Movdiri | Mnemonic::Movdir64b => store::DIRECT,
+        _ if is_locked(insn) => store::LOCKED,
+        _ => 0,
+    }
+}
+
+/// The hardware number of the base register of an operand, for the runtime's own address arithmetic.
+pub fn effective_address(insn: &Instruction, gpr: &[u64; 16]) -> u64 {
+    if insn.is_ip_rel_memory_operand() {
+        return insn.ip_rel_memory_address();
+    }
+    let value = |register: Register| if register == Register::None { 0 } else { gpr[usize::from(number(register))] };
+    let mut address = value(insn.memory_base());
+    if !insn.is_vsib() {
+        address = address.wrapping_add(value(insn.memory_index()).wrapping_mul(u64::from(insn.memory_index_scale())));
+    }
+    address = address.wrapping_add(insn.memory_displacement64());
+    let narrow = |register: Register| register != Register::None && register.size() == 4;
+    if narrow(insn.memory_base()) || (!insn.is_vsib() && narrow(insn.memory_index())) {
+        address &= 0xffff_ffff;
+    }
+    debug_assert!(insn.code_size() == CodeSize::Code64 && insn.code() != Code::INVALID);
+    address
+}

@@ -1,0 +1,214 @@
+//! The runtime's signal handler: brings the thread to where the signal can be delivered.
+//!
+//! It allocates nothing, prints nothing and takes only the translator's lock, which this thread cannot
+//! hold while it is in generated code.
+
+use super::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP, action};
+use crate::cache::{CACHE, CACHE_END, Repair, TRANSLATOR};
+use crate::context::{Context, reg};
+use crate::gate::{self, Place};
+use crate::sys::linux;
+use crate::{fatal, pm};
+use core::arch::naked_asm;
+
+/// Indexes of registers in `ucontext_t`'s `gregs`, in the order of [`Context::gpr`].
+pub(super) const GREG: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
+pub(super) const GREG_RIP: usize = 16;
+pub(super) const GREG_FLAGS: usize = 17;
+pub(super) const GREG_ERR: usize = 19;
+pub(super) const GREG_TRAP: usize = 20;
+pub(super) const TRAP_FLAG: u64 = 0x100;
+
+/// `ucontext_t` of x86-64.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct UContext {
+    pub flags: u64,
+    pub link: u64,
+    pub stack: super::AltStack,
+    pub gregs: [u64; 23],
+    pub fpstate: u64,
+    pub reserved: [u64; 8],
+    pub mask: u64,
+}
+
+/// Address of the handler's entry for `rt_sigaction`.
+pub fn entry() -> u64 {
+    handle_entry as *const () as u64
+}
+
+/// The direction flag is the program's when the kernel enters here; Rust wants it clear, and the kernel
+/// clears it. The stack is aligned by the kernel.
+#[unsafe(naked)]
+extern "C" fn handle_entry() {
+    naked_asm!("sub rsp, 8", "call {}", "add rsp, 8", "ret", sym handle)
+}
+
+/// Gives the thread its signal stack and, the first time, the process its handlers.
+pub fn install_for_thread(context: &Context) {
+    let stack = super::AltStack { start: context.block.signal_stack, flags: 0, pad: 0, size: Context::SIGNAL_STACK };
+    // SAFETY: the stack is the thread's own and lives as long as the thread.
+    unsafe { crate::sys!(linux::__NR_sigaltstack, &raw const stack, 0) };
+}
+
+extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
+    // SAFETY: GS is the thread's context: signals are blocked until it is set. The interrupted code
+    // may hold a reference to it, but only this handler touches the fields it changes.
+    let context = unsafe { Context::current() };
+    // SAFETY: the kernel passes valid pointers.
+    let (info, uc) = unsafe { (&*info, &mut *ucontext) };
+    let rip = uc.gregs[GREG_RIP];
+    if signal == SIGTRAP && uc.gregs[GREG_TRAP] == 1 && context.stepping != 0 {
+        stepped(context, uc, rip);
+        return;
+    }
+    if action::is_synchronous(signal, info) {
+        if (CACHE..CACHE_END).contains(&rip) || (signal == SIGTRAP && in_cache(rip - 1)) {
+            return fault(context, uc, signal, info);
+        }
+        if let Place::Guarded(fault) = gate::place(rip) {
+            uc.gregs[GREG_RIP] = fault;
+            return;
+        }
+        if signal == SIGSEGV || signal == SIGBUS || rip >> 40 == 0x31 {
+            fatal::fault(format_args!(
+                "signal {signal} at {rip:#x}, address {:#x}, while the program was near {:#x}",
+                info.address(),
+                context.pc
+            ));
+        }
+    }
+    if context.pending.signal != 0 {
+        // Cannot be: all others are blocked while one is pending.
+        fatal::fault(format_args!("signal {signal} came while {} was pending", context.pending.signal));
+    }
+    context.pending = Pending { signal, info: *info, trap: [0; 2], synchronous: false };
+    context.pending_flag = 1;
+    uc.mask = !super::SYNCHRONOUS;
+    approach_boundary(context, uc);
+}
+
+fn in_cache(rip: u64) -> bool {
+    (CACHE..CACHE_END).contains(&rip)
+}
+
+/// Sends the thread to the dispatcher if it is at a boundary, or one step further.
+fn approach_boundary(context: &mut Context, uc: &mut UContext) {
+    let rip = uc.gregs[GREG_RIP];
+    if let Some(pc) = boundary(context, uc, rip) {
+        uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
+        context.stepping = 0;
+        context.pc = pc;
+        uc.gregs[GREG_RIP] = gate::resync();
+        return;
+    }
+    let in_rust = context.in_rust != 0 && !in_cache(rip);
+    match gate::place(rip) {
+        Place::NativeBefore => uc.gregs[GREG_RIP] = gate::native_abort(),
+        // The dispatcher delivers on its way out.
+        _ if in_rust => {}
+        _ => {
+            context.stepping = 1;
+            context.last_step = rip;
+            uc.gregs[GREG_FLAGS] |= TRAP_FLAG;
+        }
+    }
+}
+
+/// The program's instruction pointer, if its state is all in the registers.
+fn boundary(context: &Context, uc: &mut UContext, rip: u64) -> Option<u64> {
+    match gate::place(rip) {
+        Place::SyscallStart => return Some(uc.gregs[GREG[reg::RCX]] - 2),
+        Place::SyscallBefore => return Some(context.next_pc - 2),
+        Place::SyscallAfter => {
+            uc.gregs[GREG[reg::RCX]] = context.next_pc;
+            return Some(context.next_pc);
+        }
+        _ => {}
+    }
+    if !in_cache(rip) {
+        return None;
+    }
+    TRANSLATOR.lock().as_ref()?.cache.fragment_at(rip)?.exact(rip)
+}
+
+/// A single step towards a boundary is done.
+fn stepped(context: &mut Context, uc: &mut UContext, rip: u64) {
+    // pushfq must not show that the trap flag was set.
+    if in_cache(context.last_step) {
+        // SAFETY: an address in the code cache.
+        let opcode = unsafe { *(context.last_step as *const u8) };
+        let stack = uc.gregs[GREG[reg::RSP]];
+        if opcode == 0x9c {
+            // SAFETY: the step has just pushed there.
+            unsafe { *(stack as *mut u64) &= !TRAP_FLAG };
+        }
+    }
+    context.last_step = rip;
+    if context.pending.signal == 0 || (context.in_rust != 0 && !in_cache(rip)) {
+        context.stepping = 0;
+        uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
+        return;
+    }
+    approach_boundary(context, uc);
+}
+
+/// An instruction of the program faulted: puts its registers right and lets the dispatcher decide.
+fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
+    let rip = uc.gregs[GREG_RIP];
+    let translator = TRANSLATOR.lock();
+    let Some(fragment) = translator.as_ref().and_then(|t| t.cache.fragment_at(rip)) else {
+        fatal::fault(format_args!("signal {signal} in unknown code at {rip:#x}"));
+    };
+    let trapped = signal == SIGTRAP;
+    let (pc, repair) = match fragment.special(rip) {
+        Some((pc, repair)) => (pc, Some(repair)),
+        // int3 leaves the instruction pointer behind itself.
+        None if trapped => (fragment.instruction(rip - 1).unwrap_or(0) + 1, None),
+        None => (fragment.instruction(rip).unwrap_or(0), None),
+    };
+    drop(translator);
+    let mut info = *info;
+    let rcx = GREG[reg::RCX];
+    context.fault_repair = 0;
+    match repair {
+        None => {}
+        Some(Repair::Scratch(scratch)) => uc.gregs[GREG[usize::from(scratch)]] = context.spill_scratch,
+        Some(Repair::Pushed) => uc.gregs[GREG[reg::RSP]] += 8,
+        Some(Repair::PushedSpilled) => {
+            uc.gregs[GREG[reg::RSP]] += 8;
+            uc.gregs[rcx] = context.spill_rcx;
+        }
+        Some(Repair::Lookup) => {
+            // The branch itself is fine: its target is beyond the table.
+            context.far_branch = pc;
+            uc.gregs[GREG_RIP] = gate::indirect();
+            return;
+        }
+        Some(Repair::Access(scratch)) => {
+            uc.gregs[GREG[usize::from(scratch)]] = context.spill_scratch;
+            if context.stripe != 0 {
+                info.set_address(info.address().wrapping_sub(context.alias.wrapping_sub(context.ea)));
+                pm::release(context);
+            }
+            context.fault_repair = 1;
+        }
+    }
+    if context.pending.signal != 0 {
+        // An asynchronous signal was on its way. The fault comes first; the kernel sends the other one
+        // again when asked.
+        context.postponed = context.pending;
+    }
+    context.pending = Pending {
+        signal,
+        info,
+        trap: [uc.gregs[GREG_TRAP], uc.gregs[GREG_ERR]],
+        synchronous: true,
+    };
+    context.pending_flag = 1;
+    context.stepping = 0;
+    context.pc = pc;
+    uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
+    uc.mask = !super::SYNCHRONOUS;
+    uc.gregs[GREG_RIP] = gate::fault();
+}

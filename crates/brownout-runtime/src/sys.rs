@@ -1,0 +1,172 @@
+//! System calls made by the runtime itself.
+//!
+//! These never block for long and are never interrupted: what may block on behalf of the program goes
+//! through [`crate::gate::native_syscall`], which knows about signals.
+
+use core::arch::asm;
+pub use linux_raw_sys::errno;
+pub use linux_raw_sys::general as linux;
+
+/// A system call's raw result: a value, or a small negative error number.
+pub type Raw = u64;
+
+/// Issues system call `nr`.
+///
+/// # Safety
+/// The call must be sound with these arguments: it may write where they point.
+#[inline(always)]
+pub unsafe fn syscall(nr: u32, args: [u64; 6]) -> Raw {
+    let mut rax = u64::from(nr);
+    // SAFETY: the kernel preserves all registers but rax, rcx and r11; the rest is the caller's promise.
+    unsafe {
+        asm!(
+            "syscall",
+            inout("rax") rax,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
+            in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            out("rcx") _, out("r11") _,
+            options(nostack),
+        );
+    }
+    rax
+}
+
+/// Issues a system call with fewer than six arguments.
+#[macro_export]
+macro_rules! sys {
+    ($nr:expr $(, $arg:expr)* $(,)?) => {{
+        let given = [$($arg as u64),*];
+        let mut args = [0u64; 6];
+        args[..given.len()].copy_from_slice(&given);
+        $crate::sys::syscall($nr, args)
+    }};
+    ($nr:expr) => { $crate::sys::syscall($nr, [0; 6]) };
+}
+
+/// Whether a raw result is an error.
+pub fn is_err(raw: Raw) -> bool {
+    raw > -4096i64 as u64
+}
+
+/// The raw result that stands for an error number.
+pub fn err(errno: u32) -> Raw {
+    (-(errno as i64)) as u64
+}
+
+/// Maps memory; the raw result.
+///
+/// # Safety
+/// With `MAP_FIXED` nothing that is in use may lie in the range.
+pub unsafe fn mmap(addr: u64, len: u64, prot: u32, flags: u32, fd: i32, offset: u64) -> Raw {
+    // SAFETY: the caller's promise.
+    unsafe { sys!(linux::__NR_mmap, addr, len, prot, flags, fd, offset) }
+}
+
+/// Unmaps memory; the raw result.
+///
+/// # Safety
+/// Nothing in the range may be in use.
+pub unsafe fn munmap(addr: u64, len: u64) -> Raw {
+    // SAFETY: the caller's promise.
+    unsafe { sys!(linux::__NR_munmap, addr, len) }
+}
+
+/// The calling thread's kernel id.
+pub fn gettid() -> u32 {
+    // SAFETY: gettid takes no arguments and cannot fail.
+    unsafe { sys!(linux::__NR_gettid) as u32 }
+}
+
+/// The process id.
+pub fn getpid() -> u32 {
+    // SAFETY: getpid takes no arguments and cannot fail.
+    unsafe { sys!(linux::__NR_getpid) as u32 }
+}
+
+/// Opens the NUL-terminated `path`.
+pub fn open(path: &core::ffi::CStr, flags: u32) -> Raw {
+    // SAFETY: the path is a valid C string that the kernel only reads.
+    unsafe { sys!(linux::__NR_openat, linux::AT_FDCWD, path.as_ptr(), flags, 0) }
+}
+
+/// Closes a descriptor of the runtime's own.
+pub fn close(fd: i32) {
+    // SAFETY: closing does not touch memory.
+    unsafe { sys!(linux::__NR_close, fd) };
+}
+
+/// Reads at an offset into `buffer`; the raw result.
+pub fn pread(fd: i32, buffer: &mut [u8], offset: u64) -> Raw {
+    // SAFETY: the kernel writes at most the buffer's length into it.
+    unsafe { sys!(linux::__NR_pread64, fd, buffer.as_mut_ptr(), buffer.len(), offset) }
+}
+
+/// What `fstat` says of a descriptor.
+pub fn fstat(fd: i32) -> Option<linux::stat> {
+    let mut stat = core::mem::MaybeUninit::<linux::stat>::zeroed();
+    // SAFETY: the kernel writes one `stat`.
+    let raw = unsafe { sys!(linux::__NR_fstat, fd, stat.as_mut_ptr()) };
+    // SAFETY: zeroed is a valid `stat`, and the call succeeded or left it so.
+    (!is_err(raw)).then(|| unsafe { stat.assume_init() })
+}
+
+/// The path behind a descriptor, as `/proc/self/fd` tells it.
+pub fn fd_path(fd: i32, buffer: &mut [u8]) -> Option<&[u8]> {
+    let mut name = [0u8; 32];
+    let link = fd_link(fd, &mut name);
+    // SAFETY: `link` is a valid C string, and the kernel writes at most the buffer's length.
+    let raw = unsafe {
+        sys!(linux::__NR_readlinkat, linux::AT_FDCWD, link.as_ptr(), buffer.as_mut_ptr(), buffer.len())
+    };
+    (!is_err(raw)).then(|| &buffer[..raw as usize])
+}
+
+/// `/proc/self/fd/N`, written into `name`.
+pub fn fd_link(fd: i32, name: &mut [u8; 32]) -> &core::ffi::CStr {
+    let prefix = b"/proc/self/fd/";
+    name[..prefix.len()].copy_from_slice(prefix);
+    let mut digits = [0u8; 12];
+    let mut at = digits.len();
+    let mut rest = fd.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    let len = digits.len() - at;
+    name[prefix.len()..prefix.len() + len].copy_from_slice(&digits[at..]);
+    name[prefix.len() + len] = 0;
+    core::ffi::CStr::from_bytes_until_nul(name).unwrap_or_default()
+}
+
+/// Waits while `*word == expected`, at most `nanos`.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32, nanos: u64) {
+    let timeout = [nanos / 1_000_000_000, nanos % 1_000_000_000];
+    // SAFETY: the word and the time-out live for the length of the call.
+    unsafe { sys!(linux::__NR_futex, word.as_ptr(), linux::FUTEX_WAIT, expected, timeout.as_ptr()) };
+}
+
+/// Wakes all waiters on `word`.
+pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+    // SAFETY: waking reads nothing but the address.
+    unsafe { sys!(linux::__NR_futex, word.as_ptr(), linux::FUTEX_WAKE, i32::MAX) };
+}
+
+/// Ends all threads of the process.
+pub fn exit_group(status: u64) -> ! {
+    loop {
+        // SAFETY: does not return.
+        unsafe { sys!(linux::__NR_exit_group, status) };
+    }
+}
+
+/// Sets the thread's signal mask and returns the old one.
+pub fn set_mask(mask: u64) -> u64 {
+    let mut old = 0u64;
+    // SAFETY: both masks are 8 bytes long, as the size argument says.
+    unsafe { sys!(linux::__NR_rt_sigprocmask, linux::SIG_SETMASK, &raw const mask, &raw mut old, 8) };
+    old
+}

@@ -1,0 +1,189 @@
+//! Calls that change the address space.
+
+use crate::cache::FAR;
+use crate::context::Context;
+use crate::dispatch::with_translator;
+use crate::memory::page_up;
+use crate::space::SPACE;
+use crate::sys::{self, Raw, err, errno, is_err, linux};
+use crate::{pm, process};
+
+const MAP_FIXED: u64 = linux::MAP_FIXED as u64;
+const MAP_FIXED_NOREPLACE: u64 = linux::MAP_FIXED_NOREPLACE as u64;
+const MAP_ANONYMOUS: u64 = linux::MAP_ANONYMOUS as u64;
+const PROT_READ: u64 = linux::PROT_READ as u64;
+const PROT_WRITE: u64 = linux::PROT_WRITE as u64;
+const PROT_EXEC: u64 = linux::PROT_EXEC as u64;
+/// Reservations and files larger than this are not placed low.
+const LOW_LIMIT: u64 = 512 << 20;
+
+pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
+    let [addr, len, prot, flags, fd, offset] = args;
+    let fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0;
+    if fixed && touches_engine(addr, len) {
+        return err(errno::ENOMEM);
+    }
+    if pm::is_candidate(prot, flags, fd as i32) {
+        if flags & MAP_FIXED != 0 {
+            leave(context, addr, len);
+        }
+        return pm::map(context, args);
+    }
+    let mut wanted = args;
+    // Code that can be executed must be readable for the translator.
+    if prot & PROT_EXEC != 0 {
+        wanted[2] |= PROT_READ;
+    }
+    if !fixed && addr == 0 && wants_low(prot, flags, fd as i32, len)
+        && let Some(low) = SPACE.lock().place_low(len)
+    {
+        wanted[0] = low;
+        wanted[3] |= MAP_FIXED_NOREPLACE;
+    }
+    if flags & MAP_FIXED != 0 {
+        leave(context, addr, len);
+    }
+    // SAFETY: the program's own call; what a fixed mapping replaces was checked to be the program's.
+    let mut raw = unsafe { sys::syscall(linux::__NR_mmap, wanted) };
+    if is_err(raw) && wanted[0] != args[0] {
+        wanted[0] = args[0];
+        wanted[3] = args[3];
+        // SAFETY: as above.
+        raw = unsafe { sys::syscall(linux::__NR_mmap, wanted) };
+    }
+    if !is_err(raw) && offset == 0 && flags & MAP_ANONYMOUS == 0 {
+        SPACE.lock().add_base(raw, raw + page_up(len));
+    }
+    if !is_err(raw) && prot & PROT_EXEC != 0 {
+        arrive(raw, page_up(len), prot);
+        if flags & MAP_ANONYMOUS == 0 {
+            SPACE.lock().add_module(raw, raw + page_up(len), offset);
+            let mut buffer = [0u8; 4096];
+            if let Some(path) = sys::fd_path(fd as i32, &mut buffer) {
+                process::announce_module(context, raw, page_up(len), offset, path);
+            }
+        }
+    }
+    raw
+}
+
+/// Whether the mapping is likely to hold code: ELF files, executable memory, and reservations into
+/// which such are put.
+fn wants_low(prot: u64, flags: u64, fd: i32, len: u64) -> bool {
+    if len == 0 || len > LOW_LIMIT {
+        return false;
+    }
+    if prot & PROT_EXEC != 0 {
+        return true;
+    }
+    let private = flags & 3 == u64::from(linux::MAP_PRIVATE);
+    if flags & MAP_ANONYMOUS == 0 {
+        let mut magic = [0u8; 4];
+        return private && sys::pread(fd, &mut magic, 0) == 4 && &magic == b"\x7fELF";
+    }
+    false
+}
+
+/// Code has arrived in a range.
+fn arrive(start: u64, len: u64, prot: u64) {
+    let ambiguous = SPACE.lock().add_executable(start, start + len, prot & PROT_WRITE != 0);
+    with_translator(|translator| {
+        if translator.cache.has_code(start, start + len) {
+            translator.cache.invalidate(start, start + len);
+        }
+        if ambiguous && !translator.cache.all_far {
+            translator.cache.all_far = true;
+            translator.cache.invalidate_all();
+        }
+    });
+}
+
+/// The program gives a range up, or replaces it.
+fn leave(context: &mut Context, start: u64, len: u64) {
+    let end = start.saturating_add(page_up(len));
+    pm::unmapped(context, start, end);
+    forget_code(start, end);
+}
+
+fn forget_code(start: u64, end: u64) {
+    let mut space = SPACE.lock();
+    if !space.any_executable(start, end) {
+        return;
+    }
+    space.remove(start, end);
+    drop(space);
+    with_translator(|translator| {
+        if translator.cache.has_code(start, end) {
+            translator.cache.invalidate(start, end);
+        }
+    });
+}
+
+fn touches_engine(start: u64, len: u64) -> bool {
+    let end = start.saturating_add(len);
+    let overlaps = |from: u64, to: u64| start < to && end > from;
+    overlaps(crate::cache::CACHE, crate::cache::CACHE_END)
+        || overlaps(crate::cache::TABLE_JUMP as u64, crate::cache::TABLE_JUMP as u64 + 8 * FAR)
+        || crate::memory::is_engine(start)
+        || crate::memory::is_engine(end.wrapping_sub(1))
+}
+
+pub fn munmap(context: &mut Context, addr: u64, len: u64) -> Raw {
+    if touches_engine(addr, len) {
+        return err(errno::EINVAL);
+    }
+    // SAFETY: the program's own call on its own memory.
+    let raw = unsafe { sys::munmap(addr, len) };
+    if !is_err(raw) {
+        leave(context, addr, len);
+    }
+    raw
+}
+
+pub fn mprotect(context: &mut Context, nr: u32, args: [u64; 6]) -> Raw {
+    let [addr, len, prot, ..] = args;
+    if touches_engine(addr, len) {
+        return err(errno::ENOMEM);
+    }
+    if let Some(raw) = pm::protect(context, args) {
+        return raw;
+    }
+    let mut wanted = args;
+    if prot & PROT_EXEC != 0 {
+        wanted[2] |= PROT_READ;
+    }
+    // What was code and may be written now must not be run from old copies.
+    if prot & PROT_EXEC == 0 {
+        forget_code(addr, addr.saturating_add(page_up(len)));
+    }
+    // SAFETY: the program's own call on its own memory.
+    let raw = unsafe { sys::syscall(nr, wanted) };
+    if !is_err(raw) && prot & PROT_EXEC != 0 {
+        arrive(addr, page_up(len), prot);
+    }
+    raw
+}
+
+pub fn mremap(context: &mut Context, args: [u64; 6]) -> Raw {
+    let [old, old_len, new_len, flags, new, _] = args;
+    if touches_engine(old, old_len) || (flags & u64::from(linux::MREMAP_FIXED) != 0 && touches_engine(new, new_len)) {
+        return err(errno::EINVAL);
+    }
+    if let Some(raw) = pm::remap(context, args) {
+        return raw;
+    }
+    let executable = SPACE.lock().any_executable(old, old.saturating_add(page_up(old_len)));
+    // SAFETY: the program's own call on its own memory.
+    let raw = unsafe { sys::syscall(linux::__NR_mremap, args) };
+    if is_err(raw) {
+        return raw;
+    }
+    if flags & u64::from(linux::MREMAP_FIXED) != 0 {
+        leave(context, new, new_len);
+    }
+    forget_code(old, old.saturating_add(page_up(old_len)));
+    if executable {
+        arrive(raw, page_up(new_len), PROT_EXEC | PROT_WRITE);
+    }
+    raw
+}

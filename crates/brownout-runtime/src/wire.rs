@@ -1,0 +1,255 @@
+//! The producer's end of the wire to the recorder (see `brownout-ring`).
+
+use crate::lock::Lock;
+use crate::memory;
+use crate::sys::{self, is_err, linux};
+use brownout_ring as ring;
+use brownout_ring::{Control, Record, Slot};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+static CONTROL: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
+static FD: AtomicI32 = AtomicI32::new(-1);
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Bytes published since the recorder was last told.
+const DOORBELL_EVERY: u64 = (ring::RING_BYTES / 4) as u64;
+/// Rings that threads have left behind, mapped and ready for the next ones: (slot, address).
+static SPARE: Lock<alloc::vec::Vec<(u32, u64)>> = Lock::new(alloc::vec::Vec::new());
+
+/// Descriptor of the wire, which the program must not close.
+pub fn descriptor() -> i32 {
+    FD.load(Ordering::Relaxed)
+}
+
+/// Attaches the process to the wire behind `fd`. False if it is not one.
+pub fn attach(fd: i32) -> bool {
+    let head = (ring::SLOT_TABLE + ring::SLOTS * size_of::<Slot>()) as u64;
+    let addr = memory::reserve(head);
+    let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
+    // SAFETY: a fresh range of the arena.
+    let raw = unsafe { sys::mmap(addr, head, linux::PROT_READ | linux::PROT_WRITE, flags, fd, 0) };
+    if is_err(raw) {
+        return false;
+    }
+    let control = raw as *mut Control;
+    // SAFETY: mapped above, and the memfd is longer than the control page if it is the wire.
+    let valid = unsafe { (*control).magic == ring::MAGIC && (*control).version == ring::VERSION };
+    CONTROL.store(control, Ordering::Release);
+    FD.store(fd, Ordering::Relaxed);
+    valid
+}
+
+fn control() -> Option<&'static Control> {
+    // SAFETY: set once to a mapping that is never unmapped; all fields that change are atomic.
+    unsafe { CONTROL.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether loads are to be recorded.
+pub fn wants_loads() -> bool {
+    control().is_some_and(|control| control.options & ring::option::LOADS != 0)
+}
+
+fn slots() -> Option<&'static [Slot]> {
+    let control = control()?;
+    let first = (&raw const *control as u64 + ring::SLOT_TABLE as u64) as *const Slot;
+    // SAFETY: the slot table follows the control page in the same mapping.
+    Some(unsafe { core::slice::from_raw_parts(first, ring::SLOTS) })
+}
+
+/// Takes a process number for a new process, and closes what an earlier image of it left open.
+pub fn enter_process(pid: u32) {
+    let Some(control) = control() else { return };
+    PROCESS.store(control.next_process.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    for slot in slots().unwrap_or_default() {
+        if slot.state.load(Ordering::Acquire) == ring::slot::LIVE && slot.pid.load(Ordering::Relaxed) == pid {
+            slot.state.store(ring::slot::CLOSED, Ordering::Release);
+        }
+    }
+}
+
+/// Number of this process in the recording.
+pub fn process() -> u32 {
+    PROCESS.load(Ordering::Relaxed)
+}
+
+/// Forgets rings inherited over a fork: they are the parent's.
+pub fn forget_spares() {
+    SPARE.lock().clear();
+}
+
+/// One thread's ring.
+pub struct Producer {
+    slot: Option<&'static Slot>,
+    index: u32,
+    ring: u64,
+    head: u64,
+    tail: u64,
+    announced: u64,
+}
+
+/// The parts of a record that are not payload.
+#[derive(Clone, Copy, Default)]
+pub struct Head {
+    pub kind: u16,
+    pub flags: u16,
+    pub pc: u64,
+    pub context: u32,
+    pub addr: u64,
+}
+
+impl Producer {
+    pub const fn none() -> Producer {
+        Producer { slot: None, index: 0, ring: 0, head: 0, tail: 0, announced: 0 }
+    }
+
+    /// Claims a slot for the calling thread; without one, records are dropped.
+    pub fn claim(&mut self, pid: u32, tid: u32) {
+        *self = Producer::none();
+        let Some(slots) = slots() else { return };
+        let found = slots.iter().enumerate().find(|(_, slot)| {
+            let states = (ring::slot::FREE, ring::slot::CLAIMED);
+            slot.state.load(Ordering::Relaxed) == states.0
+                && slot.state.compare_exchange(states.0, states.1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        });
+        let Some((index, slot)) = found else { return };
+        let Some(ring) = map_ring(index) else {
+            slot.state.store(ring::slot::FREE, Ordering::Release);
+            return;
+        };
+        slot.process.store(process(), Ordering::Relaxed);
+        slot.pid.store(pid, Ordering::Relaxed);
+        slot.tid.store(tid, Ordering::Relaxed);
+        slot.waiting.store(0, Ordering::Relaxed);
+        let head = slot.head.load(Ordering::Relaxed);
+        slot.state.store(ring::slot::LIVE, Ordering::Release);
+        *self = Producer { slot: Some(slot), index: index as u32, ring, head, tail: head, announced: head };
+    }
+
+    /// Gives the slot up; the recorder drains what is left.
+    pub fn close(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            slot.state.store(ring::slot::CLOSED, Ordering::Release);
+            SPARE.lock().push((self.index, self.ring));
+        }
+    }
+
+    /// Appends a record with a payload in pieces. `size` counts the meaningful bytes of the payload.
+    pub fn record(&mut self, head: Head, payload: &[&[u8]]) {
+        let size: usize = payload.iter().map(|piece| piece.len()).sum();
+        let Some((at, seq)) = self.reserve(size_of::<Record>() + size) else { return };
+        let len = (size_of::<Record>() + size + 7) & !7;
+        let record = Record {
+            len: len as u32,
+            kind: head.kind,
+            flags: head.flags,
+            seq,
+            pc: head.pc,
+            context: head.context,
+            size: size as u32,
+            addr: head.addr,
+        };
+        // SAFETY: `reserve` made sure that `len` bytes from `at` are free; the ring is mapped twice in a
+        // row, so they do not wrap.
+        unsafe {
+            (at as *mut Record).write(record);
+            let mut to = at + size_of::<Record>() as u64;
+            for piece in payload {
+                core::ptr::copy_nonoverlapping(piece.as_ptr(), to as *mut u8, piece.len());
+                to += piece.len() as u64;
+            }
+        }
+        self.publish(len as u64);
+    }
+
+    /// Waits for room for `len` bytes and draws a sequence number; `None` if nobody listens.
+    fn reserve(&mut self, len: usize) -> Option<(u64, u64)> {
+        let slot = self.slot?;
+        let control = control()?;
+        let need = (len as u64 + 7) & !7;
+        debug_assert!(need as usize <= ring::MAX_RECORD);
+        if control.recording.load(Ordering::Relaxed) != ring::recording::ON {
+            return None;
+        }
+        while self.head + need - self.tail > ring::RING_BYTES as u64 {
+            self.tail = slot.tail.load(Ordering::Acquire);
+            if self.head + need - self.tail <= ring::RING_BYTES as u64 {
+                break;
+            }
+            self.wait(slot, control)?;
+        }
+        let seq = control.next_seq.0.fetch_add(1, Ordering::AcqRel);
+        Some((self.ring + self.head % ring::RING_BYTES as u64, seq))
+    }
+
+    /// Sleeps until the recorder has taken something; `None` if it is gone.
+    fn wait(&mut self, slot: &Slot, control: &Control) -> Option<()> {
+        slot.waiting.store(1, Ordering::SeqCst);
+        self.ring_doorbell(control);
+        let seen = slot.tail.load(Ordering::SeqCst);
+        if seen == self.tail {
+            // SAFETY: the low word of `tail`, which is where the protocol's futex is.
+            let word = unsafe { &*(&raw const slot.tail).cast::<AtomicU32>() };
+            sys::futex_wait(word, seen as u32, 50_000_000);
+        }
+        slot.waiting.store(0, Ordering::Relaxed);
+        if slot.tail.load(Ordering::Acquire) == self.tail {
+            // SAFETY: signal 0 only asks whether the process exists.
+            let raw = unsafe { crate::sys!(linux::__NR_kill, control.recorder_pid, 0) };
+            if raw == sys::err(sys::errno::ESRCH) {
+                control.recording.store(ring::recording::OFF, Ordering::Relaxed);
+            }
+        }
+        (control.recording.load(Ordering::Relaxed) == ring::recording::ON).then_some(())
+    }
+
+    fn publish(&mut self, len: u64) {
+        self.head += len;
+        if let Some(slot) = self.slot {
+            slot.head.store(self.head, Ordering::Release);
+        }
+        if self.head - self.announced >= DOORBELL_EVERY
+            && let Some(control) = control()
+        {
+            self.ring_doorbell(control);
+        }
+    }
+
+    fn ring_doorbell(&mut self, control: &Control) {
+        self.announced = self.head;
+        control.doorbell.fetch_add(1, Ordering::Release);
+        sys::futex_wake(&control.doorbell);
+    }
+
+    /// Waits until the recorder has taken everything, at most `tries` times 50 ms.
+    pub fn drained(&mut self, tries: usize) {
+        for _ in 0..tries {
+            let (Some(slot), Some(control)) = (self.slot, control()) else { return };
+            self.tail = slot.tail.load(Ordering::Acquire);
+            if self.tail == self.head || self.wait(slot, control).is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// Maps a slot's ring twice in a row.
+fn map_ring(index: usize) -> Option<u64> {
+    let mut spare = SPARE.lock();
+    if let Some(at) = spare.iter().position(|&(slot, _)| slot as usize == index) {
+        return Some(spare.swap_remove(at).1);
+    }
+    drop(spare);
+    let bytes = ring::RING_BYTES as u64;
+    let addr = memory::reserve(2 * bytes);
+    let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
+    let prot = linux::PROT_READ | linux::PROT_WRITE;
+    for half in 0..2 {
+        // SAFETY: a fresh range of the arena.
+        let raw = unsafe {
+            sys::mmap(addr + half * bytes, bytes, prot, flags, descriptor(), ring::ring_offset(index) as u64)
+        };
+        if is_err(raw) {
+            return None;
+        }
+    }
+    Some(addr)
+}

@@ -18,8 +18,8 @@ pub(crate) const TRAILER_LEN: usize = 16;
 /// No section stores more bytes than this, and no chunk holds more after decompression.
 pub(crate) const MAX_SECTION: usize = 16 << 20;
 
-/// Largest number of rows in a chunk.
-pub(crate) const MAX_ROWS: u32 = 1 << 16;
+/// Largest number of rows in a chunk, and so of its sites: one less than two bytes can tell.
+pub(crate) const MAX_ROWS: u32 = (1 << 16) - 1;
 
 pub(crate) fn preamble() -> [u8; PREAMBLE_LEN] {
     let mut bytes = [0; PREAMBLE_LEN];

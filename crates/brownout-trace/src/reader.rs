@@ -171,9 +171,20 @@ impl<R: Read + Seek> TraceReader<R> {
         }
         self.definitions = Definitions::default();
         self.ended = false;
-        let Some(target) = self.index.chunk_of(event) else {
-            return self.restart();
-        };
+        match self.index.chunk_of(event) {
+            Some(target) => self.enter_chunk_of(event, target)?,
+            None => self.restart()?,
+        }
+        if self.chunk.next_event() == event {
+            Ok(())
+        } else {
+            // The index was wrong.
+            self.ended = true;
+            Err(damage(self.this_section, event, Flaw::OutOfOrder))
+        }
+    }
+
+    fn enter_chunk_of(&mut self, event: EventIndex, target: usize) -> Result<(), ReadError> {
         for place in 0..target {
             if self.index.chunks[place].defines {
                 self.enter_chunk(place)?;

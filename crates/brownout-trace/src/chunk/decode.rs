@@ -6,15 +6,17 @@ use std::path::Path;
 
 use zstd::bulk::Decompressor;
 
-use super::{COLUMNS, Column, DIRECTORY_LEN, FAR_ADDRESS, op, row_width};
+use super::address::RecentAddresses;
+use super::sites::{SiteMemory, Successors, Trail};
+use super::words::{self, WORD};
+use super::{Column, DIRECTORY_LEN, Thread, op, rare, row_width};
 use crate::definitions::FileIdentity;
 use crate::error::Flaw;
-use crate::event::{Arguments, Event, EventKind, Mapping, ProcessOrigin, Sync};
+use crate::event::{Event, EventKind};
 use crate::fields::FieldReader;
 use crate::frame::{FrameHeader, MAX_SECTION};
 use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, ProcessId, ThreadId};
-use crate::summary::take_end;
-use crate::varint::{self, unzigzag};
+use crate::varint;
 
 /// A row that is no event.
 #[derive(Clone, Copy, Debug)]
@@ -32,28 +34,31 @@ pub(crate) enum Definition<'a> {
     },
 }
 
-#[derive(Clone, Copy)]
-struct Site {
-    pc: AppPc,
-    last_addr: u64,
-    context: ContextId,
-    size: u32,
-    op: u8,
+/// What [`ChunkDecoder::peek`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    Event,
+    Definition,
+    End,
 }
 
 #[derive(Clone, Copy)]
-struct Thread {
-    process: ProcessId,
-    thread: ThreadId,
-    last_addr: u64,
+struct Site {
+    pc: AppPc,
+    memory: SiteMemory,
+    context: ContextId,
+    size: u32,
+    op: u8,
 }
 
 /// The chunk that is being read, decompressed.
 pub(crate) struct ChunkDecoder {
     decompressor: Decompressor<'static>,
     /// Each with [`varint::PADDING`] after its end.
-    columns: [Vec<u8>; COLUMNS],
+    columns: [Vec<u8>; Column::COUNT],
+    planes: Vec<u8>,
     sites: Vec<Site>,
+    successors: Successors,
     threads: Vec<Thread>,
     wide_rows: bool,
     row: usize,
@@ -66,6 +71,7 @@ pub(crate) struct ChunkDecoder {
     /// Positions in the columns of the same name.
     at_runs: usize,
     at_addresses: usize,
+    at_words: usize,
     at_values: usize,
     at_fields: usize,
 }
@@ -75,7 +81,9 @@ impl ChunkDecoder {
         Ok(ChunkDecoder {
             decompressor: Decompressor::new()?,
             columns: std::array::from_fn(|_| vec![0; varint::PADDING]),
+            planes: Vec::new(),
             sites: Vec::new(),
+            successors: Successors::default(),
             threads: Vec::new(),
             wide_rows: false,
             row: 0,
@@ -86,6 +94,7 @@ impl ChunkDecoder {
             run_left: 0,
             at_runs: 0,
             at_addresses: 0,
+            at_words: 0,
             at_values: 0,
             at_fields: 0,
         })
@@ -102,21 +111,18 @@ impl ChunkDecoder {
         (self.row, self.rows) = (0, 0);
         (self.next_event, self.events_left) = (frame.first_event, frame.events);
         (self.run_thread, self.run_left) = (0, 0);
-        (
-            self.at_runs,
-            self.at_addresses,
-            self.at_values,
-            self.at_fields,
-        ) = (0, 0, 0, 0);
+        (self.at_runs, self.at_addresses, self.at_fields) = (0, 0, 0);
+        (self.at_words, self.at_values) = (0, 0);
         self.decompress(stored)?;
         self.load_sites()?;
         self.load_threads()?;
-        self.wide_rows = row_width(self.sites.len()) == 2;
         let rows = frame.rows as usize;
+        let width = row_width(self.sites.len());
+        self.wide_rows = width == 2;
         if self.sites.len() > rows || self.threads.len() > rows {
             return Err(Flaw::BadReference);
         }
-        if rows * row_width(self.sites.len()) != self.column_len(Column::Rows) {
+        if rows * width != self.column_len(Column::Rows) {
             return Err(Flaw::ColumnLength);
         }
         self.rows = rows;
@@ -136,8 +142,7 @@ impl ChunkDecoder {
             .split_first_chunk::<DIRECTORY_LEN>()
             .ok_or(Flaw::ColumnLength)?;
         let mut total = 0;
-        for (number, column) in self.columns.iter_mut().enumerate() {
-            let entry = &directory[number * 8..number * 8 + 8];
+        for (entry, column) in directory.as_chunks::<8>().0.iter().zip(&mut self.columns) {
             let raw_len = u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]) as usize;
             let stored_len = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]) as usize;
             total += raw_len;
@@ -160,17 +165,26 @@ impl ChunkDecoder {
             if column.len() != raw_len {
                 return Err(Flaw::Compression);
             }
-            column.resize(raw_len + varint::PADDING, 0);
         }
-        if rest.is_empty() {
-            Ok(())
-        } else {
-            Err(Flaw::ColumnLength)
+        if !rest.is_empty() {
+            return Err(Flaw::ColumnLength);
         }
+        let words = &mut self.columns[Column::Words as usize];
+        if !words.len().is_multiple_of(WORD) {
+            return Err(Flaw::ColumnLength);
+        }
+        std::mem::swap(words, &mut self.planes);
+        words.clear();
+        words::from_planes(&self.planes, words);
+        for column in &mut self.columns {
+            column.resize(column.len() + varint::PADDING, 0);
+        }
+        Ok(())
     }
 
     fn load_sites(&mut self) -> Result<(), Flaw> {
         self.sites.clear();
+        self.successors.clear();
         let mut fields = FieldReader::new(&self.columns[Column::Sites as usize], 0);
         let count = fields.take()?;
         let (mut pc, mut context) = (0u64, 0i64);
@@ -181,7 +195,7 @@ impl ChunkDecoder {
             op::check(op)?;
             self.sites.push(Site {
                 pc: AppPc(pc),
-                last_addr: 0,
+                memory: SiteMemory::default(),
                 context: ContextId(u32::try_from(context).map_err(|_| Flaw::BadField)?),
                 size: fields.take_u32()?,
                 op,
@@ -197,35 +211,37 @@ impl ChunkDecoder {
             self.threads.push(Thread {
                 process: ProcessId(fields.take_u32()?),
                 thread: ThreadId(fields.take_u32()?),
-                last_addr: 0,
+                trail: Trail::default(),
+                recent: RecentAddresses::default(),
             });
         }
         Ok(())
     }
 
-    /// The site of the next row, or `None` after the last.
+    /// The next row as it is stored, or `None` after the last.
     #[inline]
-    fn next_site(&self) -> Result<Option<(usize, &Site)>, Flaw> {
+    fn next_row(&self) -> Option<u16> {
         if self.row >= self.rows {
-            return Ok(None);
+            return None;
         }
         let rows = self.column(Column::Rows);
-        // The padding makes the two-byte load of the last row valid in either width.
-        let number = if self.wide_rows {
-            usize::from(rows[2 * self.row]) | usize::from(rows[2 * self.row + 1]) << 8
+        Some(if self.wide_rows {
+            u16::from_le_bytes([rows[2 * self.row], rows[2 * self.row + 1]])
         } else {
-            usize::from(rows[self.row])
-        };
-        let site = self.sites.get(number).ok_or(Flaw::BadReference)?;
-        Ok(Some((number, site)))
+            u16::from(rows[self.row])
+        })
     }
 
-    /// What the next row is. At the end, whether all columns are used up.
+    /// What the next row is. At the end, an error if there is more in the columns than the rows used.
     #[inline]
     pub(crate) fn peek(&self) -> Result<RowKind, Flaw> {
-        match self.next_site()? {
-            Some((_, site)) if site.op < op::DEFINITIONS => Ok(RowKind::Event),
-            Some(_) => Ok(RowKind::Definition),
+        match self.next_row() {
+            Some(0) => Ok(RowKind::Event),
+            Some(row) => match self.sites.get(usize::from(row - 1)) {
+                Some(site) if site.op < op::DEFINITIONS => Ok(RowKind::Event),
+                Some(_) => Ok(RowKind::Definition),
+                None => Err(Flaw::BadReference),
+            },
             None => self.check_end().map(|()| RowKind::End),
         }
     }
@@ -236,6 +252,7 @@ impl ChunkDecoder {
             && self.run_left == 0
             && self.at_runs == self.column_len(Column::Runs)
             && self.at_addresses == self.column_len(Column::Addresses)
+            && self.at_words == self.column_len(Column::Words)
             && self.at_values == self.column_len(Column::Values)
             && self.at_fields == self.column_len(Column::Fields);
         if used_up {
@@ -248,8 +265,11 @@ impl ChunkDecoder {
     /// The next row, which [`peek`](Self::peek) called a definition.
     #[cold]
     pub(crate) fn definition(&mut self) -> Result<Definition<'_>, Flaw> {
-        let (_, site) = self.next_site()?.ok_or(Flaw::ColumnLength)?;
-        let op = site.op;
+        let row = self.next_row().ok_or(Flaw::ColumnLength)?;
+        let site = usize::from(row)
+            .checked_sub(1)
+            .and_then(|site| self.sites.get(site));
+        let op = site.ok_or(Flaw::BadReference)?.op;
         self.row += 1;
         let mut fields = FieldReader::new(&self.columns[Column::Fields as usize], self.at_fields);
         let definition = match op {
@@ -281,31 +301,33 @@ impl ChunkDecoder {
     /// The next row, which [`peek`](Self::peek) called an event.
     #[inline]
     pub(crate) fn event(&mut self) -> Result<Event<'_>, Flaw> {
-        let (number, site) = self.next_site()?.ok_or(Flaw::ColumnLength)?;
+        let row = self.next_row().ok_or(Flaw::ColumnLength)?;
+        self.row += 1;
+        if self.run_left == 0 {
+            self.next_run()?;
+        }
+        self.run_left -= 1;
+        self.events_left = self.events_left.checked_sub(1).ok_or(Flaw::ColumnLength)?;
+        let index = EventIndex(self.next_event);
+        self.next_event += 1;
+
+        let number = self.follow(row)?;
         let Site {
             pc,
             context,
             size,
             op,
             ..
-        } = *site;
-        self.row += 1;
-        if self.run_left == 0 {
-            self.next_run()?;
-        }
-        self.run_left -= 1;
+        } = self.sites[number];
         let Thread {
             process, thread, ..
         } = self.threads[self.run_thread];
-        let index = EventIndex(self.next_event);
-        self.events_left = self.events_left.checked_sub(1).ok_or(Flaw::ColumnLength)?;
-        self.next_event += 1;
         let kind = if op < op::STORE_END {
             let addr = self.address(number)?;
             let (flavor, locked, string) = op::store_parts(op);
             EventKind::Store {
                 addr,
-                bytes: self.values(size as usize)?,
+                bytes: self.accessed(number, size as usize)?,
                 flavor,
                 locked,
                 string,
@@ -321,10 +343,10 @@ impl ChunkDecoder {
         } else if op == op::LOAD {
             EventKind::Load {
                 addr: self.address(number)?,
-                bytes: self.values(size as usize)?,
+                bytes: self.accessed(number, size as usize)?,
             }
         } else {
-            self.rare_kind(op, number)?
+            self.rare_kind(op)?
         };
         Ok(Event {
             index,
@@ -336,10 +358,26 @@ impl ChunkDecoder {
         })
     }
 
+    /// The site that a row of the current thread stands for.
+    #[inline]
+    fn follow(&mut self, row: u16) -> Result<usize, Flaw> {
+        let trail = &mut self.threads[self.run_thread].trail;
+        let successor = self.successors.after(*trail);
+        if row != 0 {
+            *successor = row - 1;
+        }
+        let site = *successor;
+        trail.push(site);
+        if usize::from(site) < self.sites.len() {
+            Ok(usize::from(site))
+        } else {
+            Err(Flaw::BadReference)
+        }
+    }
+
     #[cold]
     fn next_run(&mut self) -> Result<(), Flaw> {
-        let runs = &self.columns[Column::Runs as usize];
-        let mut fields = FieldReader::new(runs, self.at_runs);
+        let mut fields = FieldReader::new(&self.columns[Column::Runs as usize], self.at_runs);
         let thread = usize::try_from(fields.take()?).map_err(|_| Flaw::BadReference)?;
         if thread >= self.threads.len() {
             return Err(Flaw::BadReference);
@@ -355,213 +393,67 @@ impl ChunkDecoder {
     }
 
     #[inline]
-    fn address_token(&mut self) -> Result<u64, Flaw> {
+    fn address(&mut self, site: usize) -> Result<Address, Flaw> {
         let column = &self.columns[Column::Addresses as usize];
         let end = column.len() - varint::PADDING;
-        let (token, next) =
-            varint::decode(column, self.at_addresses, end).ok_or(Flaw::ColumnLength)?;
-        self.at_addresses = next;
-        Ok(token)
-    }
-
-    #[inline]
-    fn address(&mut self, site: usize) -> Result<Address, Flaw> {
-        let token = self.address_token()?;
-        let far = if token == FAR_ADDRESS {
-            Some(self.address_token()?)
-        } else {
-            None
-        };
-        let site = &mut self.sites[site];
-        let thread = &mut self.threads[self.run_thread];
-        let base = if token & 1 != 0 {
-            site.last_addr
-        } else {
-            thread.last_addr
-        };
-        let addr = far.unwrap_or_else(|| base.wrapping_add(unzigzag(token >> 1) as u64));
-        site.last_addr = addr;
-        thread.last_addr = addr;
+        let at = &mut self.at_addresses;
+        let recent = &mut self.threads[self.run_thread].recent;
+        let addr = recent.decode(&mut self.sites[site].memory.last_addr, || {
+            let (token, next) = varint::decode(column, *at, end).ok_or(Flaw::ColumnLength)?;
+            *at = next;
+            Ok(token)
+        })?;
         Ok(Address(addr))
     }
 
+    /// The bytes of a store or load.
     #[inline]
-    fn values(&mut self, len: usize) -> Result<&[u8], Flaw> {
-        let column = &self.columns[Column::Values as usize];
-        let from = self.at_values;
-        let to = from.checked_add(len).ok_or(Flaw::ColumnLength)?;
-        if to > column.len() - varint::PADDING {
+    fn accessed(&mut self, site: usize, len: usize) -> Result<&[u8], Flaw> {
+        if len != WORD {
+            return take_bytes(
+                &self.columns[Column::Values as usize],
+                &mut self.at_values,
+                len,
+            );
+        }
+        // The padding makes room for one word past the end, which is refused below.
+        let words = &mut self.columns[Column::Words as usize];
+        let end = words.len() - varint::PADDING;
+        let bytes = words[self.at_words..]
+            .first_chunk_mut::<WORD>()
+            .ok_or(Flaw::ColumnLength)?;
+        self.at_words += WORD;
+        if self.at_words > end {
             return Err(Flaw::ColumnLength);
         }
-        self.at_values = to;
-        Ok(&column[from..to])
+        let last = &mut self.sites[site].memory.last_word;
+        *last ^= u64::from_le_bytes(*bytes);
+        *bytes = last.to_le_bytes();
+        Ok(bytes)
     }
 
     #[cold]
-    fn rare_kind(&mut self, op: u8, site: usize) -> Result<EventKind<'_>, Flaw> {
-        let addr = match op {
-            op::KERNEL_WRITE | op::MSYNC => self.address(site)?,
-            _ => Address(0),
-        };
+    fn rare_kind(&mut self, op: u8) -> Result<EventKind<'_>, Flaw> {
         let mut fields = FieldReader::new(&self.columns[Column::Fields as usize], self.at_fields);
-        let mut bytes_len = None;
-        let mut kind = match op {
-            op::KERNEL_WRITE => {
-                let syscall = fields.take_u16()?;
-                bytes_len = Some(fields.take()?);
-                EventKind::KernelWrite {
-                    addr,
-                    bytes: &[],
-                    syscall,
-                }
-            }
-            op::FILE_WRITE => {
-                let syscall = fields.take_u16()?;
-                let (file, offset, len) = take_file_range(&mut fields)?;
-                bytes_len = Some(len);
-                EventKind::FileWrite {
-                    file,
-                    offset,
-                    bytes: &[],
-                    syscall,
-                }
-            }
-            op::CONTENT => {
-                let (file, offset, len) = take_file_range(&mut fields)?;
-                bytes_len = Some(len);
-                EventKind::Content {
-                    file,
-                    offset,
-                    bytes: &[],
-                }
-            }
-            op::FILE_RESIZE => EventKind::FileResize {
-                file: FileId(fields.take_u32()?),
-                len: fields.take()?,
-            },
-            op::MSYNC => EventKind::Sync(Sync::Msync {
-                addr,
-                len: fields.take()?,
-                asynchronous: fields.take_bool()?,
-            }),
-            op::FSYNC => EventKind::Sync(Sync::Fsync {
-                file: FileId(fields.take_u32()?),
-            }),
-            op::FDATASYNC => EventKind::Sync(Sync::Fdatasync {
-                file: FileId(fields.take_u32()?),
-            }),
-            op::SYNCFS => EventKind::Sync(Sync::Syncfs {
-                file: FileId(fields.take_u32()?),
-            }),
-            op::SYNC_FILE_RANGE => {
-                let (file, offset, len) = take_file_range(&mut fields)?;
-                EventKind::Sync(Sync::SyncFileRange { file, offset, len })
-            }
-            op::MAP => EventKind::Map(take_mapping(&mut fields)?),
-            op::UNMAP => EventKind::Unmap {
-                addr: Address(fields.take()?),
-                len: fields.take()?,
-            },
-            op::REMAP => EventKind::Remap {
-                old: Address(fields.take()?),
-                old_len: fields.take()?,
-                new: Address(fields.take()?),
-                new_len: fields.take()?,
-            },
-            op::PROTECT => EventKind::Protect {
-                addr: Address(fields.take()?),
-                len: fields.take()?,
-                writable: fields.take_bool()?,
-            },
-            op::MODULE => EventKind::Module {
-                addr: Address(fields.take()?),
-                len: fields.take()?,
-                file_offset: fields.take()?,
-                path: fields.take_path()?,
-                build_id: fields.take_bytes()?,
-            },
-            op::THREAD_START => EventKind::ThreadStart,
-            op::THREAD_EXIT => EventKind::ThreadExit,
-            op::PROCESS_START => take_process_start(&mut fields)?,
-            op::PROCESS_EXIT => EventKind::ProcessExit {
-                end: take_end(&mut fields)?,
-            },
-            op::NOTE => EventKind::Note {
-                text: fields.take_str()?,
-            },
-            _ => return Err(Flaw::BadField),
-        };
-        self.at_fields = fields.position();
-        if let Some(len) = bytes_len {
+        let values = &self.columns[Column::Values as usize];
+        let at_values = &mut self.at_values;
+        let kind = rare::take(op, &mut fields, |len| {
             let len = usize::try_from(len).map_err(|_| Flaw::ColumnLength)?;
-            let values = &self.columns[Column::Values as usize];
-            let to = self.at_values.checked_add(len).ok_or(Flaw::ColumnLength)?;
-            if to > values.len() - varint::PADDING {
-                return Err(Flaw::ColumnLength);
-            }
-            let found = &values[self.at_values..to];
-            self.at_values = to;
-            if let EventKind::KernelWrite { bytes, .. }
-            | EventKind::FileWrite { bytes, .. }
-            | EventKind::Content { bytes, .. } = &mut kind
-            {
-                *bytes = found;
-            }
-        }
+            take_bytes(values, at_values, len)
+        })?;
+        self.at_fields = fields.position();
         Ok(kind)
     }
 }
 
-/// What [`ChunkDecoder::peek`] finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowKind {
-    Event,
-    Definition,
-    End,
-}
-
-fn take_file_range(fields: &mut FieldReader<'_>) -> Result<(FileId, u64, u64), Flaw> {
-    Ok((FileId(fields.take_u32()?), fields.take()?, fields.take()?))
-}
-
-fn take_mapping(fields: &mut FieldReader<'_>) -> Result<Mapping, Flaw> {
-    let addr = Address(fields.take()?);
-    let (file, offset, len) = take_file_range(fields)?;
-    Ok(Mapping {
-        addr,
-        len,
-        file,
-        offset,
-        file_len: fields.take()?,
-        prot: fields.take_u32()?,
-        flags: fields.take_u32()?,
-        dax: fields.take_bool()?,
-        snapshot: fields.take_bool()?,
-    })
-}
-
-fn take_process_start<'a>(fields: &mut FieldReader<'a>) -> Result<EventKind<'a>, Flaw> {
-    let pid = fields.take_u32()?;
-    let parent_pid = fields.take_u32()?;
-    let parent = match fields.take()? {
-        0 => None,
-        number => Some(ProcessId(
-            u32::try_from(number - 1).map_err(|_| Flaw::BadField)?,
-        )),
-    };
-    let origin = if fields.take_bool()? {
-        ProcessOrigin::Fork
-    } else {
-        ProcessOrigin::Exec
-    };
-    let exe = fields.take_path()?;
-    let args = Arguments::from_bytes(fields.take_bytes()?);
-    Ok(EventKind::ProcessStart {
-        pid,
-        parent_pid,
-        parent,
-        origin,
-        exe,
-        args,
-    })
+/// The next `len` bytes of a padded column.
+#[inline]
+fn take_bytes<'a>(padded: &'a [u8], at: &mut usize, len: usize) -> Result<&'a [u8], Flaw> {
+    let from = *at;
+    let to = from.checked_add(len).ok_or(Flaw::ColumnLength)?;
+    if to > padded.len() - varint::PADDING {
+        return Err(Flaw::ColumnLength);
+    }
+    *at = to;
+    Ok(&padded[from..to])
 }

@@ -1,21 +1,24 @@
 //! Gathers rows into columns and compresses them into a chunk.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::io;
+use std::path::Path;
 
 use zstd::bulk::Compressor;
 
-use super::{COLUMNS, FAR_ADDRESS, op, row_width};
+use super::address::RecentAddresses;
+use super::sites::{MixHasher, SiteKey, SiteTable, Successors, Trail};
+use super::words::{self, WORD};
+use super::{Column, DIRECTORY_LEN, Thread, op, rare, row_width};
 use crate::definitions::FileIdentity;
 use crate::error::WriteError;
-use crate::event::{Event, EventKind, Mapping, ProcessOrigin, Sync};
+use crate::event::{Event, EventKind};
 use crate::fields::FieldWriter;
 use crate::frame::MAX_ROWS;
 use crate::ids::{Address, AppPc, ContextId, FileId, ProcessId, ThreadId};
-use crate::summary::{EventCounts, put_end};
-use crate::varint::{encode, zigzag};
-use std::path::Path;
+use crate::summary::EventCounts;
+use crate::varint;
 
 /// A chunk is finished when its columns hold this many bytes.
 const FULL: usize = 1 << 20;
@@ -27,32 +30,10 @@ pub(crate) const MAX_EVENT: usize = 8 << 20;
 /// Higher levels gain little on columns this regular.
 const COMPRESSION_LEVEL: i32 = 1;
 
-/// What is the same for every event of one place in the program.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct SiteKey {
-    pc: u64,
-    context: u32,
-    size: u32,
-    op: u8,
-}
-
-struct Site {
-    key: SiteKey,
-    last_addr: u64,
-    /// The site that came after this one last time: a guess that spares most look-ups.
-    next: u16,
-}
-
-struct Thread {
-    process: ProcessId,
-    thread: ThreadId,
-    last_addr: u64,
-}
-
 /// Rows of the chunk that is being written.
 pub(crate) struct ChunkEncoder {
-    sites: Vec<Site>,
-    site_numbers: HashMap<SiteKey, u16, BuildHasherDefault<MixHasher>>,
+    sites: SiteTable,
+    successors: Successors,
     rows: Vec<u16>,
     threads: Vec<Thread>,
     thread_numbers: HashMap<(ProcessId, ThreadId), usize, BuildHasherDefault<MixHasher>>,
@@ -61,23 +42,20 @@ pub(crate) struct ChunkEncoder {
     run_len: u32,
     runs: Vec<u8>,
     addresses: Vec<u8>,
+    words: Vec<u8>,
     values: Vec<u8>,
     fields: Vec<u8>,
     events: u32,
     defines: bool,
     counts: EventCounts,
-    compressor: Compressor<'static>,
-    narrow_rows: Vec<u8>,
-    site_bytes: Vec<u8>,
-    thread_bytes: Vec<u8>,
-    compressed: Vec<u8>,
+    compression: Compression,
 }
 
 impl ChunkEncoder {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(ChunkEncoder {
-            sites: Vec::new(),
-            site_numbers: HashMap::default(),
+            sites: SiteTable::default(),
+            successors: Successors::default(),
             rows: Vec::with_capacity(MAX_ROWS as usize),
             threads: Vec::new(),
             thread_numbers: HashMap::default(),
@@ -85,16 +63,17 @@ impl ChunkEncoder {
             run_len: 0,
             runs: Vec::new(),
             addresses: Vec::new(),
+            words: Vec::new(),
             values: Vec::new(),
             fields: Vec::new(),
             events: 0,
             defines: false,
             counts: EventCounts::default(),
-            compressor: Compressor::new(COMPRESSION_LEVEL)?,
-            narrow_rows: Vec::new(),
-            site_bytes: Vec::new(),
-            thread_bytes: Vec::new(),
-            compressed: Vec::new(),
+            compression: Compression {
+                compressor: Compressor::new(COMPRESSION_LEVEL)?,
+                compressed: Vec::new(),
+                column: Vec::new(),
+            },
         })
     }
 
@@ -121,8 +100,8 @@ impl ChunkEncoder {
 
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.rows.len() >= MAX_ROWS as usize
-            || self.values.len() + self.addresses.len() + self.fields.len() >= FULL
+        let bytes = self.words.len() + self.values.len() + self.addresses.len() + self.fields.len();
+        self.rows.len() >= MAX_ROWS as usize || bytes >= FULL
     }
 
     /// Adds an event. The chunk must not be full.
@@ -185,36 +164,39 @@ impl ChunkEncoder {
     /// Appends the chunk to `out` and begins an empty one.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.end_run();
-        self.encode_sites();
-        self.encode_threads();
         let directory = out.len();
-        out.resize(directory + super::DIRECTORY_LEN, 0);
-        let columns: [&[u8]; COLUMNS] = [
-            &self.site_bytes,
-            &self.narrow_rows,
-            &self.thread_bytes,
-            &self.runs,
-            &self.addresses,
-            &self.values,
-            &self.fields,
-        ];
-        for (number, raw) in columns.into_iter().enumerate() {
-            self.compressed.clear();
-            self.compressed
-                .reserve(zstd::zstd_safe::compress_bound(raw.len()));
-            self.compressor
-                .compress_to_buffer(raw, &mut self.compressed)?;
-            // Stored as it is when compression gains nothing; equal lengths tell the reader.
-            let stored = if self.compressed.len() < raw.len() {
-                &self.compressed
-            } else {
-                raw
-            };
-            let entry = directory + number * 8;
-            out[entry..entry + 4].copy_from_slice(&(raw.len() as u32).to_le_bytes());
-            out[entry + 4..entry + 8].copy_from_slice(&(stored.len() as u32).to_le_bytes());
-            out.extend_from_slice(stored);
+        out.resize(directory + DIRECTORY_LEN, 0);
+        let compression = &mut self.compression;
+
+        compression.column.clear();
+        self.sites.encode(&mut compression.column);
+        compression.append_column(out, directory, Column::Sites)?;
+
+        compression.column.clear();
+        if row_width(self.sites.len()) == 1 {
+            compression
+                .column
+                .extend(self.rows.iter().map(|&row| row as u8));
+        } else {
+            compression
+                .column
+                .extend(self.rows.iter().flat_map(|row| row.to_le_bytes()));
         }
+        compression.append_column(out, directory, Column::Rows)?;
+
+        compression.column.clear();
+        for thread in &self.threads {
+            compression.column.put(u64::from(thread.process.0));
+            compression.column.put(u64::from(thread.thread.0));
+        }
+        compression.append_column(out, directory, Column::Threads)?;
+
+        compression.append(out, directory, Column::Runs, &self.runs)?;
+        compression.append(out, directory, Column::Addresses, &self.addresses)?;
+        words::to_planes(&self.words, &mut compression.column);
+        compression.append_column(out, directory, Column::Words)?;
+        compression.append(out, directory, Column::Values, &self.values)?;
+        compression.append(out, directory, Column::Fields, &self.fields)?;
         self.clear();
         Ok(())
     }
@@ -222,7 +204,7 @@ impl ChunkEncoder {
     /// Forgets all rows.
     pub(crate) fn clear(&mut self) {
         self.sites.clear();
-        self.site_numbers.clear();
+        self.successors.clear();
         self.rows.clear();
         self.threads.clear();
         self.thread_numbers.clear();
@@ -230,6 +212,7 @@ impl ChunkEncoder {
         self.run_len = 0;
         self.runs.clear();
         self.addresses.clear();
+        self.words.clear();
         self.values.clear();
         self.fields.clear();
         self.events = 0;
@@ -248,13 +231,31 @@ impl ChunkEncoder {
         check_len(bytes.len())?;
         let site = self.row(event, op, bytes.len() as u32);
         self.address(site, addr);
-        self.values.extend_from_slice(bytes);
+        match <&[u8; WORD]>::try_from(bytes) {
+            Ok(word) => {
+                let word = u64::from_le_bytes(*word);
+                let last = &mut self.sites.memory(site).last_word;
+                self.words.extend_from_slice(&(word ^ *last).to_le_bytes());
+                *last = word;
+            }
+            Err(_) => self.values.extend_from_slice(bytes),
+        }
         Ok(())
     }
 
-    /// Adds a row for an event; its site's number is returned.
+    fn rare_event(&mut self, event: &Event<'_>) -> Result<(), WriteError> {
+        check_len(rare::payload_len(&event.kind))?;
+        if let Some(op) = rare::op(&event.kind) {
+            self.defines |= event.defines();
+            self.row(event, op, 0);
+            rare::put(&event.kind, &mut self.fields, &mut self.values);
+        }
+        Ok(())
+    }
+
+    /// Adds a row for an event; its site is returned.
     #[inline]
-    fn row(&mut self, event: &Event<'_>, op: u8, size: u32) -> usize {
+    fn row(&mut self, event: &Event<'_>, op: u8, size: u32) -> u16 {
         let on_thread = self
             .threads
             .get(self.run_thread)
@@ -263,40 +264,33 @@ impl ChunkEncoder {
             self.switch_thread(event.process, event.thread);
         }
         self.run_len += 1;
-        self.site_row(SiteKey {
+        let thread = &mut self.threads[self.run_thread];
+        let key = SiteKey {
             pc: event.pc.0,
             context: event.context.0,
             size,
             op,
-        })
-    }
-
-    #[inline]
-    fn site_row(&mut self, key: SiteKey) -> usize {
-        let previous = self.rows.last().map_or(0, |&site| usize::from(site));
-        let guess = self.sites.get(previous).map_or(0, |site| site.next);
-        let number = match self.sites.get(usize::from(guess)) {
-            Some(site) if site.key == key => guess,
-            _ => self.look_up_site(key, previous),
         };
-        self.rows.push(number);
-        usize::from(number)
+        let successor = self.successors.after(thread.trail);
+        let foretold = self.sites.is(*successor, &key);
+        if !foretold {
+            *successor = self.sites.number(&key);
+        }
+        let site = *successor;
+        thread.trail.push(site);
+        self.rows.push(if foretold { 0 } else { site + 1 });
+        site
     }
 
-    fn look_up_site(&mut self, key: SiteKey, previous: usize) -> u16 {
-        let sites = &mut self.sites;
-        let number = *self.site_numbers.entry(key).or_insert_with(|| {
-            // There are at most as many sites as rows, so the number fits.
-            let number = sites.len() as u16;
-            sites.push(Site {
-                key,
-                last_addr: 0,
-                next: 0,
-            });
-            number
+    fn definition(&mut self, op: u8) {
+        self.defines = true;
+        let site = self.sites.number(&SiteKey {
+            pc: 0,
+            context: 0,
+            size: 0,
+            op,
         });
-        self.sites[previous].next = number;
-        number
+        self.rows.push(site + 1);
     }
 
     #[cold]
@@ -307,10 +301,12 @@ impl ChunkEncoder {
             .thread_numbers
             .entry((process, thread))
             .or_insert_with(|| {
+                let recent = RecentAddresses::default();
                 threads.push(Thread {
                     process,
                     thread,
-                    last_addr: 0,
+                    trail: Trail::default(),
+                    recent,
                 });
                 threads.len() - 1
             });
@@ -325,239 +321,60 @@ impl ChunkEncoder {
     }
 
     #[inline]
-    fn address(&mut self, site: usize, addr: Address) {
-        let site = &mut self.sites[site];
-        let thread = &mut self.threads[self.run_thread];
-        let to_thread = zigzag(addr.0.wrapping_sub(thread.last_addr) as i64);
-        let to_site = zigzag(addr.0.wrapping_sub(site.last_addr) as i64);
-        let (distance, base) = if to_site < to_thread {
-            (to_site, 1)
-        } else {
-            (to_thread, 0)
-        };
-        if distance < FAR_ADDRESS >> 1 {
-            encode(&mut self.addresses, distance << 1 | base);
-        } else {
-            encode(&mut self.addresses, FAR_ADDRESS);
-            encode(&mut self.addresses, addr.0);
-        }
-        site.last_addr = addr.0;
-        thread.last_addr = addr.0;
-    }
-
-    fn definition(&mut self, op: u8) {
-        self.defines = true;
-        self.site_row(SiteKey {
-            pc: 0,
-            context: 0,
-            size: 0,
-            op,
+    fn address(&mut self, site: u16, addr: Address) {
+        let recent = &mut self.threads[self.run_thread].recent;
+        let addresses = &mut self.addresses;
+        recent.encode(&mut self.sites.memory(site).last_addr, addr.0, |token| {
+            varint::encode(addresses, token);
         });
     }
+}
 
-    fn rare_event(&mut self, event: &Event<'_>) -> Result<(), WriteError> {
-        match event.kind {
-            EventKind::Store { .. }
-            | EventKind::Load { .. }
-            | EventKind::Flush { .. }
-            | EventKind::Fence { .. } => unreachable!("the frequent kinds have their own path"),
-            EventKind::KernelWrite {
-                addr,
-                bytes,
-                syscall,
-            } => {
-                check_len(bytes.len())?;
-                let site = self.row(event, op::KERNEL_WRITE, 0);
-                self.address(site, addr);
-                self.fields.put(u64::from(syscall));
-                self.fields.put(bytes.len() as u64);
-                self.values.extend_from_slice(bytes);
-            }
-            EventKind::FileWrite {
-                file,
-                offset,
-                bytes,
-                syscall,
-            } => {
-                check_len(bytes.len())?;
-                self.row(event, op::FILE_WRITE, 0);
-                self.fields.put(u64::from(syscall));
-                self.file_range(file, offset, bytes.len() as u64);
-                self.values.extend_from_slice(bytes);
-            }
-            EventKind::FileResize { file, len } => {
-                self.row(event, op::FILE_RESIZE, 0);
-                self.fields.put(u64::from(file.0));
-                self.fields.put(len);
-            }
-            EventKind::Sync(sync) => self.sync(event, sync),
-            EventKind::Map(mapping) => self.map(event, &mapping),
-            EventKind::Unmap { addr, len } => {
-                self.defining_row(event, op::UNMAP);
-                self.fields.put(addr.0);
-                self.fields.put(len);
-            }
-            EventKind::Remap {
-                old,
-                old_len,
-                new,
-                new_len,
-            } => {
-                self.defining_row(event, op::REMAP);
-                for field in [old.0, old_len, new.0, new_len] {
-                    self.fields.put(field);
-                }
-            }
-            EventKind::Content {
-                file,
-                offset,
-                bytes,
-            } => {
-                check_len(bytes.len())?;
-                self.row(event, op::CONTENT, 0);
-                self.file_range(file, offset, bytes.len() as u64);
-                self.values.extend_from_slice(bytes);
-            }
-            EventKind::Protect {
-                addr,
-                len,
-                writable,
-            } => {
-                self.defining_row(event, op::PROTECT);
-                self.fields.put(addr.0);
-                self.fields.put(len);
-                self.fields.put(u64::from(writable));
-            }
-            EventKind::Module {
-                addr,
-                len,
-                file_offset,
-                path,
-                build_id,
-            } => {
-                check_len(path.as_os_str().len() + build_id.len())?;
-                self.defining_row(event, op::MODULE);
-                for field in [addr.0, len, file_offset] {
-                    self.fields.put(field);
-                }
-                self.fields.put_path(path);
-                self.fields.put_bytes(build_id);
-            }
-            EventKind::ThreadStart => self.defining_row(event, op::THREAD_START),
-            EventKind::ThreadExit => self.defining_row(event, op::THREAD_EXIT),
-            EventKind::ProcessStart {
-                pid,
-                parent_pid,
-                parent,
-                origin,
-                exe,
-                args,
-            } => {
-                check_len(exe.as_os_str().len() + args.as_bytes().len())?;
-                self.defining_row(event, op::PROCESS_START);
-                self.fields.put(u64::from(pid));
-                self.fields.put(u64::from(parent_pid));
-                self.fields
-                    .put(parent.map_or(0, |parent| u64::from(parent.0) + 1));
-                self.fields.put(match origin {
-                    ProcessOrigin::Exec => 0,
-                    ProcessOrigin::Fork => 1,
-                });
-                self.fields.put_path(exe);
-                self.fields.put_bytes(args.as_bytes());
-            }
-            EventKind::ProcessExit { end } => {
-                self.defining_row(event, op::PROCESS_EXIT);
-                put_end(&mut self.fields, end);
-            }
-            EventKind::Note { text } => {
-                check_len(text.len())?;
-                self.row(event, op::NOTE, 0);
-                self.fields.put_bytes(text.as_bytes());
-            }
-        }
-        Ok(())
+/// The compressor with its buffers.
+struct Compression {
+    compressor: Compressor<'static>,
+    compressed: Vec<u8>,
+    /// A column that is made only when the chunk is finished.
+    column: Vec<u8>,
+}
+
+impl Compression {
+    fn append_column(
+        &mut self,
+        out: &mut Vec<u8>,
+        directory: usize,
+        column: Column,
+    ) -> io::Result<()> {
+        let raw = std::mem::take(&mut self.column);
+        let result = self.append(out, directory, column, &raw);
+        self.column = raw;
+        result
     }
 
-    /// A row for an event that changes what a reader knows.
-    fn defining_row(&mut self, event: &Event<'_>, op: u8) {
-        self.defines = true;
-        self.row(event, op, 0);
-    }
-
-    fn sync(&mut self, event: &Event<'_>, sync: Sync) {
-        match sync {
-            Sync::Msync {
-                addr,
-                len,
-                asynchronous,
-            } => {
-                let site = self.row(event, op::MSYNC, 0);
-                self.address(site, addr);
-                self.fields.put(len);
-                self.fields.put(u64::from(asynchronous));
-            }
-            Sync::Fsync { file } => self.file_sync(event, op::FSYNC, file),
-            Sync::Fdatasync { file } => self.file_sync(event, op::FDATASYNC, file),
-            Sync::Syncfs { file } => self.file_sync(event, op::SYNCFS, file),
-            Sync::SyncFileRange { file, offset, len } => {
-                self.row(event, op::SYNC_FILE_RANGE, 0);
-                self.file_range(file, offset, len);
-            }
-        }
-    }
-
-    fn file_sync(&mut self, event: &Event<'_>, op: u8, file: FileId) {
-        self.row(event, op, 0);
-        self.fields.put(u64::from(file.0));
-    }
-
-    fn file_range(&mut self, file: FileId, offset: u64, len: u64) {
-        self.fields.put(u64::from(file.0));
-        self.fields.put(offset);
-        self.fields.put(len);
-    }
-
-    fn map(&mut self, event: &Event<'_>, mapping: &Mapping) {
-        self.defining_row(event, op::MAP);
-        self.fields.put(mapping.addr.0);
-        self.file_range(mapping.file, mapping.offset, mapping.len);
-        self.fields.put(mapping.file_len);
-        self.fields.put(u64::from(mapping.prot));
-        self.fields.put(u64::from(mapping.flags));
-        self.fields.put(u64::from(mapping.dax));
-        self.fields.put(u64::from(mapping.snapshot));
-    }
-
-    /// Fills `site_bytes`, and `narrow_rows` in the width that the number of sites asks for.
-    fn encode_sites(&mut self) {
-        let out = &mut self.site_bytes;
-        out.clear();
-        out.put(self.sites.len() as u64);
-        let (mut pc, mut context) = (0u64, 0u32);
-        for Site { key, .. } in &self.sites {
-            out.put_signed(key.pc.wrapping_sub(pc) as i64);
-            out.put_signed(i64::from(key.context) - i64::from(context));
-            out.push(key.op);
-            out.put(u64::from(key.size));
-            (pc, context) = (key.pc, key.context);
-        }
-        self.narrow_rows.clear();
-        if row_width(self.sites.len()) == 1 {
-            self.narrow_rows
-                .extend(self.rows.iter().map(|&site| site as u8));
+    /// Appends a column to `out` and enters it in the directory.
+    fn append(
+        &mut self,
+        out: &mut Vec<u8>,
+        directory: usize,
+        column: Column,
+        raw: &[u8],
+    ) -> io::Result<()> {
+        self.compressed.clear();
+        self.compressed
+            .reserve(zstd::zstd_safe::compress_bound(raw.len()));
+        self.compressor
+            .compress_to_buffer(raw, &mut self.compressed)?;
+        // Stored as it is when compression gains nothing; equal lengths tell the reader.
+        let stored = if self.compressed.len() < raw.len() {
+            &self.compressed
         } else {
-            self.narrow_rows
-                .extend(self.rows.iter().flat_map(|site| site.to_le_bytes()));
-        }
-    }
-
-    fn encode_threads(&mut self) {
-        self.thread_bytes.clear();
-        for thread in &self.threads {
-            self.thread_bytes.put(u64::from(thread.process.0));
-            self.thread_bytes.put(u64::from(thread.thread.0));
-        }
+            raw
+        };
+        let entry = directory + column as usize * 8;
+        out[entry..entry + 4].copy_from_slice(&(raw.len() as u32).to_le_bytes());
+        out[entry + 4..entry + 8].copy_from_slice(&(stored.len() as u32).to_le_bytes());
+        out.extend_from_slice(stored);
+        Ok(())
     }
 }
 
@@ -570,33 +387,4 @@ fn check_len(len: usize) -> Result<(), WriteError> {
         });
     }
     Ok(())
-}
-
-/// A hasher for short keys of integers: one multiplication per integer. Keys come from the recorded
-/// program, and a flood of collisions would slow only its own recording.
-#[derive(Default)]
-struct MixHasher(u64);
-
-impl Hasher for MixHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 29)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u8(&mut self, value: u8) {
-        self.write_u64(u64::from(value));
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0.rotate_left(23) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
 }

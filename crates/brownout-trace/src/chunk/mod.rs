@@ -3,49 +3,62 @@
 //! A row is an event or a definition. Most of an event does not change from one pass through the
 //! program to the next: its instruction, calling context, kind and size. These make up its *site*,
 //! and a row is first of all the number of a site. What remains goes to columns of its own: a
-//! data address as the difference to an earlier one, bytes stored or read as they are, and the
+//! data address as the distance to an earlier one, bytes stored or read as they are, and the
 //! fields of rarer kinds row by row. Each column is compressed by itself.
 //!
 //! Chunks do not refer to each other: sites and threads are numbered anew in each.
 
+mod address;
 mod decode;
 mod encode;
 mod op;
+mod rare;
+mod sites;
+mod words;
 
 pub(crate) use decode::{ChunkDecoder, Definition, RowKind};
 pub(crate) use encode::{ChunkEncoder, MAX_EVENT};
 
 /// Columns in the order in which they are stored.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
     /// The sites: their number, then for each its pc and context as differences to the site before,
     /// its operation and its size.
     Sites,
-    /// For each row its site: one byte, or two if there are more than 256 sites.
+    /// For each row one byte, or two if there are more than 255 sites: 0 where an event is at the site
+    /// that was foretold from its thread's last two, else the site's number plus one.
     Rows,
     /// The threads: process and thread id.
     Threads,
     /// Which thread caused the events: pairs of a thread's number and how many events in a row.
     Runs,
-    /// For each row with a data address, its token.
+    /// For each row with a data address, its tokens.
     Addresses,
-    /// Bytes stored, read or found.
+    /// Stored or read values of eight bytes, by plane, each XORed with its site's value before.
+    Words,
+    /// Stored or read values of other sizes, and the bytes of rarer kinds.
     Values,
-    /// Whatever else a kind needs.
+    /// Whatever else a rarer kind needs.
     Fields,
 }
 
-pub(crate) const COLUMNS: usize = 7;
+impl Column {
+    const COUNT: usize = 8;
+}
 
 /// Bytes of the column directory: length before and after compression, four bytes each.
-pub(crate) const DIRECTORY_LEN: usize = COLUMNS * 8;
-
-/// How a data address is told: zigzag of the difference to a base, shifted left by one, plus one if
-/// the base is the site's last address instead of the thread's. This token announces an address too
-/// far from both, in full as the next token.
-pub(crate) const FAR_ADDRESS: u64 = u64::MAX;
+const DIRECTORY_LEN: usize = Column::COUNT * 8;
 
 /// Bytes per row of [`Column::Rows`].
-pub(crate) fn row_width(sites: usize) -> usize {
-    if sites <= 256 { 1 } else { 2 }
+fn row_width(sites: usize) -> usize {
+    if sites <= 255 { 1 } else { 2 }
+}
+
+/// The thread of some events.
+#[derive(Clone, Copy)]
+struct Thread {
+    process: crate::ProcessId,
+    thread: crate::ThreadId,
+    trail: sites::Trail,
+    recent: address::RecentAddresses,
 }

@@ -1,0 +1,121 @@
+//! Data addresses as short distances to addresses met before. Writer and reader keep the same
+//! memory of them.
+//!
+//! Programs touch a few cache lines at a time, and often flush them in the order in which they stored to
+//! them; and a loop revisits a place at a fixed distance from its last visit. So an address is told
+//! relative to the nearest of four bases: the last addresses in the three cache lines that the thread
+//! touched last, and the last address of the site.
+
+use crate::varint::{unzigzag, zigzag};
+
+/// Announces an address too far from every base, which follows in full.
+const FAR: u64 = u64::MAX;
+
+const BASE_BITS: u32 = 2;
+const BASE_MASK: u64 = 3;
+const LINE: u64 = 64;
+
+/// The last addresses of a thread, one for each of the cache lines it touched last.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RecentAddresses([u64; 3]);
+
+impl RecentAddresses {
+    /// Gives the tokens for `addr` to `put`, and takes notice of it.
+    #[inline]
+    pub(crate) fn encode(&mut self, site_last: &mut u64, addr: u64, mut put: impl FnMut(u64)) {
+        let mut nearest = (u64::MAX, 0);
+        for (base, from) in [self.0[0], self.0[1], self.0[2], *site_last]
+            .into_iter()
+            .enumerate()
+        {
+            let distance = zigzag(addr.wrapping_sub(from) as i64);
+            if distance < nearest.0 {
+                nearest = (distance, base as u64);
+            }
+        }
+        let (distance, base) = nearest;
+        if distance < FAR >> BASE_BITS {
+            put(distance << BASE_BITS | base);
+        } else {
+            put(FAR);
+            put(addr);
+        }
+        self.remember(site_last, addr);
+    }
+
+    /// The address that the tokens given by `take` tell.
+    #[inline]
+    pub(crate) fn decode<E>(
+        &mut self,
+        site_last: &mut u64,
+        mut take: impl FnMut() -> Result<u64, E>,
+    ) -> Result<u64, E> {
+        let token = take()?;
+        // Indexed, not matched: which base it is cannot be predicted.
+        let [first, second, third] = self.0;
+        let base = [first, second, third, *site_last][(token & BASE_MASK) as usize];
+        let addr = if token == FAR {
+            take()?
+        } else {
+            base.wrapping_add(unzigzag(token >> BASE_BITS) as u64)
+        };
+        self.remember(site_last, addr);
+        Ok(addr)
+    }
+
+    #[inline]
+    fn remember(&mut self, site_last: &mut u64, addr: u64) {
+        let [first, second, third] = self.0;
+        let same_line = first / LINE == addr / LINE;
+        self.0 = if same_line {
+            [addr, second, third]
+        } else {
+            [addr, first, second]
+        };
+        *site_last = addr;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(addresses: &[u64]) -> Vec<u64> {
+        let mut recent = RecentAddresses::default();
+        let mut site_last = 0;
+        let mut tokens = Vec::new();
+        for &addr in addresses {
+            recent.encode(&mut site_last, addr, |token| tokens.push(token));
+        }
+        tokens
+    }
+
+    #[test]
+    fn any_sequence_round_trips() {
+        let addresses = [
+            0,
+            u64::MAX,
+            1,
+            1 << 63,
+            0x7f00_0000_0000,
+            0x7f00_0000_0040,
+            3,
+            1 << 62,
+        ];
+        let mut tokens = tokens(&addresses).into_iter();
+        let mut recent = RecentAddresses::default();
+        let mut site_last = 0;
+        for addr in addresses {
+            let decoded = recent.decode(&mut site_last, || tokens.next().ok_or(()));
+            assert_eq!(decoded, Ok(addr));
+        }
+        assert_eq!(tokens.next(), None);
+    }
+
+    #[test]
+    fn flushing_the_lines_stored_to_costs_a_byte_each() {
+        let lines = [0x7f00_0000_0000, 0x7f00_1234_0000, 0x7f00_5678_0000];
+        let told = tokens(&[lines, lines].concat());
+        assert!(told[3..].iter().all(|&token| token < 128), "{told:?}");
+    }
+}

@@ -1,0 +1,328 @@
+//! The rarer kinds of events: their fields row by row, their bytes in the column of values.
+
+use super::op;
+use crate::error::Flaw;
+use crate::event::{Arguments, EventKind, Mapping, ProcessOrigin, Sync};
+use crate::fields::{FieldReader, FieldWriter};
+use crate::ids::{Address, FileId, ProcessId};
+use crate::summary::{put_end, take_end};
+
+/// The operation code of a rare kind; `None` for the frequent ones, which have their own columns.
+pub(crate) fn op(kind: &EventKind<'_>) -> Option<u8> {
+    Some(match kind {
+        EventKind::Store { .. }
+        | EventKind::Load { .. }
+        | EventKind::Flush { .. }
+        | EventKind::Fence { .. } => return None,
+        EventKind::KernelWrite { .. } => op::KERNEL_WRITE,
+        EventKind::FileWrite { .. } => op::FILE_WRITE,
+        EventKind::FileResize { .. } => op::FILE_RESIZE,
+        EventKind::Sync(Sync::Msync { .. }) => op::MSYNC,
+        EventKind::Sync(Sync::Fsync { .. }) => op::FSYNC,
+        EventKind::Sync(Sync::Fdatasync { .. }) => op::FDATASYNC,
+        EventKind::Sync(Sync::SyncFileRange { .. }) => op::SYNC_FILE_RANGE,
+        EventKind::Sync(Sync::Syncfs { .. }) => op::SYNCFS,
+        EventKind::Map(_) => op::MAP,
+        EventKind::Unmap { .. } => op::UNMAP,
+        EventKind::Remap { .. } => op::REMAP,
+        EventKind::Content { .. } => op::CONTENT,
+        EventKind::Protect { .. } => op::PROTECT,
+        EventKind::Module { .. } => op::MODULE,
+        EventKind::ThreadStart => op::THREAD_START,
+        EventKind::ThreadExit => op::THREAD_EXIT,
+        EventKind::ProcessStart { .. } => op::PROCESS_START,
+        EventKind::ProcessExit { .. } => op::PROCESS_EXIT,
+        EventKind::Note { .. } => op::NOTE,
+    })
+}
+
+/// Bytes of variable length that an event carries.
+pub(crate) fn payload_len(kind: &EventKind<'_>) -> usize {
+    match kind {
+        EventKind::Store { bytes, .. }
+        | EventKind::Load { bytes, .. }
+        | EventKind::KernelWrite { bytes, .. }
+        | EventKind::FileWrite { bytes, .. }
+        | EventKind::Content { bytes, .. } => bytes.len(),
+        EventKind::Module { path, build_id, .. } => path.as_os_str().len() + build_id.len(),
+        EventKind::ProcessStart { exe, args, .. } => exe.as_os_str().len() + args.as_bytes().len(),
+        EventKind::Note { text } => text.len(),
+        _ => 0,
+    }
+}
+
+/// Appends what a rare kind holds.
+pub(crate) fn put(kind: &EventKind<'_>, fields: &mut Vec<u8>, values: &mut Vec<u8>) {
+    match *kind {
+        EventKind::Store { .. }
+        | EventKind::Load { .. }
+        | EventKind::Flush { .. }
+        | EventKind::Fence { .. }
+        | EventKind::ThreadStart
+        | EventKind::ThreadExit => {}
+        EventKind::KernelWrite {
+            addr,
+            bytes,
+            syscall,
+        } => {
+            put_all(fields, [u64::from(syscall), addr.0, bytes.len() as u64]);
+            values.extend_from_slice(bytes);
+        }
+        EventKind::FileWrite {
+            file,
+            offset,
+            bytes,
+            syscall,
+        } => {
+            fields.put(u64::from(syscall));
+            put_file_range(fields, file, offset, bytes.len() as u64);
+            values.extend_from_slice(bytes);
+        }
+        EventKind::Content {
+            file,
+            offset,
+            bytes,
+        } => {
+            put_file_range(fields, file, offset, bytes.len() as u64);
+            values.extend_from_slice(bytes);
+        }
+        EventKind::FileResize { file, len } => put_all(fields, [u64::from(file.0), len]),
+        EventKind::Sync(sync) => put_sync(fields, sync),
+        EventKind::Map(mapping) => put_mapping(fields, &mapping),
+        EventKind::Unmap { addr, len } => put_all(fields, [addr.0, len]),
+        EventKind::Remap {
+            old,
+            old_len,
+            new,
+            new_len,
+        } => {
+            put_all(fields, [old.0, old_len, new.0, new_len]);
+        }
+        EventKind::Protect {
+            addr,
+            len,
+            writable,
+        } => {
+            put_all(fields, [addr.0, len, u64::from(writable)]);
+        }
+        EventKind::Module {
+            addr,
+            len,
+            file_offset,
+            path,
+            build_id,
+        } => {
+            put_all(fields, [addr.0, len, file_offset]);
+            fields.put_path(path);
+            fields.put_bytes(build_id);
+        }
+        EventKind::ProcessStart {
+            pid,
+            parent_pid,
+            parent,
+            origin,
+            exe,
+            args,
+        } => {
+            let parent = parent.map_or(0, |parent| u64::from(parent.0) + 1);
+            let origin = match origin {
+                ProcessOrigin::Exec => 0,
+                ProcessOrigin::Fork => 1,
+            };
+            put_all(
+                fields,
+                [u64::from(pid), u64::from(parent_pid), parent, origin],
+            );
+            fields.put_path(exe);
+            fields.put_bytes(args.as_bytes());
+        }
+        EventKind::ProcessExit { end } => put_end(fields, end),
+        EventKind::Note { text } => fields.put_bytes(text.as_bytes()),
+    }
+}
+
+/// Takes what [`put`] appended for the operation code `op`; `values` gives the next so many bytes of
+/// the column of values.
+pub(crate) fn take<'a>(
+    op: u8,
+    fields: &mut FieldReader<'a>,
+    values: impl FnOnce(u64) -> Result<&'a [u8], Flaw>,
+) -> Result<EventKind<'a>, Flaw> {
+    Ok(match op {
+        op::KERNEL_WRITE => {
+            let syscall = fields.take_u16()?;
+            let addr = Address(fields.take()?);
+            EventKind::KernelWrite {
+                addr,
+                bytes: values(fields.take()?)?,
+                syscall,
+            }
+        }
+        op::FILE_WRITE => {
+            let syscall = fields.take_u16()?;
+            let (file, offset, len) = take_file_range(fields)?;
+            EventKind::FileWrite {
+                file,
+                offset,
+                bytes: values(len)?,
+                syscall,
+            }
+        }
+        op::CONTENT => {
+            let (file, offset, len) = take_file_range(fields)?;
+            EventKind::Content {
+                file,
+                offset,
+                bytes: values(len)?,
+            }
+        }
+        op::FILE_RESIZE => EventKind::FileResize {
+            file: take_file(fields)?,
+            len: fields.take()?,
+        },
+        op::MSYNC..=op::SYNCFS => EventKind::Sync(take_sync(op, fields)?),
+        op::MAP => EventKind::Map(take_mapping(fields)?),
+        op::UNMAP => EventKind::Unmap {
+            addr: Address(fields.take()?),
+            len: fields.take()?,
+        },
+        op::REMAP => EventKind::Remap {
+            old: Address(fields.take()?),
+            old_len: fields.take()?,
+            new: Address(fields.take()?),
+            new_len: fields.take()?,
+        },
+        op::PROTECT => EventKind::Protect {
+            addr: Address(fields.take()?),
+            len: fields.take()?,
+            writable: fields.take_bool()?,
+        },
+        op::MODULE => EventKind::Module {
+            addr: Address(fields.take()?),
+            len: fields.take()?,
+            file_offset: fields.take()?,
+            path: fields.take_path()?,
+            build_id: fields.take_bytes()?,
+        },
+        op::THREAD_START => EventKind::ThreadStart,
+        op::THREAD_EXIT => EventKind::ThreadExit,
+        op::PROCESS_START => take_process_start(fields)?,
+        op::PROCESS_EXIT => EventKind::ProcessExit {
+            end: take_end(fields)?,
+        },
+        op::NOTE => EventKind::Note {
+            text: fields.take_str()?,
+        },
+        _ => return Err(Flaw::BadField),
+    })
+}
+
+fn put_all<const N: usize>(fields: &mut Vec<u8>, values: [u64; N]) {
+    for value in values {
+        fields.put(value);
+    }
+}
+
+fn take_file(fields: &mut FieldReader<'_>) -> Result<FileId, Flaw> {
+    fields.take_u32().map(FileId)
+}
+
+fn put_file_range(fields: &mut Vec<u8>, file: FileId, offset: u64, len: u64) {
+    put_all(fields, [u64::from(file.0), offset, len]);
+}
+
+fn take_file_range(fields: &mut FieldReader<'_>) -> Result<(FileId, u64, u64), Flaw> {
+    Ok((take_file(fields)?, fields.take()?, fields.take()?))
+}
+
+fn put_sync(fields: &mut Vec<u8>, sync: Sync) {
+    match sync {
+        Sync::Msync {
+            addr,
+            len,
+            asynchronous,
+        } => {
+            put_all(fields, [addr.0, len, u64::from(asynchronous)]);
+        }
+        Sync::Fsync { file } | Sync::Fdatasync { file } | Sync::Syncfs { file } => {
+            fields.put(u64::from(file.0));
+        }
+        Sync::SyncFileRange { file, offset, len } => put_file_range(fields, file, offset, len),
+    }
+}
+
+fn take_sync(op: u8, fields: &mut FieldReader<'_>) -> Result<Sync, Flaw> {
+    Ok(match op {
+        op::MSYNC => Sync::Msync {
+            addr: Address(fields.take()?),
+            len: fields.take()?,
+            asynchronous: fields.take_bool()?,
+        },
+        op::FSYNC => Sync::Fsync {
+            file: take_file(fields)?,
+        },
+        op::FDATASYNC => Sync::Fdatasync {
+            file: take_file(fields)?,
+        },
+        op::SYNCFS => Sync::Syncfs {
+            file: take_file(fields)?,
+        },
+        op::SYNC_FILE_RANGE => {
+            let (file, offset, len) = take_file_range(fields)?;
+            Sync::SyncFileRange { file, offset, len }
+        }
+        _ => return Err(Flaw::BadField),
+    })
+}
+
+fn put_mapping(fields: &mut Vec<u8>, mapping: &Mapping) {
+    fields.put(mapping.addr.0);
+    put_file_range(fields, mapping.file, mapping.offset, mapping.len);
+    fields.put(mapping.file_len);
+    fields.put(u64::from(mapping.prot));
+    fields.put(u64::from(mapping.flags));
+    fields.put(u64::from(mapping.dax));
+    fields.put(u64::from(mapping.snapshot));
+}
+
+fn take_mapping(fields: &mut FieldReader<'_>) -> Result<Mapping, Flaw> {
+    let addr = Address(fields.take()?);
+    let (file, offset, len) = take_file_range(fields)?;
+    Ok(Mapping {
+        addr,
+        len,
+        file,
+        offset,
+        file_len: fields.take()?,
+        prot: fields.take_u32()?,
+        flags: fields.take_u32()?,
+        dax: fields.take_bool()?,
+        snapshot: fields.take_bool()?,
+    })
+}
+
+fn take_process_start<'a>(fields: &mut FieldReader<'a>) -> Result<EventKind<'a>, Flaw> {
+    let pid = fields.take_u32()?;
+    let parent_pid = fields.take_u32()?;
+    let parent = match fields.take()? {
+        0 => None,
+        number => Some(ProcessId(
+            u32::try_from(number - 1).map_err(|_| Flaw::BadField)?,
+        )),
+    };
+    let origin = if fields.take_bool()? {
+        ProcessOrigin::Fork
+    } else {
+        ProcessOrigin::Exec
+    };
+    let exe = fields.take_path()?;
+    let args = Arguments::from_bytes(fields.take_bytes()?);
+    Ok(EventKind::ProcessStart {
+        pid,
+        parent_pid,
+        parent,
+        origin,
+        exe,
+        args,
+    })
+}

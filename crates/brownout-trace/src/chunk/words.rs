@@ -1,0 +1,106 @@
+//! Eight-byte values by plane: the lowest bytes of all words, then the next lowest, up to the
+//! highest.
+//!
+//! Most words that programs store are small numbers or pointers into one region. Their high bytes are
+//! nearly constant, which a compressor sees only when they lie together.
+
+pub(crate) const WORD: usize = 8;
+
+/// Turns words into planes. `words` is a whole number of words.
+pub(crate) fn to_planes(words: &[u8], planes: &mut Vec<u8>) {
+    let count = words.len() / WORD;
+    planes.clear();
+    planes.resize(words.len(), 0);
+    let (blocks, rest) = words.as_chunks::<{ WORD * WORD }>();
+    for (number, block) in blocks.iter().enumerate() {
+        let turned = transpose(load(|word| *chunk(block, word * WORD)));
+        for (plane, bytes) in turned.into_iter().enumerate() {
+            let at = plane * count + number * WORD;
+            planes[at..at + WORD].copy_from_slice(&bytes.to_le_bytes());
+        }
+    }
+    let done = blocks.len() * WORD;
+    for (number, word) in rest.as_chunks::<WORD>().0.iter().enumerate() {
+        for (plane, byte) in word.iter().enumerate() {
+            planes[plane * count + done + number] = *byte;
+        }
+    }
+}
+
+/// Turns planes back into words, appended to `words`. `planes` is a whole number of words.
+pub(crate) fn from_planes(planes: &[u8], words: &mut Vec<u8>) {
+    let count = planes.len() / WORD;
+    let blocks = count / WORD;
+    words.reserve(planes.len());
+    for number in 0..blocks {
+        let turned = transpose(load(|plane| *chunk(planes, plane * count + number * WORD)));
+        for word in turned {
+            words.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+    for number in blocks * WORD..count {
+        words.extend((0..WORD).map(|plane| planes[plane * count + number]));
+    }
+}
+
+#[inline]
+fn chunk(bytes: &[u8], at: usize) -> &[u8; WORD] {
+    bytes[at..]
+        .first_chunk()
+        .expect("a block has eight whole words")
+}
+
+#[inline]
+fn load(row: impl Fn(usize) -> [u8; WORD]) -> [u64; WORD] {
+    std::array::from_fn(|number| u64::from_le_bytes(row(number)))
+}
+
+/// Turns eight rows of eight bytes into columns, swapping ever smaller squares across the diagonal.
+#[inline]
+fn transpose(mut rows: [u64; WORD]) -> [u64; WORD] {
+    for (step, mask) in [
+        (4, 0x0000_0000_ffff_ffff_u64),
+        (2, 0x0000_ffff_0000_ffff),
+        (1, 0x00ff_00ff_00ff_00ff),
+    ] {
+        let shift = step as u32 * 8;
+        for low in (0..WORD).filter(|row| row & step == 0) {
+            let high = low + step;
+            let swapped = ((rows[low] >> shift) ^ rows[high]) & mask;
+            rows[low] ^= swapped << shift;
+            rows[high] ^= swapped;
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planes_hold_the_bytes_of_equal_rank() {
+        let words: Vec<u8> = (0..10u64)
+            .flat_map(|n| ((n << 56) | (n + 100)).to_le_bytes())
+            .collect();
+        let mut planes = Vec::new();
+        to_planes(&words, &mut planes);
+        assert_eq!(
+            planes[..10],
+            [100, 101, 102, 103, 104, 105, 106, 107, 108, 109]
+        );
+        assert_eq!(planes[10..70], [0; 60]);
+        assert_eq!(planes[70..], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn every_count_of_words_round_trips() {
+        for count in 0..40 {
+            let words: Vec<u8> = (0..count * WORD).map(|byte| (byte * 7 + 3) as u8).collect();
+            let (mut planes, mut back) = (Vec::new(), Vec::new());
+            to_planes(&words, &mut planes);
+            from_planes(&planes, &mut back);
+            assert_eq!(back, words);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Traces that were cut off or altered give what can be trusted, and say where that ends.
+
+use brownout_trace::*;
+
+use crate::traces::{event, every_kind, open, readable, store, writer};
+
+/// Where each section starts, by following the lengths in the file, and the file's end.
+fn section_starts(trace: &[u8]) -> Vec<usize> {
+    let mut starts = vec![16];
+    loop {
+        let start = starts[starts.len() - 1];
+        let Some(len) = trace.get(start + 4..start + 8) else {
+            return starts;
+        };
+        let len = u32::from_le_bytes(len.try_into().unwrap()) as usize;
+        if start + 32 + len > trace.len() {
+            return starts;
+        }
+        starts.push(start + 32 + len);
+    }
+}
+
+/// Puts the right checksum on the section at `start`, as one who forges traces would.
+fn seal(trace: &mut [u8], start: usize) {
+    let len = u32::from_le_bytes(trace[start + 4..start + 8].try_into().unwrap()) as usize;
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&trace[start..start + 28]);
+    let end = (start + 32 + len).min(trace.len());
+    hasher.update(&trace[start + 32..end]);
+    let sum = hasher.finalize();
+    trace[start + 28..start + 32].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn flaw(error: Option<ReadError>) -> Option<Flaw> {
+    match error {
+        Some(ReadError::Damaged(damage)) => Some(damage.flaw),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_trace_cut_anywhere_gives_its_first_events() {
+    let trace = every_kind();
+    let (whole, _) = readable(&trace);
+    let starts = section_starts(&trace);
+    for len in 0..trace.len() {
+        let cut = &trace[..len];
+        let (events, error) = readable(cut);
+        assert_eq!(events, whole[..events.len()], "cut to {len} bytes");
+        match error {
+            None => {
+                // At the end of a section, or in the index, which is not needed.
+                let in_index = len > starts[starts.len() - 3];
+                assert!(starts.contains(&len) || in_index, "cut to {len} bytes");
+                assert!(open(cut).unwrap().summary().is_none() || in_index);
+            }
+            Some(ReadError::NotATrace) => assert_eq!(len, 0),
+            Some(ReadError::Damaged(damage)) => {
+                assert_eq!(damage.flaw, Flaw::Truncated, "cut to {len} bytes");
+                assert!(damage.byte <= len as u64);
+                assert_eq!(damage.event, EventIndex(events.len() as u64));
+            }
+            Some(other) => panic!("cut to {len} bytes: {other}"),
+        }
+    }
+}
+
+#[test]
+fn a_trace_without_its_index_can_be_sought_in() {
+    let trace = every_kind();
+    let starts = section_starts(&trace);
+    let without = &trace[..starts[starts.len() - 2]];
+    let mut reader = open(without).unwrap();
+    assert_eq!(reader.events(), open(&trace).unwrap().events());
+    assert_eq!(reader.summary(), open(&trace).unwrap().summary());
+    reader.seek(EventIndex(10)).unwrap();
+    let found = reader.next().unwrap().unwrap();
+    assert_eq!(
+        found.kind,
+        EventKind::Fence {
+            kind: FenceKind::Sfence
+        }
+    );
+}
+
+#[test]
+fn no_single_altered_bit_changes_an_event() {
+    let trace = every_kind();
+    let (whole, _) = readable(&trace);
+    let starts = section_starts(&trace);
+    let last_section = starts[starts.len() - 2];
+    for byte in 0..trace.len() {
+        for bit in [0, 3, 7] {
+            let mut altered = trace.clone();
+            altered[byte] ^= 1 << bit;
+            let (events, error) = readable(&altered);
+            assert_eq!(events, whole[..events.len()], "bit {bit} of byte {byte}");
+            // The reserved bytes and the index are not part of any event.
+            let harmless = (12..16).contains(&byte) || byte >= last_section;
+            assert!(
+                error.is_some() || harmless,
+                "bit {bit} of byte {byte} went unnoticed"
+            );
+        }
+    }
+}
+
+#[test]
+fn damage_names_the_byte_the_event_and_the_reason() {
+    let mut trace = every_kind();
+    let second_chunk = section_starts(&trace)[2];
+    trace[second_chunk + 40] ^= 1;
+    let (events, error) = readable(&trace);
+    assert_eq!(events.len(), 8);
+    assert_eq!(
+        error.unwrap().to_string(),
+        format!(
+            "the trace stopped at byte {second_chunk}, event 8, because a section's checksum does \
+             not match its content"
+        )
+    );
+}
+
+#[test]
+fn a_missing_chunk_is_noticed() {
+    let trace = every_kind();
+    let starts = section_starts(&trace);
+    let mut gap = trace[..starts[1]].to_vec();
+    gap.extend_from_slice(&trace[starts[2]..]);
+    let (events, error) = readable(&gap);
+    assert!(events.is_empty());
+    assert_eq!(flaw(error), Some(Flaw::OutOfOrder));
+}
+
+#[test]
+fn other_files_and_other_versions_are_told_apart() {
+    let mut trace = every_kind();
+    trace[8] = 200;
+    assert!(matches!(
+        open(&trace),
+        Err(ReadError::UnsupportedVersion {
+            found: 200,
+            supported: FORMAT_VERSION
+        })
+    ));
+    assert!(matches!(
+        open(b"#!/bin/sh\necho hello world\n"),
+        Err(ReadError::NotATrace)
+    ));
+    assert!(matches!(open(b""), Err(ReadError::NotATrace)));
+}
+
+#[test]
+fn lengths_beyond_every_limit_are_refused_without_allocating() {
+    let trace = every_kind();
+    let chunk = section_starts(&trace)[1];
+    // Stored length, number of rows, and the length of each column before and after compression.
+    let lengths = [4, 20].into_iter().chain((32..96).step_by(4));
+    for at in lengths {
+        for value in [u32::MAX, 1 << 31, 1 << 24, 0] {
+            let mut forged = trace.clone();
+            forged[chunk + at..chunk + at + 4].copy_from_slice(&value.to_le_bytes());
+            if forged == trace {
+                continue;
+            }
+            seal(&mut forged, chunk);
+            let (events, error) = readable(&forged);
+            assert!(events.len() <= 8, "{value:#x} at {at}");
+            assert!(error.is_some(), "{value:#x} at {at}");
+        }
+    }
+}
+
+#[test]
+fn a_forged_number_of_events_is_noticed() {
+    let trace = every_kind();
+    let chunk = section_starts(&trace)[1];
+    for events in [0u32, 7, 9] {
+        let mut forged = trace.clone();
+        forged[chunk + 16..chunk + 20].copy_from_slice(&events.to_le_bytes());
+        seal(&mut forged, chunk);
+        let (read, error) = readable(&forged);
+        assert!(read.len() <= 8);
+        assert_eq!(
+            flaw(error),
+            Some(Flaw::ColumnLength),
+            "{events} events claimed"
+        );
+    }
+}
+
+#[test]
+fn a_forged_index_cannot_mislead() {
+    let trace = every_kind();
+    let starts = section_starts(&trace);
+    let index = starts[starts.len() - 2];
+    for byte in index + 32..starts[starts.len() - 1] {
+        for value in [0, 1, 0x55, 0xff] {
+            let mut forged = trace.clone();
+            forged[byte] = value;
+            seal(&mut forged, index);
+            let Ok(mut reader) = open(&forged) else {
+                continue;
+            };
+            // It arrives at the event it was sent to, or it fails.
+            if reader.seek(EventIndex(12)).is_ok()
+                && let Ok(Some(event)) = reader.next()
+            {
+                assert_eq!(event.index, EventIndex(12));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_last_chunk_is_all_that_a_killed_recorder_loses() {
+    let mut writer = writer();
+    for number in 0..10u64 {
+        writer
+            .write(&event(store(0x1000, &number.to_le_bytes())))
+            .unwrap();
+        if number == 6 {
+            writer.flush_chunk().unwrap();
+        }
+    }
+    let on_disk = writer.bytes() as usize;
+    let trace = writer.finish(Ending::default()).unwrap().1;
+    let (events, error) = readable(&trace[..on_disk]);
+    assert_eq!(events.len(), 7);
+    assert!(error.is_none());
+    assert!(open(&trace[..on_disk]).unwrap().summary().is_none());
+}

@@ -1,0 +1,132 @@
+//! A bounded search for inputs that make the reader panic, hang or lie.
+//!
+//! `BROWNOUT_FUZZ_ITERS` sets the number of mutated traces; the default takes a moment. The seed is
+//! fixed, so that a failure is found again. `fuzz/` holds a coverage-guided search for longer runs.
+
+use brownout_trace::replay::Images;
+use brownout_trace::*;
+use proptest::collection::vec;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+
+use crate::traces::{every_kind, open, step, write};
+
+/// More events than this of a forged trace are not replayed: each may touch a page.
+const REPLAYED: usize = 2000;
+
+/// Reads all of a trace in every way there is.
+fn read_all(trace: &[u8]) {
+    let Ok(mut reader) = open(trace) else {
+        return;
+    };
+    let mut images = Images::default();
+    let mut events = 0;
+    while let Ok(Some((event, definitions))) = reader.next_defined() {
+        let frames = definitions
+            .context_frames(event.process, event.context)
+            .count();
+        assert!(frames <= trace.len());
+        definitions.module_at(event.process, event.pc);
+        events += 1;
+        if events <= REPLAYED {
+            images.apply(&event);
+        }
+    }
+    for place in [0, reader.events() / 2, reader.events()] {
+        if reader.seek(EventIndex(place)).is_ok()
+            && let Ok(Some(event)) = reader.next()
+        {
+            assert_eq!(event.index, EventIndex(place));
+        }
+    }
+}
+
+/// A fixed sequence of numbers without pattern (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit.max(1) as u64) as usize
+    }
+}
+
+/// Alters a few bytes, lengths or stretches; then often makes all checksums right again, so that the
+/// change reaches the decoder.
+fn mutate(trace: &mut Vec<u8>, other: &[u8], random: &mut Random) {
+    for _ in 0..1 + random.below(4) {
+        let at = random.below(trace.len());
+        match random.below(8) {
+            0 => trace[at] ^= 1 << random.below(8),
+            1 => trace[at] = random.below(256) as u8,
+            2 => trace[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+            3 => {
+                let value = [0, 1, 0xff, 1 << 16, 1 << 24, u32::MAX][random.below(6)];
+                let end = (at + 4).min(trace.len());
+                trace[at..end].copy_from_slice(&value.to_le_bytes()[..end - at]);
+            }
+            4 => {
+                let end = (at + 1 + random.below(16)).min(trace.len());
+                trace.drain(at..end);
+            }
+            5 => {
+                let from = random.below(other.len());
+                let stretch = &other[from..(from + random.below(64)).min(other.len())];
+                trace.splice(at..at, stretch.iter().copied());
+            }
+            6 => {
+                let from = random.below(trace.len());
+                let to = (from + random.below(32)).min(trace.len());
+                let target = at.min(trace.len() - (to - from));
+                trace.copy_within(from..to, target);
+            }
+            _ => trace.truncate(at.max(64)),
+        }
+        if trace.is_empty() {
+            trace.push(0);
+        }
+    }
+    if random.below(4) != 0 {
+        seal_all(trace);
+    }
+}
+
+/// Puts the right checksum on each section that can be reached.
+fn seal_all(trace: &mut [u8]) {
+    let mut start = 16;
+    while trace.len() >= start + 32 {
+        let len = u32::from_le_bytes(trace[start + 4..start + 8].try_into().unwrap()) as usize;
+        let end = (start + 32).saturating_add(len);
+        if end > trace.len() {
+            return;
+        }
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&trace[start..start + 28]);
+        hasher.update(&trace[start + 32..end]);
+        let sum = hasher.finalize();
+        trace[start + 28..start + 32].copy_from_slice(&sum.to_le_bytes());
+        start = end;
+    }
+}
+
+#[test]
+fn fuzz_reader() {
+    let iterations = std::env::var("BROWNOUT_FUZZ_ITERS").map_or(3000, |count| {
+        count.parse().expect("BROWNOUT_FUZZ_ITERS is a number")
+    });
+    let mut runner = TestRunner::deterministic();
+    let mut seeds = vec![every_kind()];
+    for len in [5, 20, 60, 60, 150] {
+        let steps = vec(step(), len).new_tree(&mut runner).unwrap().current();
+        seeds.push(write(&steps).0);
+    }
+    let mut random = Random(0x5eed_ace7);
+    for _ in 0..iterations {
+        let mut trace = seeds[random.below(seeds.len())].clone();
+        let other = &seeds[random.below(seeds.len())];
+        mutate(&mut trace, other, &mut random);
+        read_all(&trace);
+    }
+}

@@ -1,0 +1,8 @@
+//! The trace from outside: what is written, what is read back, and what becomes of damaged files.
+
+mod damage;
+mod fuzzing;
+mod replaying;
+mod round_trip;
+mod traces;
+mod writing;

@@ -1,6 +1,6 @@
 //! An event as a line of text.
 
-use std::fmt::{self, Display, Formatter};
+use std::fmt::{self, Display, Formatter, Write as _};
 use std::path::Path;
 
 use brownout_symbols::Frame;
@@ -320,7 +320,14 @@ pub struct Hex<'a>(pub &'a [u8]);
 
 impl Display for Hex<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: [char; 16] = [
+            '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
+        ];
+        for byte in self.0 {
+            f.write_char(DIGITS[usize::from(byte >> 4)])?;
+            f.write_char(DIGITS[usize::from(byte & 15)])?;
+        }
+        Ok(())
     }
 }
 
@@ -363,14 +370,16 @@ impl<'a> OneLine<'a> {
 
 impl Display for OneLine<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            if character.is_control() {
-                write!(f, "{}", character.escape_default())?;
-            } else {
-                write!(f, "{character}")?;
+        let mut plain = &self.0[..];
+        while let Some(at) = plain.find(char::is_control) {
+            f.write_str(&plain[..at])?;
+            let mut rest = plain[at..].chars();
+            if let Some(control) = rest.next() {
+                write!(f, "{}", control.escape_default())?;
             }
+            plain = rest.as_str();
         }
-        Ok(())
+        f.write_str(plain)
     }
 }
 

@@ -10,12 +10,20 @@ use std::sync::Arc;
 
 use brownout_symbols::{BuildId, FileOffset, Frame, ModuleId, Probe, Symbolizer};
 use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, ProcessId};
+use rustc_hash::FxHashMap;
 
 use crate::failure::sentence;
 
 /// A stack known to a [`StackTable`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackId(usize);
+
+impl StackId {
+    /// Stacks are numbered from 0 on, without gaps.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
 
 /// One level of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,8 +51,9 @@ pub struct StackTable {
     symbolizer: Symbolizer,
     stacks: Vec<Arc<[Place]>>,
     ids: HashMap<Arc<[Place]>, StackId>,
-    /// Short cut from an event to its stack, per process.
-    by_event: HashMap<ProcessId, HashMap<(AppPc, ContextId), StackId>>,
+    /// Short cut from an event to its stack.
+    by_event: FxHashMap<(ProcessId, AppPc, ContextId), StackId>,
+    telling: FxHashMap<StackId, Arc<TellingFrame>>,
 }
 
 impl StackTable {
@@ -52,7 +61,8 @@ impl StackTable {
     #[inline]
     pub fn observe(&mut self, event: &Event<'_>) {
         if let EventKind::Module { .. } | EventKind::ProcessStart { .. } = event.kind {
-            self.by_event.remove(&event.process);
+            self.by_event
+                .retain(|&(process, ..), _| process != event.process);
         }
     }
 
@@ -61,16 +71,12 @@ impl StackTable {
         if event.pc.0 == 0 {
             return None;
         }
-        let key = (event.pc, event.context);
-        let known = self.by_event.get(&event.process);
-        if let Some(&id) = known.and_then(|stacks| stacks.get(&key)) {
+        let key = (event.process, event.pc, event.context);
+        if let Some(&id) = self.by_event.get(&key) {
             return Some(id);
         }
         let id = self.intern(event, definitions);
-        self.by_event
-            .entry(event.process)
-            .or_default()
-            .insert(key, id);
+        self.by_event.insert(key, id);
         Some(id)
     }
 
@@ -116,7 +122,16 @@ impl StackTable {
 
     /// The frame that tells a reader most: the innermost one with a source line, or else the
     /// innermost of all.
-    pub fn telling_frame(&mut self, stack: StackId) -> TellingFrame {
+    pub fn telling_frame(&mut self, stack: StackId) -> Arc<TellingFrame> {
+        if let Some(known) = self.telling.get(&stack) {
+            return Arc::clone(known);
+        }
+        let found = Arc::new(self.find_telling_frame(stack));
+        self.telling.insert(stack, Arc::clone(&found));
+        found
+    }
+
+    fn find_telling_frame(&mut self, stack: StackId) -> TellingFrame {
         let places = Arc::clone(&self.stacks[stack.0]);
         let mut innermost: Option<Frame> = None;
         for &place in &places[..] {

@@ -61,7 +61,7 @@ fn print(
     if arguments.format == Format::Json {
         let frames = match stack {
             Some(stack) if arguments.stacks => stacks.frames(stack),
-            Some(stack) => vec![stacks.telling_frame(stack).frame],
+            Some(stack) => vec![stacks.telling_frame(stack).frame.clone()],
             None => Vec::new(),
         };
         let object = event_json::event(event, definitions, &frames);

@@ -1,16 +1,17 @@
 //! Counts events by kind, thread and file.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use brownout_trace::{
     Address, Definitions, Event, EventCounts, EventKind, FileId, ProcessId, ThreadId,
 };
+use rustc_hash::FxHashMap;
 
 /// How much of everything there was.
 #[derive(Default)]
 pub struct Census {
     counts: EventCounts,
-    threads: HashMap<(ProcessId, ThreadId), u64>,
+    threads: FxHashMap<(ProcessId, ThreadId), u64>,
     files: BTreeMap<FileId, FileCensus>,
 }
 

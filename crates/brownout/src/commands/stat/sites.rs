@@ -4,7 +4,9 @@
 //! innermost source line, and, where that lies in a caller because a library has no debug information,
 //! the function of the library.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use brownout_symbols::Frame;
 use brownout_trace::{Definitions, Event, EventClass, EventCounts};
@@ -17,11 +19,14 @@ const SYMBOLISED_STACKS: usize = 5_000;
 
 /// Events counted by stack.
 #[derive(Default)]
-pub struct SiteCounts(HashMap<StackId, EventCounts>);
+pub struct SiteCounts {
+    /// With the stack of each, at the stack's number.
+    by_stack: Vec<Option<(StackId, EventCounts)>>,
+}
 
 /// A place in the source and what happened there.
 pub struct Site {
-    pub told: TellingFrame,
+    pub told: Arc<TellingFrame>,
     pub counts: EventCounts,
 }
 
@@ -36,14 +41,20 @@ impl SiteCounts {
         if is_access(class)
             && let Some(stack) = stacks.stack_of(event, definitions)
         {
-            self.0.entry(stack).or_default().add(class);
+            if self.by_stack.len() <= stack.index() {
+                self.by_stack.resize_with(stack.index() + 1, || None);
+            }
+            self.by_stack[stack.index()]
+                .get_or_insert_with(|| (stack, EventCounts::default()))
+                .1
+                .add(class);
         }
     }
 
     /// The `top` busiest places, busiest first.
     pub fn busiest(self, top: usize, stacks: &mut StackTable) -> Vec<Site> {
-        let mut by_stack: Vec<_> = self.0.into_iter().collect();
-        by_stack.sort_unstable_by_key(|(stack, counts)| (u64::MAX - counts.total(), *stack));
+        let mut by_stack: Vec<_> = self.by_stack.into_iter().flatten().collect();
+        by_stack.sort_by_key(|(_, counts)| Reverse(counts.total()));
         by_stack.truncate(SYMBOLISED_STACKS.max(top));
         let mut sites: Vec<Site> = Vec::new();
         let mut known: HashMap<(Frame, Option<String>), usize> = HashMap::new();
@@ -66,7 +77,7 @@ impl SiteCounts {
                 });
             sites[number].counts.merge(&counts);
         }
-        sites.sort_by_key(|site| u64::MAX - site.counts.total());
+        sites.sort_by_key(|site| Reverse(site.counts.total()));
         sites.truncate(top);
         sites
     }

@@ -161,3 +161,6 @@ impl<S: TraceSink> Sink for EventSink<S> {
         self.writer.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! What the drain promises, shown with threads that publish as a target's would.
 
 use super::*;
-use crate::fake_producer::{FakeProducer, HEAD, head, record, thread_id};
+use crate::fake_producer::{FakeProducer, HEAD, cpu_time, head, record};
 use crate::liveness::Owner;
 use crate::merge::Refusal;
 use crate::stream::Corruption;
@@ -416,10 +416,7 @@ fn an_idle_drain_uses_next_to_no_processor_time() {
         let used = scope.spawn(|| {
             let mut sink = Collected::default();
             drain(&wire, &holders, &signals, &mut sink).unwrap();
-            let schedstat =
-                std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", thread_id()))
-                    .unwrap();
-            Duration::from_nanos(schedstat.split(' ').next().unwrap().parse().unwrap())
+            cpu_time()
         });
         thread::sleep(span);
         signals.target_ended.store(true, Ordering::SeqCst);
@@ -481,7 +478,7 @@ fn throughput_of_a_merge_of_four_interleaved_rings() {
                     .chunks(RING_BYTES / 2)
                     .for_each(|chunk| producer.publish(chunk));
             }
-            let start = Instant::now();
+            let start = cpu_time();
             loop {
                 merger.discover(&wire);
                 let copied = merger.pull(&wire, PULL_BYTES, &mut sink).unwrap();
@@ -489,7 +486,7 @@ fn throughput_of_a_merge_of_four_interleaved_rings() {
                     break;
                 }
             }
-            spent += start.elapsed();
+            spent += cpu_time() - start;
         }
         assert_eq!(sink.0, ROUNDS * per_round);
         let rate = sink.0 as f64 / spent.as_secs_f64() / 1e6;

@@ -12,7 +12,10 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let loader = manifest.join("loader");
     for watched in ["loader", "../brownout-runtime", "../brownout-ring"] {
-        println!("cargo:rerun-if-changed={}", manifest.join(watched).display());
+        println!(
+            "cargo:rerun-if-changed={}",
+            manifest.join(watched).display()
+        );
     }
     let target_dir = out.join("loader-target");
     let script = loader.join("layout.ld");
@@ -27,7 +30,13 @@ fn main() {
     ];
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["build", "--release", "--target", "x86_64-unknown-linux-gnu", "--manifest-path"])
+        .args([
+            "build",
+            "--release",
+            "--target",
+            "x86_64-unknown-linux-gnu",
+            "--manifest-path",
+        ])
         .arg(loader.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target_dir)

@@ -15,6 +15,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("bc", "bc"),
     ("bzip2", "bzip2"),
     ("curl", "curl"),
+    ("dwp", "binutils"),
+    ("dwz", "dwz"),
     ("file", "file"),
     ("g++", "g++"),
     ("gawk", "gawk"),
@@ -51,7 +53,7 @@ const PACKAGES: &[(&str, &str)] = &[
 ];
 
 /// Programs that `test` needs whatever the tables say.
-const ALWAYS: &[&str] = &["gcc", "g++", "musl-gcc", "ps"];
+const ALWAYS: &[&str] = &["dwp", "dwz", "gcc", "g++", "musl-gcc", "ps"];
 
 /// Programs that only `bench` uses, for comparison.
 const FOR_BENCH: &[&str] = &[

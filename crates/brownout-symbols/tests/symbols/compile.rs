@@ -52,14 +52,23 @@ fn run(directory: &Path, program: &str, arguments: &[&str]) {
 impl Program {
     pub fn compile(name: &str, options: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
-        let compiler = if name.ends_with(".cc") { "c++" } else { "cc" };
         let source = source(name);
+        let source = source.to_str().unwrap();
         // The build-id is a hash of the content; it must be there even if the compiler's default
         // is otherwise, and a later option of the test's may take it away.
-        let mut arguments = vec!["-Wl,--build-id"];
+        let (compiler, build_id) = match name.rsplit_once('.') {
+            Some((_, "rs")) => ("rustc", "-Clink-arg=-Wl,--build-id"),
+            Some((_, "cc")) => ("c++", "-Wl,--build-id"),
+            _ => ("cc", "-Wl,--build-id"),
+        };
+        let mut arguments = vec![build_id];
         arguments.extend(options);
-        arguments.extend([source.to_str().unwrap(), "-o", "program"]);
+        arguments.extend([source, "-o", "program"]);
         run(directory.path(), compiler, &arguments);
+        Self::in_directory(directory)
+    }
+
+    fn in_directory(directory: TempDir) -> Self {
         let path = directory.path().join("program");
         let bytes = fs::read(&path).unwrap();
         let elf = object::File::parse(&*bytes).unwrap();
@@ -122,14 +131,30 @@ impl Program {
         }
     }
 
-    /// Packs the `.dwo` files into `program.dwp` with the given tool and removes them.
-    pub fn package_dwo_files(&self, packager: &str) {
+    /// Packs the `.dwo` files into `program.dwp` and removes them.
+    pub fn package_dwo_files(&self) {
         run(
             self.directory.path(),
-            packager,
+            "dwp",
             &["-e", "program", "-o", "program.dwp"],
         );
         self.remove_dwo_files();
+    }
+
+    /// Moves what the program's debug information shares with a copy of it to a third file.
+    pub fn factor_out_with_dwz(&self) {
+        let directory = self.directory.path();
+        fs::copy(&self.path, directory.join("copy")).unwrap();
+        let arguments = [
+            "-m",
+            "shared.debug",
+            "-M",
+            "./shared.debug",
+            "program",
+            "copy",
+        ];
+        run(directory, "dwz", &arguments);
+        assert!(directory.join("shared.debug").exists());
     }
 
     /// Moves the debug information to `program.debug`, to which the program then links.

@@ -8,6 +8,7 @@ use brownout_symbols::{Frame, Probe, Symbolizer};
 
 const C: &str = "pool.c";
 const CXX: &str = "pool.cc";
+const RUST: &str = "pool.rs";
 
 fn frames(symbolizer: &mut Symbolizer, program: &Program, probe: Probe) -> Vec<Frame> {
     let module = symbolizer.add_module(&program.path, program.build_id().as_ref());
@@ -97,13 +98,44 @@ fn split_units_in_dwo_files() {
 
 #[test]
 fn split_units_in_a_package() {
-    // binutils' dwp of Debian 12 knows DWARF 4 only.
-    for (version, packager) in [("-gdwarf-4", "dwp"), ("-gdwarf-5", "llvm-dwp")] {
-        let program = Program::compile(C, &[version, "-gsplit-dwarf"]);
-        program.package_dwo_files(packager);
-        assert_eq!(program.dwo_files(), 0);
-        assert_full(&mut Symbolizer::new(), &program);
+    let program = Program::compile(C, &["-gdwarf-4", "-gsplit-dwarf"]);
+    program.package_dwo_files();
+    assert_eq!(program.dwo_files(), 0);
+    assert_full(&mut Symbolizer::new(), &program);
+}
+
+/// binutils' dwp of Debian 12 knows DWARF 4 only; rustc packs version 5 on its own.
+#[test]
+fn rust_names_and_split_units_in_a_package() {
+    for version in ["-Cdwarf-version=4", "-Cdwarf-version=5"] {
+        let options = [
+            version,
+            "--edition=2024",
+            "-g",
+            "-O",
+            "-Csplit-debuginfo=packed",
+        ];
+        let program = Program::compile(RUST, &options);
+        assert!(program.path.with_extension("dwp").exists());
+        let mut symbolizer = Symbolizer::new();
+        let found = frames(&mut symbolizer, &program, program.instruction("in_method"));
+        let method_line = Some(line_of(RUST, "in_method"));
+        let outer_line = Some(line_of(RUST, "in_transact"));
+        assert_eq!(
+            told(&found),
+            [
+                (Some("pool::Map<T>::insert"), method_line, true),
+                (Some("pool::pool::transact"), outer_line, false),
+            ]
+        );
     }
+}
+
+#[test]
+fn debug_information_shared_through_dwz() {
+    let program = Program::compile(C, &["-gdwarf-4"]);
+    program.factor_out_with_dwz();
+    assert_full(&mut Symbolizer::new(), &program);
 }
 
 #[test]

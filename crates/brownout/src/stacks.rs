@@ -36,9 +36,31 @@ enum Place {
 /// What a single line can say of a stack.
 pub struct TellingFrame {
     pub frame: Frame,
-    /// The innermost function, where it is another: a library without debug information that was
-    /// called from `frame`.
+    /// The innermost function, where it is another: plumbing or a library without debug information
+    /// that was called from `frame`.
     pub through: Option<String>,
+}
+
+impl TellingFrame {
+    fn new(frame: Frame, innermost: Option<Frame>) -> Self {
+        let through = innermost
+            .filter(|innermost| *innermost != frame)
+            .and_then(|innermost| innermost.function);
+        Self { frame, through }
+    }
+}
+
+/// Whether a frame is code that every program has alike: a compiler's intrinsics (`_mm_clwb`) or the
+/// C library (`memcpy`). Who called it is what a reader wants to know.
+fn is_plumbing(frame: &Frame) -> bool {
+    const COMPILER_HEADERS: [&str; 2] = ["/lib/gcc/", "/clang/"];
+    const LIBC: [&str; 4] = ["libc.so", "libc-", "ld-linux", "ld-musl"];
+    let header = frame.file.as_ref().map(|file| file.to_string_lossy());
+    let intrinsic = frame.inlined
+        && header.is_some_and(|file| COMPILER_HEADERS.iter().any(|dir| file.contains(dir)));
+    let module = frame.module.file_name().map(|name| name.to_string_lossy());
+    let libc = module.is_some_and(|name| LIBC.iter().any(|prefix| name.starts_with(prefix)));
+    intrinsic || libc
 }
 
 fn unknown(pc: AppPc) -> Frame {
@@ -120,8 +142,8 @@ impl StackTable {
         frames
     }
 
-    /// The frame that tells a reader most: the innermost one with a source line, or else the
-    /// innermost of all.
+    /// The frame that tells a reader most: the innermost one with a source line that is not
+    /// plumbing, or else with a source line, or else the innermost of all.
     pub fn telling_frame(&mut self, stack: StackId) -> Arc<TellingFrame> {
         if let Some(known) = self.telling.get(&stack) {
             return Arc::clone(known);
@@ -133,21 +155,22 @@ impl StackTable {
 
     fn find_telling_frame(&mut self, stack: StackId) -> TellingFrame {
         let places = Arc::clone(&self.stacks[stack.0]);
-        let mut innermost: Option<Frame> = None;
+        let mut innermost = None;
+        let mut with_line = None;
         for &place in &places[..] {
-            let mut frames = self.frames_of(place);
-            let innermost = innermost.get_or_insert_with(|| frames[0].clone());
-            if let Some(found) = frames.iter().position(|frame| frame.line.is_some()) {
-                let frame = frames.swap_remove(found);
-                let through = (frame != *innermost)
-                    .then(|| innermost.function.clone())
-                    .flatten();
-                return TellingFrame { frame, through };
+            for frame in self.frames_of(place) {
+                if frame.line.is_some() && !is_plumbing(&frame) {
+                    return TellingFrame::new(frame, innermost);
+                }
+                if frame.line.is_some() && with_line.is_none() {
+                    with_line = Some(frame.clone());
+                }
+                innermost.get_or_insert(frame);
             }
         }
-        TellingFrame {
-            frame: innermost.unwrap_or_else(|| unknown(AppPc(0))),
-            through: None,
+        match with_line {
+            Some(frame) => TellingFrame::new(frame, innermost),
+            None => TellingFrame::new(innermost.unwrap_or_else(|| unknown(AppPc(0))), None),
         }
     }
 
@@ -164,5 +187,30 @@ impl StackTable {
             .problems()
             .iter()
             .map(|problem| sentence(problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(module: &str, file: &str, inlined: bool) -> Frame {
+        Frame {
+            file: Some(file.into()),
+            line: Some(1),
+            inlined,
+            ..Frame::bare(Path::new(module), 0)
+        }
+    }
+
+    #[test]
+    fn intrinsics_and_the_c_library_are_plumbing() {
+        let header = "/usr/lib/gcc/x86_64-linux-gnu/12/include/clwbintrin.h";
+        assert!(is_plumbing(&frame("/home/u/program", header, true)));
+        let libc = "/lib/x86_64-linux-gnu/libc.so.6";
+        assert!(is_plumbing(&frame(libc, "./string/memcpy.S", false)));
+        assert!(!is_plumbing(&frame("/home/u/program", "/src/pool.c", true)));
+        let own = "/home/u/libcache.so";
+        assert!(!is_plumbing(&frame(own, "/src/cache.c", false)));
     }
 }

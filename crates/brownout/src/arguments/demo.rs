@@ -9,6 +9,9 @@ use clap::Args;
 /// The program is a key-value store in a memory-mapped file, with mistakes. It is compiled with the
 /// C compiler of this machine.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  brownout demo
+  brownout demo --keep demo && brownout dump demo/trace --kind store")]
 pub struct DemoArgs {
     /// Keep the program, its file and the trace in DIR
     #[arg(long, value_name = "DIR")]

@@ -117,6 +117,9 @@ impl Drain<'_> {
             self.settle(sink)?;
             if copied + merged > 0 {
                 sleep = SHORT_SLEEP;
+                if ended {
+                    continue;
+                }
             } else if ended && self.sweep(Duration::ZERO) {
                 continue;
             } else if stop_waiting || ended && self.nobody_is_left() {

@@ -114,16 +114,15 @@ fn segments(file: &File, wanted: u32) -> io::Result<Vec<Vec<u8>>> {
     let mut header = [0; HEADER_BYTES];
     file.read_exact_at(&mut header, 0)?;
     let table = long(&header, 32);
-    let count = u16::from_le_bytes([header[56], header[57]]);
+    let count = usize::from(u16::from_le_bytes([header[56], header[57]]));
+    let mut bytes = vec![0; count * SEGMENT_BYTES];
+    file.read_exact_at(&mut bytes, table)?;
     let mut found = Vec::new();
-    for index in 0..u64::from(count) {
-        let mut segment = [0; SEGMENT_BYTES];
-        let offset = table.checked_add(index * SEGMENT_BYTES as u64);
-        file.read_exact_at(&mut segment, offset.ok_or(io::ErrorKind::InvalidData)?)?;
-        let len = long(&segment, 32);
-        if word(&segment, 0) == wanted && len <= LONGEST_SEGMENT {
+    for segment in bytes.as_chunks::<SEGMENT_BYTES>().0 {
+        let len = long(segment, 32);
+        if word(segment, 0) == wanted && len <= LONGEST_SEGMENT {
             let mut bytes = vec![0; len as usize];
-            file.read_exact_at(&mut bytes, long(&segment, 8))?;
+            file.read_exact_at(&mut bytes, long(segment, 8))?;
             found.push(bytes);
         }
     }

@@ -7,7 +7,6 @@
 use crate::sys::process::{thread_exists, ticks_since_boot};
 use brownout_ring::Slot;
 use std::fs;
-use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The thread that owns a slot.
@@ -59,10 +58,7 @@ impl Owner {
                 },
                 None => Activity::Active { cpu_ticks: 0 },
             },
-            // Gone, be it before or after the file was opened.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Activity::Gone,
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Activity::Gone,
-            // No /proc, or no right to look: ask what can be asked.
+            // Gone; or there is no /proc, or no right to look: ask what can be asked.
             Err(_) if thread_exists(self.pid, self.tid) => Activity::Active { cpu_ticks: 0 },
             Err(_) => Activity::Gone,
         }
@@ -70,10 +66,6 @@ impl Owner {
 
     pub(crate) fn is_alive(&self) -> bool {
         self.activity() != Activity::Gone
-    }
-
-    pub(crate) fn is_same_thread(&self, other: &Owner) -> bool {
-        self.pid == other.pid && self.tid == other.tid
     }
 }
 

@@ -129,14 +129,8 @@ impl Merger {
             if self.by_slot[slot.0].is_some() {
                 continue;
             }
-            let owner = Owner::of(wire.slot(slot));
-            // A thread has one slot at a time. A second one means that its program image was
-            // replaced while the first was live.
-            for older in self.channels() {
-                older.abandoned |= older.stream.owner.is_same_thread(&owner);
-            }
             let channel = Channel {
-                stream: Stream::new(owner),
+                stream: Stream::new(Owner::of(wire.slot(slot))),
                 slot: Some(slot),
                 standing: Standing::Starved,
                 abandoned: false,

@@ -252,30 +252,6 @@ fn a_slow_thread_is_waited_for() {
     assert_eq!(lost, 0);
 }
 
-#[test]
-fn a_thread_whose_image_was_replaced_leaves_its_old_slot() {
-    let wire = Wire::create(0).unwrap();
-    let (sink, _) = record_while(&wire, || {
-        let mut before = FakeProducer::claim(&wire, 0);
-        before.store_own_number();
-        let mut after = FakeProducer::claim(&wire, 1);
-        after.store_own_number();
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while wire.occupied().count() > 1 && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(wire.occupied().count(), 1);
-        after.close();
-    });
-    assert_eq!(
-        sink.records
-            .iter()
-            .map(|(process, ..)| *process)
-            .collect::<Vec<_>>(),
-        [0, 1]
-    );
-}
-
 /// Publishes three good records in two threads with `bad` in the middle of one, and says what came out.
 fn with_bad_bytes(bad: impl FnOnce(u64) -> Vec<u8> + Send) -> Collected {
     let wire = Wire::create(0).unwrap();

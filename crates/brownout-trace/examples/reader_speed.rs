@@ -21,7 +21,7 @@ use brownout_trace::{
 
 const POOL: u64 = 0x7f5a_4000_0000;
 const CODE: u64 = 0x5581_2340_1000;
-const ROUNDS: usize = 5;
+const MEASURED: Duration = Duration::from_secs(2);
 
 fn main() {
     println!(
@@ -30,7 +30,7 @@ fn main() {
     );
     let argument = std::env::args()
         .nth(1)
-        .unwrap_or_else(|| "4000000".to_owned());
+        .unwrap_or_else(|| "1000000".to_owned());
     let Ok(events) = argument.parse() else {
         let trace = std::fs::read(&argument).expect("the argument is a number or a trace");
         let (count, reading) = best(|| read(&trace));
@@ -61,16 +61,19 @@ fn report(name: &str, events: u64, trace: &[u8], writing: Option<Duration>, read
     );
 }
 
-/// Runs `work` a few times; the last result and the shortest time.
+/// Runs `work` again and again for a while; the last result and the shortest time, which is the one
+/// least disturbed by others.
 fn best<T>(mut work: impl FnMut() -> T) -> (T, Duration) {
+    let start = Instant::now();
     let mut shortest = Duration::MAX;
-    let mut result = None;
-    for _ in 0..ROUNDS {
-        let start = Instant::now();
-        result = Some(work());
-        shortest = shortest.min(start.elapsed());
+    loop {
+        let round = Instant::now();
+        let result = work();
+        shortest = shortest.min(round.elapsed());
+        if start.elapsed() > MEASURED {
+            return (result, shortest);
+        }
     }
-    (result.expect("there is at least one round"), shortest)
 }
 
 /// Reads every event and looks at its thread, place and bytes; the number of events.

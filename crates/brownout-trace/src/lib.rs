@@ -21,6 +21,7 @@ mod ids;
 mod index;
 mod reader;
 pub mod replay;
+mod section;
 pub mod selection;
 mod summary;
 mod varint;

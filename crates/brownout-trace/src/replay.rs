@@ -6,13 +6,14 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::address_space::AddressSpace;
 use crate::definitions::Definitions;
-use crate::event::{Event, EventKind, ProcessOrigin};
+use crate::event::{Event, EventKind, Mapping, ProcessOrigin};
 use crate::ids::{Address, FileId, ProcessId};
 
 const PAGE: usize = 4096;
@@ -74,16 +75,7 @@ impl Images {
             } => {
                 self.files.entry(file).or_default().write(offset, bytes);
             }
-            EventKind::Map(mapping) => {
-                self.space(event.process).map(mapping);
-                self.maps += 1;
-                let image = self.files.entry(mapping.file).or_default();
-                image.last_mapped = self.maps;
-                if mapping.snapshot {
-                    image.clear(mapping.offset, mapping.offset.saturating_add(mapping.len));
-                    image.resize(mapping.file_len);
-                }
-            }
+            EventKind::Map(mapping) => self.map(event.process, mapping),
             EventKind::Unmap { addr, len } => self.space(event.process).unmap(addr, len),
             EventKind::Remap {
                 old,
@@ -163,6 +155,47 @@ impl Images {
         }
         written.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(written)
+    }
+
+    fn map(&mut self, process: ProcessId, mapping: Mapping) {
+        let stale = if mapping.snapshot {
+            self.stale_ranges(&mapping)
+        } else {
+            Vec::new()
+        };
+        self.space(process).map(mapping);
+        self.maps += 1;
+        let image = self.files.entry(mapping.file).or_default();
+        image.last_mapped = self.maps;
+        for range in stale {
+            image.clear(range.start, range.end);
+        }
+        image.cut(mapping.file_len);
+        image.len = mapping.file_len.min(MAX_OFFSET);
+    }
+
+    /// The parts of the file behind a new mapping that no process had mapped until now: they may have
+    /// changed unseen. What is mapped is known, and may hold more than the snapshot saw.
+    fn stale_ranges(&self, mapping: &Mapping) -> Vec<Range<u64>> {
+        let end = mapping.offset.saturating_add(mapping.len);
+        let mut known: Vec<Range<u64>> = self
+            .spaces
+            .values()
+            .flat_map(|space| space.mappings())
+            .filter(|other| other.file == mapping.file)
+            .map(|other| other.offset..other.offset.saturating_add(other.len))
+            .collect();
+        known.sort_unstable_by_key(|range| range.start);
+        known.push(end..end);
+        let mut stale = Vec::new();
+        let mut from = mapping.offset;
+        for range in known {
+            if from < range.start.min(end) {
+                stale.push(from..range.start.min(end));
+            }
+            from = from.max(range.end);
+        }
+        stale
     }
 
     fn space(&mut self, process: ProcessId) -> &mut AddressSpace {
@@ -252,9 +285,16 @@ impl Image {
 
     fn resize(&mut self, len: u64) {
         let len = len.min(MAX_OFFSET);
-        // Bytes past the end do not belong to the file: they are zero once it grows over them.
-        self.clear(self.len.min(len), self.len.max(len));
+        self.cut(len);
+        // The rest of the last page could be stored to, but was not part of the file.
+        let page_end = self.len.next_multiple_of(PAGE as u64);
+        self.clear(self.len, page_end.min(len));
         self.len = len;
+    }
+
+    /// Forgets what lies past `len`.
+    fn cut(&mut self, len: u64) {
+        self.clear(len, self.len);
     }
 
     /// Zeroes the bytes from `from` to `to`, in time that follows the smaller of the range and what is
@@ -292,7 +332,7 @@ fn clear_page(page: u64, content: &mut [u8; PAGE], from: u64, to: u64) -> bool {
 }
 
 /// Cuts `len` bytes at `offset` at page borders: the page, where in it, and which of the bytes.
-fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         if done == len {

@@ -322,29 +322,30 @@ impl ChunkDecoder {
         let Thread {
             process, thread, ..
         } = self.threads[self.run_thread];
-        let kind = if op < op::STORE_END {
+        let kind = if op < op::ADDRESSED_END {
             let addr = self.address(number)?;
-            let (flavor, locked, string) = op::store_parts(op);
-            EventKind::Store {
-                addr,
-                bytes: self.accessed(number, size as usize)?,
-                flavor,
-                locked,
-                string,
-            }
-        } else if let Some((kind, volatile)) = op::flush_parts(op) {
-            EventKind::Flush {
-                addr: self.address(number)?,
-                kind,
-                volatile,
+            if op < op::STORE_END {
+                let bytes = self.accessed(number, size as usize)?;
+                let (flavor, locked, string) = op::store_parts(op);
+                EventKind::Store {
+                    addr,
+                    bytes,
+                    flavor,
+                    locked,
+                    string,
+                }
+            } else if let Some((kind, volatile)) = op::flush_parts(op) {
+                EventKind::Flush {
+                    addr,
+                    kind,
+                    volatile,
+                }
+            } else {
+                let bytes = self.accessed(number, size as usize)?;
+                EventKind::Load { addr, bytes }
             }
         } else if let Some(kind) = op::fence_kind(op) {
             EventKind::Fence { kind }
-        } else if op == op::LOAD {
-            EventKind::Load {
-                addr: self.address(number)?,
-                bytes: self.accessed(number, size as usize)?,
-            }
         } else {
             self.rare_kind(op)?
         };

@@ -9,7 +9,8 @@ use proptest::collection::vec;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-use crate::traces::{every_kind, open, step, write};
+use crate::arbitrary::{step, write};
+use crate::traces::{every_kind, open};
 
 /// More events than this of a forged trace are not replayed: each may touch a page.
 const REPLAYED: usize = 2000;

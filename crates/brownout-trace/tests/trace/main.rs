@@ -1,5 +1,6 @@
 //! The trace from outside: what is written, what is read back, and what becomes of damaged files.
 
+mod arbitrary;
 mod damage;
 mod fuzzing;
 mod replaying;

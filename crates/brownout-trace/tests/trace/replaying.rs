@@ -135,6 +135,19 @@ fn what_is_cut_off_is_zero_when_the_file_grows_again() {
 }
 
 #[test]
+fn bytes_stored_past_the_end_do_not_become_part_of_a_growing_file() {
+    let images = replay(&[
+        EventKind::Map(mapping(BASE, 0x1000, POOL, 0, 10)),
+        store(BASE + 8, &[1; 8]),
+        EventKind::FileResize {
+            file: POOL,
+            len: 0x2000,
+        },
+    ]);
+    assert_eq!(read(&images, POOL, 8, 8), [1, 1, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
 fn mapping_a_file_again_takes_its_content_of_then() {
     let images = replay(&[
         EventKind::Map(mapping(BASE, 0x2000, POOL, 0, 0x2000)),
@@ -153,6 +166,22 @@ fn mapping_a_file_again_takes_its_content_of_then() {
     ]);
     assert_eq!(read(&images, POOL, 0, 9), b"\0\0changed");
     assert_eq!(read(&images, POOL, 0x1800, 4), b"kept");
+}
+
+#[test]
+fn mapping_what_is_mapped_already_keeps_what_was_stored() {
+    let images = replay(&[
+        EventKind::Map(mapping(BASE, 0x1000, POOL, 0x1000, 0x3000)),
+        store(BASE, b"stored"),
+        EventKind::Map(mapping(BASE + 0x10_0000, 0x3000, POOL, 0, 0x3000)),
+        EventKind::Content {
+            file: POOL,
+            offset: 0x2000,
+            bytes: b"found",
+        },
+    ]);
+    assert_eq!(read(&images, POOL, 0x1000, 6), b"stored");
+    assert_eq!(read(&images, POOL, 0x2000, 5), b"found");
 }
 
 #[test]

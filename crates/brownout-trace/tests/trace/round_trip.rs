@@ -3,9 +3,8 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::traces::{
-    Step, ending, event, every_kind, header, open, readable, step, store, write, writer,
-};
+use crate::arbitrary::{Step, step, write};
+use crate::traces::{ending, event, every_kind, header, open, readable, store, writer};
 use brownout_trace::*;
 use proptest::collection::vec;
 use proptest::prelude::*;

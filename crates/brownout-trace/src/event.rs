@@ -191,7 +191,7 @@ pub struct Mapping {
     /// On a DAX file system or device, or mapped with `MAP_SYNC`.
     pub dax: bool,
     /// [`EventKind::Content`] events follow that describe the whole range: what they leave out is
-    /// zero. False where the content was known already, because the file was mapped elsewhere.
+    /// zero, but for parts that were mapped already, which are known. False where all of it was.
     pub snapshot: bool,
 }
 

@@ -45,48 +45,33 @@ pub(crate) enum Decoded<'a> {
     Unrelated,
 }
 
-/// Decodes a record whose length is known to be right. `file_number` knows the files that were
-/// mapped so far.
-pub(crate) fn decode<'a>(
-    owner: &Owner,
+/// Decodes the accesses to memory, of which there are more than of everything else together; `None`
+/// for any other kind of record.
+#[inline(always)]
+pub(crate) fn decode_access<'a>(
     head: &Record,
     payload: &'a [u8],
-    file_number: impl Fn(FileIdentity) -> Option<FileId>,
-) -> Result<Decoded<'a>, Corruption> {
+) -> Result<Option<EventKind<'a>>, Corruption> {
     let wrong_flags = Corruption::Flags {
         kind: head.kind,
         flags: head.flags,
     };
-    let wrong_payload = Corruption::Payload {
-        kind: head.kind,
-        size: head.size.into(),
-    };
-    let mut payload = Payload {
-        bytes: payload.get(..head.size as usize).ok_or(wrong_payload)?,
-        wrong: wrong_payload,
-    };
-    let process = ProcessId(owner.process);
-    let event = |kind| Event {
-        index: EventIndex(head.seq),
-        process,
-        thread: ThreadId(owner.tid),
-        pc: AppPc(head.pc),
-        context: ContextId(head.context),
-        kind,
+    let bytes = || match payload.get(..head.size as usize) {
+        None | Some([]) => Err(wrong_payload(head)),
+        Some(bytes) => Ok(bytes),
     };
     let addr = Address(head.addr);
-
-    let kind = match head.kind {
+    Ok(Some(match head.kind {
         kind::STORE => EventKind::Store {
             addr,
-            bytes: payload.rest_not_empty()?,
+            bytes: bytes()?,
             flavor: store_flavor(head.flags).ok_or(wrong_flags)?,
             locked: head.flags & store::LOCKED != 0,
             string: head.flags & store::STRING != 0,
         },
         kind::LOAD => EventKind::Load {
             addr,
-            bytes: payload.rest_not_empty()?,
+            bytes: bytes()?,
         },
         kind::FLUSH => EventKind::Flush {
             addr,
@@ -106,6 +91,55 @@ pub(crate) fn decode<'a>(
                 _ => return Err(wrong_flags),
             },
         },
+        _ => return Ok(None),
+    }))
+}
+
+/// The event of `kind` that a record is about.
+#[inline(always)]
+pub(crate) fn event<'a>(owner: &Owner, head: &Record, kind: EventKind<'a>) -> Event<'a> {
+    Event {
+        index: EventIndex(head.seq),
+        process: ProcessId(owner.process),
+        thread: ThreadId(owner.tid),
+        pc: AppPc(head.pc),
+        context: ContextId(head.context),
+        kind,
+    }
+}
+
+fn wrong_payload(head: &Record) -> Corruption {
+    Corruption::Payload {
+        kind: head.kind,
+        size: head.size.into(),
+    }
+}
+
+/// Decodes a record of any kind whose length is known to be right. `file_number` knows the files
+/// that were mapped so far.
+pub(crate) fn decode<'a>(
+    owner: &Owner,
+    head: &Record,
+    payload: &'a [u8],
+    file_number: impl Fn(FileIdentity) -> Option<FileId>,
+) -> Result<Decoded<'a>, Corruption> {
+    if let Some(kind) = decode_access(head, payload)? {
+        return Ok(Decoded::Event(event(owner, head, kind)));
+    }
+    let wrong_flags = Corruption::Flags {
+        kind: head.kind,
+        flags: head.flags,
+    };
+    let wrong = wrong_payload(head);
+    let mut payload = Payload {
+        bytes: payload.get(..head.size as usize).ok_or(wrong)?,
+        wrong,
+    };
+    let process = ProcessId(owner.process);
+    let event = |kind| event(owner, head, kind);
+    let addr = Address(head.addr);
+
+    let kind = match head.kind {
         kind::KERNEL_WRITE => EventKind::KernelWrite {
             addr,
             bytes: payload.rest_not_empty()?,

@@ -1,7 +1,7 @@
 //! Writes merged records to a trace.
 
 use crate::build_ids::BuildIds;
-use crate::decode::{Decoded, decode};
+use crate::decode::{Decoded, decode, decode_access, event};
 use crate::liveness::Owner;
 use crate::merge::{Refusal, Sink};
 use brownout_ring::Record;
@@ -140,10 +140,15 @@ impl<S: TraceSink> Sink for EventSink<S> {
         head: &Record,
         payload: &[u8],
     ) -> Result<(), Refusal<StopReason>> {
-        let decoded = decode(owner, head, payload, |file| self.writer.known_file(file))
-            .map_err(Refusal::Corrupt)?;
-        self.write(owner, decoded)
-            .map_err(|error| Refusal::Failed(error.into()))
+        let written = match decode_access(head, payload).map_err(Refusal::Corrupt)? {
+            Some(kind) => self.writer.write(&event(owner, head, kind)).map(|_| ()),
+            None => {
+                let known = |file| self.writer.known_file(file);
+                let decoded = decode(owner, head, payload, known).map_err(Refusal::Corrupt)?;
+                self.write(owner, decoded)
+            }
+        };
+        written.map_err(|error| Refusal::Failed(error.into()))
     }
 
     fn note(&mut self, owner: &Owner, text: &str) -> Result<(), StopReason> {

@@ -53,6 +53,8 @@ pub enum Exit {
     Unsupported = 9,
     /// The instruction at `pc` raised the signal in `pending`.
     Fault = 10,
+    /// The code at `pc` is no longer what was translated.
+    Stale = 11,
 }
 
 #[repr(C, align(64))]
@@ -107,6 +109,7 @@ pub struct Context {
     pub to_pm_emulate: u64,
     pub to_pm_order: u64,
     pub to_unsupported: u64,
+    pub to_stale: u64,
     pub to_hash: u64,
     /// Table of the hash lookup of branch targets.
     pub hash_table: u64,
@@ -137,6 +140,8 @@ pub struct Context {
     /// Non-zero while single-stepping to a boundary, and the address stepped from.
     pub stepping: u64,
     pub last_step: u64,
+    /// Non-zero if the next boundary is not a step that the program made.
+    pub skip_trap: u64,
     /// Non-zero if the pending fault came from an access already observed.
     pub fault_repair: u64,
     /// An indirect branch that has just met a target beyond the branch table, or 0.

@@ -8,6 +8,7 @@ use crate::translate::{NotExecutable, Translator};
 use crate::{fatal, pm, process, space, syscall};
 use core::sync::atomic::{Ordering, compiler_fence};
 
+const TRAP_FLAG: u64 = 0x100;
 /// Invalid permissions for a mapped object; address not mapped.
 const SEGV_MAPERR: i32 = 1;
 const SEGV_ACCERR: i32 = 2;
@@ -16,8 +17,10 @@ const SEGV_ACCERR: i32 = 2;
 pub extern "C" fn dispatch(context: &mut Context) {
     context.in_rust = 1;
     context.epoch = EPOCH.load(Ordering::Relaxed);
-    context.flags &= !0x100;
-    context.stepping = 0;
+    if context.stepping != 0 {
+        context.flags &= !TRAP_FLAG;
+        context.stepping = 0;
+    }
     // While an access is under way there is no boundary: the signal waits until it is over.
     let mut at_boundary = true;
     match context.exit {
@@ -28,6 +31,7 @@ pub extern "C" fn dispatch(context: &mut Context) {
         x if x == Exit::Resync as u32 => {}
         x if x == Exit::Fault as u32 => fault(context),
         x if x == Exit::Unsupported as u32 => unsupported(context),
+        x if x == Exit::Stale as u32 => with_translator(|translator| translator.cache.invalidate_instruction(context.pc)),
         x => {
             at_boundary = false;
             match x {
@@ -60,7 +64,7 @@ fn leave(context: &mut Context, at_boundary: bool) {
         if !at_boundary {
             context.stepping = 1;
             context.last_step = 0;
-            context.flags |= 0x100;
+            context.flags |= TRAP_FLAG;
             return;
         }
         context.in_rust = 1;
@@ -166,7 +170,7 @@ fn fault(context: &mut Context) {
     let signal = context.pending.signal;
     let address = context.pending.info.address();
     let explained = match signal {
-        SIGSEGV => pm::fault(context, address) || code_write(address),
+        SIGSEGV => pm::fault(context, address) || code_write(address, context.pc),
         SIGBUS => false,
         _ => false,
     };
@@ -178,9 +182,9 @@ fn fault(context: &mut Context) {
 }
 
 /// A write to code that is translated: the translations go, the write is repeated.
-fn code_write(address: u64) -> bool {
+fn code_write(address: u64, pc: u64) -> bool {
     let page = page_down(address);
-    let lifted = space::SPACE.lock().code_write(address);
+    let lifted = space::SPACE.lock().code_write(address, pc);
     if lifted {
         with_translator(|translator| translator.cache.invalidate(page, page + crate::memory::PAGE));
     }

@@ -33,6 +33,8 @@ global_asm!(
     "                    jmp gate_exit",
     "gate_pm_order:      mov dword ptr gs:[{exit}], {pm_order}",
     "                    jmp gate_exit",
+    "gate_stale:         mov dword ptr gs:[{exit}], {stale}",
+    "                    jmp gate_exit",
     "gate_fault:         mov dword ptr gs:[{exit}], {fault}",
     "                    jmp gate_exit",
     "gate_unsupported:   mov dword ptr gs:[{exit}], {unsupported}",
@@ -57,6 +59,10 @@ global_asm!(
     "pushfq",
     "pop qword ptr gs:[{flags}]",
     "cld",
+    // alignment checks and single steps are the program's affair
+    "test dword ptr gs:[{flags}], 0x40100",
+    "jne 2f",
+    "3:",
     "movups gs:[{xmm}+0], xmm0",
     "movups gs:[{xmm}+16], xmm1",
     "movups gs:[{xmm}+32], xmm2",
@@ -75,6 +81,11 @@ global_asm!(
     "movups gs:[{xmm}+240], xmm15",
     "mov rdi, gs:[{this}]",
     "call {dispatch}",
+    "jmp gate_enter",
+    "2:",
+    "push 0x202",
+    "popfq",
+    "jmp 3b",
     // --- and back -----------------------------------------------------------------------------------
     ".globl gate_enter",
     "gate_enter:",
@@ -377,6 +388,7 @@ global_asm!(
     syscall_table = const offset_of!(Context, syscall_table),
     sys_resume = const offset_of!(Context, sys_resume),
     fault = const Exit::Fault as u32,
+    stale = const Exit::Stale as u32,
     next_pc = const offset_of!(Context, next_pc),
     stack = const offset_of!(Context, stack),
     this = const offset_of!(Context, this),
@@ -417,6 +429,7 @@ unsafe extern "C" {
     fn gate_pm_order();
     fn gate_unsupported();
     fn gate_fault();
+    fn gate_stale();
     fn gate_pm_begin();
     fn gate_pm_end();
     fn gate_hash();
@@ -450,6 +463,7 @@ pub fn fill_entry_points(context: &mut Context) {
     context.to_resync = gate_resync as *const () as u64;
     context.to_pm_emulate = gate_pm_emulate as *const () as u64;
     context.to_pm_order = gate_pm_order as *const () as u64;
+    context.to_stale = gate_stale as *const () as u64;
     context.to_unsupported = gate_unsupported as *const () as u64;
     context.to_pm_begin = gate_pm_begin as *const () as u64;
     context.to_pm_end = gate_pm_end as *const () as u64;

@@ -22,9 +22,9 @@ const ENGINE_START: u64 = 0x3100_0000_0000;
 static NEXT: AtomicU64 = AtomicU64::new(ARENA);
 static NEXT_ALIAS: AtomicU64 = AtomicU64::new(ARENA_END);
 
-/// Whether an address belongs to the runtime: its image, its arena, its aliases.
-pub fn is_engine(addr: u64) -> bool {
-    (ENGINE_START..ALIASES_END).contains(&addr)
+/// Whether a range touches the runtime's image or arena.
+pub fn is_engine(start: u64, end: u64) -> bool {
+    start < ARENA_END && end > ENGINE_START
 }
 
 /// Finds a place for an alias of `len` bytes: calls `try_map` with addresses that are likely free until

@@ -32,6 +32,8 @@ static DYING: AtomicU32 = AtomicU32::new(0);
 static OWNER: AtomicU32 = AtomicU32::new(0);
 /// Path of the program, for `/proc/self/exe`.
 static EXECUTABLE: Lock<Vec<u8>> = Lock::new(Vec::new());
+/// The auxiliary vector, for `/proc/self/auxv`.
+static AUXILIARY: Lock<Vec<u8>> = Lock::new(Vec::new());
 
 pub fn register(context: &mut Context) {
     let mut threads = THREADS.lock();
@@ -103,6 +105,20 @@ pub fn set_executable(path: &CStr) {
     if !is_err(fd) {
         sys::close(fd as i32);
     }
+}
+
+/// Notes the auxiliary vector as the program has it.
+pub fn set_auxiliary(vector: &[u64]) {
+    let mut bytes = AUXILIARY.lock();
+    bytes.clear();
+    for word in vector {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// The bytes of the auxiliary vector.
+pub fn auxiliary() -> Vec<u8> {
+    AUXILIARY.lock().clone()
 }
 
 /// What `/proc/self/exe` should lead to.
@@ -465,15 +481,14 @@ fn with_nul(text: &[u8]) -> Vec<u8> {
 
 /// The path as a NUL-terminated string that the kernel can open from anywhere.
 fn resolve(dirfd: i32, given: &[u8], flags: u32, buffer: &mut [u8]) -> Result<Vec<u8>, u32> {
-    if given == b"/proc/self/exe\0" {
+    if crate::syscall::is_own_executable(given) {
         return Ok(with_nul(&executable()));
     }
     if given.len() == 1 {
         if flags & linux::AT_EMPTY_PATH == 0 {
             return Err(errno::ENOENT);
         }
-        let mut name = [0u8; 32];
-        return Ok(sys::fd_link(dirfd, &mut name).to_bytes_with_nul().to_vec());
+        return by_descriptor(dirfd, buffer);
     }
     if given[0] == b'/' || dirfd == linux::AT_FDCWD {
         return Ok(given.to_vec());
@@ -481,7 +496,35 @@ fn resolve(dirfd: i32, given: &[u8], flags: u32, buffer: &mut [u8]) -> Result<Ve
     let mut path = sys::fd_path(dirfd, buffer).ok_or(errno::EBADF)?.to_vec();
     path.push(b'/');
     path.extend_from_slice(given);
+    if crate::syscall::is_own_executable(&path) {
+        return Ok(with_nul(&executable()));
+    }
     Ok(path)
+}
+
+/// The name of an open file, if it still has one; else a way through the descriptor.
+fn by_descriptor(fd: i32, buffer: &mut [u8]) -> Result<Vec<u8>, u32> {
+    let path = with_nul(sys::fd_path(fd, buffer).ok_or(errno::EBADF)?);
+    let same = CStr::from_bytes_with_nul(&path).ok().and_then(|name| {
+        let other = sys::open(name, linux::O_PATH | linux::O_CLOEXEC);
+        let stat = if is_err(other) { None } else { sys::fstat(other as i32) };
+        if !is_err(other) {
+            sys::close(other as i32);
+        }
+        let own = sys::fstat(fd)?;
+        stat.filter(|stat| (stat.st_dev, stat.st_ino) == (own.st_dev, own.st_ino))
+    });
+    if same.is_some() {
+        return Ok(path);
+    }
+    // A copy of the descriptor that exec leaves open for the loader.
+    // SAFETY: duplicates a descriptor.
+    let copy = unsafe { crate::sys!(linux::__NR_fcntl, fd, linux::F_DUPFD, 3) };
+    if is_err(copy) {
+        return Err(errno::EMFILE);
+    }
+    let mut name = [0u8; 32];
+    Ok(sys::fd_link(copy as i32, &mut name).to_bytes_with_nul().to_vec())
 }
 
 enum Verdict {

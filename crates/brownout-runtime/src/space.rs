@@ -6,9 +6,11 @@
 //! covers them and RIP-relative operands reach from the cache.
 //!
 //! Code that the program can write is made read-only while translations of it exist; the write faults,
-//! the translations go, and the write is repeated ([`Space::code_write`]).
+//! the translations go, and the write is repeated ([`Space::code_write`]). Pages on which that happens
+//! often, or where code writes beside itself, are *checked* instead: translations of them compare the
+//! original with what was translated each time they run.
 
-use crate::cache::{CACHE, CACHE_END, FAR, FastSet};
+use crate::cache::{CACHE, CACHE_END, FAR, FastMap, FastSet};
 use crate::lock::Lock;
 use crate::memory::{PAGE, page_down, page_up};
 use crate::sys::{self, is_err, linux};
@@ -19,8 +21,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Where mappings chosen by the engine start.
 const LOW_START: u64 = 0x1000_0000;
+/// Step of the search among mappings that the engine did not make.
+const PROBE: u64 = 1 << 20;
 /// Where the program break starts; beside where the kernel puts the heap of a PIE.
 const BREAK_START: u64 = 0x5600_0000_0000;
+/// Times that a page's guard is lifted before its code is checked instead.
+const PATIENCE: u32 = 16;
 /// Addresses for which a branch-table lookup is sure to fault; below lies what might be mapped.
 const SURELY_FAULTING: u64 = 1 << 44;
 
@@ -28,6 +34,8 @@ const SURELY_FAULTING: u64 = 1 << 44;
 struct Region {
     end: u64,
     writable: bool,
+    /// Code here is always checked: stacks.
+    checked: bool,
 }
 
 /// Code of a file.
@@ -62,7 +70,12 @@ pub struct Space {
     generation: u32,
     /// Pages that are read-only because code on them is translated.
     guarded: FastSet<u64>,
-    low: u64,
+    /// Pages whose translations check themselves.
+    checked: FastSet<u64>,
+    /// How often the guard of a page was lifted.
+    lifted: FastMap<u64, u32>,
+    /// Ranges below 2 GiB that are in use: start to end.
+    low: BTreeMap<u64, u64>,
     break_end: u64,
 }
 
@@ -72,7 +85,9 @@ pub static SPACE: Lock<Space> = Lock::new(Space {
     modules: BTreeMap::new(),
     generation: 0,
     guarded: FastSet::with_hasher(core::hash::BuildHasherDefault::new()),
-    low: LOW_START,
+    checked: FastSet::with_hasher(core::hash::BuildHasherDefault::new()),
+    lifted: FastMap::with_hasher(core::hash::BuildHasherDefault::new()),
+    low: BTreeMap::new(),
     break_end: BREAK_START,
 });
 
@@ -84,7 +99,7 @@ pub fn executable_end(pc: u64) -> Option<u64> {
 /// Guards the code at `pc` against writes, if the program could write it.
 pub fn protect_code(pc: u64, end: u64) {
     let mut space = SPACE.lock();
-    if !space.region(pc).is_some_and(|(_, region)| region.writable) {
+    if space.is_checked(pc) || !space.region(pc).is_some_and(|(_, region)| region.writable) {
         return;
     }
     // A block is shorter than a page, so it lies on at most two.
@@ -97,7 +112,18 @@ pub fn protect_code(pc: u64, end: u64) {
     }
 }
 
+/// Whether translations of the code at `pc` must check that it is still the same.
+pub fn is_checked(pc: u64) -> bool {
+    SPACE.lock().is_checked(pc)
+}
+
 impl Space {
+    fn is_checked(&self, pc: u64) -> bool {
+        self.checked.contains(&page_down(pc))
+            || self.checked.contains(&(page_down(pc) + PAGE))
+            || self.region(pc).is_some_and(|(_, region)| region.checked)
+    }
+
     fn region(&self, pc: u64) -> Option<(u64, Region)> {
         let (&start, &region) = self.executable.range(..=pc).next_back()?;
         (pc < region.end).then_some((start, region))
@@ -107,8 +133,13 @@ impl Space {
     #[must_use]
     pub fn add_executable(&mut self, start: u64, end: u64, writable: bool) -> bool {
         self.remove(start, end);
-        self.executable.insert(start, Region { end, writable });
+        self.executable.insert(start, Region { end, writable, checked: false });
         end > FAR && start < SURELY_FAULTING
+    }
+
+    /// Notes that a stack may hold code.
+    pub fn add_executable_stack(&mut self, start: u64, end: u64) {
+        self.executable.insert(start, Region { end, writable: true, checked: true });
     }
 
     /// Notes that a file was mapped from its start.
@@ -149,7 +180,10 @@ impl Space {
                 self.executable.insert(end, region);
             }
         }
-        self.guarded.retain(|&page| page < page_down(start) || page >= end);
+        let outside = |page: &u64| *page < page_down(start) || *page >= end;
+        self.guarded.retain(outside);
+        self.checked.retain(outside);
+        self.lifted.retain(|page, _| outside(page));
     }
 
     /// Whether any of the range is executable.
@@ -157,11 +191,17 @@ impl Space {
         self.executable.range(..end).next_back().is_some_and(|(_, region)| region.end > start)
     }
 
-    /// A write to `addr` faulted: if that was because of a guard, lifts it.
-    pub fn code_write(&mut self, addr: u64) -> bool {
+    /// The instruction at `pc` faulted on a write to `addr`: if that was because of a guard, lifts it.
+    pub fn code_write(&mut self, addr: u64, pc: u64) -> bool {
         let page = page_down(addr);
         if !self.guarded.remove(&page) {
             return false;
+        }
+        let times = self.lifted.entry(page).or_default();
+        *times += 1;
+        // Code that writes beside itself would never get on: its own page is guarded whenever it runs.
+        if *times > PATIENCE || page.abs_diff(page_down(pc)) <= PAGE {
+            self.checked.insert(page);
         }
         let all = linux::PROT_READ | linux::PROT_WRITE | linux::PROT_EXEC;
         // SAFETY: gives the program back the rights it had.
@@ -169,19 +209,51 @@ impl Space {
         true
     }
 
-    /// A free place of `len` bytes below 2 GiB, if there is one.
+    /// A free place of `len` bytes below 2 GiB, if there is one: the first that fits, so that what is
+    /// unmapped and mapped again comes to lie where it was, as with the kernel.
     pub fn place_low(&mut self, len: u64) -> Option<u64> {
-        let len = page_up(len);
-        if len > CACHE - LOW_START {
-            return None;
+        // A page of distance, so that neighbours cannot run into each other.
+        let len = page_up(len) + PAGE;
+        for (zone, zone_end) in [(LOW_START, CACHE), (CACHE_END, FAR - (1 << 20))] {
+            let mut at = zone;
+            while let Some(found) = self.first_gap(at, zone_end, len) {
+                // What is there without our knowledge is remembered by trying.
+                let taken = !Self::is_free(found, len);
+                self.low.insert(found, found + if taken { PROBE } else { len });
+                if !taken {
+                    return Some(found);
+                }
+                at = found + PROBE;
+            }
         }
-        if let Some(addr) = self.probe(self.low, CACHE, len) {
-            // A page of distance, so that neighbours cannot run into each other.
-            self.low = addr + len + PAGE;
-            return Some(addr);
+        None
+    }
+
+    /// The first gap of `len` bytes in what is known of `[from, until)`.
+    fn first_gap(&self, from: u64, until: u64, len: u64) -> Option<u64> {
+        let mut at = from;
+        for (&start, &end) in self.low.range(..until) {
+            if end <= at {
+                continue;
+            }
+            if start >= at + len {
+                break;
+            }
+            at = end;
         }
-        // Used up: look for holes that were given back.
-        self.probe_holes(len)
+        (at + len <= until).then_some(at)
+    }
+
+    /// Notes that a range below 2 GiB was unmapped.
+    pub fn release_low(&mut self, start: u64, end: u64) {
+        if start >= FAR || self.low.is_empty() {
+            return;
+        }
+        let inside: Vec<u64> =
+            self.low.range(start..end).filter(|&(_, &stop)| stop <= end + PAGE).map(|(&at, _)| at).collect();
+        for at in inside {
+            self.low.remove(&at);
+        }
     }
 
     /// Whether `[start, start + len)` is free, tried by mapping it.
@@ -196,21 +268,6 @@ impl Space {
             sys::munmap(raw, len);
             raw == start
         }
-    }
-
-    fn probe(&self, from: u64, until: u64, len: u64) -> Option<u64> {
-        let mut at = from;
-        while at + len <= until {
-            if Self::is_free(at, len) {
-                return Some(at);
-            }
-            at += page_up(len.min(16 << 20));
-        }
-        None
-    }
-
-    fn probe_holes(&mut self, len: u64) -> Option<u64> {
-        self.probe(LOW_START, CACHE, len).or_else(|| self.probe(CACHE_END, FAR - (1 << 20), len))
     }
 
     /// The program break, moved to `wanted` if possible: what `brk` returns.
@@ -247,7 +304,9 @@ mod tests {
             modules: BTreeMap::new(),
             generation: 0,
             guarded: FastSet::default(),
-            low: LOW_START,
+            checked: FastSet::default(),
+            lifted: FastMap::default(),
+            low: BTreeMap::new(),
             break_end: BREAK_START,
         }
     }
@@ -260,6 +319,16 @@ mod tests {
         assert_eq!(space.region(0x13fff).unwrap().1.end, 0x14000);
         assert!(space.region(0x14000).is_none());
         assert_eq!(space.region(0x15000).unwrap().1.end, 0x20000);
+    }
+
+    #[test]
+    fn a_place_that_was_given_back_is_given_out_again() {
+        let mut space = space();
+        let first = space.place_low(0x5000).unwrap();
+        let second = space.place_low(0x5000).unwrap();
+        assert!(second >= first + 0x6000);
+        space.release_low(first, first + 0x5000);
+        assert_eq!(space.place_low(0x3000), Some(first));
     }
 
     #[test]

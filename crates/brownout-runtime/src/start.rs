@@ -9,6 +9,7 @@ use crate::space::SPACE;
 use crate::sys::{self, is_err, linux};
 use crate::translate::Translator;
 use crate::{fatal, gate, pm, process, syscall, wire};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use linux_raw_sys::auxvec;
@@ -29,7 +30,8 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     let Some(value) = stack.take_variable(brownout_ring::ENV) else {
         fatal::unsupported(format_args!("this file is brownout's loader; run `brownout record -- PROGRAM` instead"));
     };
-    let Some((fd, path)) = parse(value) else {
+    // The auxiliary vector points to the path for as long as the process lives.
+    let Some((fd, path)) = parse(Box::leak(value.into_boxed_c_str())) else {
         fatal::unsupported(format_args!("the variable {} is damaged", brownout_ring::ENV));
     };
     if !wire::attach(fd) {
@@ -42,9 +44,13 @@ pub unsafe fn start(stack: *mut u64) -> ! {
 
     let program = open_and_map(path, &stack);
     let interpreter = program.interpreter.clone().map(|name| (open_and_map(&name, &stack), name));
+    if program.executable_stack {
+        make_stack_executable();
+    }
     let vdso = stack.auxiliary(auxvec::AT_SYSINFO_EHDR).and_then(move_vdso);
     let base = interpreter.as_ref().map_or(0, |(image, _)| image.bias);
     stack.describe(&program, base, path, vdso);
+    process::set_auxiliary(stack.auxiliary_vector());
     set_name(path);
     process::set_executable(path);
 
@@ -152,8 +158,25 @@ fn move_vdso(vdso: u64) -> Option<u64> {
     Some(moved)
 }
 
-/// The mappings of the vDSO and its data, in order, if they are neighbours.
+/// The program was linked to run code on its stack.
+fn make_stack_executable() {
+    let Some(&(start, end)) = own_mappings(&[b"[stack]"]).as_deref().and_then(<[_]>::first) else { return };
+    const PROT_GROWSDOWN: u32 = 0x0100_0000;
+    let prot = linux::PROT_READ | linux::PROT_WRITE | linux::PROT_EXEC | PROT_GROWSDOWN;
+    // SAFETY: adds a right to the stack that the program expects.
+    unsafe { crate::sys!(linux::__NR_mprotect, end - PAGE, PAGE, prot) };
+    // It grows downwards from here.
+    const GROWTH: u64 = 8 << 20;
+    SPACE.lock().add_executable_stack(start - GROWTH, end);
+}
+
+/// The mappings of the vDSO and its data, in order.
 fn vdso_areas() -> Option<Vec<(u64, u64)>> {
+    own_mappings(&[b"[vdso]", b"[vvar"])
+}
+
+/// Mappings of this process whose line in `/proc/self/maps` holds one of the names.
+fn own_mappings(names: &[&[u8]]) -> Option<Vec<(u64, u64)>> {
     let fd = sys::open(c"/proc/self/maps", linux::O_RDONLY | linux::O_CLOEXEC);
     if is_err(fd) {
         return None;
@@ -171,8 +194,8 @@ fn vdso_areas() -> Option<Vec<(u64, u64)>> {
     sys::close(fd as i32);
     let mut areas = Vec::new();
     for line in text.split(|&b| b == b'\n') {
-        let contains = |name: &[u8]| line.windows(name.len()).any(|w| w == name);
-        if contains(b"[vdso]") || contains(b"[vvar") {
+        let contains = |name: &&[u8]| line.windows(name.len()).any(|w| w == *name);
+        if names.iter().any(contains) {
             let range = core::str::from_utf8(line.split(|&b| b == b' ').next()?).ok()?;
             let (from, to) = range.split_once('-')?;
             areas.push((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?));

@@ -389,6 +389,8 @@ pub fn set_hash_entry(pc: u64, at: u64) {
     table::set_hash(pc, at);
 }
 
+pub use table::{give_up as give_up_table, overlaps as table_overlaps};
+
 /// Displacement of the branch table in a scaled operand, for jumps.
 pub const TABLE_JUMP: i32 = table::BASE as i32;
 /// Likewise for calls.

@@ -8,7 +8,7 @@ use super::{CACHE, FAR, JUMP_MISS};
 use crate::memory::{self, PAGE, page_down};
 use crate::sys::{self, is_err, linux};
 use crate::fatal;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Where the branch table starts: a displacement that generated code can encode.
 pub const BASE: u64 = 0x7ff0_0000;
@@ -45,6 +45,22 @@ pub fn create() {
     HASH.store(memory::map((HASH_SLOTS * size_of::<HashSlot>()) as u64), Ordering::Relaxed);
 }
 
+/// Set when the program has taken the table's addresses for itself.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+/// Whether a range touches the branch table.
+pub fn overlaps(start: u64, end: u64) -> bool {
+    !GIVEN_UP.load(Ordering::Relaxed) && start < BASE + BYTES && end > BASE
+}
+
+/// Gives a part of the table to the program. No code that uses the table may be reachable.
+pub fn give_up(start: u64, end: u64) {
+    GIVEN_UP.store(true, Ordering::Relaxed);
+    let (start, end) = (start.max(BASE), end.min(BASE + BYTES));
+    // SAFETY: nothing uses the table any more.
+    unsafe { sys::munmap(start, end - start) };
+}
+
 /// Address of the hash table, for contexts.
 pub fn hash_table() -> u64 {
     HASH.load(Ordering::Relaxed)
@@ -66,13 +82,13 @@ fn slot(pc: u64) -> &'static [AtomicU32; 2] {
 }
 
 pub fn set_jump(pc: u64, at: u64) {
-    if pc < FAR {
+    if pc < FAR && !GIVEN_UP.load(Ordering::Relaxed) {
         slot(pc)[0].store((at - CACHE - JUMP_MISS) as u32, Ordering::Release);
     }
 }
 
 pub fn set_call(pc: u64, at: u64) {
-    if pc < FAR {
+    if pc < FAR && !GIVEN_UP.load(Ordering::Relaxed) {
         slot(pc)[1].store((at - CACHE) as u32, Ordering::Release);
     }
 }
@@ -93,7 +109,7 @@ pub fn set_hash(pc: u64, at: u64) {
 
 /// Removes `pc` from both tables.
 pub fn clear(pc: u64) {
-    if pc < FAR {
+    if pc < FAR && !GIVEN_UP.load(Ordering::Relaxed) {
         let piece = pc * 8 / PIECE;
         if WRITABLE[(piece / 64) as usize].load(Ordering::Relaxed) >> (piece % 64) & 1 != 0 {
             slot(pc)[0].store(0, Ordering::Release);
@@ -108,6 +124,9 @@ pub fn clear(pc: u64) {
 
 /// Removes every entry of the branch table that leads into `range`. Walks only what was ever written.
 pub fn clear_targets(range: &core::ops::Range<u64>) {
+    if GIVEN_UP.load(Ordering::Relaxed) {
+        return;
+    }
     for (word, bits) in WRITABLE.iter().enumerate() {
         let mut bits = bits.load(Ordering::Relaxed);
         while bits != 0 {

@@ -9,6 +9,7 @@ use core::ffi::CStr;
 
 const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;
+const PT_GNU_STACK: u32 = 0x6474_e551;
 const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
 const EM_X86_64: u16 = 62;
@@ -47,6 +48,7 @@ pub struct Headers {
     phnum: u16,
     segments: Vec<Segment>,
     pub interpreter: Option<CString>,
+    executable_stack: bool,
 }
 
 /// A program mapped into memory.
@@ -61,6 +63,7 @@ pub struct Image {
     pub start: u64,
     pub len: u64,
     pub interpreter: Option<CString>,
+    pub executable_stack: bool,
     /// Executable ranges: address, length, file offset.
     pub code: Vec<(u64, u64, u64)>,
 }
@@ -95,6 +98,7 @@ pub fn inspect(fd: i32) -> Result<Headers, Refusal> {
     }
     let mut segments = Vec::new();
     let mut interpreter = None;
+    let mut executable_stack = false;
     for header in table.chunks_exact(PROGRAM_HEADER) {
         let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().unwrap_or_default());
         let u64_at = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap_or_default());
@@ -107,6 +111,7 @@ pub fn inspect(fd: i32) -> Result<Headers, Refusal> {
         };
         match u32_at(0) {
             PT_LOAD => segments.push(checked(segment)?),
+            PT_GNU_STACK => executable_stack = segment.flags & 1 != 0,
             PT_INTERP => interpreter = Some(read_interpreter(fd, &segment)?),
             _ => {}
         }
@@ -114,7 +119,7 @@ pub fn inspect(fd: i32) -> Result<Headers, Refusal> {
     if segments.is_empty() {
         return Err(Refusal::Damaged);
     }
-    Ok(Headers { fixed: kind == ET_EXEC, entry, phoff, phnum, segments, interpreter })
+    Ok(Headers { fixed: kind == ET_EXEC, entry, phoff, phnum, segments, interpreter, executable_stack })
 }
 
 fn checked(segment: Segment) -> Result<Segment, Refusal> {
@@ -180,6 +185,7 @@ pub fn map(fd: i32) -> Result<Image, Refusal> {
         start: start.wrapping_add(bias),
         len: end - start,
         interpreter: headers.interpreter,
+        executable_stack: headers.executable_stack,
         code,
     })
 }

@@ -6,6 +6,7 @@
 //! without the engine.
 
 use super::Image;
+use alloc::ffi::CString;
 use core::ffi::CStr;
 use linux_raw_sys::auxvec;
 
@@ -62,8 +63,9 @@ impl InitialStack {
         (self.environment_start()..self.environment_end()).map(|at| self.string(at))
     }
 
-    /// Takes the variable `name` out of the environment and returns its value.
-    pub fn take_variable(&self, name: &str) -> Option<&'static CStr> {
+    /// Takes the variable `name` out of the environment and returns its value. Its text goes, too:
+    /// `/proc/self/environ` shows it.
+    pub fn take_variable(&self, name: &str) -> Option<CString> {
         let is_it = |at: &usize| {
             let text = self.string(*at).to_bytes();
             text.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='))
@@ -76,7 +78,10 @@ impl InitialStack {
             self.set_word(index, self.word(index + 1));
         }
         self.set_word(end, 0);
-        text.to_bytes_with_nul().get(name.len() + 1..).and_then(|value| CStr::from_bytes_with_nul(value).ok())
+        let value = CString::new(text.to_bytes().get(name.len() + 1..)?).ok()?;
+        // SAFETY: the string is on the stack, and nothing refers to it any more.
+        unsafe { core::ptr::write_bytes(text.as_ptr().cast_mut(), 0, text.count_bytes()) };
+        Some(value)
     }
 
     /// Index of the last word of the auxiliary vector.
@@ -88,6 +93,13 @@ impl InitialStack {
     fn auxiliary_index(&self, kind: u32) -> Option<usize> {
         let start = self.environment_end() + 1;
         (start..self.auxiliary_end()).step_by(2).find(|&at| self.word(at) == u64::from(kind))
+    }
+
+    /// The auxiliary vector, its end included.
+    pub fn auxiliary_vector(&self) -> &[u64] {
+        let (start, end) = (self.environment_end() + 1, self.auxiliary_end() + 1);
+        // SAFETY: the words between the marks the kernel made.
+        unsafe { core::slice::from_raw_parts(self.argc.add(start), end - start) }
     }
 
     pub fn auxiliary(&self, kind: u32) -> Option<u64> {

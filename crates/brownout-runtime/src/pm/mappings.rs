@@ -77,6 +77,11 @@ pub fn overlapping(start: u64, end: u64) -> Vec<Mapping> {
     found
 }
 
+/// Whether a range touches an alias.
+pub fn has_alias_in(start: u64, end: u64) -> bool {
+    any() && MAPPINGS.lock().values().any(|m| m.start.wrapping_add(m.delta) < end && m.end.wrapping_add(m.delta) > start)
+}
+
 /// Mappings of a file.
 pub fn of_file(dev: u64, ino: u64) -> Vec<Mapping> {
     MAPPINGS.lock().values().filter(|m| m.file.dev == dev && m.file.ino == ino).copied().collect()

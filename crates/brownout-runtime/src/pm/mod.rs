@@ -25,7 +25,7 @@ mod string;
 pub use access::{access_done, access_lookup, fault, release};
 pub use emulate::emulate;
 pub use kernel::syscall;
-pub use mappings::{is_candidate, map, protect, remap, unmapped};
+pub use mappings::{has_alias_in, is_candidate, map, protect, remap, unmapped};
 pub use order::order;
 pub use site::{Site, SiteKind, Sites, site};
 

@@ -134,6 +134,7 @@ fn build(context: &mut Context, pending: &Pending, handler: u64, restorer: u64, 
     let features = features();
     let size = area_size(features);
     let area = save_state(context, features, size);
+    reset_state(context, features);
     let fpstate = top.wrapping_sub(size as u64 + 4) & !63;
     guest::write_bytes(fpstate, area)?;
     guest::write(fpstate + size as u64, &MAGIC2)?;
@@ -146,7 +147,7 @@ fn build(context: &mut Context, pending: &Pending, handler: u64, restorer: u64, 
         gregs[index] = *value;
     }
     gregs[GREG_RIP] = context.pc;
-    gregs[GREG_FLAGS] = context.flags & !TRAP_FLAG;
+    gregs[GREG_FLAGS] = context.flags;
     // cs 0x33, gs 0, fs 0, ss 0x2b
     gregs[18] = 0x002b_0000_0000_0033;
     gregs[GREG_TRAP] = pending.trap[0];
@@ -213,6 +214,27 @@ fn save_state(context: &mut Context, features: u64, size: usize) -> &'static mut
     &mut area[..size]
 }
 
+/// Gives a handler the state that the kernel would: everything initial, protection keys aside.
+fn reset_state(context: &mut Context, features: u64) {
+    #[repr(C, align(64))]
+    struct Initial([u8; LEGACY_AREA + 64]);
+    let mut initial = Initial([0; LEGACY_AREA + 64]);
+    initial.0[24..28].copy_from_slice(&0x1f80u32.to_le_bytes());
+    const PROTECTION_KEYS: u64 = 1 << 9;
+    let features = features & !PROTECTION_KEYS;
+    // SAFETY: an aligned area whose header says that every component is initial.
+    unsafe {
+        asm!(
+            "xrstor64 [{}]", in(reg) initial.0.as_ptr(),
+            in("eax") features as u32, in("edx") (features >> 32) as u32,
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _, out("xmm6") _,
+            out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _, out("xmm12") _,
+            out("xmm13") _, out("xmm14") _, out("xmm15") _,
+        );
+    }
+    context.xmm = [[0; 2]; 16];
+}
+
 /// The program's `rt_sigreturn`: takes the state from the frame that the stack pointer points to.
 pub fn sigreturn(context: &mut Context) {
     let at = context.gpr[reg::RSP];
@@ -221,9 +243,11 @@ pub fn sigreturn(context: &mut Context) {
         *value = uc.gregs[index];
     }
     context.pc = uc.gregs[GREG_RIP];
-    // What a program may change in its flags: arithmetic, direction, alignment check, id.
-    const CHANGEABLE: u64 = 0x24_4cd5;
+    // What a program may change in its flags: arithmetic, trap, direction, alignment check, id.
+    const CHANGEABLE: u64 = 0x24_4dd5;
     context.flags = uc.gregs[GREG_FLAGS] & CHANGEABLE | 0x202;
+    // A program that steps through itself is to see the trap after the next instruction, not before.
+    context.skip_trap = context.flags & TRAP_FLAG;
     if restore_state(context, uc.fpstate).is_err() {
         die(SIGSEGV, context.tid);
     }

@@ -37,11 +37,10 @@ pub fn entry() -> u64 {
     handle_entry as *const () as u64
 }
 
-/// The direction flag is the program's when the kernel enters here; Rust wants it clear, and the kernel
-/// clears it. The stack is aligned by the kernel.
+/// The kernel clears the direction flag but not the alignment-check flag.
 #[unsafe(naked)]
 extern "C" fn handle_entry() {
-    naked_asm!("sub rsp, 8", "call {}", "add rsp, 8", "ret", sym handle)
+    naked_asm!("pushfq", "and dword ptr [rsp], ~0x40000", "popfq", "sub rsp, 8", "call {}", "add rsp, 8", "ret", sym handle)
 }
 
 /// Gives the thread its signal stack and, the first time, the process its handlers.
@@ -60,6 +59,13 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
     let rip = uc.gregs[GREG_RIP];
     if signal == SIGTRAP && uc.gregs[GREG_TRAP] == 1 && context.stepping != 0 {
         stepped(context, uc, rip);
+        return;
+    }
+    if signal == SIGTRAP && uc.gregs[GREG_TRAP] == 1 && info.code() > 0 {
+        // The program steps through itself: it sees its own instructions only.
+        if in_cache(rip) && boundary(context, uc, rip).is_some() && core::mem::take(&mut context.skip_trap) == 0 {
+            fault(context, uc, signal, info);
+        }
         return;
     }
     if action::is_synchronous(signal, info) {
@@ -163,12 +169,16 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
     let trapped = signal == SIGTRAP;
     let (pc, repair) = match fragment.special(rip) {
         Some((pc, repair)) => (pc, Some(repair)),
-        // int3 leaves the instruction pointer behind itself.
-        None if trapped => (fragment.instruction(rip - 1).unwrap_or(0) + 1, None),
+        None if trapped && uc.gregs[GREG_TRAP] == 1 => (fragment.exact(rip).unwrap_or(0), None),
+        // A breakpoint leaves the instruction pointer behind itself.
+        None if trapped => (fragment.exact(rip).unwrap_or(fragment.instruction(rip - 1).unwrap_or(0) + 1), None),
         None => (fragment.instruction(rip).unwrap_or(0), None),
     };
     drop(translator);
     let mut info = *info;
+    if info.address() == rip {
+        info.set_address(pc);
+    }
     let rcx = GREG[reg::RCX];
     context.fault_repair = 0;
     match repair {
@@ -206,9 +216,11 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
         synchronous: true,
     };
     context.pending_flag = 1;
-    context.stepping = 0;
+    if context.stepping != 0 {
+        context.stepping = 0;
+        uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
+    }
     context.pc = pc;
-    uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
     uc.mask = !super::SYNCHRONOUS;
     uc.gregs[GREG_RIP] = gate::fault();
 }

@@ -1,6 +1,5 @@
 //! Calls that change the address space.
 
-use crate::cache::FAR;
 use crate::context::Context;
 use crate::dispatch::with_translator;
 use crate::memory::page_up;
@@ -22,6 +21,9 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
     let fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0;
     if fixed && touches_engine(addr, len) {
         return err(errno::ENOMEM);
+    }
+    if fixed {
+        give_up_table(addr, len);
     }
     if pm::is_candidate(prot, flags, fd as i32) {
         if flags & MAP_FIXED != 0 {
@@ -105,6 +107,20 @@ fn leave(context: &mut Context, start: u64, len: u64) {
     forget_code(start, end);
 }
 
+/// The program asks for addresses that the branch table occupies: it gets them, and branches do
+/// without the table from then on.
+fn give_up_table(start: u64, len: u64) {
+    let end = start.saturating_add(page_up(len));
+    if !crate::cache::table_overlaps(start, end) {
+        return;
+    }
+    with_translator(|translator| {
+        translator.cache.all_far = true;
+        translator.cache.invalidate_all();
+        crate::cache::give_up_table(start, end);
+    });
+}
+
 fn forget_code(start: u64, end: u64) {
     let mut space = SPACE.lock();
     if !space.any_executable(start, end) {
@@ -123,9 +139,8 @@ fn touches_engine(start: u64, len: u64) -> bool {
     let end = start.saturating_add(len);
     let overlaps = |from: u64, to: u64| start < to && end > from;
     overlaps(crate::cache::CACHE, crate::cache::CACHE_END)
-        || overlaps(crate::cache::TABLE_JUMP as u64, crate::cache::TABLE_JUMP as u64 + 8 * FAR)
-        || crate::memory::is_engine(start)
-        || crate::memory::is_engine(end.wrapping_sub(1))
+        || crate::memory::is_engine(start, end)
+        || pm::has_alias_in(start, end)
 }
 
 pub fn munmap(context: &mut Context, addr: u64, len: u64) -> Raw {
@@ -136,6 +151,7 @@ pub fn munmap(context: &mut Context, addr: u64, len: u64) -> Raw {
     let raw = unsafe { sys::munmap(addr, len) };
     if !is_err(raw) {
         leave(context, addr, len);
+        SPACE.lock().release_low(addr, addr.saturating_add(page_up(len)));
     }
     raw
 }

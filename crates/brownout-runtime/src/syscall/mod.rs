@@ -6,6 +6,8 @@
 mod memory_map;
 mod paths;
 
+pub use paths::is_own_executable;
+
 use crate::context::{Context, reg};
 use crate::gate::{self, INTERRUPTED};
 use crate::signal::{self, AltStack, NEEDED, bit};
@@ -53,6 +55,7 @@ const ATTENDED: &[u32] = &[
     linux::__NR_open,
     linux::__NR_openat,
     linux::__NR_close,
+    linux::__NR_getdents64,
     linux::__NR_close_range,
     linux::__NR_dup2,
     linux::__NR_dup3,
@@ -165,6 +168,7 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_dup2 | linux::__NR_dup3 if b as i32 == wire::descriptor() || a as i32 == wire::descriptor() => err(errno::EBADF),
         linux::__NR_fcntl if a as i32 == wire::descriptor() => err(errno::EBADF),
         linux::__NR_close_range => close_range(args),
+        linux::__NR_getdents64 => return paths::getdents(context, args),
         _ => return pm::syscall(context, nr, args),
     })
 }

@@ -16,6 +16,7 @@
 //! block. What is known about it for signals and invalidation is in [`crate::cache::Fragment`].
 
 mod branch;
+mod checked;
 mod emit;
 mod observe;
 mod operand;
@@ -222,6 +223,10 @@ impl Work<'_> {
         // SAFETY: the program's mapping [pc, end) is readable: the space table says it is executable,
         // and execute-only mappings are made readable too.
         let bytes = unsafe { core::slice::from_raw_parts(pc as *const u8, (end - pc) as usize) };
+        let checked = space::is_checked(pc);
+        if checked {
+            self.check_block(pc, bytes);
+        }
         let mut decoder = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE);
         let mut insn = Instruction::default();
         loop {
@@ -247,6 +252,7 @@ impl Work<'_> {
                     self.jump_to(insn.next_ip());
                     return None;
                 }
+                Next::Straight if checked && self.ends_checked(&insn, pc) => return Some(insn.next_ip()),
                 Next::Straight => {}
                 Next::Block(following) => return Some(following),
                 Next::End => return None,

@@ -1,0 +1,86 @@
+//! Code that may change at any time: each block first compares the original with what was translated.
+//!
+//! Such a block ends after any instruction that writes memory, so that the next one looks again: code
+//! that modifies what follows it runs as it would in place.
+
+use super::Work;
+use crate::gs;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
+
+const RAX: u8 = 0;
+const RCX: u8 = 1;
+/// Longest stretch of code under one check.
+const LIMIT: u64 = 48;
+
+impl Work<'_> {
+    /// Whether a checked block that began at `start` ends with this instruction.
+    pub(super) fn ends_checked(&mut self, insn: &Instruction, start: u64) -> bool {
+        insn.next_ip() - start >= LIMIT || self.analyst.access(insn).writes
+    }
+
+    /// Emits the comparison at the head of the block at `pc`.
+    pub(super) fn check_block(&mut self, pc: u64, bytes: &[u8]) {
+        let len = self.checked_len(pc, bytes);
+        self.draft.boundary(self.out.here(), pc, len);
+        // Over the way out for stale code, which the comparisons then reach backwards.
+        self.out.put(&[0xeb, 0]);
+        let hop = self.out.here() - 1;
+        let stale = self.out.here();
+        self.restore_after_check();
+        self.out.gs_store_imm(gs!(pc), pc);
+        self.out.jmp_gs(gs!(to_stale));
+        self.out.land_short(hop);
+
+        self.out.gs_store(gs!(spill_rcx), RCX);
+        self.out.gs_store(gs!(spill_rax), RAX);
+        self.out.save_flags();
+        self.out.gs_store(gs!(spill_flags), RAX);
+        self.out.mov_imm(RCX, pc);
+        let mut offset = 0u8;
+        for chunk in bytes[..len].chunks(8) {
+            match <[u8; 8]>::try_from(chunk) {
+                Ok(word) => {
+                    self.out.mov_imm(RAX, u64::from_le_bytes(word));
+                    // cmp [rcx + offset], rax
+                    self.out.put(&[0x48, 0x39, 0x41, offset]);
+                    self.jump_if_different(stale);
+                }
+                Err(_) => {
+                    for (index, &byte) in chunk.iter().enumerate() {
+                        // cmp byte ptr [rcx + offset], imm8
+                        self.out.put(&[0x80, 0x79, offset + index as u8, byte]);
+                        self.jump_if_different(stale);
+                    }
+                }
+            }
+            offset += 8;
+        }
+        self.restore_after_check();
+    }
+
+    fn jump_if_different(&mut self, to: u64) {
+        self.out.put(&[0x0f, 0x85]);
+        let displacement = to.wrapping_sub(self.out.here() + 4) as u32;
+        self.out.put_u32(displacement);
+    }
+
+    fn restore_after_check(&mut self) {
+        self.out.gs_load(RAX, gs!(spill_flags));
+        self.out.restore_flags();
+        self.out.gs_load(RAX, gs!(spill_rax));
+        self.out.gs_load(RCX, gs!(spill_rcx));
+    }
+
+    /// Bytes of code that the block at `pc` will consist of.
+    fn checked_len(&mut self, pc: u64, bytes: &[u8]) -> usize {
+        let mut decoder = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE);
+        let mut insn = Instruction::default();
+        loop {
+            decoder.decode_out(&mut insn);
+            let end = (insn.next_ip() - pc) as usize;
+            if insn.is_invalid() || insn.flow_control() != FlowControl::Next || self.ends_checked(&insn, pc) {
+                return end.clamp(1, bytes.len());
+            }
+        }
+    }
+}

@@ -108,8 +108,26 @@ pub fn run(mut args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Runs one program as often as it needs; how often that was and the shortest time.
+/// Judges one program in directories that are gone afterwards, unless they are to be kept.
 fn judge(built: &Built, options: &Options) -> Result<(usize, Duration)> {
+    let folder = format!("{}-{}", built.program.name, built.variant.name());
+    let sandbox = Sandbox::create(&memory_dir()?.join(&folder))?;
+    let images = target_dir()?.join("exactness").join(&folder);
+    let verdict = judge_in(built, options, &sandbox, &images);
+    if !options.keep {
+        sandbox.remove()?;
+        remove(&images)?;
+    }
+    verdict
+}
+
+/// Runs one program as often as it needs; how often that was and the shortest time.
+fn judge_in(
+    built: &Built,
+    options: &Options,
+    sandbox: &Sandbox,
+    images: &Path,
+) -> Result<(usize, Duration)> {
     let program = built.program;
     let runs = options
         .runs
@@ -119,12 +137,9 @@ fn judge(built: &Built, options: &Options) -> Result<(usize, Duration)> {
             (false, false) => ORDINARY_RUNS,
             (false, true) => 1,
         });
-    let folder = format!("{}-{}", program.name, built.variant.name());
-    let sandbox = Sandbox::create(&memory_dir()?.join(&folder))?;
-    let images = target_dir()?.join("exactness").join(&folder);
     let native_files = images.join("native");
 
-    let outcome = run_once(built, &sandbox, None)?;
+    let outcome = run_once(built, sandbox, None)?;
     expect_success(&outcome).context("natively")?;
     let repeatable = !program.threaded && !program.varying;
     if repeatable {
@@ -132,7 +147,7 @@ fn judge(built: &Built, options: &Options) -> Result<(usize, Duration)> {
     }
     let mut best = Duration::MAX;
     for number in 1..=runs {
-        let outcome = run_once(built, &sandbox, Some(&options.wrapper))?;
+        let outcome = run_once(built, sandbox, Some(&options.wrapper))?;
         best = best.min(outcome.wall);
         expect_success(&outcome).with_context(|| format!("run {number}"))?;
         if repeatable {
@@ -158,10 +173,6 @@ fn judge(built: &Built, options: &Options) -> Result<(usize, Duration)> {
                 format!("run {number}: the trace does not give the final files")
             })?;
         }
-    }
-    if !options.keep {
-        sandbox.remove()?;
-        remove(&images)?;
     }
     Ok((runs, best))
 }

@@ -24,7 +24,12 @@ pub fn run(mut args: Args) -> Result<()> {
         }
         let limit = format!("-max_total_time={seconds}");
         return step(&mut cargo(&[
-            "+nightly", "fuzz", "run", "reader", "--", &limit,
+            "+nightly",
+            "fuzz",
+            "run",
+            "read_trace",
+            "--",
+            &limit,
         ])?);
     }
     let words = [

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod compare;
 mod exactness;
 mod fuzz;
@@ -37,6 +38,8 @@ cargo xtask COMMAND [OPTIONS]
   exactness             the trace replayed over the initial files gives the final files
       options of both:  --core  --filter TEXT  --runs N  --jobs N  --keep  --allow-missing  --list
                         --brownout PATH (instead of building it)  --wrapper 'CMD ARGS' (instead of recording)
+  bench engine          what recording costs, as a multiple of native
+      options:          --runs N  --only NAME  --loads  --no-others  --brownout PATH  --wrapper 'CMD ARGS'
 ";
 
 fn main() -> ExitCode {
@@ -63,6 +66,7 @@ fn run() -> Result<()> {
         "fuzz" => fuzz::run(args),
         "transparency" => transparency::run(args),
         "exactness" => exactness::run(args),
+        "bench" => bench::run(args),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             Ok(())

@@ -12,6 +12,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -95,6 +96,10 @@ impl Sandbox {
             dir: dir.to_owned(),
             marker,
         })
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     pub fn cwd(&self) -> PathBuf {
@@ -204,25 +209,31 @@ impl Sandbox {
 
 /// Waits for `child`, the leader of a process group, at most `limit`; then kills the group.
 pub fn wait(child: &mut Child, limit: Duration) -> Result<End> {
-    let deadline = Instant::now() + limit;
-    let mut pause = Duration::from_micros(200);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(match status.signal() {
-                Some(signal) => End::Signal(signal),
-                None => End::Exit(status.code().unwrap_or(-1)),
-            });
-        }
-        if Instant::now() >= deadline {
-            // The group may be gone already; the child itself is reaped below in any case.
-            let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
-            let _ = child.kill();
-            child.wait()?;
-            return Ok(End::TimedOut);
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(10));
-    }
+    let leader = Pid::from_raw(child.id() as i32);
+    let (finished, watched) = mpsc::channel::<()>();
+    let (status, hung) = std::thread::scope(|scope| {
+        let watchdog = scope.spawn(move || {
+            let hung = watched.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+            if hung {
+                // Either may be gone already: the leader may have left its group, or just ended.
+                let _ = killpg(leader, Signal::SIGKILL);
+                let _ = kill(leader, Signal::SIGKILL);
+            }
+            hung
+        });
+        let status = child.wait();
+        drop(finished);
+        (
+            status,
+            watchdog.join().expect("the watchdog does not panic"),
+        )
+    });
+    let status = status?;
+    Ok(match status.signal() {
+        _ if hung => End::TimedOut,
+        Some(signal) => End::Signal(signal),
+        None => End::Exit(status.code().unwrap_or(-1)),
+    })
 }
 
 /// Runs `argv` outside of any sandbox, for tools; its standard output if it succeeds.

@@ -44,6 +44,14 @@ impl Wrapper {
         })
     }
 
+    /// Whether a recording includes loads.
+    pub fn with_loads(self, loads: bool) -> Wrapper {
+        match self {
+            Wrapper::Record { brownout, .. } => Wrapper::Record { brownout, loads },
+            other => other,
+        }
+    }
+
     /// The words that run `argv` under test. `trace` is where a recording goes; `pm` names the files
     /// that are persistent memory, if that matters.
     pub fn wrap(&self, trace: &Path, pm: Option<&Path>, argv: &[OsString]) -> Vec<OsString> {

@@ -9,7 +9,7 @@ int main(int argc, char **argv) {
   check(map != MAP_FAILED && (generation == 0 || map[1] == 1));
   memset(map + generation * 3000 + 1, generation + 1, 2000);
   if (generation == 6) return 0;
-  char next[8];
+  char next[16];
   snprintf(next, sizeof next, "%d", generation + 1);
   if (generation % 2 == 0 && vfork() == 0) {
     execl("/proc/self/exe", argv[0], "6", directory, (char *)NULL);

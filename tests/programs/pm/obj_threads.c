@@ -10,7 +10,7 @@ static PMEMobjpool *pool;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void work(int number, uint64_t *random) {
-  for (uint64_t i = 0; i < 60; i++) {
+  for (volatile uint64_t i = 0; i < 60; i++) {
     pthread_mutex_lock(&mutex);
     map_insert(pool, i * 4 + (uint64_t)number, next_random(random));
     if (i % 3 == 0) check(map_remove(pool, i * 4 + (uint64_t)number));

@@ -12,7 +12,7 @@ static void handler(int signal, siginfo_t *info, void *context) {
   (void)signal, (void)info, (void)context;
   volatile char local[300];
   for (int i = 0; i < 300; i++) local[i] = (char)(handled + i);
-  handled++;
+  handled += local[0] == (char)handled;
 }
 
 static void body(void) {

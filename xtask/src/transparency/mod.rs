@@ -25,8 +25,8 @@ use crate::shell::{find_program, target_dir};
 use crate::wrapper::Wrapper;
 use crate::{pool, programs, setup};
 
-/// The folder of `tests/programs/` that belongs to `exactness`.
-const PM_GROUP: &str = "pm";
+/// Folders of `tests/programs/` that belong to `exactness` and to `bench`.
+const OTHER_GROUPS: [&str; 2] = ["pm", "bench"];
 const RUNS: usize = 3;
 
 struct Options {
@@ -75,7 +75,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let keep = args.switch("--keep");
     let allow_missing = args.switch("--allow-missing");
     let list = args.switch("--list");
-    let own_programs = programs::discover(|group| group != PM_GROUP)?;
+    let own_programs = programs::discover(|group| !OTHER_GROUPS.contains(&group))?;
     if list {
         args.finish()?;
         own_programs
@@ -248,28 +248,32 @@ fn report(subjects: &[Subject], options: &Options, jobs: usize) -> Result<()> {
     Ok(())
 }
 
-/// Runs one subject natively and under test; an error if it cannot be judged.
+/// Judges one subject in a directory that is gone afterwards, unless it is to be kept.
 fn judge(subject: &Subject, options: &Options) -> Result<Verdict> {
     if !subject.missing.is_empty() {
-        let packages: Vec<_> = subject
-            .missing
-            .iter()
-            .map(|name| setup::package_of(name).unwrap_or(name))
-            .collect();
+        let package = |name: &&'static str| setup::package_of(name).unwrap_or(name);
+        let packages: Vec<_> = subject.missing.iter().map(package).collect();
         bail!("skipped: install {}", packages.join(" "));
     }
-    let folder: String = subject
-        .title
-        .chars()
-        .map(|letter| {
-            if letter.is_alphanumeric() {
-                letter
-            } else {
-                '-'
-            }
-        })
-        .collect();
+    let plain = |letter: char| {
+        if letter.is_alphanumeric() {
+            letter
+        } else {
+            '-'
+        }
+    };
+    let folder: String = subject.title.chars().map(plain).collect();
     let sandbox = Sandbox::create(&target_dir()?.join("transparency").join(folder))?;
+    let verdict = judge_in(subject, options, &sandbox);
+    if !options.keep {
+        sandbox.remove()?;
+    }
+    verdict
+}
+
+/// Runs one subject natively and under test; an error if it cannot be judged. What the first failing run
+/// left stays in the sandbox if it is to be kept.
+fn judge_in(subject: &Subject, options: &Options, sandbox: &Sandbox) -> Result<Verdict> {
     let scope = Scope {
         stdout: subject.stdout,
         stderr: subject.stderr,
@@ -277,7 +281,7 @@ fn judge(subject: &Subject, options: &Options) -> Result<Verdict> {
         ignored: subject.ignored,
         normalisers: subject.normalisers,
     };
-    let native = run_once(subject, &sandbox, &subject.argv)?;
+    let native = run_once(subject, sandbox, &subject.argv)?;
     if native.end != subject.end {
         let stderr = String::from_utf8_lossy(&native.stderr);
         bail!(
@@ -288,36 +292,37 @@ fn judge(subject: &Subject, options: &Options) -> Result<Verdict> {
         );
     }
     let words = options.wrapper.wrap(&sandbox.trace(), None, &subject.argv);
-    let mut verdict = Verdict {
-        failures: Vec::new(),
-        native: native.wall,
-        tested: Duration::MAX,
-    };
+    let mut failures = Vec::new();
+    let mut best = Duration::MAX;
     for number in 1..=options.runs {
-        let tested = run_once(subject, &sandbox, &words)?;
-        verdict.tested = verdict.tested.min(tested.wall);
+        let tested = run_once(subject, sandbox, &words)?;
+        best = best.min(tested.wall);
         let found = differences(&native, &tested, scope);
-        verdict.failures.extend(
+        failures.extend(
             found
                 .into_iter()
                 .map(|line| format!("run {number}: {line}")),
         );
-        if tested.end == End::TimedOut {
+        if tested.end == End::TimedOut || (options.keep && !failures.is_empty()) {
             break;
         }
     }
-    if !verdict.failures.is_empty() {
-        let again = run_once(subject, &sandbox, &subject.argv)?;
-        if let Some(line) = differences(&native, &again, scope).first() {
-            verdict
-                .failures
-                .push(format!("two native runs differ as well: {line}"));
-        }
+    if options.keep {
+        failures.extend((!failures.is_empty()).then(|| format!("see {}", sandbox.dir().display())));
+    } else if !failures.is_empty() {
+        let again = run_once(subject, sandbox, &subject.argv)?;
+        let differing = differences(&native, &again, scope);
+        failures.extend(
+            differing
+                .first()
+                .map(|line| format!("two native runs differ as well: {line}")),
+        );
     }
-    if !options.keep {
-        sandbox.remove()?;
-    }
-    Ok(verdict)
+    Ok(Verdict {
+        failures,
+        native: native.wall,
+        tested: best,
+    })
 }
 
 fn run_once(subject: &Subject, sandbox: &Sandbox, words: &[OsString]) -> Result<Outcome> {

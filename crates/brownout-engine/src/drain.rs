@@ -107,7 +107,8 @@ impl Drain<'_> {
             if merged == 0 && self.merger.is_stuck() {
                 if stop_waiting {
                     self.merger.skip_gap(self.wire.drawn(), sink)?;
-                } else if let Some(drawn) = self.gap.look(&mut self.merger, self.wire) {
+                } else if let Some(drawn) = self.gap.look(&mut self.merger, self.wire, self.holders)
+                {
                     self.merger.skip_gap(drawn, sink)?;
                 } else {
                     self.wire.sleep(bell, STUCK_SLEEP);
@@ -135,7 +136,7 @@ impl Drain<'_> {
     /// Takes what is there once. Tells how many bytes were copied and how many records merged.
     fn pass<S: Sink>(&mut self, sink: &mut S) -> Result<(u64, u64), S::Error> {
         let stuck = self.gap.age() > STUCK_AFTER && self.merger.buffered() < STUCK_TOTAL_BYTES;
-        self.merger.discover(self.wire);
+        self.merger.discover(self.wire, self.holders);
         let limit = if stuck { STUCK_PULL_BYTES } else { PULL_BYTES };
         let copied = self.merger.pull(self.wire, limit, sink)?;
         let merged = self.merger.merge(sink)?;

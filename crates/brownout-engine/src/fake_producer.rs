@@ -1,10 +1,12 @@
 //! A thread of a target as the wire sees it, for tests: claims a slot, draws numbers, publishes.
 
+use crate::holders::Holders;
 use crate::liveness::Owner;
 use crate::sys::memory::futex_wait_low_word;
 use crate::wire::{SlotIndex, Wire};
 use brownout_ring::{RING_BYTES, Record, SLOTS, kind, ring_offset, slot};
 use std::mem::offset_of;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release, SeqCst};
 use std::time::Duration;
@@ -123,11 +125,18 @@ impl<'a> FakeProducer<'a> {
     }
 }
 
-/// An owner as if read from a slot.
+/// The holders of a wire that this process holds.
+pub(crate) fn holders(wire: &Wire) -> Holders {
+    Holders::of(wire.file(), wire.file().as_raw_fd()).unwrap()
+}
+
+/// An owner as if read from a slot that it has closed.
 pub(crate) fn owner(process: u32, pid: u32, tid: u32) -> Owner {
     let wire = Wire::create(0).unwrap();
-    let slot = FakeProducer::claim_for(&wire, process, pid, tid).slot;
-    Owner::of(wire.slot(slot))
+    let producer = FakeProducer::claim_for(&wire, process, pid, tid);
+    let slot = producer.slot;
+    producer.close();
+    Owner::of(wire.slot(slot), &holders(&wire))
 }
 
 /// Processor time the calling thread has used: unlike the clock, it does not depend on what else the

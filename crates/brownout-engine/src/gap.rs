@@ -12,6 +12,7 @@
 //! A thread whose published records have higher numbers cannot have it either: numbers rise within a
 //! thread. A thread that is stopped (by `SIGSTOP`, a debugger) in that instant is waited for.
 
+use crate::holders::Holders;
 use crate::liveness::Activity;
 use crate::merge::{Merger, Standing};
 use crate::wire::Wire;
@@ -50,7 +51,12 @@ impl GapWatch {
 
     /// To be called while the merge is stuck and after everything published was pulled. Says up to
     /// which number the awaited ones may be given up, if they may.
-    pub(crate) fn look(&mut self, merger: &mut Merger, wire: &Wire) -> Option<u64> {
+    pub(crate) fn look(
+        &mut self,
+        merger: &mut Merger,
+        wire: &Wire,
+        holders: &Holders,
+    ) -> Option<u64> {
         let now = Instant::now();
         let awaited = merger.awaited();
         let watched = match &mut self.watched {
@@ -68,7 +74,7 @@ impl GapWatch {
         watched.next_look = now + INTERVAL;
         // Who has drawn a number below `drawn` had a live slot before, which is discovered now.
         let drawn = wire.drawn();
-        merger.discover(wire);
+        merger.discover(wire, holders);
         nobody_publishes(merger, wire, &mut watched.ticks_before).then_some(drawn)
     }
 

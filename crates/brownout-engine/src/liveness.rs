@@ -4,18 +4,22 @@
 //! process stays visible as a zombie until its parent waits for it, so existence alone says little:
 //! the state in `/proc` tells a zombie, and the start time a namesake.
 
+use crate::holders::{Holders, Located};
 use crate::sys::process::{thread_exists, ticks_since_boot};
 use brownout_ring::Slot;
 use std::fs;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// The thread that owns a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     /// Number of the process within the recording.
     pub(crate) process: u32,
+    /// The numbers by which it knows itself.
     pub(crate) pid: u32,
     pub(crate) tid: u32,
+    located: Located,
+    holders: Holders,
     /// When the slot was first seen; whoever was born later is a namesake.
     seen_at: u64,
 }
@@ -35,18 +39,32 @@ pub(crate) enum Activity {
 }
 
 impl Owner {
-    /// Reads who owns a live slot.
-    pub(crate) fn of(slot: &Slot) -> Owner {
+    /// Reads who owns a slot that is live or closed.
+    pub(crate) fn of(slot: &Slot, holders: &Holders) -> Owner {
+        let closed = slot.state.load(Acquire) != brownout_ring::slot::LIVE;
+        let (pid, tid) = (slot.pid.load(Relaxed), slot.tid.load(Relaxed));
         Owner {
             process: slot.process.load(Relaxed),
-            pid: slot.pid.load(Relaxed),
-            tid: slot.tid.load(Relaxed),
+            pid,
+            tid,
+            // Whoever has closed its slot is not asked for any more.
+            located: if closed {
+                Located::Nowhere
+            } else {
+                holders.locate(pid, tid)
+            },
+            holders: *holders,
             seen_at: ticks_since_boot(),
         }
     }
 
     pub(crate) fn activity(&self) -> Activity {
-        match fs::read(format!("/proc/{}/task/{}/stat", self.pid, self.tid)) {
+        let (pid, tid) = match self.located {
+            Located::At { pid, tid } => (pid, tid),
+            Located::Somewhere if self.holders.exist() => return Activity::Active { cpu_ticks: 0 },
+            Located::Somewhere | Located::Nowhere => return Activity::Gone,
+        };
+        match fs::read(format!("/proc/{pid}/task/{tid}/stat")) {
             Ok(stat) => match parse_stat(&stat) {
                 Some(Stat {
                     state: b'Z' | b'X', ..
@@ -59,7 +77,7 @@ impl Owner {
                 None => Activity::Active { cpu_ticks: 0 },
             },
             // Gone; or there is no /proc, or no right to look: ask what can be asked.
-            Err(_) if thread_exists(self.pid, self.tid) => Activity::Active { cpu_ticks: 0 },
+            Err(_) if thread_exists(pid, tid) => Activity::Active { cpu_ticks: 0 },
             Err(_) => Activity::Gone,
         }
     }
@@ -97,15 +115,22 @@ fn parse_stat(stat: &[u8]) -> Option<Stat> {
 mod tests {
     use super::*;
 
+    fn owner_of(pid: u32, tid: u32) -> Owner {
+        let file = tempfile::tempfile().unwrap();
+        Owner {
+            process: 0,
+            pid,
+            tid,
+            located: Located::At { pid, tid },
+            holders: Holders::of(&file, 0).unwrap(),
+            seen_at: ticks_since_boot(),
+        }
+    }
+
     fn this_thread() -> Owner {
         let tid = fs::read_link("/proc/thread-self").unwrap();
         let tid = tid.file_name().unwrap().to_str().unwrap().parse().unwrap();
-        Owner {
-            process: 0,
-            pid: std::process::id(),
-            tid,
-            seen_at: ticks_since_boot(),
-        }
+        owner_of(std::process::id(), tid)
     }
 
     #[test]
@@ -123,12 +148,7 @@ mod tests {
     #[test]
     fn a_zombie_is_not_alive() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let owner = Owner {
-            process: 0,
-            pid: child.id(),
-            tid: child.id(),
-            seen_at: ticks_since_boot() + 1,
-        };
+        let owner = owner_of(child.id(), child.id());
         let gone = (0..400).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             !owner.is_alive()

@@ -4,6 +4,7 @@
 //! looking at the other streams. When no front has the next number, some thread has drawn it and not
 //! yet published: the merger waits. Whether to go on waiting is decided in [`crate::drain`].
 
+use crate::holders::Holders;
 use crate::liveness::Owner;
 use crate::stream::{Corruption, Front, Stream};
 use crate::wire::{SlotIndex, SlotState, Wire};
@@ -124,13 +125,13 @@ impl Merger {
     }
 
     /// Finds the slots that were claimed since the last time.
-    pub(crate) fn discover(&mut self, wire: &Wire) {
+    pub(crate) fn discover(&mut self, wire: &Wire, holders: &Holders) {
         for slot in wire.occupied() {
             if self.by_slot[slot.0].is_some() {
                 continue;
             }
             let channel = Channel {
-                stream: Stream::new(Owner::of(wire.slot(slot))),
+                stream: Stream::new(Owner::of(wire.slot(slot), holders)),
                 slot: Some(slot),
                 standing: Standing::Starved,
                 abandoned: false,

@@ -1,7 +1,7 @@
 //! What the drain promises, shown with threads that publish as a target's would.
 
 use super::*;
-use crate::fake_producer::{FakeProducer, HEAD, cpu_time, head, record};
+use crate::fake_producer::{FakeProducer, HEAD, cpu_time, head, holders, record};
 use crate::liveness::Owner;
 use crate::merge::Refusal;
 use crate::stream::Corruption;
@@ -56,7 +56,7 @@ impl Sink for Collected {
 /// Drains while `target` runs, and after it until all is drained.
 fn record_while(wire: &Wire, target: impl FnOnce() + Send) -> (Collected, u64) {
     let signals = Signals::default();
-    let holders = Holders::of(wire.file(), 1 << 30).unwrap();
+    let holders = holders(wire);
     thread::scope(|scope| {
         let drained = scope.spawn(|| {
             let mut sink = Collected::default();
@@ -386,7 +386,7 @@ fn a_live_thread_of_another_process_is_waited_for_after_the_target_ended() {
 fn an_idle_drain_uses_next_to_no_processor_time() {
     let wire = Wire::create(0).unwrap();
     let signals = Signals::default();
-    let holders = Holders::of(wire.file(), 1 << 30).unwrap();
+    let holders = holders(&wire);
     let span = Duration::from_millis(600);
     thread::scope(|scope| {
         let used = scope.spawn(|| {
@@ -439,6 +439,7 @@ fn throughput_of_a_merge_of_four_interleaved_rings() {
         let mut producers: Vec<_> = (1..=RINGS as u32)
             .map(|tid| FakeProducer::claim_for(&wire, tid, tid, tid))
             .collect();
+        let holders = holders(&wire);
         let mut merger = Merger::new();
         let mut sink = Counting(0);
         let mut spent = Duration::ZERO;
@@ -456,7 +457,7 @@ fn throughput_of_a_merge_of_four_interleaved_rings() {
             }
             let start = cpu_time();
             loop {
-                merger.discover(&wire);
+                merger.discover(&wire, &holders);
                 let copied = merger.pull(&wire, PULL_BYTES, &mut sink).unwrap();
                 if copied + merger.merge(&mut sink).unwrap() == 0 {
                     break;

@@ -207,6 +207,12 @@ pub(crate) fn may_execute(path: &CStr) -> io::Result<()> {
     Ok(())
 }
 
+/// The user that runs this process.
+pub(crate) fn user_id() -> u32 {
+    // SAFETY: reads a number and cannot fail.
+    unsafe { libc::getuid() }
+}
+
 /// The user and group whose rights this process has.
 pub(crate) fn effective_ids() -> (u32, u32) {
     // SAFETY: both calls read a number and cannot fail.

@@ -1,7 +1,7 @@
 //! From published records to what a reader of the trace sees.
 
 use super::*;
-use crate::fake_producer::{FakeProducer, cpu_time, head, record};
+use crate::fake_producer::{FakeProducer, cpu_time, head, holders, record};
 use crate::merge::Merger;
 use crate::wire::Wire;
 use brownout_ring::{RING_BYTES, fence, flush, kind, origin};
@@ -30,7 +30,7 @@ where
     S::Error: std::fmt::Debug,
 {
     loop {
-        merger.discover(wire);
+        merger.discover(wire, &holders(wire));
         let copied = merger.pull(wire, 256 << 10, sink).unwrap();
         if copied + merger.merge(sink).unwrap() == 0 {
             break;

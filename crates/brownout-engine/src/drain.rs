@@ -45,10 +45,9 @@ pub(crate) struct Signals {
     pub(crate) stop_waiting: AtomicBool,
     /// The drain takes no more records, because it is through or has failed.
     pub(crate) drain_over: AtomicBool,
-    /// Records merged so far.
-    pub(crate) merged: AtomicU64,
-    /// Bytes of trace written so far.
-    pub(crate) written: AtomicU64,
+    /// How much the sink has taken so far.
+    pub(crate) events: AtomicU64,
+    pub(crate) bytes: AtomicU64,
 }
 
 /// Runs the drain until everything recorded is in `sink`. Tells how many records were lost with
@@ -92,10 +91,9 @@ impl Drain<'_> {
             let stop_waiting = signals.stop_waiting.load(Ordering::SeqCst);
 
             let (copied, merged) = self.pass(sink)?;
-            signals
-                .merged
-                .store(self.merger.merged(), Ordering::Relaxed);
-            signals.written.store(sink.written(), Ordering::Relaxed);
+            let amount = sink.amount();
+            signals.events.store(amount.events, Ordering::Relaxed);
+            signals.bytes.store(amount.bytes, Ordering::Relaxed);
 
             if merged > 0 {
                 self.gap.clear();

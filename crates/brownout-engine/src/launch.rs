@@ -6,7 +6,7 @@
 
 use crate::program::Program;
 use crate::sys::memory::{Use, create_memfd};
-use crate::sys::process::{self, Image, Pid};
+use crate::sys::process::{self, Image, Pid, with_file_size_limit_raised};
 use crate::sys::signals::SignalGate;
 use brownout_ring::ENV;
 use std::ffi::CString;
@@ -30,7 +30,7 @@ pub(crate) fn launch(
     gate: &SignalGate,
 ) -> io::Result<Launched> {
     let mut image = create_memfd(c"brownout", Use::Program)?;
-    image.write_all(loader)?;
+    with_file_size_limit_raised(|| image.write_all(loader))?;
     let descriptor = process::high_descriptor()?;
     let mut environment = process::environment();
     environment.retain(|entry| !is_wire_variable(entry));

@@ -33,8 +33,16 @@ pub(crate) trait Sink {
     /// Puts what was taken where the end of this process does not lose it.
     fn settle(&mut self) -> Result<(), Self::Error>;
 
-    /// Bytes that what was taken has become.
-    fn written(&self) -> u64;
+    /// How much was taken so far.
+    fn amount(&self) -> Amount;
+}
+
+/// How much a sink has taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub(crate) events: u64,
+    /// Bytes of trace that were written.
+    pub(crate) bytes: u64,
 }
 
 /// Why a sink did not take a record.
@@ -89,11 +97,6 @@ impl Merger {
             merged: 0,
             lost: 0,
         }
-    }
-
-    /// Records handed to the sink.
-    pub(crate) fn merged(&self) -> u64 {
-        self.merged
     }
 
     /// Sequence numbers that were drawn by threads that ended before they published.

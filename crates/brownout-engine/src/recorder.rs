@@ -52,7 +52,7 @@ pub enum OnFull {
 pub enum Notice<'a> {
     /// A few times a second.
     Progress {
-        /// Records taken so far.
+        /// Events written so far.
         events: u64,
         /// Bytes of trace written so far.
         bytes: u64,

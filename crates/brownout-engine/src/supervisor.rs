@@ -102,8 +102,8 @@ impl Supervisor<'_> {
                 observe(Notice::Waiting);
             }
             observe(Notice::Progress {
-                events: self.signals.merged.load(Ordering::Relaxed),
-                bytes: self.signals.written.load(Ordering::Relaxed),
+                events: self.signals.events.load(Ordering::Relaxed),
+                bytes: self.signals.bytes.load(Ordering::Relaxed),
             });
         }
     }

@@ -3,7 +3,7 @@
 use crate::build_ids::BuildIds;
 use crate::decode::{Decoded, decode, decode_access, event};
 use crate::liveness::Owner;
-use crate::merge::{Refusal, Sink};
+use crate::merge::{Amount, Refusal, Sink};
 use brownout_ring::Record;
 use brownout_trace::{
     AppPc, ContextId, Event, EventIndex, EventKind, ProcessEnd, ProcessId, ThreadId, TraceSink,
@@ -162,8 +162,11 @@ impl<S: TraceSink> Sink for EventSink<S> {
         Ok(self.writer.flush_chunk()?)
     }
 
-    fn written(&self) -> u64 {
-        self.writer.bytes()
+    fn amount(&self) -> Amount {
+        Amount {
+            events: self.writer.events(),
+            bytes: self.writer.bytes(),
+        }
     }
 }
 

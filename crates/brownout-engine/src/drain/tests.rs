@@ -3,7 +3,7 @@
 use super::*;
 use crate::fake_producer::{FakeProducer, HEAD, cpu_time, head, holders, record};
 use crate::liveness::Owner;
-use crate::merge::Refusal;
+use crate::merge::{Amount, Refusal};
 use crate::stream::Corruption;
 use brownout_ring::{MAX_RECORD, RING_BYTES, Record, SLOTS, kind, slot};
 use std::io;
@@ -48,8 +48,8 @@ impl Sink for Collected {
         Ok(())
     }
 
-    fn written(&self) -> u64 {
-        0
+    fn amount(&self) -> Amount {
+        Amount::default()
     }
 }
 
@@ -426,8 +426,8 @@ fn throughput_of_a_merge_of_four_interleaved_rings() {
         fn settle(&mut self) -> io::Result<()> {
             Ok(())
         }
-        fn written(&self) -> u64 {
-            0
+        fn amount(&self) -> Amount {
+            Amount::default()
         }
     }
 

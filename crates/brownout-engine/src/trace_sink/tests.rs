@@ -218,8 +218,8 @@ fn throughput_from_rings_to_trace() {
         spent += cpu_time() - start;
         records += per_round;
     }
-    assert_eq!(merger.merged(), records);
-    let bytes = sink.written();
+    let Amount { events, bytes } = sink.amount();
+    assert_eq!(events, records);
     let rate = records as f64 / spent.as_secs_f64() / 1e6;
     println!(
         "{THREADS} rings to a trace: {rate:.1} M records/s, {:.2} bytes a record",

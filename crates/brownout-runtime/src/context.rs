@@ -83,6 +83,8 @@ pub struct Context {
     pub stripe2: u64,
     /// Size of the access in bytes.
     pub size: u64,
+    /// Size of an access that is made on a copy, or 0.
+    pub split: u64,
     /// Extra word of the access: mask bits of a masked store, a flags byte of `cmpxchg`.
     pub extra: u64,
     /// Where the gate's PM routines return to.

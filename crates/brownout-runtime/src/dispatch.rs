@@ -35,8 +35,8 @@ pub extern "C" fn dispatch(context: &mut Context) {
         x => {
             at_boundary = false;
             match x {
-                x if x == Exit::PmDone as u32 => pm::access_done(context),
-                x if x == Exit::PmLookup as u32 => pm::access_lookup(context),
+                x if x == Exit::PmDone as u32 => at_boundary = pm::access_done(context),
+                x if x == Exit::PmLookup as u32 => at_boundary = pm::access_lookup(context),
                 x if x == Exit::PmOrder as u32 => pm::order(context),
                 x if x == Exit::PmEmulate as u32 => at_boundary = pm::emulate(context),
                 other => fatal::fault(format_args!("unknown exit {other}")),

@@ -20,6 +20,8 @@ pub enum Repair {
     Pushed,
     /// A return address was pushed, and rcx is in its spill slot.
     PushedSpilled,
+    /// A return address was popped, and this many bytes behind it; rcx is in its spill slot.
+    Popped(u16),
     /// The lookup of an indirect branch: the target is in rcx, rcx in its spill slot.
     Lookup,
     /// As `Scratch`, and the access holds stripe locks and was made at the alias.

@@ -1,7 +1,7 @@
 //! Accesses to candidates: before, after, and what happens when they fault.
 
 use super::site::{Site, SiteKind, site};
-use super::{calls, lock_all, lock_stripe, mappings, stripe_of, unlock_all, unlock_stripe};
+use super::{calls, split, lock_all, lock_stripe, mappings, stripe_of, unlock_all, unlock_stripe};
 use crate::context::Context;
 use crate::dispatch::with_translator;
 use crate::fatal;
@@ -16,8 +16,11 @@ const PIECE: usize = 4096;
 
 /// An address in the hull has to be looked up: sets `alias` and takes the locks, or finds that it is
 /// no candidate.
-pub fn access_lookup(context: &mut Context) {
+///
+/// True if the access cannot be made: a signal is pending, and the thread is to go on at `pc`.
+pub fn access_lookup(context: &mut Context) -> bool {
     let site = site(context.argument);
+    context.split = 0;
     let write = site.kind != SiteKind::Load;
     let address = context.ea;
     let Some(mapping) = mappings::find(address).filter(|mapping| mapping.observes(write)) else {
@@ -30,14 +33,12 @@ pub fn access_lookup(context: &mut Context) {
         context.alias = address;
         context.stripe = 0;
         context.stripe2 = 0;
-        return;
+        return false;
     };
     let size = area(site, address, mapping.end);
     if address + size > mapping.end {
-        fatal::unsupported(format_args!(
-            "the instruction at {:#x} accesses {size} bytes at {address:#x} across the end of a persistent mapping",
-            site.pc
-        ));
+        context.pc = site.pc;
+        return split::begin(context, site, size);
     }
     context.near_start = mapping.start;
     context.near_len = mapping.end - mapping.start;
@@ -48,6 +49,7 @@ pub fn access_lookup(context: &mut Context) {
         context.pm.before.clear();
         context.pm.before.extend_from_slice(bytes_at(context.alias, size as usize));
     }
+    false
 }
 
 /// How many bytes an access may touch at most.
@@ -59,7 +61,7 @@ fn area(site: &Site, address: u64, end: u64) -> u64 {
 }
 
 /// Takes the locks for a range: one or two stripes, or all.
-fn lock_range(context: &mut Context, address: u64, size: u64) {
+pub(super) fn lock_range(context: &mut Context, address: u64, size: u64) {
     let first = stripe_of(address);
     let last = stripe_of(address + size.max(1) - 1);
     if size > PAGE {
@@ -101,8 +103,13 @@ fn bytes_at(alias: u64, len: usize) -> &'static [u8] {
 }
 
 /// An access has been made: records it and lets go of the locks.
-pub fn access_done(context: &mut Context) {
+/// True as for [`access_lookup`].
+pub fn access_done(context: &mut Context) -> bool {
     let site = site(context.argument);
+    if context.split != 0 {
+        context.pc = site.pc;
+        return split::end(context, site);
+    }
     let size = site.size as usize;
     let alias = context.alias;
     context.pc = site.pc;
@@ -134,9 +141,10 @@ pub fn access_done(context: &mut Context) {
         _ => fatal::fault(format_args!("site {:#x} of kind {:?} is no access", site.pc, site.kind)),
     }
     release(context);
+    false
 }
 
-fn low_bits(count: usize) -> u64 {
+pub(super) fn low_bits(count: usize) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
 
@@ -153,20 +161,25 @@ pub(super) fn record_store(context: &mut Context, flags: u16, caller: u32, offse
 }
 
 fn record_masked(context: &mut Context, flags: u16, caller: u32, element: usize, size: usize) {
-    let elements = size / element.max(1);
-    let mask = context.extra & low_bits(elements);
     let alias = context.alias;
-    let mut index = 0;
-    while index < elements {
-        if mask >> index & 1 == 0 {
-            index += 1;
-            continue;
-        }
-        let run = (!(mask >> index)).trailing_zeros() as usize;
-        let (offset, len) = (index * element, run.min(elements - index) * element);
+    for (offset, len) in masked_runs(context.extra, element, size) {
         record_store(context, flags, caller, offset as u64, bytes_at(alias + offset as u64, len));
-        index += run;
     }
+}
+
+/// Offset and length of each run of bytes that a mask selects.
+pub(super) fn masked_runs(mask: u64, element: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
+    let elements = size / element.max(1);
+    let mut rest = mask & low_bits(elements);
+    core::iter::from_fn(move || {
+        if rest == 0 {
+            return None;
+        }
+        let first = rest.trailing_zeros() as usize;
+        let run = (!(rest >> first)).trailing_zeros() as usize;
+        rest &= !(low_bits(run) << first);
+        Some((first * element, run * element))
+    })
 }
 
 /// Records the runs of bytes that an instruction of unknown extent changed.
@@ -209,4 +222,18 @@ pub fn fault(context: &mut Context, address: u64) -> bool {
         }
     });
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::masked_runs;
+
+    #[test]
+    fn runs_of_a_mask_are_maximal_and_in_order() {
+        let runs = |mask, element, size| masked_runs(mask, element, size).collect::<std::vec::Vec<_>>();
+        assert_eq!(runs(0b1101, 4, 16), [(0, 4), (8, 8)]);
+        assert_eq!(runs(u64::MAX, 1, 64), [(0, 64)]);
+        assert_eq!(runs(0xff0, 4, 16), []);
+        assert_eq!(runs(1 << 63, 1, 64), [(63, 1)]);
+    }
 }

@@ -24,6 +24,7 @@ pub fn emulate(context: &mut Context) -> bool {
     let result = match site.kind {
         SiteKind::String => string::run(context, site),
         SiteKind::Push => push(context, site),
+        SiteKind::Enter => enter(context, site),
         SiteKind::Pop => pop(context, site),
         SiteKind::BitString => bit_string(context, site),
         SiteKind::Scatter => scatter(context, site),
@@ -35,14 +36,19 @@ pub fn emulate(context: &mut Context) -> bool {
     };
     match result {
         Ok(()) => false,
-        Err(BadAccess(address)) => {
-            // Mapped without the right to write, or not mapped.
-            let info = Info::fault(SIGSEGV, if gate::load(address & !7).is_some() { 2 } else { 1 }, address);
-            context.pending = Pending { signal: SIGSEGV, info, trap: [14, 6], synchronous: true };
-            context.pending_flag = 1;
+        Err(bad) => {
+            raise(context, bad);
             true
         }
     }
+}
+
+/// Makes the program see the fault of an access that the runtime was to make for it.
+pub(super) fn raise(context: &mut Context, BadAccess(address): BadAccess) {
+    // Mapped without the right to write, or not mapped.
+    let info = Info::fault(SIGSEGV, if gate::load(address & !7).is_some() { 2 } else { 1 }, address);
+    context.pending = Pending { signal: SIGSEGV, info, trap: [14, 6], synchronous: true };
+    context.pending_flag = 1;
 }
 
 /// Stores bytes for the program wherever the address leads, and records what lands in candidates.
@@ -120,7 +126,7 @@ fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
                 load_bytes(effective_address(insn, &context.gpr), &mut bytes[..size])?;
                 u64::from_le_bytes(bytes)
             }
-            kind => insn.immediate(kind_index(kind)),
+            _ => insn.immediate(0),
         }
     };
     let address = context.gpr[reg::RSP].wrapping_sub(size as u64);
@@ -129,9 +135,17 @@ fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     Ok(())
 }
 
-/// Immediates of `push` are operand 0.
-fn kind_index(_: OpKind) -> u32 {
-    0
+/// `enter` without nesting: pushes rbp and makes a frame.
+fn enter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    if site.insn.immediate8_2nd() & 31 != 0 {
+        fatal::unsupported(format_args!("nested `enter` at {:#x} on a stack in persistent memory", site.pc));
+    }
+    let frame = context.gpr[reg::RSP].wrapping_sub(8);
+    let saved = context.gpr[reg::RBP];
+    store_bytes(context, 0, frame, &saved.to_le_bytes())?;
+    context.gpr[reg::RBP] = frame;
+    context.gpr[reg::RSP] = frame.wrapping_sub(u64::from(site.insn.immediate16()));
+    Ok(())
 }
 
 /// `pop` to memory or to a register.

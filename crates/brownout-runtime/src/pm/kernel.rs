@@ -76,15 +76,21 @@ const BY_ADDRESS: &[u32] = &[
 
 /// Bytes compared around an argument of a call that is not in the table.
 const WINDOW: u64 = 4096;
-/// Longest payload of one record.
-const PIECE: usize = 32 << 10;
 
 /// Makes a call of the program that the engine has no other interest in.
 pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
     if !mappings::any() {
         return native(u64::from(nr), &args);
     }
-    let mut call = Call { nr, args, bounces: Vec::new(), windows: Vec::new(), vectors: Vec::new() };
+    let mut call = Call {
+        nr,
+        args,
+        bounces: Vec::new(),
+        scattered: Vec::new(),
+        windows: Vec::new(),
+        structures: Vec::new(),
+        headers: Vec::new(),
+    };
     call.redirect();
     let target = written_file(nr, &args);
     let outcome = native(u64::from(nr), &call.args);
@@ -94,6 +100,7 @@ pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
             if let Some((fd, stat)) = target {
                 file_written(context, nr, &args, raw, fd, &stat);
             }
+            changed_otherwise(context, nr, &args, raw);
             synchronized(context, nr, &args);
         }
     }
@@ -112,10 +119,15 @@ struct Call {
     nr: u32,
     args: [u64; 6],
     bounces: Vec<Bounce>,
+    /// Buffers that are filled one after the other: where the program has them, their length, and ours
+    /// for those in candidates.
+    scattered: Vec<(u64, u64, Option<Vec<u8>>)>,
     /// Memory before the call: program address, alias, bytes.
     windows: Vec<(u64, u64, Vec<u8>)>,
-    /// Rewritten vectors of buffers, kept alive for the call.
-    vectors: Vec<Vec<u64>>,
+    /// Rewritten structures, kept alive for the call.
+    structures: Vec<Vec<u64>>,
+    /// Message headers: the program's, and ours in `structures`.
+    headers: Vec<(u64, usize)>,
 }
 
 impl Call {
@@ -125,10 +137,17 @@ impl Call {
             return;
         }
         match self.nr {
-            linux::__NR_readv | linux::__NR_preadv | linux::__NR_preadv2 => self.redirect_vector(true),
-            linux::__NR_writev | linux::__NR_pwritev | linux::__NR_pwritev2 => self.redirect_vector(false),
-            linux::__NR_recvmsg => self.redirect_message(true),
-            linux::__NR_sendmsg => self.redirect_message(false),
+            linux::__NR_readv | linux::__NR_preadv | linux::__NR_preadv2 | linux::__NR_process_vm_readv => {
+                self.redirect_vector(1, true);
+            }
+            linux::__NR_writev | linux::__NR_pwritev | linux::__NR_pwritev2 => self.redirect_vector(1, false),
+            linux::__NR_process_vm_writev if self.args[0] == u64::from(sys::getpid()) => self.redirect_vector(3, true),
+            linux::__NR_recvmsg | linux::__NR_sendmsg => {
+                let at = self.args[1];
+                if let Some(copy) = self.redirect_message(at, self.nr == linux::__NR_recvmsg) {
+                    self.args[1] = copy;
+                }
+            }
             _ => {}
         }
         for index in 0..6 {
@@ -139,6 +158,9 @@ impl Call {
                 Some(&(_, _, extent)) if mapping.observes(true) => self.bounce(index, extent),
                 _ => self.window(index, &mapping),
             }
+        }
+        if self.nr == linux::__NR_recvmmsg {
+            self.redirect_messages();
         }
     }
 
@@ -159,7 +181,7 @@ impl Call {
         let mut buffer = alloc::vec![0u8; len.min(1 << 30) as usize];
         let to = self.args[index];
         if matches!(extent, Extent::Array { .. }) {
-            guest::read_into(to, &mut buffer);
+            read(to, &mut buffer);
         }
         self.args[index] = buffer.as_mut_ptr() as u64;
         if let Extent::Result { limit } = extent {
@@ -171,11 +193,16 @@ impl Call {
     fn window(&mut self, index: usize, mapping: &mappings::Mapping) {
         let address = self.args[index];
         let alias = address.wrapping_add(mapping.delta);
-        let len = WINDOW.min(mapping.end - address);
-        let mut before = alloc::vec![0u8; len as usize];
+        self.args[index] = alias;
+        self.watch(address, mapping);
+    }
+
+    /// Remembers what is at `address`, to find what the kernel changes.
+    fn watch(&mut self, address: u64, mapping: &mappings::Mapping) {
+        let alias = address.wrapping_add(mapping.delta);
+        let mut before = alloc::vec![0u8; WINDOW.min(mapping.end - address) as usize];
         let got = guest::read_into(alias, &mut before);
         before.truncate(got);
-        self.args[index] = alias;
         if mapping.observes(true) {
             self.windows.push((address, alias, before));
         }
@@ -183,83 +210,94 @@ impl Call {
 
     /// Rewrites an array of buffers: candidates go to buffers of ours, or to their aliases.
     fn redirect_buffers(&mut self, at: u64, count: u64, output: bool) -> Option<u64> {
-        let count = count.min(1024) as usize;
-        let mut vector = alloc::vec![0u64; count * 2];
-        for (word, value) in vector.iter_mut().enumerate() {
-            *value = guest::read(at + 8 * word as u64).ok()?;
+        let mut bytes = alloc::vec![0u8; count.min(1024) as usize * 16];
+        if !read(at, &mut bytes) {
+            return None;
         }
-        let mut changed = false;
+        let mut vector: Vec<u64> =
+            bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
         for entry in vector.chunks_exact_mut(2) {
-            let Some(mapping) = mappings::find(entry[0]) else { continue };
-            changed = true;
-            if output && mapping.observes(true) {
-                let mut buffer = alloc::vec![0u8; entry[1].min(1 << 30) as usize];
-                let to = entry[0];
-                entry[0] = buffer.as_mut_ptr() as u64;
-                self.bounces.push(Bounce { to, buffer, extent: Extent::Fixed(entry[1]) });
-            } else {
+            let mapping = mappings::find(entry[0]);
+            let bounced = output && mapping.as_ref().is_some_and(|mapping| mapping.observes(true));
+            let mut buffer = bounced.then(|| alloc::vec![0u8; entry[1].min(1 << 30) as usize]);
+            if output {
+                let place = buffer.as_mut().map(|buffer| buffer.as_mut_ptr() as u64);
+                self.scattered.push((entry[0], entry[1], buffer));
+                entry[0] = place.unwrap_or(entry[0]);
+            } else if let Some(mapping) = mapping {
                 entry[0] = entry[0].wrapping_add(mapping.delta);
             }
         }
-        if !changed {
-            return None;
-        }
-        self.vectors.push(vector);
-        self.vectors.last().map(|vector| vector.as_ptr() as u64)
+        Some(self.keep(vector))
     }
 
-    fn redirect_vector(&mut self, output: bool) {
-        if let Some(vector) = self.redirect_buffers(self.args[1], self.args[2], output) {
-            self.args[1] = vector;
+    fn keep(&mut self, structure: Vec<u64>) -> u64 {
+        let at = structure.as_ptr() as u64;
+        self.structures.push(structure);
+        at
+    }
+
+    fn redirect_vector(&mut self, index: usize, output: bool) {
+        if let Some(vector) = self.redirect_buffers(self.args[index], self.args[index + 1], output) {
+            self.args[index] = vector;
         }
     }
 
-    /// `struct msghdr`: seven words, of which the third and fourth are the vector of buffers.
-    fn redirect_message(&mut self, output: bool) {
-        let Ok(mut header) = guest::read::<[u64; 7]>(self.args[1]) else { return };
+    /// A copy of a `struct msghdr` (seven words) with all that it points to out of candidates.
+    fn redirect_message(&mut self, at: u64, output: bool) -> Option<u64> {
+        let mut header = read_header(at)?;
+        header[2] = self.redirect_buffers(header[2], header[3], output)?;
+        for pointer in [0, 4] {
+            if let Some(mapping) = mappings::find(header[pointer]) {
+                self.watch(header[pointer], &mapping);
+                header[pointer] = header[pointer].wrapping_add(mapping.delta);
+            }
+        }
+        let copy = self.keep(header.to_vec());
         if output {
-            // Lengths and flags that come back go to the program's own structure.
-            return self.redirect_received(header);
+            self.headers.push((at, self.structures.len() - 1));
         }
-        if let Some(vector) = self.redirect_buffers(header[2], header[3], false) {
-            header[2] = vector;
-            let copy = header.to_vec();
-            self.args[1] = copy.as_ptr() as u64;
-            self.vectors.push(copy);
-        }
+        Some(copy)
     }
 
-    fn redirect_received(&mut self, header: [u64; 7]) {
-        let at = self.args[1];
-        if mappings::find(at).is_some() {
-            return;
-        }
-        if let Some(vector) = self.redirect_buffers(header[2], header[3], true) {
-            // The kernel reads the vector before it waits; it is put back in `finish`.
-            if guest::write(at + 16, &vector).is_ok() {
-                self.vectors.push(alloc::vec![RESTORE, at + 16, header[2]]);
+    /// `recvmmsg`: an array of headers, each with a count behind it. Its buffers work on their aliases.
+    fn redirect_messages(&mut self) {
+        const STRIDE: u64 = 64;
+        for index in 0..self.args[2].min(1024) {
+            let at = self.args[1] + index * STRIDE;
+            let Some(header) = read_header(at) else { return };
+            let mut bytes = alloc::vec![0u8; header[3].min(1024) as usize * 16];
+            if !read(header[2], &mut bytes) {
+                return;
+            }
+            let mut vector: Vec<u64> =
+                bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
+            for entry in vector.chunks_exact_mut(2) {
+                if let Some(mapping) = mappings::find(entry[0]) {
+                    self.watch(entry[0], &mapping);
+                    entry[0] = entry[0].wrapping_add(mapping.delta);
+                }
+            }
+            let copy = self.keep(vector);
+            // The header is at its alias by now, or the program's own; the kernel reads the pointer from
+            // it, and `finish` puts it back.
+            if guest::write(at + 16, &copy).is_ok() {
+                self.structures.push(alloc::vec![RESTORE, at + 16, header[2]]);
             }
         }
     }
 
     /// After the call: stores results where the program wanted them.
     fn finish(&mut self, context: &mut Context, raw: u64) {
-        for vector in &self.vectors {
-            if let [RESTORE, at, value] = vector[..] {
+        for structure in &self.structures {
+            if let [RESTORE, at, value] = structure[..] {
                 // It could be written a moment ago.
                 let _ = guest::write(at, &value);
             }
         }
-        let mut left = if is_err(raw) { 0 } else { raw };
-        let scattered = matches!(
-            self.nr,
-            linux::__NR_readv | linux::__NR_preadv | linux::__NR_preadv2 | linux::__NR_recvmsg
-        );
+        let result = if is_err(raw) { 0 } else { raw };
         for bounce in core::mem::take(&mut self.bounces) {
             let len = match bounce.extent {
-                // Buffers are filled in order. Those that are no candidates count, too, but the vector
-                // keeps them in the program's order only among themselves.
-                Extent::Fixed(len) if scattered => len.min(left),
                 _ if is_err(raw) => 0,
                 Extent::Result { .. } => raw,
                 Extent::Fixed(len) => len,
@@ -267,10 +305,24 @@ impl Call {
                 Extent::Array { .. } => bounce.buffer.len() as u64,
             };
             let len = (len as usize).min(bounce.buffer.len());
-            if scattered {
-                left -= len as u64;
-            }
             write(context, self.nr, bounce.to, &bounce.buffer[..len]);
+        }
+        let mut left = result;
+        for (to, len, buffer) in core::mem::take(&mut self.scattered) {
+            let filled = len.min(left);
+            left -= filled;
+            if let Some(buffer) = buffer {
+                write(context, self.nr, to, &buffer[..filled as usize]);
+            }
+        }
+        for (at, index) in core::mem::take(&mut self.headers) {
+            let header = &self.structures[index];
+            // Length of the name, length of control data, flags.
+            for (field, len) in [(1, 4), (5, 8), (6, 4)] {
+                let value = header[field].to_le_bytes();
+                // The program's header could be read a moment ago.
+                let _ = put(context, at + 8 * field as u64, &value[..len]);
+            }
         }
         for (address, alias, before) in core::mem::take(&mut self.windows) {
             record_changes(context, self.nr, address, alias, &before);
@@ -278,8 +330,37 @@ impl Call {
     }
 }
 
-/// Marks an entry of `Call::vectors` that tells what to put back.
+/// Reads the program's memory, candidates included. False if that cannot be done.
+fn read(at: u64, bytes: &mut [u8]) -> bool {
+    super::emulate::load_bytes(at, bytes).is_ok()
+}
+
+fn read_header(at: u64) -> Option<[u64; 7]> {
+    let mut bytes = [0u8; 56];
+    read(at, &mut bytes).then(|| {
+        core::array::from_fn(|word| u64::from_le_bytes(bytes[8 * word..8 * word + 8].try_into().unwrap_or_default()))
+    })
+}
+
+/// Marks an entry of `Call::structures` that tells what to put back.
 const RESTORE: u64 = u64::MAX;
+
+/// Writes the result of a call that the runtime serves itself.
+pub fn put(context: &mut Context, to: u64, bytes: &[u8]) -> Result<(), guest::Fault> {
+    if mappings::any() && mappings::find(to).is_some_and(|mapping| mapping.observes(true)) {
+        let nr = context.gpr[crate::context::reg::RAX] as u32;
+        write(context, nr, to, bytes);
+        return Ok(());
+    }
+    guest::write_bytes(to, bytes)
+}
+
+/// Writes a plain value as [`put`] does.
+pub fn put_value<T: Copy>(context: &mut Context, to: u64, value: &T) -> Result<(), guest::Fault> {
+    // SAFETY: callers pass plain structures of integers.
+    let bytes = unsafe { core::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>()) };
+    put(context, to, bytes)
+}
 
 /// Stores bytes that the kernel produced.
 fn write(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
@@ -345,7 +426,7 @@ fn written_file(nr: u32, args: &[u64; 6]) -> Option<(i32, linux::stat)> {
         _ => return None,
     } as i32;
     let stat = sys::fstat(fd)?;
-    (!mappings::of_file(stat.st_dev, stat.st_ino).is_empty()).then_some((fd, stat))
+    mappings::is_known_file(stat.st_dev, stat.st_ino).then_some((fd, stat))
 }
 
 /// Records what a call did to a candidate's file.
@@ -354,9 +435,7 @@ fn file_written(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64, fd: i
     let file = FileAt { dev: stat.st_dev, ino: stat.st_ino, offset: 0 };
     let caller = calls::context_of(context);
     if stat.st_size != before.st_size {
-        let place = FileAt { offset: stat.st_size as u64, ..file };
-        let head = Head { kind: kind::FILE_RESIZE, flags: nr as u16, pc: context.pc, context: caller, addr: 0 };
-        context.wire.record(head, &[wire_bytes(&place)]);
+        record_resize(context, nr, &stat);
     }
     let position = |fd: i32| {
         // SAFETY: asks for the position.
@@ -384,28 +463,80 @@ fn file_written(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64, fd: i
         }
         _ => (position(fd).wrapping_sub(raw), raw),
     };
-    record_file(context, nr, caller, file, start, (start + len).min(end));
+    record_file(context, nr, caller, file, start, (start + len).min(end), Some(fd));
 }
 
-/// Records the mapped bytes of a file between two offsets, as they are now.
-fn record_file(context: &mut Context, nr: u32, caller: u32, file: FileAt, start: u64, end: u64) {
-    for mapping in mappings::of_file(file.dev, file.ino) {
-        let mapped_end = mapping.file.offset + (mapping.end - mapping.start);
-        let mut offset = start.max(mapping.file.offset);
-        let stop = end.min(mapped_end);
-        while offset < stop {
+/// Records the bytes of a file between two offsets, as they are now: from its mappings, or else through
+/// a descriptor.
+fn record_file(context: &mut Context, nr: u32, caller: u32, file: FileAt, start: u64, end: u64, fd: Option<i32>) {
+    let mappings = mappings::of_file(file.dev, file.ino);
+    let reader = fd.filter(|_| mappings.is_empty()).and_then(|fd| {
+        let mut name = [0u8; 32];
+        let own = sys::open(sys::fd_link(fd, &mut name), linux::O_RDONLY | linux::O_CLOEXEC);
+        (!is_err(own)).then_some(own as i32)
+    });
+    let mut offset = start;
+    while offset < end {
+        let len = (memory::PAGE - (offset & 4095)).min(end - offset) as usize;
+        let mut bytes = [0u8; 4096];
+        let holds = |m: &&mappings::Mapping| (m.file.offset..m.file.offset + (m.end - m.start)).contains(&offset);
+        let place = FileAt { offset, ..file };
+        let head = Head { kind: kind::FILE_WRITE, flags: nr as u16, pc: context.pc, context: caller, addr: 0 };
+        if let Some(mapping) = mappings.iter().find(holds) {
             let address = mapping.start + (offset - mapping.file.offset);
-            let len = (memory::PAGE - (address & 4095)).min(stop - offset).min(PIECE as u64) as usize;
-            let mut bytes = [0u8; 4096];
             let stripe = stripe_of(address);
             lock_stripe(stripe);
             if guest::read_into(address.wrapping_add(mapping.delta), &mut bytes[..len]) == len {
-                let head = Head { kind: kind::FILE_WRITE, flags: nr as u16, pc: context.pc, context: caller, addr: 0 };
-                context.wire.record(head, &[wire_bytes(&FileAt { offset, ..file }), &bytes[..len]]);
+                context.wire.record(head, &[wire_bytes(&place), &bytes[..len]]);
             }
             unlock_stripe(stripe);
-            offset += len as u64;
+        } else if let Some(reader) = reader
+            && sys::pread(reader, &mut bytes[..len], offset) == len as u64
+        {
+            context.wire.record(head, &[wire_bytes(&place), &bytes[..len]]);
         }
+        offset += len as u64;
+    }
+    if let Some(reader) = reader {
+        sys::close(reader);
+    }
+}
+
+/// Records a file's new length.
+fn record_resize(context: &mut Context, nr: u32, stat: &linux::stat) {
+    let caller = calls::context_of(context);
+    let place = FileAt { dev: stat.st_dev, ino: stat.st_ino, offset: stat.st_size as u64 };
+    let head = Head { kind: kind::FILE_RESIZE, flags: nr as u16, pc: context.pc, context: caller, addr: 0 };
+    context.wire.record(head, &[wire_bytes(&place)]);
+}
+
+/// Calls that change a file by its name, or its memory by advice.
+fn changed_otherwise(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64) {
+    let stat = match nr {
+        linux::__NR_truncate => {
+            let mut stat = core::mem::MaybeUninit::<linux::stat>::zeroed();
+            // SAFETY: the program's path, which the kernel has just used; the kernel writes one `stat`.
+            let raw = unsafe { crate::sys!(linux::__NR_newfstatat, linux::AT_FDCWD, args[0], stat.as_mut_ptr(), 0) };
+            // SAFETY: zeroed is a valid `stat`.
+            (!is_err(raw)).then(|| unsafe { stat.assume_init() })
+        }
+        linux::__NR_open if args[1] & u64::from(linux::O_TRUNC) != 0 => sys::fstat(raw as i32),
+        linux::__NR_openat if args[2] & u64::from(linux::O_TRUNC) != 0 => sys::fstat(raw as i32),
+        linux::__NR_creat => sys::fstat(raw as i32),
+        linux::__NR_madvise if args[2] == u64::from(linux::MADV_REMOVE) => {
+            let caller = calls::context_of(context);
+            let (start, end) = (args[0], args[0].saturating_add(args[1]));
+            for mapping in mappings::overlapping(start, end) {
+                let offset = |address: u64| mapping.file.offset + (address - mapping.start);
+                let (from, to) = (offset(mapping.start.max(start)), offset(mapping.end.min(end)));
+                record_file(context, nr, caller, mapping.file, from, to, None);
+            }
+            None
+        }
+        _ => None,
+    };
+    if let Some(stat) = stat.filter(|stat| mappings::is_known_file(stat.st_dev, stat.st_ino)) {
+        record_resize(context, nr, &stat);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::process::wire_bytes;
 use crate::sys::{self, Raw, err, errno, is_err, linux};
 use crate::wire::{self, Head};
 use crate::syscall;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use brownout_ring::{self as ring, FileAt, kind};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -39,6 +39,8 @@ impl Mapping {
 }
 
 static MAPPINGS: Lock<BTreeMap<u64, Mapping>> = Lock::new(BTreeMap::new());
+/// Files that this process or its parents have ever mapped as candidates.
+static FILES: Lock<BTreeSet<(u64, u64)>> = Lock::new(BTreeSet::new());
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Whether there has been a candidate in this process.
@@ -46,10 +48,15 @@ pub fn any() -> bool {
     ANY.load(Ordering::Relaxed)
 }
 
+/// Whether a file has been a candidate.
+pub fn is_known_file(dev: u64, ino: u64) -> bool {
+    FILES.lock().contains(&(dev, ino))
+}
+
 pub fn quiesced<R>(work: impl FnOnce() -> R) -> R {
-    let guard = MAPPINGS.lock();
+    let guards = (MAPPINGS.lock(), FILES.lock());
     let result = work();
-    drop(guard);
+    drop(guards);
     result
 }
 
@@ -166,6 +173,7 @@ pub fn map(context: &mut Context, args: [u64; 6]) -> Raw {
     let file_len = stat.st_size as u64;
     announce(context, &mapping, prot as u32, flags as u32, file_len, fd as i32);
     MAPPINGS.lock().insert(start, mapping);
+    FILES.lock().insert((file.dev, file.ino));
     if !ANY.swap(true, Ordering::Relaxed) {
         syscall::attend_all();
     }

@@ -20,11 +20,12 @@ mod kernel;
 mod mappings;
 mod order;
 mod site;
+mod split;
 mod string;
 
 pub use access::{access_done, access_lookup, fault, release};
 pub use emulate::emulate;
-pub use kernel::syscall;
+pub use kernel::{put, put_value, syscall};
 pub use mappings::{has_alias_in, is_candidate, map, protect, remap, unmapped};
 pub use order::order;
 pub use site::{Site, SiteKind, Sites, site};

@@ -32,6 +32,7 @@ pub enum SiteKind {
     Fence(u16),
     String,
     Push,
+    Enter,
     Pop,
     BitString,
     Scatter,
@@ -79,6 +80,11 @@ impl Sites {
     /// Whether calls and returns at `pc` work on a stack in a candidate.
     pub fn stack_is_pm(&self, pc: u64) -> bool {
         self.touched.contains(&pc)
+    }
+
+    /// Whether reading a candidate faults, too.
+    pub fn observes_loads(&self) -> bool {
+        self.loads
     }
 
     fn add(&mut self, insn: &Instruction, kind: SiteKind, size: u32) -> u32 {
@@ -144,7 +150,8 @@ impl Sites {
         match insn.mnemonic() {
             Mnemonic::Push | Mnemonic::Pushf | Mnemonic::Pushfq => return emulated(SiteKind::Push),
             Mnemonic::Pop => return emulated(SiteKind::Pop),
-            Mnemonic::Enter | Mnemonic::Leave | Mnemonic::Popf | Mnemonic::Popfq => {
+            Mnemonic::Enter => return emulated(SiteKind::Enter),
+            Mnemonic::Leave | Mnemonic::Popf | Mnemonic::Popfq => {
                 return emulated(SiteKind::Unsupported);
             }
             Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc | Mnemonic::Bt if insn.op1_kind() == OpKind::Register => {

@@ -1,8 +1,8 @@
 //! What the program wants to happen on each signal.
 
 use super::{Info, NEEDED, bit, handler};
-use crate::gate;
-use crate::guest;
+use crate::context::Context;
+use crate::{gate, guest, pm};
 use crate::lock::Lock;
 use crate::sys::{self, Raw, errno, linux};
 
@@ -90,11 +90,12 @@ pub fn set_default(signal: u32) {
 }
 
 /// The program's `rt_sigaction`.
-pub fn set_action(actions: &Actions, signal: u64, new: u64, old: u64, size: u64) -> Raw {
+pub fn set_action(context: &mut Context, signal: u64, new: u64, old: u64, size: u64) -> Raw {
     if size != 8 || signal == 0 || signal > 64 {
         return sys::err(errno::EINVAL);
     }
     let signal = signal as u32;
+    let actions = context.actions();
     let mut table = actions.0.lock();
     let before = table[signal as usize];
     if new != 0 {
@@ -112,7 +113,7 @@ pub fn set_action(actions: &Actions, signal: u64, new: u64, old: u64, size: u64)
         }
     }
     drop(table);
-    if old != 0 && guest::write(old, &before).is_err() {
+    if old != 0 && pm::put_value(context, old, &before).is_err() {
         return sys::err(errno::EFAULT);
     }
     0

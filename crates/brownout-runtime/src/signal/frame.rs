@@ -4,7 +4,7 @@ use super::action::{SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SIG_DFL, SIG_IGN};
 use super::handler::{GREG, GREG_ERR, GREG_FLAGS, GREG_RIP, GREG_TRAP, TRAP_FLAG, UContext};
 use super::{AltStack, Info, Pending, SIGSEGV, apply_mask, bit, die};
 use crate::context::{Context, reg};
-use crate::guest;
+use crate::{guest, pm};
 use crate::sys::linux;
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
@@ -136,8 +136,8 @@ fn build(context: &mut Context, pending: &Pending, handler: u64, restorer: u64, 
     let area = save_state(context, features, size);
     reset_state(context, features);
     let fpstate = top.wrapping_sub(size as u64 + 4) & !63;
-    guest::write_bytes(fpstate, area)?;
-    guest::write(fpstate + size as u64, &MAGIC2)?;
+    pm::put(context, fpstate, area)?;
+    pm::put_value(context, fpstate + size as u64, &MAGIC2)?;
 
     let at = (fpstate.wrapping_sub(size_of::<Frame>() as u64) & !15) - 8;
     let mut stack = alternate;
@@ -155,7 +155,7 @@ fn build(context: &mut Context, pending: &Pending, handler: u64, restorer: u64, 
     gregs[21] = context.mask;
     gregs[22] = if pending.synchronous { pending.info.address() } else { 0 };
     let uc = UContext { flags: UC_FLAGS, link: 0, stack, gregs, fpstate, reserved: [0; 8], mask: context.mask };
-    guest::write(at, &Frame { restorer, uc, info: pending.info })?;
+    pm::put_value(context, at, &Frame { restorer, uc, info: pending.info })?;
 
     let uc_at = at + core::mem::offset_of!(Frame, uc) as u64;
     context.gpr[reg::RDI] = u64::from(pending.signal);

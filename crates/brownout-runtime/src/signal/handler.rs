@@ -189,6 +189,10 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
             uc.gregs[GREG[reg::RSP]] += 8;
             uc.gregs[rcx] = context.spill_rcx;
         }
+        Some(Repair::Popped(extra)) => {
+            uc.gregs[GREG[reg::RSP]] -= 8 + u64::from(extra);
+            uc.gregs[rcx] = context.spill_rcx;
+        }
         Some(Repair::Lookup) => {
             // The branch itself is fine: its target is beyond the table.
             context.far_branch = pc;

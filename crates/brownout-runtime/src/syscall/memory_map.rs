@@ -22,7 +22,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
     if fixed && touches_engine(addr, len) {
         return err(errno::ENOMEM);
     }
-    if fixed {
+    if addr != 0 {
         give_up_table(addr, len);
     }
     if pm::is_candidate(prot, flags, fd as i32) {

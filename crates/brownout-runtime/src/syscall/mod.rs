@@ -132,7 +132,7 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_munmap => memory_map::munmap(context, a, b),
         linux::__NR_mremap => memory_map::mremap(context, args),
         linux::__NR_brk => crate::space::SPACE.lock().set_break(a),
-        linux::__NR_rt_sigaction => signal::set_action(context.actions(), a, b, c, d),
+        linux::__NR_rt_sigaction => signal::set_action(context, a, b, c, d),
         linux::__NR_rt_sigprocmask => set_mask(context, a, b, c, d),
         linux::__NR_rt_sigreturn => {
             signal::sigreturn(context);
@@ -188,7 +188,7 @@ fn set_mask(context: &mut Context, how: u64, new: u64, old: u64, size: u64) -> R
             _ => return err(errno::EINVAL),
         };
     }
-    if old != 0 && guest::write(old, &before).is_err() {
+    if old != 0 && pm::put_value(context, old, &before).is_err() {
         context.mask = before;
         return err(errno::EFAULT);
     }
@@ -263,7 +263,7 @@ fn set_altstack(context: &mut Context, new: u64, old: u64) -> Raw {
             0
         };
         let shown = AltStack { flags: state | current.flags & SS_AUTODISARM, pad: 0, ..current };
-        if guest::write(old, &shown).is_err() {
+        if pm::put_value(context, old, &shown).is_err() {
             return err(errno::EFAULT);
         }
     }
@@ -281,7 +281,7 @@ fn arch_prctl(context: &mut Context, args: [u64; 6]) -> Outcome {
             context.app_gs = args[1];
             0
         }
-        ARCH_GET_GS => match guest::write(args[1], &context.app_gs) {
+        ARCH_GET_GS => match pm::put_value(context, args[1], &{ context.app_gs }) {
             Ok(()) => 0,
             Err(_) => err(errno::EFAULT),
         },

@@ -36,7 +36,7 @@ pub fn readlink(context: &mut Context, nr: u32, args: [u64; 6], path: u64, buffe
     }
     let name = process::executable();
     let len = name.len().min(size as usize);
-    Outcome::Done(match guest::write_bytes(buffer, &name[..len]) {
+    Outcome::Done(match pm::put(context, buffer, &name[..len]) {
         Ok(()) => len as u64,
         Err(_) => err(errno::EFAULT),
     })
@@ -74,7 +74,7 @@ pub fn getdents(context: &mut Context, args: [u64; 6]) -> Outcome {
         return outcome;
     }
     let kept = without_entry(&entries, crate::wire::descriptor());
-    if kept.len() == entries.len() || guest::write_bytes(args[1], &kept).is_err() {
+    if kept.len() == entries.len() || pm::put(context, args[1], &kept).is_err() {
         return outcome;
     }
     Outcome::Done(kept.len() as u64)

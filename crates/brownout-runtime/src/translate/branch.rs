@@ -209,6 +209,11 @@ impl Work<'_> {
     }
 
     fn ret(&mut self, insn: &Instruction) -> Next {
+        if self.sites.stack_is_pm(insn.ip()) && self.sites.observes_loads() {
+            let site = self.sites.unsupported(insn);
+            self.emulate(site);
+            return Next::End;
+        }
         self.out.gs_store(gs!(spill_rcx), RCX);
         // pop rcx
         self.out.put(&[0x59]);
@@ -222,6 +227,8 @@ impl Work<'_> {
             return Next::End;
         }
         self.lookup(insn);
+        let extra = if insn.op_count() == 1 { insn.immediate16() } else { 0 };
+        self.draft.special(self.out.here(), insn.ip(), Repair::Popped(extra));
         // push rcx; ret
         self.out.put(&[0x51, 0xc3]);
         Next::End

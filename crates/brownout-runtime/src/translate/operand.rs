@@ -4,7 +4,7 @@ use super::MemoryOperand;
 use crate::fatal;
 use alloc::vec::Vec;
 use iced_x86::{
-    Encoder, Instruction, InstructionInfoFactory, InstructionInfoOptions, MemorySize, OpAccess, OpKind, Register,
+    Code, Encoder, Instruction, InstructionInfoFactory, InstructionInfoOptions, MemorySize, OpAccess, OpKind, Register,
 };
 
 /// Hardware number of a general-purpose register of any width.
@@ -145,6 +145,21 @@ impl Default for Analyst {
 /// The instruction with its memory operand replaced by `[scratch]`.
 pub fn through_register(insn: &Instruction, scratch: u8) -> Instruction {
     let mut changed = *insn;
+    // The forms with an absolute address have no base register; their general forms do.
+    let general = match insn.code() {
+        Code::Mov_moffs8_AL => Some(Code::Mov_rm8_r8),
+        Code::Mov_moffs16_AX => Some(Code::Mov_rm16_r16),
+        Code::Mov_moffs32_EAX => Some(Code::Mov_rm32_r32),
+        Code::Mov_moffs64_RAX => Some(Code::Mov_rm64_r64),
+        Code::Mov_AL_moffs8 => Some(Code::Mov_r8_rm8),
+        Code::Mov_AX_moffs16 => Some(Code::Mov_r16_rm16),
+        Code::Mov_EAX_moffs32 => Some(Code::Mov_r32_rm32),
+        Code::Mov_RAX_moffs64 => Some(Code::Mov_r64_rm64),
+        _ => None,
+    };
+    if let Some(code) = general {
+        changed.set_code(code);
+    }
     changed.set_memory_base(register(scratch));
     changed.set_memory_index(Register::None);
     changed.set_memory_index_scale(1);

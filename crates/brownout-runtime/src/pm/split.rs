@@ -1,0 +1,98 @@
+//! Accesses that begin in a candidate and end outside of it.
+//!
+//! There is no one alias for them. They are made on a copy of the bytes, which is then stored piece by
+//! piece: what lies in candidates is recorded, the rest goes where it belongs.
+
+use super::access::{lock_range, low_bits, masked_runs, release};
+use super::emulate::{BadAccess, load_bytes, raise, store_bytes};
+use super::site::{Site, SiteKind};
+use crate::context::Context;
+use crate::guest;
+use brownout_ring::store;
+
+/// Copies the bytes and lets the access be made on the copy. True if the access faults.
+pub fn begin(context: &mut Context, site: &Site, size: u64) -> bool {
+    let mut copy = core::mem::take(&mut context.pm.before);
+    copy.clear();
+    copy.resize(size as usize, 0);
+    let loaded = if matches!(site.kind, SiteKind::Masked(..) | SiteKind::Compressed(_)) {
+        // Bytes that the mask leaves out need not exist.
+        load_what_exists(context.ea, &mut copy);
+        Ok(())
+    } else {
+        load_bytes(context.ea, &mut copy).and_then(|()| writable(context.ea, &copy, site))
+    };
+    context.alias = copy.as_ptr() as u64;
+    context.pm.before = copy;
+    if let Err(bad) = loaded {
+        raise(context, bad);
+        return true;
+    }
+    // The last page has a lock of its own only if it is a candidate; holding one more does no harm.
+    lock_range(context, context.ea, size);
+    context.split = size;
+    false
+}
+
+fn load_what_exists(address: u64, bytes: &mut [u8]) {
+    for (index, byte) in bytes.chunks_mut(1).enumerate() {
+        if load_bytes(address + index as u64, byte).is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether the part outside of candidates can be written, found out by writing what is there.
+fn writable(address: u64, bytes: &[u8], site: &Site) -> Result<(), BadAccess> {
+    if site.kind == SiteKind::Load {
+        return Ok(());
+    }
+    let rest = (4096 - (address & 4095)) as usize;
+    let edge = address + rest as u64;
+    if rest >= bytes.len() || super::mappings::find(edge).is_some_and(|mapping| mapping.observes(true)) {
+        return Ok(());
+    }
+    guest::write_bytes(edge, &bytes[rest..rest + 1]).map_err(|_| BadAccess(edge))
+}
+
+/// The access was made on the copy: stores what it changed. True if that faults.
+pub fn end(context: &mut Context, site: &Site) -> bool {
+    let size = core::mem::take(&mut context.split) as usize;
+    let address = context.ea;
+    release(context);
+    let copy = core::mem::take(&mut context.pm.before);
+    let mask = context.extra;
+    let mut stored = Ok(());
+    let mut put = |context: &mut Context, flags: u16, offset: usize, len: usize| {
+        if stored.is_ok() {
+            stored = store_bytes(context, flags, address + offset as u64, &copy[offset..offset + len]);
+        }
+    };
+    match site.kind {
+        SiteKind::Store(flags) => put(context, flags, 0, size),
+        SiteKind::Conditional(flags) if mask & 0xff != 0 => put(context, flags, 0, size),
+        SiteKind::Masked(flags, element) => {
+            for (offset, len) in masked_runs(mask, usize::from(element), size) {
+                put(context, flags, offset, len);
+            }
+        }
+        SiteKind::Compressed(element) => {
+            let elements = size / usize::from(element).max(1);
+            put(context, 0, 0, (mask & low_bits(elements)).count_ones() as usize * usize::from(element));
+        }
+        _ => {}
+    }
+    if let SiteKind::Store(flags) | SiteKind::Conditional(flags) = site.kind
+        && flags & store::LOCKED != 0
+    {
+        context.dirty = 0;
+    }
+    context.pm.before = copy;
+    match stored {
+        Ok(()) => false,
+        Err(bad) => {
+            raise(context, bad);
+            true
+        }
+    }
+}

@@ -52,13 +52,6 @@ pub fn differences(native: &Outcome, tested: &Outcome, scope: Scope) -> Vec<Stri
             &tested,
             scope.normalisers,
         ));
-    } else if !found.is_empty() && !tested.stderr.is_empty() {
-        let last = tested
-            .stderr
-            .trim_ascii_end()
-            .rsplit(|&byte| byte == b'\n')
-            .next();
-        found.push(format!("stderr ends: {}", quoted(last.unwrap_or_default())));
     }
     if scope.files {
         let names: BTreeSet<&PathBuf> = native.files.keys().chain(tested.files.keys()).collect();
@@ -73,7 +66,23 @@ pub fn differences(native: &Outcome, tested: &Outcome, scope: Scope) -> Vec<Stri
             found.extend(file_difference(name, native, tested, scope.normalisers));
         }
     }
+    if !found.is_empty() {
+        found.extend(last_words(&tested.stderr));
+    }
     found
+}
+
+/// The end of a standard error: where a failure often explains itself.
+fn last_words(stderr: &[u8]) -> Option<String> {
+    const LINES: usize = 3;
+    let text = stderr.trim_ascii_end();
+    let lines: Vec<String> = text
+        .rsplit(|&byte| byte == b'\n')
+        .take(LINES)
+        .map(quoted)
+        .collect();
+    let joined = lines.into_iter().rev().collect::<Vec<_>>().join(", ");
+    (!text.is_empty()).then(|| format!("stderr ends with {joined}"))
 }
 
 /// Messages of the recorder share the target's stderr; they start with its name.

@@ -24,10 +24,12 @@ const STUCK_AFTER: Duration = Duration::from_millis(10);
 
 /// A pass that copied more than this is followed by another at once.
 const BUSY_BYTES: u64 = 64 << 10;
-/// The first and the longest sleep while nothing happens.
+/// The first sleep, the longest while a little comes now and then, and the longest while nothing
+/// does. Who publishes much rings the doorbell long before its ring is full.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
+const ACTIVE_SLEEP: Duration = Duration::from_millis(8);
 const LONG_SLEEP: Duration = Duration::from_millis(32);
-/// The sleep while records wait for one that is about to come.
+/// The first sleep while records wait for one that is about to come.
 const STUCK_SLEEP: Duration = Duration::from_micros(200);
 /// How often the drain looks for threads that ended without closing their slot.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -95,10 +97,19 @@ impl Drain<'_> {
             signals.events.store(amount.events, Ordering::Relaxed);
             signals.bytes.store(amount.bytes, Ordering::Relaxed);
 
+            self.settle(sink)?;
+            let idle = copied + merged == 0;
+            let look_now = ended && idle;
+            let found_ended = self.sweep(if look_now {
+                Duration::ZERO
+            } else {
+                SWEEP_INTERVAL
+            });
+
             if merged > 0 {
                 self.gap.clear();
             }
-            if copied >= BUSY_BYTES {
+            if copied >= BUSY_BYTES || found_ended {
                 sleep = SHORT_SLEEP;
                 continue;
             }
@@ -109,25 +120,20 @@ impl Drain<'_> {
                 {
                     self.merger.skip_gap(drawn, sink)?;
                 } else {
-                    self.wire.sleep(bell, STUCK_SLEEP);
+                    let patience = (self.gap.age() / 16).clamp(STUCK_SLEEP, LONG_SLEEP);
+                    self.wire.sleep(bell, patience);
                 }
                 continue;
             }
-            self.settle(sink)?;
-            if copied + merged > 0 {
-                sleep = SHORT_SLEEP;
-                if ended {
-                    continue;
-                }
-            } else if ended && self.sweep(Duration::ZERO) {
-                continue;
-            } else if stop_waiting || ended && self.nobody_is_left() {
+            if idle && (stop_waiting || ended && self.nobody_is_left()) {
                 return Ok(self.merger.lost());
-            } else {
-                self.sweep(SWEEP_INTERVAL);
-                sleep = (sleep * 2).min(LONG_SLEEP);
+            }
+            // That was the last of it, and only to be sure is there another pass.
+            if !idle && ended && !self.merger.has_slots() {
+                continue;
             }
             self.wire.sleep(bell, sleep);
+            sleep = (sleep * 2).min(if idle { LONG_SLEEP } else { ACTIVE_SLEEP });
         }
     }
 
@@ -161,7 +167,7 @@ impl Drain<'_> {
 
     /// Whether, the target having ended and nothing being left to merge, nobody will publish more.
     fn nobody_is_left(&mut self) -> bool {
-        if self.merger.channels().any(|channel| channel.slot.is_some()) {
+        if self.merger.has_slots() {
             self.slotless_since = None;
             return false;
         }

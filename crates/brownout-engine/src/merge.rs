@@ -108,6 +108,14 @@ impl Merger {
         self.channels.iter_mut().flatten()
     }
 
+    /// Whether any stream may still get more.
+    pub(crate) fn has_slots(&self) -> bool {
+        self.channels
+            .iter()
+            .flatten()
+            .any(|channel| channel.slot.is_some())
+    }
+
     /// Whether records wait for one with a lower number.
     pub(crate) fn is_stuck(&self) -> bool {
         !self.fronts.is_empty()

@@ -1,7 +1,7 @@
 //! Runs a program under instrumentation and writes what it does to a trace.
 //!
 //! [`record`] is the whole of it. A target runs under the loader, a static program that this crate
-//! carries ([`loader_image`]) and that puts the runtime, which translates and observes the target's
+//! carries (`loader_image`) and that puts the runtime, which translates and observes the target's
 //! code, into the target's address space. The runtime publishes records to the wire (the crate
 //! `brownout-ring`); here, in the recorder's process, they become a trace:
 //!

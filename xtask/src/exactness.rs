@@ -19,7 +19,7 @@ use nix::unistd::{Whence, lseek};
 use crate::args::Args;
 use crate::programs::Built;
 use crate::sandbox::{End, Job, Outcome, Sandbox, forbid_core_files, output_of};
-use crate::shell::target_dir;
+use crate::shell::{memory_dir, target_dir};
 use crate::wrapper::Wrapper;
 use crate::{pool, programs};
 
@@ -81,7 +81,7 @@ pub fn run(mut args: Args) -> Result<()> {
     });
     if !options.keep {
         // Empty unless something was kept.
-        let _ = fs::remove_dir(memory_dir()?);
+        let _ = fs::remove_dir(sandboxes()?);
     }
     let failures: Vec<_> = built
         .iter()
@@ -111,7 +111,7 @@ pub fn run(mut args: Args) -> Result<()> {
 /// Judges one program in directories that are gone afterwards, unless they are to be kept.
 fn judge(built: &Built, options: &Options) -> Result<(usize, Duration)> {
     let folder = format!("{}-{}", built.program.name, built.variant.name());
-    let sandbox = Sandbox::create(&memory_dir()?.join(&folder))?;
+    let sandbox = Sandbox::create(&sandboxes()?.join(&folder))?;
     let images = target_dir()?.join("exactness").join(&folder);
     let verdict = judge_in(built, options, &sandbox, &images);
     if !options.keep {
@@ -177,15 +177,9 @@ fn judge_in(
     Ok((runs, best))
 }
 
-/// Persistent files live in memory if they can: the programs flush them often.
-fn memory_dir() -> Result<PathBuf> {
-    let shared = Path::new("/dev/shm");
-    let base = if shared.is_dir() {
-        shared.to_owned()
-    } else {
-        target_dir()?
-    };
-    Ok(base.join(format!("brownout-exactness-{}", std::process::id())))
+/// The directory for all sandboxes of this process.
+fn sandboxes() -> Result<PathBuf> {
+    Ok(memory_dir()?.join(format!("brownout-exactness-{}", std::process::id())))
 }
 
 fn run_once(built: &Built, sandbox: &Sandbox, wrapper: Option<&Wrapper>) -> Result<Outcome> {

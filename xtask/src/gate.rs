@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::args::Args;
-use crate::shell::{cargo, find_program, step};
+use crate::shell::{cargo, step};
 use crate::{exactness, fuzz, setup, tidy, transparency};
 
 /// `cargo xtask ci`
@@ -30,7 +30,7 @@ pub fn test(args: Args) -> Result<()> {
         "warnings",
     ])?)?;
     step(&mut cargo(&["test", "--workspace"])?)?;
-    if find_program("cargo-deny").is_some() {
+    if cargo(&["deny", "--version"])?.output()?.status.success() {
         step(&mut cargo(&[
             "deny", "check", "bans", "licenses", "sources",
         ])?)?;

@@ -53,7 +53,7 @@ const PACKAGES: &[(&str, &str)] = &[
 ];
 
 /// Programs that `test` needs whatever the tables say.
-const ALWAYS: &[&str] = &["dwp", "dwz", "gcc", "g++", "musl-gcc", "ps"];
+const ALWAYS: &[&str] = &["dwp", "dwz", "gcc", "g++", "git", "musl-gcc", "ps"];
 
 /// Programs that only `bench` uses, for comparison.
 const FOR_BENCH: &[&str] = &[

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use nix::sys::statvfs::statvfs;
 
 /// The root of the checkout.
 pub fn root() -> &'static Path {
@@ -19,6 +20,18 @@ pub fn target_dir() -> Result<PathBuf> {
     Ok(dir
         .context("xtask runs outside of a target directory")?
         .to_owned())
+}
+
+/// A place for persistent files of tests: in memory if there is room, because they are flushed often.
+pub fn memory_dir() -> Result<PathBuf> {
+    const ROOM: u64 = 1 << 30;
+    let shared = Path::new("/dev/shm");
+    let room = statvfs(shared).map_or(0, |fs| fs.blocks_available() * fs.fragment_size());
+    if room >= ROOM {
+        Ok(shared.to_owned())
+    } else {
+        target_dir()
+    }
 }
 
 /// A `cargo` command that works in the checkout and in this program's target directory.

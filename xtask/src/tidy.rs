@@ -49,7 +49,15 @@ pub fn run(args: Args) -> Result<()> {
 
 fn tracked_files() -> Result<Vec<String>> {
     let output = Command::new("git")
-        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        // A checkout that belongs to somebody else is none the less to be checked.
+        .args([
+            "-c",
+            "safe.directory=*",
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
         .current_dir(root())
         .output()
         .context("cannot run git")?;

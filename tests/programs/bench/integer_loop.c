@@ -1,4 +1,7 @@
-/* Integer and memory work in small loops: sieve, hashing, sorting, matrix. */
+/* Integer and memory work in small loops: a sieve, a hash, a sort.
+ *
+ * @flags -O2
+ */
 #include "check.h"
 
 enum { LIMIT = 1 << 20 };

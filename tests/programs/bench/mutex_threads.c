@@ -1,4 +1,7 @@
-/* Eight threads, one mutex, a little work inside and outside of it. */
+/* Eight threads, one mutex, a little work inside and outside of it.
+ *
+ * @flags -O2
+ */
 #include <pthread.h>
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* libpmemobj: twenty thousand inserts into a hash map, then twenty thousand removals, each a transaction.
  *
- * @flags -lpmemobj -lpmem
+ * @flags -O2 -lpmemobj -lpmem
  */
 #include "pm/hash_map.h"
 #include "pm/pm.h"

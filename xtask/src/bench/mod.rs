@@ -23,7 +23,7 @@ use self::measure::{Cost, Place};
 use crate::args::Args;
 use crate::programs::{self, Built, Variant};
 use crate::sandbox::output_of;
-use crate::shell::{cargo, find_program, target_dir};
+use crate::shell::{cargo, find_program, memory_dir, target_dir};
 use crate::wrapper::Wrapper;
 
 const RUNS: usize = 4;
@@ -103,7 +103,7 @@ pub fn run(mut args: Args) -> Result<()> {
     table::print_summary(&rows, loads);
     let traces = rows.iter().filter_map(|row| row.trace.as_ref());
     if let Some(longest) = traces.max_by_key(|trace| trace.events) {
-        table::print_trace(longest, reader_speed(longest)?);
+        table::print_traces(&rows, reader_speed(longest)?);
     }
     if failures > 0 {
         bail!("{failures} loads failed");
@@ -172,11 +172,7 @@ fn prepare(load: &Load) -> Result<Place> {
             bail!("its setup failed: {status}");
         }
     }
-    let memory = Path::new("/dev/shm");
-    let pm = match memory.is_dir() {
-        true => memory.join(format!("brownout-bench-{}", std::process::id())),
-        false => cwd.join("pm"),
-    };
+    let pm = memory_dir()?.join(format!("brownout-bench-{}", std::process::id()));
     Ok(Place { cwd, pm })
 }
 

@@ -92,13 +92,19 @@ pub fn print_summary(rows: &[Row], loads: bool) {
     }
 }
 
-/// The figures of the longest trace; `speed` is in millions of events per second.
-pub fn print_trace(trace: &Trace, speed: f64) {
-    println!(
-        "bytes per event on disk {:.2} (aim: at most {AIM_BYTES})",
-        bytes_per_event(trace)
-    );
-    println!("reader {speed:.1} million events per second (aim: at least {AIM_READER})");
+/// The figures of the traces with many events, and of their reader, in millions of events per second.
+pub fn print_traces(rows: &[Row], speed: f64) {
+    let traces = rows.iter().filter_map(|row| row.trace.as_ref());
+    let (mut events, mut bytes) = (0, 0);
+    for trace in traces.filter(|trace| trace.events >= MANY_EVENTS) {
+        events += trace.events;
+        bytes += trace.bytes;
+    }
+    if events > 0 {
+        let each = bytes as f64 / events as f64;
+        println!("bytes per event on disk {each:.2} (aim: at most {AIM_BYTES})");
+        println!("reader {speed:.1} million events per second (aim: at least {AIM_READER})");
+    }
 }
 
 fn cpu_ratio(row: &Row) -> f64 {

@@ -38,7 +38,7 @@ pub const CASES: &[Case] = &[
         .setup("cat >h.rs <<'E'\nuse std::collections::BTreeMap;\nfn main() { let mut m = BTreeMap::new(); for i in 0..1000u64 { *m.entry(i * 7919 % 37).or_insert(0) += i; } println!(\"{:?}\", m.iter().max()); let t: Vec<_> = (0..4).map(|i| std::thread::spawn(move || (0..1000u64).map(|n| n * i).sum::<u64>())).collect(); println!(\"{}\", t.into_iter().map(|t| t.join().unwrap()).sum::<u64>()); if std::env::args().count() > 1 { panic!(\"asked\"); } }\nE")
         .needs(&["gcc"])
         .limit(300),
-    sh("rustc-library", "\"$RUSTC\" --crate-type=lib --emit=metadata,llvm-ir -O -C codegen-units=4 --edition=2021 l.rs; grep -c define l.ll; \"$RUSTC\" --crate-type=lib bad.rs 2>&1 | head -3")
+    sh("rustc-library", "\"$RUSTC\" --crate-type=lib --emit=metadata,llvm-ir -O -C codegen-units=4 --edition=2021 l.rs; cat l.*.ll | grep -c define; \"$RUSTC\" --crate-type=lib bad.rs 2>&1 | head -3")
         .setup("cat >l.rs <<'E'\nuse std::fmt::Debug;\npub trait T { fn f(&self) -> String; }\nimpl<X: Debug> T for Vec<X> { fn f(&self) -> String { self.iter().map(|x| format!(\"{x:?}\")).collect::<Vec<_>>().join(\"+\") } }\npub fn g(n: u32) -> String { (0..n).collect::<Vec<_>>().f() }\nE\necho 'fn f() -> u32 { \"\" }' >bad.rs")
         .ignore(&["libl.rmeta"])
         .limit(300),

@@ -10,7 +10,7 @@ use crate::args::Args;
 use crate::shell::{cargo, root, step};
 
 /// Mutated traces of a bounded run: some seconds on one core.
-const ITERATIONS: u64 = 20_000;
+const ITERATIONS: u64 = 200_000;
 
 pub fn run(mut args: Args) -> Result<()> {
     let iterations = args.number("--iterations")?.unwrap_or(ITERATIONS);

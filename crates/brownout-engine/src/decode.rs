@@ -348,7 +348,7 @@ impl<'a> Payload<'a> {
             prot,
             flags,
             dax: facts & map::DAX != 0,
-            snapshot: true,
+            snapshot: facts & map::SNAPSHOT != 0,
         };
         Ok((identity, mapping))
     }

@@ -260,6 +260,9 @@ pub struct Map {
 pub mod map {
     /// On a DAX file system or device, or mapped with `MAP_SYNC`.
     pub const DAX: u32 = 1;
+    /// What the file holds follows as CONTENT; what that does not mention is zero. Without this bit the
+    /// process has the range mapped already.
+    pub const SNAPSHOT: u32 = 2;
 }
 
 /// Payload of [`kind::MODULE`].

@@ -155,6 +155,8 @@ pub struct Context {
     pub pending: Pending,
     /// A signal that was pending when an instruction faulted; delivered after the fault.
     pub postponed: Pending,
+    /// Signals that were sent while blocked and that the kernel could not keep.
+    pub held: [Pending; 3],
     /// What the process does on signals: shared by its threads.
     pub actions: *const Actions,
     pub altstack: crate::signal::AltStack,
@@ -196,6 +198,7 @@ impl Context {
         unsafe {
             core::ptr::write_bytes(context, 0, 1);
             (&raw mut (*context).postponed).write(Pending::none());
+            (&raw mut (*context).held).write([Pending::none(); 3]);
             (&raw mut (*context).pending).write(Pending::none());
             (&raw mut (*context).altstack).write(crate::signal::AltStack::disabled());
             (&raw mut (*context).wire).write(Producer::none());

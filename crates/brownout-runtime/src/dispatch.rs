@@ -50,7 +50,7 @@ pub extern "C" fn dispatch(context: &mut Context) {
 fn leave(context: &mut Context, at_boundary: bool) {
     loop {
         if at_boundary {
-            while pending(context) {
+            while pending(context) || signal::take_held(context) {
                 signal::deliver(context);
             }
             resume_at_pc(context);

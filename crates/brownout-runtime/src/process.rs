@@ -285,6 +285,7 @@ fn clone_thread(context: &mut Context, request: CloneRequest) -> Raw {
     if is_err(raw) || request.flags & CLONE_VFORK != 0 {
         // Either there is no child, or it has left this memory by now.
         unregister(child);
+        new.wire.reclaim();
         lock_dying();
         // SAFETY: guarded by DYING; nobody uses the block any more.
         unsafe { (*(&raw mut SPARE_BLOCKS)).push(child as u64) };
@@ -317,14 +318,14 @@ fn fork_process(context: &mut Context, request: CloneRequest) -> Raw {
     let parent = wire::process();
     let parent_pid = sys::getpid();
     let before = sys::set_mask(!0);
-    let raw = {
-        // With all locks held, no other thread can be inside what they guard, and the child inherits
-        // it in order.
+    // With all locks held, no other thread can be inside what they guard, and the child inherits it in
+    // order. The stripes come first: their holders may want any of the others.
+    let raw = pm::quiesced(|| {
         let _translator = TRANSLATOR.lock();
         let _space = SPACE.lock();
         let mut threads = THREADS.lock();
         let others: Vec<ThreadRef> = threads.iter().copied().filter(|thread| thread.0 != &raw mut *context).collect();
-        let raw = pm::quiesced(|| HEAP.quiesced(|| issue(&request, None, core::ptr::null_mut())));
+        let raw = HEAP.quiesced(|| issue(&request, None, core::ptr::null_mut()));
         if raw == 0 {
             threads.retain(|thread| thread.0 == &raw mut *context);
             lock_dying_in_child();
@@ -333,7 +334,7 @@ fn fork_process(context: &mut Context, request: CloneRequest) -> Raw {
             DYING.store(0, Ordering::Release);
         }
         raw
-    };
+    });
     if raw == 0 {
         begin_child(context, parent, parent_pid, request.stack);
     }

@@ -61,7 +61,9 @@ pub fn enter_process(pid: u32) {
     PROCESS.store(control.next_process.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     for slot in slots().unwrap_or_default() {
         if slot.state.load(Ordering::Acquire) == ring::slot::LIVE && slot.pid.load(Ordering::Relaxed) == pid {
-            slot.state.store(ring::slot::CLOSED, Ordering::Release);
+            // If it fails, someone else has closed it, and it may be another's by now.
+            let states = (ring::slot::LIVE, ring::slot::CLOSED);
+            let _ = slot.state.compare_exchange(states.0, states.1, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 }
@@ -128,6 +130,13 @@ impl Producer {
     pub fn close(&mut self) {
         if let Some(slot) = self.slot.take() {
             slot.state.store(ring::slot::CLOSED, Ordering::Release);
+            SPARE.lock().push((self.index, self.ring));
+        }
+    }
+
+    /// Takes over the mapping of a ring whose owner, a vfork child, has left this memory.
+    pub fn reclaim(&mut self) {
+        if self.slot.take().is_some() {
             SPARE.lock().push((self.index, self.ring));
         }
     }

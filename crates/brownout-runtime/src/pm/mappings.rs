@@ -186,22 +186,22 @@ fn announce(context: &mut Context, mapping: &Mapping, prot: u32, map_flags: u32,
     let mut buffer = [0u8; 4096];
     let path = sys::fd_path(fd, &mut buffer).unwrap_or_default();
     let dax = u64::from(map_flags) & MAP_SYNC != 0 || is_dax_file(fd);
+    // Content that another mapping of this process covers is known already.
+    let end = file_len.min(mapping.file.offset + (mapping.end - mapping.start));
+    let covers = |m: &Mapping| m.file.offset <= mapping.file.offset && m.file.offset + (m.end - m.start) >= end;
+    let known = of_file(mapping.file.dev, mapping.file.ino).iter().any(covers);
     let payload = ring::Map {
         file: mapping.file,
         len: mapping.end - mapping.start,
         file_len,
         prot,
         map_flags,
-        facts: if dax { ring::map::DAX } else { 0 },
+        facts: if dax { ring::map::DAX } else { 0 } | if known { 0 } else { ring::map::SNAPSHOT },
         pad: 0,
     };
     let head = Head { kind: kind::MAP, pc: context.pc, addr: mapping.start, ..Head::default() };
-    // Content that another mapping of this process covers is known already.
-    let known = of_file(mapping.file.dev, mapping.file.ino);
     context.wire.record(head, &[wire_bytes(&payload), path]);
-    let end = file_len.min(mapping.file.offset + (mapping.end - mapping.start));
-    let covered = |m: &Mapping| m.file.offset <= mapping.file.offset && m.file.offset + (m.end - m.start) >= end;
-    if !known.iter().any(covered) {
+    if !known {
         record_content(context, mapping.file, end, fd);
     }
 }

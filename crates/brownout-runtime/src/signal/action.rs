@@ -73,8 +73,8 @@ pub fn install(signal: u32, flags: u64) {
         handler: handler::entry(),
         flags: linux::SA_SIGINFO as u64 | SA_ONSTACK | SA_RESTORER | flags & KERNEL_FLAGS,
         restorer: gate::restorer(),
-        // While the handler runs nothing but what an instruction raises may come.
-        mask: !super::SYNCHRONOUS,
+        // While the handler runs nothing may come but what the engine itself may raise.
+        mask: !NEEDED,
     };
     set(signal, &action);
 }

@@ -84,13 +84,19 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
             ));
         }
     }
+    if super::bit(signal) & super::NEEDED != 0 && (context.pending.signal != 0 || context.mask & super::bit(signal) != 0) {
+        // Sent by somebody, and not wanted now; the kernel cannot keep it because the engine needs it
+        // unblocked.
+        super::hold(context, signal, info);
+        return;
+    }
     if context.pending.signal != 0 {
         // Cannot be: all others are blocked while one is pending.
         fatal::fault(format_args!("signal {signal} came while {} was pending", context.pending.signal));
     }
     context.pending = Pending { signal, info: *info, trap: [0; 2], synchronous: false };
     context.pending_flag = 1;
-    uc.mask = !super::SYNCHRONOUS;
+    uc.mask = !super::NEEDED;
     approach_boundary(context, uc);
 }
 
@@ -225,6 +231,6 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
         uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
     }
     context.pc = pc;
-    uc.mask = !super::SYNCHRONOUS;
+    uc.mask = !super::NEEDED;
     uc.gregs[GREG_RIP] = gate::fault();
 }

@@ -17,6 +17,7 @@ pub use action::{Action, Actions, ignore, install, set_action};
 pub use frame::{deliver, settle, sigreturn, xstate_init};
 pub use handler::install_for_thread;
 
+use crate::context::Context;
 use crate::sys::linux;
 
 pub const SIGTRAP: u32 = linux::SIGTRAP;
@@ -104,6 +105,26 @@ impl AltStack {
     pub fn holds(&self, rsp: u64) -> bool {
         self.is_enabled() && rsp > self.start && rsp - self.start <= self.size
     }
+}
+
+/// Keeps a signal for later: what the kernel does for signals that are blocked.
+fn hold(context: &mut Context, signal: u32, info: &Info) {
+    let held = Pending { signal, info: *info, trap: [0; 2], synchronous: false };
+    if let Some(slot) = context.held.iter_mut().find(|slot| slot.signal == 0 || slot.signal == signal) {
+        *slot = held;
+    }
+}
+
+/// Makes a kept signal pending if the program does not block it any more.
+pub fn take_held(context: &mut Context) -> bool {
+    let mask = context.mask;
+    let Some(slot) = context.held.iter_mut().find(|slot| slot.signal != 0 && mask & bit(slot.signal) == 0) else {
+        return false;
+    };
+    context.pending = *slot;
+    *slot = Pending::none();
+    context.pending_flag = 1;
+    true
 }
 
 /// Sets the thread's mask in the kernel so that it acts like the program's mask.

@@ -348,7 +348,7 @@ impl Work<'_> {
     /// Computes the address of the memory operand, segment included, into `reg`. All else is kept.
     fn effective_address(&mut self, insn: &Instruction, reg: u8) {
         match memory(insn) {
-            _ if insn.memory_displ_size() == 8 => self.out.mov_imm(reg, insn.memory_displacement64()),
+            Some(MemoryOperand { base: None, index: None, .. }) => self.out.mov_imm(reg, insn.memory_displacement64()),
             Some(operand) => self.out.lea(reg, &operand),
             None => self.out.mov_imm(reg, insn.ip_rel_memory_address()),
         }

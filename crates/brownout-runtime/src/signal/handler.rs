@@ -65,6 +65,8 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
         // The program steps through itself: it sees its own instructions only.
         if in_cache(rip) && boundary(context, uc, rip).is_some() && core::mem::take(&mut context.skip_trap) == 0 {
             fault(context, uc, signal, info);
+        } else if context.in_rust != 0 && !in_cache(rip) {
+            uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
         }
         return;
     }
@@ -123,6 +125,9 @@ fn approach_boundary(context: &mut Context, uc: &mut UContext) {
             context.stepping = 1;
             context.last_step = rip;
             uc.gregs[GREG_FLAGS] |= TRAP_FLAG;
+            // On its way out of the gate the thread loads its flags from here; on its way in, the
+            // dispatcher takes the trap flag out again.
+            context.flags |= TRAP_FLAG;
         }
     }
 }
@@ -157,7 +162,12 @@ fn stepped(context: &mut Context, uc: &mut UContext, rip: u64) {
         }
     }
     context.last_step = rip;
-    if context.pending.signal == 0 || (context.in_rust != 0 && !in_cache(rip)) {
+    if context.in_rust != 0 && !in_cache(rip) {
+        // The dispatcher ends the stepping: it knows the flags that were saved meanwhile.
+        uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
+        return;
+    }
+    if context.pending.signal == 0 {
         context.stepping = 0;
         uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
         return;

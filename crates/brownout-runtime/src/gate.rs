@@ -11,6 +11,7 @@
 //! * `gate_copy`: copies memory and survives bad addresses.
 
 use crate::context::{Context, Exit};
+use crate::unwind::Word;
 use core::arch::global_asm;
 use core::mem::offset_of;
 
@@ -323,6 +324,28 @@ global_asm!(
     "xor edx, edx",
     "xor eax, eax",
     "ret",
+    // --- whether words hold: rdi = base, rsi = pairs of distance and value, rdx = pairs --------------
+    ".globl gate_verify",
+    "gate_verify:",
+    "shl rdx, 4",
+    "add rdx, rsi",
+    "2:",
+    "cmp rsi, rdx",
+    "je 3f",
+    "mov rcx, [rsi]",
+    "mov rax, [rsi + 8]",
+    ".globl gate_verify_insn",
+    "gate_verify_insn:",
+    "cmp rax, [rdi + rcx]",
+    "lea rsi, [rsi + 16]",
+    "je 2b",
+    ".globl gate_verify_fault",
+    "gate_verify_fault:",
+    "xor eax, eax",
+    "ret",
+    "3:",
+    "mov eax, 1",
+    "ret",
     // --- clone: rdi = nr, rsi = args, rdx = context of the child; returns in the parent only ---------
     ".globl gate_clone",
     "gate_clone:",
@@ -450,6 +473,9 @@ unsafe extern "C" {
     fn gate_copy_insn();
     fn gate_copy_fault();
     fn gate_load(from: u64) -> Loaded;
+    fn gate_verify(base: u64, words: *const Word, count: usize) -> u32;
+    fn gate_verify_insn();
+    fn gate_verify_fault();
     fn gate_load_insn();
     fn gate_load_fault();
     fn gate_clone(nr: u64, args: *const [u64; 6], child: *mut core::ffi::c_void) -> u64;
@@ -529,6 +555,12 @@ pub fn load(from: u64) -> Option<u64> {
     (loaded.valid != 0).then_some(loaded.word)
 }
 
+/// Whether words of the program hold what they should.
+pub fn verify(base: u64, words: &[Word]) -> bool {
+    // SAFETY: reads `words`, and the program's memory with faults caught by the signal handler.
+    unsafe { gate_verify(base, words.as_ptr(), words.len()) != 0 }
+}
+
 /// The return trampoline of the runtime's own signal handlers.
 pub fn restorer() -> u64 {
     gate_restorer as *const () as u64
@@ -545,7 +577,7 @@ pub enum Place {
     SyscallAfter,
     /// In [`native_syscall`], before the call.
     NativeBefore,
-    /// In [`copy`] or [`load`]: a fault goes on here.
+    /// In [`copy`], [`load`] or [`verify`]: a fault goes on here.
     Guarded(u64),
     /// Elsewhere in the assembly that generated code runs through.
     Inside,
@@ -567,6 +599,8 @@ pub fn place(rip: u64) -> Place {
         Place::Guarded(at(gate_copy_fault))
     } else if rip == at(gate_load_insn) {
         Place::Guarded(at(gate_load_fault))
+    } else if rip == at(gate_verify_insn) {
+        Place::Guarded(at(gate_verify_fault))
     } else if (at(gate_start)..at(gate_end)).contains(&rip) {
         Place::Inside
     } else {

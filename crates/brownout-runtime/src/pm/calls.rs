@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::gate;
 use crate::lock::Lock;
 use crate::space;
-use crate::unwind::{CodeMap, ContextId, ContextTree, Memory, ModuleAt, Registers, StackCache, Unwinder};
+use crate::unwind::{CodeMap, ContextId, ContextTree, Memory, ModuleAt, Registers, StackCache, Unwinder, Word};
 use crate::wire::Head;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -30,6 +30,10 @@ struct ProgramMemory;
 impl Memory for ProgramMemory {
     fn read_u64(&self, addr: u64) -> Option<u64> {
         gate::load(addr)
+    }
+
+    fn all_hold(&self, base: u64, words: &[Word]) -> bool {
+        gate::verify(base, words)
     }
 
     fn slice(&self, addr: u64, len: usize) -> Option<&[u8]> {
@@ -63,6 +67,16 @@ impl CodeMap for ProgramCode {
 
 /// The number of the calling context of the instruction at `context.pc`.
 pub fn context_of(context: &mut Context) -> u32 {
+    if let Some(stack) = &mut context.pm.stack
+        && let Some(known) = stack.known(context.pc, &context.gpr, &ProgramMemory, &ProgramCode)
+    {
+        return known.0;
+    }
+    walk(context)
+}
+
+#[cold]
+fn walk(context: &mut Context) -> u32 {
     let registers = Registers { rip: context.pc, gpr: context.gpr };
     let mut stack = context.pm.stack.take().unwrap_or_else(|| Box::new(StackCache::new()));
     let id = stack.context(&registers, &ProgramMemory, &ProgramCode).unwrap_or_else(|| {

@@ -470,11 +470,7 @@ fn file_written(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64, fd: i
 /// a descriptor.
 fn record_file(context: &mut Context, nr: u32, caller: u32, file: FileAt, start: u64, end: u64, fd: Option<i32>) {
     let mappings = mappings::of_file(file.dev, file.ino);
-    let reader = fd.filter(|_| mappings.is_empty()).and_then(|fd| {
-        let mut name = [0u8; 32];
-        let own = sys::open(sys::fd_link(fd, &mut name), linux::O_RDONLY | linux::O_CLOEXEC);
-        (!is_err(own)).then_some(own as i32)
-    });
+    let reader = fd.filter(|_| mappings.is_empty()).and_then(Reader::of);
     let mut offset = start;
     while offset < end {
         let len = (memory::PAGE - (offset & 4095)).min(end - offset) as usize;
@@ -490,15 +486,38 @@ fn record_file(context: &mut Context, nr: u32, caller: u32, file: FileAt, start:
                 context.wire.record(head, &[wire_bytes(&place), &bytes[..len]]);
             }
             unlock_stripe(stripe);
-        } else if let Some(reader) = reader
-            && sys::pread(reader, &mut bytes[..len], offset) == len as u64
+        } else if let Some(reader) = &reader
+            && sys::pread(reader.fd, &mut bytes[..len], offset) == len as u64
         {
             context.wire.record(head, &[wire_bytes(&place), &bytes[..len]]);
         }
         offset += len as u64;
     }
-    if let Some(reader) = reader {
-        sys::close(reader);
+}
+
+/// A descriptor through which a file can be read: the program's own if that will do, because closing
+/// another one would drop the locks that the process holds on the file.
+struct Reader {
+    fd: i32,
+    own: bool,
+}
+
+impl Reader {
+    fn of(fd: i32) -> Option<Reader> {
+        if !is_err(sys::pread(fd, &mut [0u8; 1], 0)) {
+            return Some(Reader { fd, own: false });
+        }
+        let mut name = [0u8; 32];
+        let own = sys::open(sys::fd_link(fd, &mut name), linux::O_RDONLY | linux::O_CLOEXEC);
+        (!is_err(own)).then_some(Reader { fd: own as i32, own: true })
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if self.own {
+            sys::close(self.fd);
+        }
     }
 }
 

@@ -218,34 +218,30 @@ fn is_dax_file(fd: i32) -> bool {
 }
 
 /// Records the bytes of a file from `at.offset` to `end`, leaving out holes and zeros.
+///
+/// The program's own descriptor serves: closing another one of the same file would drop the locks
+/// that the process holds on it.
 fn record_content(context: &mut Context, at: FileAt, end: u64, fd: i32) {
-    // A description of our own: the program's file position must not move.
-    let mut name = [0u8; 32];
-    let own = sys::open(sys::fd_link(fd, &mut name), linux::O_RDONLY | linux::O_CLOEXEC);
-    if is_err(own) {
-        return;
-    }
-    let own = own as i32;
+    // SAFETY: moves the position of a descriptor, which is put back below.
+    let seek = |offset: u64, whence: u32| unsafe { crate::sys!(linux::__NR_lseek, fd, offset, whence) };
+    let position = seek(0, linux::SEEK_CUR);
     let mut piece = alloc::vec![0u8; CONTENT_PIECE];
     let mut offset = at.offset;
-    while offset < end {
-        // SAFETY: moves our own position.
-        let data = unsafe { crate::sys!(linux::__NR_lseek, own, offset, linux::SEEK_DATA) };
+    'data: while offset < end {
+        let data = seek(offset, linux::SEEK_DATA);
         if data == err(errno::ENXIO) {
             break;
         }
         if !is_err(data) {
             offset = data;
         }
-        // SAFETY: as above.
-        let hole = unsafe { crate::sys!(linux::__NR_lseek, own, offset, linux::SEEK_HOLE) };
+        let hole = seek(offset, linux::SEEK_HOLE);
         let stop = if is_err(hole) { end } else { hole.min(end) };
         while offset < stop {
             let want = piece.len().min((stop - offset) as usize);
-            let got = sys::pread(own, &mut piece[..want], offset);
+            let got = sys::pread(fd, &mut piece[..want], offset);
             if is_err(got) || got == 0 {
-                sys::close(own);
-                return;
+                break 'data;
             }
             let bytes = &piece[..got as usize];
             if bytes.iter().any(|&byte| byte != 0) {
@@ -255,7 +251,9 @@ fn record_content(context: &mut Context, at: FileAt, end: u64, fd: i32) {
             offset += got;
         }
     }
-    sys::close(own);
+    if !is_err(position) {
+        seek(position, linux::SEEK_SET);
+    }
 }
 
 /// The program has unmapped or replaced a range.

@@ -20,10 +20,12 @@ pub fn order(context: &mut Context) {
             context.dirty = 0;
         }
         SiteKind::Flush(flags) => {
-            let mapping = mappings::find(context.ea);
-            let volatile = if mapping.is_none() { flush::VOLATILE } else { 0 };
-            context.alias = match mapping {
-                Some(mapping) if crate::wire::wants_loads() => context.ea.wrapping_add(mapping.delta),
+            let near = context.ea.wrapping_sub(context.near_start) < context.near_len;
+            let delta = if near { Some(context.near_delta) } else { mappings::find(context.ea).map(|mapping| mapping.delta) };
+            let volatile = if delta.is_none() { flush::VOLATILE } else { 0 };
+            // Flushing needs the right to read.
+            context.alias = match delta {
+                Some(delta) if crate::wire::wants_loads() => context.ea.wrapping_add(delta),
                 _ => context.ea,
             };
             let head = Head { kind: kind::FLUSH, flags: flags | volatile, pc: site.pc, context: caller, addr: context.ea };

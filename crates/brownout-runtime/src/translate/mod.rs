@@ -197,12 +197,9 @@ impl Work<'_> {
         let mut instructions = 0;
         for blocks in 0.. {
             if blocks > 0 {
-                if let Some(at) = self.cache.block(next) {
-                    self.out.jmp(at);
-                    break;
-                }
+                let known = self.cache.block(next).is_some();
                 let spent = blocks >= MAX_BLOCKS || instructions >= MAX_INSTRUCTIONS;
-                if spent || !self.draft.covers(next) || space::executable_end(next).is_none() {
+                if known || spent || !self.draft.covers(next) || space::executable_end(next).is_none() {
                     self.jump_to(next);
                     break;
                 }

@@ -23,6 +23,7 @@ mod ahead;
 mod cfi;
 mod expression;
 mod guess;
+mod memo;
 mod rule;
 mod stack;
 mod step;
@@ -31,6 +32,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+pub use memo::Word;
 pub use stack::StackCache;
 pub use tree::{ContextId, ContextTree, OMITTED};
 
@@ -49,6 +51,10 @@ pub struct Registers {
 /// The program's memory; an address that cannot be read is `None`.
 pub trait Memory {
     fn read_u64(&self, addr: u64) -> Option<u64>;
+    /// Whether each word, at its distance from `base`, holds its value.
+    fn all_hold(&self, base: u64, words: &[Word]) -> bool {
+        words.iter().all(|word| self.read_u64(base.wrapping_add(word.distance)) == Some(word.value))
+    }
     /// Bytes of code and of read-only data, all of them or none.
     fn slice(&self, addr: u64, len: usize) -> Option<&[u8]>;
 }

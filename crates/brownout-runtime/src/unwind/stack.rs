@@ -10,7 +10,8 @@
 //! Facts are minimal: a saved register counts only if a frame further out needed its value. Frames and
 //! facts are kept outermost first, so that facts `0..n` are those beyond some frame for every frame.
 
-use crate::unwind::rule::{RBP, Rule};
+use crate::unwind::memo::Memos;
+use crate::unwind::rule::{RBP, RSP, Rule};
 use crate::unwind::step::{Dependencies, GprSet, State, Step, bit};
 use crate::unwind::tree::{ContextId, OMITTED, edge_hash, spread};
 use crate::unwind::{CodeMap, CodePoint, Memory, Process, Registers, guess};
@@ -94,6 +95,9 @@ pub struct StackCache {
     facts: Vec<Fact>,
     /// Whether there were more frames than `frames` tells of.
     omitted: bool,
+    /// Whether a frame was guessed, so that the facts do not tell all.
+    guessed: bool,
+    memos: Memos,
     /// The steps of the walk under way, innermost first, and room for more.
     steps: Vec<Step>,
     wide: Vec<Dependencies>,
@@ -129,9 +133,18 @@ impl StackCache {
             frames: Vec::with_capacity(64),
             facts: Vec::with_capacity(128),
             omitted: false,
+            guessed: false,
+            memos: Memos::new(),
             steps: Vec::with_capacity(64),
             wide: Vec::new(),
         }
+    }
+
+    /// The context of an event, if it came from the same place with the same stack before. Takes the
+    /// registers where they are: copying what was just written would stall.
+    #[inline]
+    pub fn known(&mut self, rip: u64, gpr: &[u64; 16], mem: &impl Memory, code: &impl CodeMap) -> Option<ContextId> {
+        self.memos.get(rip, gpr, code.epoch(), mem)
     }
 
     /// The context of an event, if all that is needed to tell it is known to the thread: then no lock
@@ -157,6 +170,34 @@ impl StackCache {
             self.epoch = epoch;
             self.forget();
         }
+        let context = self.walk_and_number(regs, mem, code, shared)?;
+        self.memorize(regs, mem, context);
+        Some(context)
+    }
+
+    /// Keeps the stack that was just walked, if its facts tell all that it depended on.
+    fn memorize(&mut self, regs: &Registers, mem: &impl Memory, context: ContextId) {
+        let (beyond, needs) = self.frames.last().map_or((0, 0), |frame| (frame.facts, frame.needs));
+        let (Some(step), false, false) = (self.steps.first(), self.omitted, self.guessed) else { return };
+        let needed = if self.frames.is_empty() { 0 } else { step.needs(needs) };
+        if needed & !(bit(RBP) | bit(RSP)) != 0 {
+            return;
+        }
+        let mut nearest = Vec::new();
+        if !self.frames.is_empty() {
+            step.words(needs, &self.wide, |addr| nearest.extend(mem.read_u64(addr).map(|value| (addr, value))));
+        }
+        let facts = nearest.into_iter().chain(self.facts[..beyond].iter().map(|fact| (fact.addr, fact.value)));
+        self.memos.put(regs, self.epoch, needed & bit(RBP) != 0, facts, context);
+    }
+
+    fn walk_and_number(
+        &mut self,
+        regs: &Registers,
+        mem: &impl Memory,
+        code: &impl CodeMap,
+        shared: &mut impl Shared,
+    ) -> Option<ContextId> {
         let mut end = self.outwards(regs, mem, code, shared)?;
         if let End::Joined { outer, steps } = end {
             let depth = outer + steps;
@@ -173,6 +214,7 @@ impl StackCache {
     }
 
     fn forget(&mut self) {
+        self.guessed = false;
         self.frames.clear();
         self.facts.clear();
         self.omitted = false;
@@ -208,6 +250,7 @@ impl StackCache {
                     state.step_wide(wide, mem, &mut self.wide, step)
                 }
                 Rule::Plain(_) | Rule::Wide(_) | Rule::Unknown => {
+                    self.guessed = true;
                     guess::step(rule, &mut state, mem, code, &mut self.wide, step)
                 }
                 Rule::SignalFrame => state.step_signal(mem, &mut self.wide, step),
@@ -266,7 +309,9 @@ impl StackCache {
                 steps
             }
             End::Outermost { steps } => {
+                let guessed = self.guessed;
                 self.forget();
+                self.guessed = guessed;
                 steps
             }
             End::TooDeep => {

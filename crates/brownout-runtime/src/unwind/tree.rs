@@ -5,7 +5,7 @@ use core::hash::{BuildHasher, Hasher};
 use hashbrown::HashTable;
 
 /// A calling context, by its number in the process; numbers are given in order of appearance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContextId(pub u32);
 
 impl ContextId {

@@ -1,0 +1,100 @@
+//! Stacks that a thread has met before, by where the event was.
+//!
+//! Events come again and again from the same instruction at the same depth. What a walk from there found
+//! holds as long as the words it read still hold the same values: comparing them is all that is left
+//! to do. Unlike the remembered stack in [`super::stack`], which is the last one only, many are kept.
+
+use super::{ContextId, Memory, Registers};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Places that are told apart; a power of two.
+const SETS: usize = 512;
+/// Stacks that are kept for each: the same function is called from several others at the same depth.
+const WAYS: usize = 6;
+/// A stack that depends on more words than this is not kept.
+const MAX_WORDS: usize = 96;
+const RSP: usize = 4;
+const RBP: usize = 5;
+
+/// A word that a walk read: its distance from the stack pointer, and what it held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Word {
+    pub distance: u64,
+    pub value: u64,
+}
+
+#[derive(Default)]
+struct Memo {
+    rip: u64,
+    rsp: u64,
+    /// The value it must have, if the walk used it.
+    rbp: Option<u64>,
+    epoch: u32,
+    words: Vec<Word>,
+    context: ContextId,
+}
+
+pub struct Memos {
+    /// Of each set the one used last comes first.
+    sets: Box<[[Memo; WAYS]]>,
+}
+
+impl Memos {
+    pub fn new() -> Memos {
+        Memos { sets: (0..SETS).map(|_| Default::default()).collect() }
+    }
+
+    #[inline]
+    fn set(&mut self, rip: u64, rsp: u64) -> &mut [Memo; WAYS] {
+        let mixed = (rip ^ rsp.rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &mut self.sets[(mixed >> 40) as usize % SETS]
+    }
+
+    /// The context of an event, if the stack is one that was kept.
+    #[inline]
+    pub fn get(&mut self, rip: u64, gpr: &[u64; 16], epoch: u32, mem: &impl Memory) -> Option<ContextId> {
+        let set = self.set(rip, gpr[RSP]);
+        let holds = |memo: &Memo| {
+            memo.rip == rip
+                && memo.rsp == gpr[RSP]
+                && memo.epoch == epoch
+                && memo.rbp.is_none_or(|rbp| rbp == gpr[RBP])
+                && mem.all_hold(gpr[RSP], &memo.words)
+        };
+        if holds(&set[0]) {
+            return Some(set[0].context);
+        }
+        let found = set.iter().position(holds)?;
+        set[..=found].rotate_right(1);
+        Some(set[0].context)
+    }
+
+    /// Keeps what a walk found. `facts` are the addresses it depended on with what they held.
+    pub fn put(
+        &mut self,
+        regs: &Registers,
+        epoch: u32,
+        uses_rbp: bool,
+        facts: impl Iterator<Item = (u64, u64)>,
+        context: ContextId,
+    ) {
+        let set = self.set(regs.rip, regs.gpr[RSP]);
+        set.rotate_right(1);
+        let memo = &mut set[0];
+        memo.words.clear();
+        for (address, value) in facts {
+            if memo.words.len() == MAX_WORDS {
+                memo.rip = 0;
+                return;
+            }
+            memo.words.push(Word { distance: address.wrapping_sub(regs.gpr[RSP]), value });
+        }
+        memo.rip = regs.rip;
+        memo.rsp = regs.gpr[RSP];
+        memo.rbp = uses_rbp.then_some(regs.gpr[RBP]);
+        memo.epoch = epoch;
+        memo.context = context;
+    }
+}

@@ -1,0 +1,96 @@
+//! Generated instructions, executed natively and under the engine, compared in every register and byte.
+//!
+//! `cargo xtask differential` drives this program: it makes cases, executes them in this process, and
+//! compares the outcomes of two executions. See `README.md` beside it.
+
+mod case;
+mod compare;
+mod execute;
+mod generate;
+mod layout;
+mod outcome;
+mod random;
+mod state;
+mod trampoline;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use crate::case::Cases;
+use crate::layout::Place;
+
+const USAGE: &str = "\
+differential generate SEED COUNT PLACE CASES     make cases; PLACE is low, high or middle
+differential execute CASES FROM RESULTS [FILE]   execute them; operands lie in a mapping of FILE if given
+differential compare CASES NATIVE ENGINE         print each case that differs; exit 1 if there is one
+differential reduce CASES INDEX DROP OUT         one case alone, without its instructions numbered in DROP
+differential show CASES INDEX                    print one case
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("differential: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<ExitCode> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["generate", seed, count, place, out] => {
+            let place = Place::ALL
+                .into_iter()
+                .find(|known| known.name() == place)
+                .context("no such place")?;
+            generate::generate(seed.parse()?, count.parse()?, place).save(out.as_ref())?;
+        }
+        ["execute", cases, from, results] => {
+            execute::execute(
+                &Cases::load(cases.as_ref())?,
+                from.parse()?,
+                None,
+                results.as_ref(),
+            )?;
+        }
+        ["execute", cases, from, results, file] => {
+            let file = PathBuf::from(file);
+            execute::execute(
+                &Cases::load(cases.as_ref())?,
+                from.parse()?,
+                Some(&file),
+                results.as_ref(),
+            )?;
+        }
+        ["compare", cases, native, engine] => {
+            let cases = Cases::load(cases.as_ref())?;
+            if compare::compare(&cases, native.as_ref(), engine.as_ref())? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        ["reduce", cases, index, drop, out] => {
+            let cases = Cases::load(cases.as_ref())?;
+            let drop = drop
+                .split(',')
+                .filter(|word| !word.is_empty())
+                .map(str::parse)
+                .collect::<Result<Vec<_>, _>>()?;
+            compare::reduce(&cases, index.parse()?, &drop)?.save(out.as_ref())?;
+        }
+        ["show", cases, index] => {
+            let cases = Cases::load(cases.as_ref())?;
+            let case = cases
+                .cases
+                .get(index.parse::<usize>()?)
+                .context("no such case")?;
+            print!("{}", compare::show(&cases, case));
+        }
+        _ => bail!("no such command\n{USAGE}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}

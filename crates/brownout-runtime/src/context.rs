@@ -192,7 +192,11 @@ impl Context {
         let addr = crate::process::spare_block().unwrap_or_else(|| memory::map(len));
         let context = addr as *mut Context;
         let state_area = addr + head;
-        let block = ThreadBlock { addr, signal_stack: state_area + STATE_AREA + STACK, state_area };
+        let block = ThreadBlock {
+            addr,
+            signal_stack: state_area + STATE_AREA + STACK,
+            state_area,
+        };
         // SAFETY: the mapping is this thread's alone and large enough; zero is valid for the plain part,
         // and the fields that have no valid zero are written here before anyone reads them.
         unsafe {
@@ -222,7 +226,9 @@ impl Context {
     /// Room to save the extended CPU state, 64-byte aligned.
     pub fn state_area(&mut self) -> &'static mut [u8] {
         // SAFETY: part of the thread's block; used by this thread only, one use at a time.
-        unsafe { core::slice::from_raw_parts_mut(self.block.state_area as *mut u8, STATE_AREA as usize) }
+        unsafe {
+            core::slice::from_raw_parts_mut(self.block.state_area as *mut u8, STATE_AREA as usize)
+        }
     }
 
     /// Size of the signal stack that belongs to [`ThreadBlock::signal_stack`].

@@ -31,7 +31,9 @@ pub extern "C" fn dispatch(context: &mut Context) {
         x if x == Exit::Resync as u32 => {}
         x if x == Exit::Fault as u32 => fault(context),
         x if x == Exit::Unsupported as u32 => unsupported(context),
-        x if x == Exit::Stale as u32 => with_translator(|translator| translator.cache.invalidate_instruction(context.pc)),
+        x if x == Exit::Stale as u32 => {
+            with_translator(|translator| translator.cache.invalidate_instruction(context.pc))
+        }
         x => {
             at_boundary = false;
             match x {
@@ -107,23 +109,40 @@ fn not_executable(context: &mut Context) {
     let info = if canonical {
         let mut byte = [0u8; 1];
         let mapped = crate::guest::read_into(context.pc, &mut byte) == 1;
-        Info::fault(SIGSEGV, if mapped { SEGV_ACCERR } else { SEGV_MAPERR }, context.pc)
+        Info::fault(
+            SIGSEGV,
+            if mapped { SEGV_ACCERR } else { SEGV_MAPERR },
+            context.pc,
+        )
     } else {
         // A general-protection fault has no address.
         Info::fault(SIGSEGV, 128, 0)
     };
     let trap = if canonical { [14, 0x14] } else { [13, 0] };
-    context.pending = Pending { signal: SIGSEGV, info, trap, synchronous: true };
+    context.pending = Pending {
+        signal: SIGSEGV,
+        info,
+        trap,
+        synchronous: true,
+    };
     signal::deliver(context);
 }
 
 fn link(context: &mut Context) {
     let number = context.argument;
     let target = with_translator(|translator| {
-        let Some((target, call)) = translator.cache.link(number).map(|link| (link.target, link.call)) else {
+        let Some((target, call)) = translator
+            .cache
+            .link(number)
+            .map(|link| (link.target, link.call))
+        else {
             fatal::fault(format_args!("unknown branch {number}"));
         };
-        let entry = if call { translator.call_entry(target) } else { translator.block(target) };
+        let entry = if call {
+            translator.call_entry(target)
+        } else {
+            translator.block(target)
+        };
         if let Ok(entry) = entry {
             // Translating may have recycled the unit that the branch was in.
             if let Some(link) = translator.cache.link(number) {
@@ -144,10 +163,10 @@ fn indirect(context: &mut Context) {
             translator.cache.far_branches.insert(from);
             translator.cache.invalidate_instruction(from);
         }
-        if pc < FAR {
-            if let Ok(at) = translator.jump_entry(pc) {
-                cache::set_jump_entry(pc, at);
-            }
+        if pc < FAR
+            && let Ok(at) = translator.jump_entry(pc)
+        {
+            cache::set_jump_entry(pc, at);
         }
         // Branches that use the hash look there for near targets, too.
         if let Ok(at) = translator.block(pc) {
@@ -186,7 +205,11 @@ fn code_write(address: u64, pc: u64) -> bool {
     let page = page_down(address);
     let lifted = space::SPACE.lock().code_write(address, pc);
     if lifted {
-        with_translator(|translator| translator.cache.invalidate(page, page + crate::memory::PAGE));
+        with_translator(|translator| {
+            translator
+                .cache
+                .invalidate(page, page + crate::memory::PAGE)
+        });
     }
     lifted
 }

@@ -22,12 +22,19 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
     pub const fn new(value: T) -> Self {
-        Lock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+        Lock {
+            word: AtomicU32::new(FREE),
+            value: UnsafeCell::new(value),
+        }
     }
 
     pub fn lock(&self) -> Guard<'_, T> {
         for _ in 0..100 {
-            if self.word.compare_exchange_weak(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if self
+                .word
+                .compare_exchange_weak(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
                 return Guard { lock: self };
             }
             core::hint::spin_loop();

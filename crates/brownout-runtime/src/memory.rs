@@ -77,9 +77,21 @@ pub fn map(len: u64) -> u64 {
 
 fn try_map(len: u64) -> Option<u64> {
     let addr = reserve(len);
-    let flags = linux::MAP_PRIVATE | linux::MAP_ANONYMOUS | linux::MAP_FIXED_NOREPLACE | linux::MAP_NORESERVE;
+    let flags = linux::MAP_PRIVATE
+        | linux::MAP_ANONYMOUS
+        | linux::MAP_FIXED_NOREPLACE
+        | linux::MAP_NORESERVE;
     // SAFETY: the range was just reserved for this caller alone and NOREPLACE leaves others' alone.
-    let raw = unsafe { sys::mmap(addr, page_up(len), linux::PROT_READ | linux::PROT_WRITE, flags, -1, 0) };
+    let raw = unsafe {
+        sys::mmap(
+            addr,
+            page_up(len),
+            linux::PROT_READ | linux::PROT_WRITE,
+            flags,
+            -1,
+            0,
+        )
+    };
     (!is_err(raw)).then_some(raw)
 }
 
@@ -130,7 +142,9 @@ pub struct Heap {
     inner: Lock<Dlmalloc<Arena>>,
 }
 
-pub static HEAP: Heap = Heap { inner: Lock::new(Dlmalloc::new_with_allocator(Arena)) };
+pub static HEAP: Heap = Heap {
+    inner: Lock::new(Dlmalloc::new_with_allocator(Arena)),
+};
 
 impl Heap {
     /// Runs `fork` while no other thread is inside the allocator.
@@ -158,6 +172,10 @@ unsafe impl GlobalAlloc for Heap {
     }
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller passes what `alloc` returned with this layout.
-        unsafe { self.inner.lock().realloc(ptr, layout.size(), layout.align(), size) }
+        unsafe {
+            self.inner
+                .lock()
+                .realloc(ptr, layout.size(), layout.align(), size)
+        }
     }
 }

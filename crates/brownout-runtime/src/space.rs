@@ -14,8 +14,8 @@ use crate::cache::{CACHE, CACHE_END, FAR, FastMap, FastSet};
 use crate::lock::Lock;
 use crate::memory::{PAGE, page_down, page_up};
 use crate::sys::{self, is_err, linux};
-use alloc::collections::BTreeMap;
 use crate::unwind::ModuleAt;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -58,7 +58,10 @@ pub fn epoch() -> u32 {
 pub fn module_at(pc: u64) -> Option<ModuleAt> {
     let space = SPACE.lock();
     let (_, module) = space.modules.range(..=pc).next_back()?;
-    (pc < module.end).then_some(ModuleAt { base: module.base, generation: module.generation })
+    (pc < module.end).then_some(ModuleAt {
+        base: module.base,
+        generation: module.generation,
+    })
 }
 
 pub struct Space {
@@ -107,7 +110,14 @@ pub fn protect_code(pc: u64, end: u64) {
         if page < end && space.guarded.insert(page) {
             // SAFETY: taking the right to write from a page of the program; writes fault and are
             // repeated after `code_write`.
-            unsafe { crate::sys!(linux::__NR_mprotect, page, PAGE, linux::PROT_READ | linux::PROT_EXEC) };
+            unsafe {
+                crate::sys!(
+                    linux::__NR_mprotect,
+                    page,
+                    PAGE,
+                    linux::PROT_READ | linux::PROT_EXEC
+                )
+            };
         }
     }
 }
@@ -133,13 +143,27 @@ impl Space {
     #[must_use]
     pub fn add_executable(&mut self, start: u64, end: u64, writable: bool) -> bool {
         self.remove(start, end);
-        self.executable.insert(start, Region { end, writable, checked: false });
+        self.executable.insert(
+            start,
+            Region {
+                end,
+                writable,
+                checked: false,
+            },
+        );
         end > FAR && start < SURELY_FAULTING
     }
 
     /// Notes that a stack may hold code.
     pub fn add_executable_stack(&mut self, start: u64, end: u64) {
-        self.executable.insert(start, Region { end, writable: true, checked: true });
+        self.executable.insert(
+            start,
+            Region {
+                end,
+                writable: true,
+                checked: true,
+            },
+        );
     }
 
     /// Notes that a file was mapped from its start.
@@ -157,13 +181,21 @@ impl Space {
             _ => start.wrapping_sub(file_offset),
         };
         self.generation += 1;
-        self.modules.insert(start, Module { end, base, generation: self.generation });
+        self.modules.insert(
+            start,
+            Module {
+                end,
+                base,
+                generation: self.generation,
+            },
+        );
     }
 
     /// Notes that nothing is executable in the range any more.
     pub fn remove(&mut self, start: u64, end: u64) {
         EPOCH.fetch_add(1, Ordering::AcqRel);
-        self.modules.retain(|&at, module| module.end <= start || at >= end);
+        self.modules
+            .retain(|&at, module| module.end <= start || at >= end);
         let overlapping: Vec<(u64, Region)> = self
             .executable
             .range(..end)
@@ -174,7 +206,13 @@ impl Space {
         for (at, region) in overlapping {
             self.executable.remove(&at);
             if at < start {
-                self.executable.insert(at, Region { end: start, ..region });
+                self.executable.insert(
+                    at,
+                    Region {
+                        end: start,
+                        ..region
+                    },
+                );
             }
             if region.end > end {
                 self.executable.insert(end, region);
@@ -188,7 +226,10 @@ impl Space {
 
     /// Whether any of the range is executable.
     pub fn any_executable(&self, start: u64, end: u64) -> bool {
-        self.executable.range(..end).next_back().is_some_and(|(_, region)| region.end > start)
+        self.executable
+            .range(..end)
+            .next_back()
+            .is_some_and(|(_, region)| region.end > start)
     }
 
     /// The instruction at `pc` faulted on a write to `addr`: if that was because of a guard, lifts it.
@@ -219,7 +260,8 @@ impl Space {
             while let Some(found) = self.first_gap(at, zone_end, len) {
                 // What is there without our knowledge is remembered by trying.
                 let taken = !Self::is_free(found, len);
-                self.low.insert(found, found + if taken { PROBE } else { len });
+                self.low
+                    .insert(found, found + if taken { PROBE } else { len });
                 if !taken {
                     return Some(found);
                 }
@@ -249,8 +291,12 @@ impl Space {
         if start >= FAR || self.low.is_empty() {
             return;
         }
-        let inside: Vec<u64> =
-            self.low.range(start..end).filter(|&(_, &stop)| stop <= end + PAGE).map(|(&at, _)| at).collect();
+        let inside: Vec<u64> = self
+            .low
+            .range(start..end)
+            .filter(|&(_, &stop)| stop <= end + PAGE)
+            .map(|(&at, _)| at)
+            .collect();
         for at in inside {
             self.low.remove(&at);
         }
@@ -258,7 +304,10 @@ impl Space {
 
     /// Whether `[start, start + len)` is free, tried by mapping it.
     fn is_free(start: u64, len: u64) -> bool {
-        let flags = linux::MAP_PRIVATE | linux::MAP_ANONYMOUS | linux::MAP_NORESERVE | linux::MAP_FIXED_NOREPLACE;
+        let flags = linux::MAP_PRIVATE
+            | linux::MAP_ANONYMOUS
+            | linux::MAP_NORESERVE
+            | linux::MAP_FIXED_NOREPLACE;
         // SAFETY: NOREPLACE maps only what was free; it is given back at once.
         unsafe {
             let raw = sys::mmap(start, len, linux::PROT_NONE, flags, -1, 0);

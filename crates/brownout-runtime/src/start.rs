@@ -25,14 +25,21 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     // SAFETY: the caller's promise.
     let stack = unsafe { InitialStack::new(stack) };
     if stack.auxiliary(auxvec::AT_HWCAP2).unwrap_or(0) & HWCAP2_FSGSBASE == 0 {
-        fatal::unsupported(format_args!("this CPU or kernel lacks FSGSBASE (needs Linux 5.9 and a CPU of 2013 or later)"));
+        fatal::unsupported(format_args!(
+            "this CPU or kernel lacks FSGSBASE (needs Linux 5.9 and a CPU of 2013 or later)"
+        ));
     }
     let Some(value) = stack.take_variable(brownout_ring::ENV) else {
-        fatal::unsupported(format_args!("this file is brownout's loader; run `brownout record -- PROGRAM` instead"));
+        fatal::unsupported(format_args!(
+            "this file is brownout's loader; run `brownout record -- PROGRAM` instead"
+        ));
     };
     // The auxiliary vector points to the path for as long as the process lives.
     let Some((fd, path)) = parse(Box::leak(value.into_boxed_c_str())) else {
-        fatal::unsupported(format_args!("the variable {} is damaged", brownout_ring::ENV));
+        fatal::unsupported(format_args!(
+            "the variable {} is damaged",
+            brownout_ring::ENV
+        ));
     };
     if !wire::attach(fd) {
         fatal::unsupported(format_args!("descriptor {fd} is not brownout's wire"));
@@ -43,7 +50,10 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     signal::xstate_init();
 
     let program = open_and_map(path, &stack);
-    let interpreter = program.interpreter.clone().map(|name| (open_and_map(&name, &stack), name));
+    let interpreter = program
+        .interpreter
+        .clone()
+        .map(|name| (open_and_map(&name, &stack), name));
     if program.executable_stack {
         make_stack_executable();
     }
@@ -69,7 +79,15 @@ pub unsafe fn start(stack: *mut u64) -> ! {
         signal::install(signal, 0);
     }
     syscall::create_table();
-    announce(context, path, &stack, &program, interpreter.as_ref().map(|(image, name)| (image, name.as_c_str())));
+    announce(
+        context,
+        path,
+        &stack,
+        &program,
+        interpreter
+            .as_ref()
+            .map(|(image, name)| (image, name.as_c_str())),
+    );
     signal::apply_mask(context.mask);
 
     let entry = interpreter.map_or(program.entry, |(image, _)| image.entry);
@@ -77,7 +95,9 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     context.pc = entry;
     match crate::dispatch::with_translator(|translator| translator.block(entry)) {
         Ok(at) => context.resume = at,
-        Err(_) => fatal::unsupported(format_args!("the entry point {entry:#x} of the program is not executable")),
+        Err(_) => fatal::unsupported(format_args!(
+            "the entry point {entry:#x} of the program is not executable"
+        )),
     }
     // SAFETY: GS and `resume` were set above.
     unsafe { gate::enter() }
@@ -93,7 +113,11 @@ fn parse(value: &'static CStr) -> Option<(i32, &'static CStr)> {
 
 fn open_and_map(path: &CStr, stack: &InitialStack) -> Image {
     let fd = sys::open(path, linux::O_RDONLY | linux::O_CLOEXEC);
-    let result = if is_err(fd) { Err(Refusal::Open((-(fd as i64)) as u32)) } else { load::map(fd as i32) };
+    let result = if is_err(fd) {
+        Err(Refusal::Open((-(fd as i64)) as u32))
+    } else {
+        load::map(fd as i32)
+    };
     if !is_err(fd) {
         sys::close(fd as i32);
     }
@@ -111,10 +135,13 @@ fn open_and_map(path: &CStr, stack: &InitialStack) -> Image {
             }
             image
         }
-        Err(Refusal::Script { interpreter, argument }) => {
-            process::exec_script(path, &interpreter, argument.as_deref(), stack)
+        Err(Refusal::Script {
+            interpreter,
+            argument,
+        }) => process::exec_script(path, &interpreter, argument.as_deref(), stack),
+        Err(refusal) => {
+            fatal::unsupported(format_args!("cannot run {path:?}: {}", describe(&refusal)))
         }
-        Err(refusal) => fatal::unsupported(format_args!("cannot run {path:?}: {}", describe(&refusal))),
     }
 }
 
@@ -123,7 +150,9 @@ fn describe(refusal: &Refusal) -> &'static str {
         Refusal::Open(_) => "it cannot be opened or mapped",
         Refusal::Script { .. } => "an interpreter that is itself a script",
         Refusal::NotExecutable => "it is neither an ELF program nor a script with a #! line",
-        Refusal::Foreign => "only 64-bit x86 programs are supported, and this one is for another machine or 32-bit",
+        Refusal::Foreign => {
+            "only 64-bit x86 programs are supported, and this one is for another machine or 32-bit"
+        }
         Refusal::Damaged => "its ELF headers are damaged",
     }
 }
@@ -136,7 +165,13 @@ fn set_name(path: &CStr) {
     let len = name.len().min(15);
     short[..len].copy_from_slice(&name[..len]);
     // SAFETY: the kernel reads 16 bytes.
-    unsafe { crate::sys!(linux::__NR_prctl, linux_raw_sys::prctl::PR_SET_NAME, short.as_ptr()) };
+    unsafe {
+        crate::sys!(
+            linux::__NR_prctl,
+            linux_raw_sys::prctl::PR_SET_NAME,
+            short.as_ptr()
+        )
+    };
 }
 
 /// Moves the vDSO and its data below 2 GiB, so that calls to it are as cheap as to any library.
@@ -147,20 +182,39 @@ fn move_vdso(vdso: u64) -> Option<u64> {
     for &(from, to) in &areas {
         let flags = linux::MREMAP_MAYMOVE | linux::MREMAP_FIXED;
         // SAFETY: the kernel supports moving these mappings; the place is free.
-        let raw = unsafe { crate::sys!(linux::__NR_mremap, from, to - from, to - from, flags, place + (from - start)) };
+        let raw = unsafe {
+            crate::sys!(
+                linux::__NR_mremap,
+                from,
+                to - from,
+                to - from,
+                flags,
+                place + (from - start)
+            )
+        };
         if is_err(raw) {
             return None;
         }
     }
     let moved = vdso - start + place;
-    let len = areas.iter().find(|(from, to)| (*from..*to).contains(&vdso)).map_or(PAGE, |(from, to)| to - from);
-    let _ = SPACE.lock().add_executable(page_down(moved), page_down(moved) + len, false);
+    let len = areas
+        .iter()
+        .find(|(from, to)| (*from..*to).contains(&vdso))
+        .map_or(PAGE, |(from, to)| to - from);
+    let _ = SPACE
+        .lock()
+        .add_executable(page_down(moved), page_down(moved) + len, false);
     Some(moved)
 }
 
 /// The program was linked to run code on its stack.
 fn make_stack_executable() {
-    let Some(&(start, end)) = own_mappings(&[b"[stack]"]).as_deref().and_then(<[_]>::first) else { return };
+    let Some(&(start, end)) = own_mappings(&[b"[stack]"])
+        .as_deref()
+        .and_then(<[_]>::first)
+    else {
+        return;
+    };
     const PROT_GROWSDOWN: u32 = 0x0100_0000;
     let prot = linux::PROT_READ | linux::PROT_WRITE | linux::PROT_EXEC | PROT_GROWSDOWN;
     // SAFETY: adds a right to the stack that the program expects.
@@ -198,18 +252,26 @@ fn own_mappings(names: &[&[u8]]) -> Option<Vec<(u64, u64)>> {
         if names.iter().any(contains) {
             let range = core::str::from_utf8(line.split(|&b| b == b' ').next()?).ok()?;
             let (from, to) = range.split_once('-')?;
-            areas.push((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?));
+            areas.push((
+                u64::from_str_radix(from, 16).ok()?,
+                u64::from_str_radix(to, 16).ok()?,
+            ));
         }
     }
     Some(areas)
 }
 
 /// Tells the recorder about the new process.
-fn announce(context: &mut Context, path: &CStr, stack: &InitialStack, program: &Image, interpreter: Option<(&Image, &CStr)>) {
+fn announce(
+    context: &mut Context,
+    path: &CStr,
+    stack: &InitialStack,
+    program: &Image,
+    interpreter: Option<(&Image, &CStr)>,
+) {
     process::announce_exec(context, path, stack.arguments());
     process::announce_modules(context, program, path);
     if let Some((image, name)) = interpreter {
         process::announce_modules(context, image, name);
     }
 }
-

@@ -98,7 +98,15 @@ pub fn close(fd: i32) {
 /// Reads at an offset into `buffer`; the raw result.
 pub fn pread(fd: i32, buffer: &mut [u8], offset: u64) -> Raw {
     // SAFETY: the kernel writes at most the buffer's length into it.
-    unsafe { sys!(linux::__NR_pread64, fd, buffer.as_mut_ptr(), buffer.len(), offset) }
+    unsafe {
+        sys!(
+            linux::__NR_pread64,
+            fd,
+            buffer.as_mut_ptr(),
+            buffer.len(),
+            offset
+        )
+    }
 }
 
 /// What `fstat` says of a descriptor.
@@ -116,7 +124,13 @@ pub fn fd_path(fd: i32, buffer: &mut [u8]) -> Option<&[u8]> {
     let link = fd_link(fd, &mut name);
     // SAFETY: `link` is a valid C string, and the kernel writes at most the buffer's length.
     let raw = unsafe {
-        sys!(linux::__NR_readlinkat, linux::AT_FDCWD, link.as_ptr(), buffer.as_mut_ptr(), buffer.len())
+        sys!(
+            linux::__NR_readlinkat,
+            linux::AT_FDCWD,
+            link.as_ptr(),
+            buffer.as_mut_ptr(),
+            buffer.len()
+        )
     };
     (!is_err(raw)).then(|| &buffer[..raw as usize])
 }
@@ -146,13 +160,28 @@ pub fn fd_link(fd: i32, name: &mut [u8; 32]) -> &core::ffi::CStr {
 pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32, nanos: u64) {
     let timeout = [nanos / 1_000_000_000, nanos % 1_000_000_000];
     // SAFETY: the word and the time-out live for the length of the call.
-    unsafe { sys!(linux::__NR_futex, word.as_ptr(), linux::FUTEX_WAIT, expected, timeout.as_ptr()) };
+    unsafe {
+        sys!(
+            linux::__NR_futex,
+            word.as_ptr(),
+            linux::FUTEX_WAIT,
+            expected,
+            timeout.as_ptr()
+        )
+    };
 }
 
 /// Wakes all waiters on `word`.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: waking reads nothing but the address.
-    unsafe { sys!(linux::__NR_futex, word.as_ptr(), linux::FUTEX_WAKE, i32::MAX) };
+    unsafe {
+        sys!(
+            linux::__NR_futex,
+            word.as_ptr(),
+            linux::FUTEX_WAKE,
+            i32::MAX
+        )
+    };
 }
 
 /// Ends all threads of the process.
@@ -167,6 +196,14 @@ pub fn exit_group(status: u64) -> ! {
 pub fn set_mask(mask: u64) -> u64 {
     let mut old = 0u64;
     // SAFETY: both masks are 8 bytes long, as the size argument says.
-    unsafe { sys!(linux::__NR_rt_sigprocmask, linux::SIG_SETMASK, &raw const mask, &raw mut old, 8) };
+    unsafe {
+        sys!(
+            linux::__NR_rt_sigprocmask,
+            linux::SIG_SETMASK,
+            &raw const mask,
+            &raw mut old,
+            8
+        )
+    };
     old
 }

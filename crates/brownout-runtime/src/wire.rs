@@ -26,7 +26,16 @@ pub fn attach(fd: i32) -> bool {
     let addr = memory::reserve(head);
     let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
     // SAFETY: a fresh range of the arena.
-    let raw = unsafe { sys::mmap(addr, head, linux::PROT_READ | linux::PROT_WRITE, flags, fd, 0) };
+    let raw = unsafe {
+        sys::mmap(
+            addr,
+            head,
+            linux::PROT_READ | linux::PROT_WRITE,
+            flags,
+            fd,
+            0,
+        )
+    };
     if is_err(raw) {
         return false;
     }
@@ -58,12 +67,22 @@ fn slots() -> Option<&'static [Slot]> {
 /// Takes a process number for a new process, and closes what an earlier image of it left open.
 pub fn enter_process(pid: u32) {
     let Some(control) = control() else { return };
-    PROCESS.store(control.next_process.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    PROCESS.store(
+        control.next_process.fetch_add(1, Ordering::Relaxed),
+        Ordering::Relaxed,
+    );
     for slot in slots().unwrap_or_default() {
-        if slot.state.load(Ordering::Acquire) == ring::slot::LIVE && slot.pid.load(Ordering::Relaxed) == pid {
+        if slot.state.load(Ordering::Acquire) == ring::slot::LIVE
+            && slot.pid.load(Ordering::Relaxed) == pid
+        {
             // If it fails, someone else has closed it, and it may be another's by now.
             let states = (ring::slot::LIVE, ring::slot::CLOSED);
-            let _ = slot.state.compare_exchange(states.0, states.1, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = slot.state.compare_exchange(
+                states.0,
+                states.1,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
         }
     }
 }
@@ -100,7 +119,14 @@ pub struct Head {
 
 impl Producer {
     pub const fn none() -> Producer {
-        Producer { slot: None, index: 0, ring: 0, head: 0, tail: 0, announced: 0 }
+        Producer {
+            slot: None,
+            index: 0,
+            ring: 0,
+            head: 0,
+            tail: 0,
+            announced: 0,
+        }
     }
 
     /// Claims a slot for the calling thread; without one, records are dropped.
@@ -110,7 +136,10 @@ impl Producer {
         let found = slots.iter().enumerate().find(|(_, slot)| {
             let states = (ring::slot::FREE, ring::slot::CLAIMED);
             slot.state.load(Ordering::Relaxed) == states.0
-                && slot.state.compare_exchange(states.0, states.1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+                && slot
+                    .state
+                    .compare_exchange(states.0, states.1, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
         });
         let Some((index, slot)) = found else { return };
         let Some(ring) = map_ring(index) else {
@@ -123,7 +152,14 @@ impl Producer {
         slot.waiting.store(0, Ordering::Relaxed);
         let head = slot.head.load(Ordering::Relaxed);
         slot.state.store(ring::slot::LIVE, Ordering::Release);
-        *self = Producer { slot: Some(slot), index: index as u32, ring, head, tail: head, announced: head };
+        *self = Producer {
+            slot: Some(slot),
+            index: index as u32,
+            ring,
+            head,
+            tail: head,
+            announced: head,
+        };
     }
 
     /// Gives the slot up; the recorder drains what is left.
@@ -144,7 +180,9 @@ impl Producer {
     /// Appends a record with a payload in pieces. `size` counts the meaningful bytes of the payload.
     pub fn record(&mut self, head: Head, payload: &[&[u8]]) {
         let size: usize = payload.iter().map(|piece| piece.len()).sum();
-        let Some((at, seq)) = self.reserve(size_of::<Record>() + size) else { return };
+        let Some((at, seq)) = self.reserve(size_of::<Record>() + size) else {
+            return;
+        };
         let len = (size_of::<Record>() + size + 7) & !7;
         let record = Record {
             len: len as u32,
@@ -204,7 +242,9 @@ impl Producer {
             // SAFETY: signal 0 only asks whether the process exists.
             let raw = unsafe { crate::sys!(linux::__NR_kill, control.recorder_pid, 0) };
             if raw == sys::err(sys::errno::ESRCH) {
-                control.recording.store(ring::recording::OFF, Ordering::Relaxed);
+                control
+                    .recording
+                    .store(ring::recording::OFF, Ordering::Relaxed);
             }
         }
         (control.recording.load(Ordering::Relaxed) == ring::recording::ON).then_some(())
@@ -231,7 +271,9 @@ impl Producer {
     /// Waits until the recorder has taken everything, at most `tries` times 50 ms.
     pub fn drained(&mut self, tries: usize) {
         for _ in 0..tries {
-            let (Some(slot), Some(control)) = (self.slot, control()) else { return };
+            let (Some(slot), Some(control)) = (self.slot, control()) else {
+                return;
+            };
             self.tail = slot.tail.load(Ordering::Acquire);
             if self.tail == self.head || self.wait(slot, control).is_none() {
                 return;
@@ -254,7 +296,14 @@ fn map_ring(index: usize) -> Option<u64> {
     for half in 0..2 {
         // SAFETY: a fresh range of the arena.
         let raw = unsafe {
-            sys::mmap(addr + half * bytes, bytes, prot, flags, descriptor(), ring::ring_offset(index) as u64)
+            sys::mmap(
+                addr + half * bytes,
+                bytes,
+                prot,
+                flags,
+                descriptor(),
+                ring::ring_offset(index) as u64,
+            )
         };
         if is_err(raw) {
             return None;

@@ -76,7 +76,10 @@ impl Draft {
 
     /// At cache address `at`, the instruction at `pc` of `len` bytes is next.
     pub fn boundary(&mut self, at: u64, pc: u64, len: usize) {
-        self.boundaries.push(Boundary { at: at as u32, pc_low: pc as u32 });
+        self.boundaries.push(Boundary {
+            at: at as u32,
+            pc_low: pc as u32,
+        });
         let mut page = page_down(pc);
         while page < pc + len as u64 {
             if self.pages.last() != Some(&page) && !self.pages.contains(&page) {
@@ -87,7 +90,11 @@ impl Draft {
     }
 
     pub fn special(&mut self, at: u64, pc: u64, repair: Repair) {
-        self.specials.push(Special { at: at as u32, pc_low: pc as u32, repair });
+        self.specials.push(Special {
+            at: at as u32,
+            pc_low: pc as u32,
+            repair,
+        });
     }
 
     pub fn finish(self, end: u64) -> Fragment {
@@ -128,7 +135,10 @@ impl Fragment {
 
     /// The program address, if the cache address is a boundary.
     pub fn exact(&self, at: u64) -> Option<u64> {
-        let found = self.boundaries.binary_search_by_key(&(at as u32), |b| b.at).ok()?;
+        let found = self
+            .boundaries
+            .binary_search_by_key(&(at as u32), |b| b.at)
+            .ok()?;
         Some(self.pc(self.boundaries[found].pc_low))
     }
 
@@ -140,7 +150,10 @@ impl Fragment {
 
     /// What to do about a fault at a cache address.
     pub fn special(&self, at: u64) -> Option<(u64, Repair)> {
-        let found = self.specials.binary_search_by_key(&(at as u32), |s| s.at).ok()?;
+        let found = self
+            .specials
+            .binary_search_by_key(&(at as u32), |s| s.at)
+            .ok()?;
         let special = &self.specials[found];
         Some((self.pc(special.pc_low), special.repair))
     }

@@ -118,7 +118,10 @@ impl Cache {
     /// Maps the cache and the branch table and writes the miss routines.
     pub fn create() -> Cache {
         let prot = linux::PROT_READ | linux::PROT_WRITE | linux::PROT_EXEC;
-        let flags = linux::MAP_PRIVATE | linux::MAP_ANONYMOUS | linux::MAP_NORESERVE | linux::MAP_FIXED_NOREPLACE;
+        let flags = linux::MAP_PRIVATE
+            | linux::MAP_ANONYMOUS
+            | linux::MAP_NORESERVE
+            | linux::MAP_FIXED_NOREPLACE;
         // SAFETY: NOREPLACE leaves anything that is already there alone.
         let raw = unsafe { sys::mmap(CACHE, CACHE_END - CACHE, prot, flags, -1, 0) };
         if is_err(raw) {
@@ -128,7 +131,14 @@ impl Cache {
             ));
         }
         // SAFETY: advice on memory that was just mapped; failure only costs speed.
-        unsafe { crate::sys!(linux::__NR_madvise, CACHE, CACHE_END - CACHE, linux::MADV_HUGEPAGE) };
+        unsafe {
+            crate::sys!(
+                linux::__NR_madvise,
+                CACHE,
+                CACHE_END - CACHE,
+                linux::MADV_HUGEPAGE
+            )
+        };
         table::create();
         let mut cache = Cache {
             units: Default::default(),
@@ -194,7 +204,10 @@ impl Cache {
     }
 
     pub fn add_link(&mut self, number: u32, link: Link) {
-        self.links_to_page.entry(page_down(link.target)).or_default().push(number);
+        self.links_to_page
+            .entry(page_down(link.target))
+            .or_default()
+            .push(number);
         self.links.insert(number, link);
     }
 
@@ -216,7 +229,10 @@ impl Cache {
         let unit = self.current;
         let index = self.units[unit].fragments.len() as u32;
         for &page in fragment.pages() {
-            self.fragments_of_page.entry(page).or_default().push((unit as u8, index));
+            self.fragments_of_page
+                .entry(page)
+                .or_default()
+                .push((unit as u8, index));
         }
         self.units[unit].fragments.push(fragment);
     }
@@ -241,18 +257,28 @@ impl Cache {
     pub fn has_code(&self, start: u64, end: u64) -> bool {
         let pages = (page_down(start)..end).step_by(PAGE as usize);
         if (end - page_down(start)) / PAGE > self.fragments_of_page.len() as u64 {
-            return self.fragments_of_page.keys().any(|&p| p + PAGE > start && p < end);
+            return self
+                .fragments_of_page
+                .keys()
+                .any(|&p| p + PAGE > start && p < end);
         }
-        pages.into_iter().any(|page| self.fragments_of_page.contains_key(&page))
+        pages
+            .into_iter()
+            .any(|page| self.fragments_of_page.contains_key(&page))
     }
 
     /// Forgets all code that came from the range.
     pub fn invalidate(&mut self, start: u64, end: u64) {
-        let pages: Vec<u64> = if (end - page_down(start)) / PAGE > self.fragments_of_page.len() as u64 {
-            self.fragments_of_page.keys().copied().filter(|&p| p + PAGE > start && p < end).collect()
-        } else {
-            (page_down(start)..end).step_by(PAGE as usize).collect()
-        };
+        let pages: Vec<u64> =
+            if (end - page_down(start)) / PAGE > self.fragments_of_page.len() as u64 {
+                self.fragments_of_page
+                    .keys()
+                    .copied()
+                    .filter(|&p| p + PAGE > start && p < end)
+                    .collect()
+            } else {
+                (page_down(start)..end).step_by(PAGE as usize).collect()
+            };
         for page in pages {
             for (unit, index) in self.fragments_of_page.remove(&page).unwrap_or_default() {
                 self.forget(unit as usize, index as usize);
@@ -308,7 +334,7 @@ impl Cache {
 
     /// Forgets everything.
     pub fn invalidate_all(&mut self) {
-        self.invalidate(0, u64::MAX & !(PAGE - 1));
+        self.invalidate(0, !(PAGE - 1));
     }
 
     /// Moves on to a unit that no thread can be in, retiring the oldest ones.
@@ -321,7 +347,9 @@ impl Cache {
         for step in 1..UNITS {
             let unit = (self.current + step) % UNITS;
             let fresh = self.units[unit].fragments.is_empty();
-            let quiet = self.units[unit].retired.is_some_and(crate::process::all_threads_passed);
+            let quiet = self.units[unit]
+                .retired
+                .is_some_and(crate::process::all_threads_passed);
             if fresh || quiet {
                 self.recycle(unit);
                 self.current = unit;
@@ -329,7 +357,9 @@ impl Cache {
                 return;
             }
         }
-        fatal::unsupported(format_args!("the code cache is full and none of it can be reclaimed"));
+        fatal::unsupported(format_args!(
+            "the code cache is full and none of it can be reclaimed"
+        ));
     }
 
     /// Makes all code of a unit unreachable.
@@ -341,7 +371,10 @@ impl Cache {
             self.forget(unit, index);
         }
         self.units[unit].retired = Some(EPOCH.fetch_add(1, Ordering::SeqCst) + 1);
-        crate::process::redirect_waiters(CACHE + UNIT * unit as u64, CACHE + UNIT * (unit as u64 + 1));
+        crate::process::redirect_waiters(
+            CACHE + UNIT * unit as u64,
+            CACHE + UNIT * (unit as u64 + 1),
+        );
     }
 
     /// Drops what is known of a retired unit.

@@ -5,9 +5,9 @@
 //! addresses above, and branches that have met such.
 
 use super::{CACHE, FAR, JUMP_MISS};
+use crate::fatal;
 use crate::memory::{self, PAGE, page_down};
 use crate::sys::{self, is_err, linux};
-use crate::fatal;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Where the branch table starts: a displacement that generated code can encode.
@@ -31,7 +31,10 @@ struct HashSlot {
 /// Maps both tables. The branch table starts out read-only and all zero, which costs neither memory
 /// nor commit charge.
 pub fn create() {
-    let flags = linux::MAP_PRIVATE | linux::MAP_ANONYMOUS | linux::MAP_NORESERVE | linux::MAP_FIXED_NOREPLACE;
+    let flags = linux::MAP_PRIVATE
+        | linux::MAP_ANONYMOUS
+        | linux::MAP_NORESERVE
+        | linux::MAP_FIXED_NOREPLACE;
     // SAFETY: NOREPLACE leaves anything that is already there alone.
     let raw = unsafe { sys::mmap(BASE, BYTES, linux::PROT_READ, flags, -1, 0) };
     if is_err(raw) {
@@ -42,7 +45,10 @@ pub fn create() {
     }
     // SAFETY: advice on memory that was just mapped: huge pages would defeat the table's sparseness.
     unsafe { crate::sys!(linux::__NR_madvise, BASE, BYTES, linux::MADV_NOHUGEPAGE) };
-    HASH.store(memory::map((HASH_SLOTS * size_of::<HashSlot>()) as u64), Ordering::Relaxed);
+    HASH.store(
+        memory::map((HASH_SLOTS * size_of::<HashSlot>()) as u64),
+        Ordering::Relaxed,
+    );
 }
 
 /// Set when the program has taken the table's addresses for itself.
@@ -73,7 +79,12 @@ fn slot(pc: u64) -> &'static [AtomicU32; 2] {
     if word.load(Ordering::Relaxed) >> (piece % 64) & 1 == 0 {
         // SAFETY: the piece is part of the table.
         unsafe {
-            crate::sys!(linux::__NR_mprotect, BASE + piece * PIECE, PIECE, linux::PROT_READ | linux::PROT_WRITE)
+            crate::sys!(
+                linux::__NR_mprotect,
+                BASE + piece * PIECE,
+                PIECE,
+                linux::PROT_READ | linux::PROT_WRITE
+            )
         };
         word.fetch_or(1 << (piece % 64), Ordering::Relaxed);
     }
@@ -140,7 +151,14 @@ pub fn clear_targets(range: &core::ops::Range<u64>) {
 fn clear_piece(start: u64, range: &core::ops::Range<u64>) {
     let mut resident = [0u8; (PIECE / PAGE) as usize];
     // SAFETY: the vector has one byte per page of the piece.
-    unsafe { crate::sys!(linux::__NR_mincore, page_down(start), PIECE, resident.as_mut_ptr()) };
+    unsafe {
+        crate::sys!(
+            linux::__NR_mincore,
+            page_down(start),
+            PIECE,
+            resident.as_mut_ptr()
+        )
+    };
     for (page, _) in resident.iter().enumerate().filter(|(_, r)| **r & 1 != 0) {
         let words = (start + page as u64 * PAGE) as *const [AtomicU32; 2];
         for index in 0..PAGE as usize / 8 {

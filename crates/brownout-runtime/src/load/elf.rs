@@ -21,7 +21,10 @@ pub enum Refusal {
     /// The kernel refuses to open it, with this error number.
     Open(u32),
     /// A script: the interpreter and its optional argument.
-    Script { interpreter: Vec<u8>, argument: Option<Vec<u8>> },
+    Script {
+        interpreter: Vec<u8>,
+        argument: Option<Vec<u8>>,
+    },
     /// Neither ELF nor a script.
     NotExecutable,
     /// An ELF file for another machine or of another word size.
@@ -89,7 +92,8 @@ pub fn inspect(fd: i32) -> Result<Headers, Refusal> {
     }
     let kind = u16_at(16);
     let (entry, phoff, phnum) = (u64_at(24), u64_at(32), u16_at(56));
-    if !matches!(kind, ET_EXEC | ET_DYN) || usize::from(u16_at(54)) != PROGRAM_HEADER || phnum == 0 {
+    if !matches!(kind, ET_EXEC | ET_DYN) || usize::from(u16_at(54)) != PROGRAM_HEADER || phnum == 0
+    {
         return Err(Refusal::Damaged);
     }
     let mut table = alloc::vec![0u8; usize::from(phnum) * PROGRAM_HEADER];
@@ -100,8 +104,10 @@ pub fn inspect(fd: i32) -> Result<Headers, Refusal> {
     let mut interpreter = None;
     let mut executable_stack = false;
     for header in table.chunks_exact(PROGRAM_HEADER) {
-        let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().unwrap_or_default());
-        let u64_at = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap_or_default());
+        let u32_at =
+            |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().unwrap_or_default());
+        let u64_at =
+            |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap_or_default());
         let segment = Segment {
             flags: u32_at(4),
             offset: u64_at(8),
@@ -119,14 +125,26 @@ pub fn inspect(fd: i32) -> Result<Headers, Refusal> {
     if segments.is_empty() {
         return Err(Refusal::Damaged);
     }
-    Ok(Headers { fixed: kind == ET_EXEC, entry, phoff, phnum, segments, interpreter, executable_stack })
+    Ok(Headers {
+        fixed: kind == ET_EXEC,
+        entry,
+        phoff,
+        phnum,
+        segments,
+        interpreter,
+        executable_stack,
+    })
 }
 
 fn checked(segment: Segment) -> Result<Segment, Refusal> {
     let end = segment.addr.checked_add(segment.memory_size);
     let congruent = segment.offset % PAGE == segment.addr % PAGE;
     let fits = segment.file_size <= segment.memory_size && end.is_some_and(|end| end < 1 << 47);
-    if congruent && fits { Ok(segment) } else { Err(Refusal::Damaged) }
+    if congruent && fits {
+        Ok(segment)
+    } else {
+        Err(Refusal::Damaged)
+    }
 }
 
 fn read_interpreter(fd: i32, segment: &Segment) -> Result<CString, Refusal> {
@@ -137,14 +155,19 @@ fn read_interpreter(fd: i32, segment: &Segment) -> Result<CString, Refusal> {
     if sys::pread(fd, &mut name, segment.offset) != segment.file_size {
         return Err(Refusal::Damaged);
     }
-    CStr::from_bytes_until_nul(&name).map(CString::from).map_err(|_| Refusal::Damaged)
+    CStr::from_bytes_until_nul(&name)
+        .map(CString::from)
+        .map_err(|_| Refusal::Damaged)
 }
 
 /// The kernel's reading of a `#!` line: an interpreter and at most one argument.
 fn script(line: &[u8]) -> Refusal {
     let line = &line[..line.iter().position(|&b| b == b'\n').unwrap_or(line.len())];
     let line = line.trim_ascii();
-    let cut = line.iter().position(|b| matches!(b, b' ' | b'\t')).unwrap_or(line.len());
+    let cut = line
+        .iter()
+        .position(|b| matches!(b, b' ' | b'\t'))
+        .unwrap_or(line.len());
     let (interpreter, rest) = line.split_at(cut);
     if interpreter.is_empty() {
         return Refusal::NotExecutable;
@@ -159,8 +182,18 @@ fn script(line: &[u8]) -> Refusal {
 /// Maps the file behind `fd` at the addresses it names, or low where it names none.
 pub fn map(fd: i32) -> Result<Image, Refusal> {
     let headers = inspect(fd)?;
-    let start = headers.segments.iter().map(|s| page_down(s.addr)).min().unwrap_or(0);
-    let end = headers.segments.iter().map(|s| page_up(s.addr + s.memory_size)).max().unwrap_or(0);
+    let start = headers
+        .segments
+        .iter()
+        .map(|s| page_down(s.addr))
+        .min()
+        .unwrap_or(0);
+    let end = headers
+        .segments
+        .iter()
+        .map(|s| page_up(s.addr + s.memory_size))
+        .max()
+        .unwrap_or(0);
     let bias = if headers.fixed {
         0
     } else {
@@ -176,7 +209,11 @@ pub fn map(fd: i32) -> Result<Image, Refusal> {
         }
     }
     let in_file = |s: &&Segment| (s.offset..s.offset + s.file_size).contains(&headers.phoff);
-    let table = headers.segments.iter().find(in_file).map_or(0, |s| s.addr + (headers.phoff - s.offset));
+    let table = headers
+        .segments
+        .iter()
+        .find(in_file)
+        .map_or(0, |s| s.addr + (headers.phoff - s.offset));
     Ok(Image {
         entry: headers.entry.wrapping_add(bias),
         headers: table.wrapping_add(bias),
@@ -202,27 +239,52 @@ fn place(len: u64) -> u64 {
 
 fn map_segment(fd: i32, segment: &Segment, bias: u64) -> Result<(), Refusal> {
     let mut prot = 0;
-    for (bit, right) in [(4, linux::PROT_READ), (2, linux::PROT_WRITE), (1, linux::PROT_READ | linux::PROT_EXEC)] {
+    for (bit, right) in [
+        (4, linux::PROT_READ),
+        (2, linux::PROT_WRITE),
+        (1, linux::PROT_READ | linux::PROT_EXEC),
+    ] {
         if segment.flags & bit != 0 {
             prot |= right;
         }
     }
     let addr = segment.addr.wrapping_add(bias);
-    let (start, file_end, end) =
-        (page_down(addr), page_up(addr + segment.file_size), page_up(addr + segment.memory_size));
+    let (start, file_end, end) = (
+        page_down(addr),
+        page_up(addr + segment.file_size),
+        page_up(addr + segment.memory_size),
+    );
     let fixed = linux::MAP_PRIVATE | linux::MAP_FIXED;
-    let file_end = if segment.file_size > 0 { file_end } else { start };
+    let file_end = if segment.file_size > 0 {
+        file_end
+    } else {
+        start
+    };
     // SAFETY: the image's own range: chosen free above, or named by an executable that was linked to
     // be there; the engine's memory lies where no executable is linked.
     unsafe {
         if segment.file_size > 0 {
-            let raw = sys::mmap(start, file_end - start, prot, fixed, fd, page_down(segment.offset));
+            let raw = sys::mmap(
+                start,
+                file_end - start,
+                prot,
+                fixed,
+                fd,
+                page_down(segment.offset),
+            );
             if is_err(raw) {
                 return Err(Refusal::Open((-(raw as i64)) as u32));
             }
         }
         if end > file_end {
-            let raw = sys::mmap(file_end, end - file_end, prot, fixed | linux::MAP_ANONYMOUS, -1, 0);
+            let raw = sys::mmap(
+                file_end,
+                end - file_end,
+                prot,
+                fixed | linux::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
             if is_err(raw) {
                 return Err(Refusal::Open((-(raw as i64)) as u32));
             }
@@ -241,10 +303,18 @@ mod tests {
 
     #[test]
     fn a_script_line_has_one_argument_at_most() {
-        let expected =
-            Refusal::Script { interpreter: b"/usr/bin/env".to_vec(), argument: Some(b"-S perl -w".to_vec()) };
+        let expected = Refusal::Script {
+            interpreter: b"/usr/bin/env".to_vec(),
+            argument: Some(b"-S perl -w".to_vec()),
+        };
         assert_eq!(script(b" /usr/bin/env -S perl -w \nrest"), expected);
-        assert_eq!(script(b"/bin/sh\n"), Refusal::Script { interpreter: b"/bin/sh".to_vec(), argument: None });
+        assert_eq!(
+            script(b"/bin/sh\n"),
+            Refusal::Script {
+                interpreter: b"/bin/sh".to_vec(),
+                argument: None
+            }
+        );
         assert_eq!(script(b"  \n"), Refusal::NotExecutable);
     }
 }

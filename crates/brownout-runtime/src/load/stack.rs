@@ -55,7 +55,9 @@ impl InitialStack {
     }
 
     fn environment_end(&self) -> usize {
-        (self.environment_start()..).find(|&at| self.word(at) == 0).unwrap_or(0)
+        (self.environment_start()..)
+            .find(|&at| self.word(at) == 0)
+            .unwrap_or(0)
     }
 
     /// Pointers to the environment's strings.
@@ -68,7 +70,8 @@ impl InitialStack {
     pub fn take_variable(&self, name: &str) -> Option<CString> {
         let is_it = |at: &usize| {
             let text = self.string(*at).to_bytes();
-            text.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='))
+            text.strip_prefix(name.as_bytes())
+                .is_some_and(|rest| rest.first() == Some(&b'='))
         };
         let at = (self.environment_start()..self.environment_end()).find(is_it)?;
         let text = self.string(at);
@@ -87,12 +90,17 @@ impl InitialStack {
     /// Index of the last word of the auxiliary vector.
     fn auxiliary_end(&self) -> usize {
         let start = self.environment_end() + 1;
-        (start..).step_by(2).find(|&at| self.word(at) == 0).map_or(start, |at| at + 1)
+        (start..)
+            .step_by(2)
+            .find(|&at| self.word(at) == 0)
+            .map_or(start, |at| at + 1)
     }
 
     fn auxiliary_index(&self, kind: u32) -> Option<usize> {
         let start = self.environment_end() + 1;
-        (start..self.auxiliary_end()).step_by(2).find(|&at| self.word(at) == u64::from(kind))
+        (start..self.auxiliary_end())
+            .step_by(2)
+            .find(|&at| self.word(at) == u64::from(kind))
     }
 
     /// The auxiliary vector, its end included.

@@ -1,7 +1,7 @@
 //! Accesses to candidates: before, after, and what happens when they fault.
 
 use super::site::{Site, SiteKind, site};
-use super::{calls, split, lock_all, lock_stripe, mappings, stripe_of, unlock_all, unlock_stripe};
+use super::{calls, lock_all, lock_stripe, mappings, split, stripe_of, unlock_all, unlock_stripe};
 use crate::context::Context;
 use crate::dispatch::with_translator;
 use crate::fatal;
@@ -47,7 +47,10 @@ pub fn access_lookup(context: &mut Context) -> bool {
     lock_range(context, address, size);
     if site.kind == SiteKind::Area {
         context.pm.before.clear();
-        context.pm.before.extend_from_slice(bytes_at(context.alias, size as usize));
+        context
+            .pm
+            .before
+            .extend_from_slice(bytes_at(context.alias, size as usize));
     }
     false
 }
@@ -121,12 +124,20 @@ pub fn access_done(context: &mut Context) -> bool {
                 record_store(context, flags, caller, 0, bytes_at(alias, size));
             } else if flags & store::LOCKED != 0 {
                 // It stored nothing, but it is a fence.
-                let head = Head { kind: kind::FENCE, flags: fence::LOCKED, pc: site.pc, context: caller, addr: 0 };
+                let head = Head {
+                    kind: kind::FENCE,
+                    flags: fence::LOCKED,
+                    pc: site.pc,
+                    context: caller,
+                    addr: 0,
+                };
                 context.wire.record(head, &[]);
                 context.dirty = 0;
             }
         }
-        SiteKind::Masked(flags, element) => record_masked(context, flags, caller, usize::from(element), size),
+        SiteKind::Masked(flags, element) => {
+            record_masked(context, flags, caller, usize::from(element), size)
+        }
         SiteKind::Compressed(element) => {
             let elements = size / usize::from(element).max(1);
             let mask = context.extra & low_bits(elements);
@@ -135,24 +146,49 @@ pub fn access_done(context: &mut Context) -> bool {
         }
         SiteKind::Area => record_changes(context, caller),
         SiteKind::Load => {
-            let head = Head { kind: kind::LOAD, flags: 0, pc: site.pc, context: caller, addr: context.ea };
+            let head = Head {
+                kind: kind::LOAD,
+                flags: 0,
+                pc: site.pc,
+                context: caller,
+                addr: context.ea,
+            };
             context.wire.record(head, &[bytes_at(alias, size)]);
         }
-        _ => fatal::fault(format_args!("site {:#x} of kind {:?} is no access", site.pc, site.kind)),
+        _ => fatal::fault(format_args!(
+            "site {:#x} of kind {:?} is no access",
+            site.pc, site.kind
+        )),
     }
     release(context);
     false
 }
 
 pub(super) fn low_bits(count: usize) -> u64 {
-    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+    if count >= 64 {
+        u64::MAX
+    } else {
+        (1 << count) - 1
+    }
 }
 
 /// Records a store of `bytes` at `ea + offset`, in pieces.
-pub(super) fn record_store(context: &mut Context, flags: u16, caller: u32, offset: u64, bytes: &[u8]) {
+pub(super) fn record_store(
+    context: &mut Context,
+    flags: u16,
+    caller: u32,
+    offset: u64,
+    bytes: &[u8],
+) {
     let mut addr = context.ea + offset;
     for piece in bytes.chunks(PIECE) {
-        let head = Head { kind: kind::STORE, flags, pc: context.pc, context: caller, addr };
+        let head = Head {
+            kind: kind::STORE,
+            flags,
+            pc: context.pc,
+            context: caller,
+            addr,
+        };
         context.wire.record(head, &[piece]);
         addr += piece.len() as u64;
     }
@@ -163,12 +199,22 @@ pub(super) fn record_store(context: &mut Context, flags: u16, caller: u32, offse
 fn record_masked(context: &mut Context, flags: u16, caller: u32, element: usize, size: usize) {
     let alias = context.alias;
     for (offset, len) in masked_runs(context.extra, element, size) {
-        record_store(context, flags, caller, offset as u64, bytes_at(alias + offset as u64, len));
+        record_store(
+            context,
+            flags,
+            caller,
+            offset as u64,
+            bytes_at(alias + offset as u64, len),
+        );
     }
 }
 
 /// Offset and length of each run of bytes that a mask selects.
-pub(super) fn masked_runs(mask: u64, element: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn masked_runs(
+    mask: u64,
+    element: usize,
+    size: usize,
+) -> impl Iterator<Item = (usize, usize)> {
     let elements = size / element.max(1);
     let mut rest = mask & low_bits(elements);
     core::iter::from_fn(move || {
@@ -230,7 +276,8 @@ mod tests {
 
     #[test]
     fn runs_of_a_mask_are_maximal_and_in_order() {
-        let runs = |mask, element, size| masked_runs(mask, element, size).collect::<std::vec::Vec<_>>();
+        let runs =
+            |mask, element, size| masked_runs(mask, element, size).collect::<std::vec::Vec<_>>();
         assert_eq!(runs(0b1101, 4, 16), [(0, 4), (8, 8)]);
         assert_eq!(runs(u64::MAX, 1, 64), [(0, 64)]);
         assert_eq!(runs(0xff0, 4, 16), []);

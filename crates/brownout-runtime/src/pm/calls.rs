@@ -4,7 +4,9 @@ use crate::context::Context;
 use crate::gate;
 use crate::lock::Lock;
 use crate::space;
-use crate::unwind::{CodeMap, ContextId, ContextTree, Memory, ModuleAt, Registers, StackCache, Unwinder, Word};
+use crate::unwind::{
+    CodeMap, ContextId, ContextTree, Memory, ModuleAt, Registers, StackCache, Unwinder, Word,
+};
 use crate::wire::Head;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -77,27 +79,44 @@ pub fn context_of(context: &mut Context) -> u32 {
 
 #[cold]
 fn walk(context: &mut Context) -> u32 {
-    let registers = Registers { rip: context.pc, gpr: context.gpr };
-    let mut stack = context.pm.stack.take().unwrap_or_else(|| Box::new(StackCache::new()));
-    let id = stack.context(&registers, &ProgramMemory, &ProgramCode).unwrap_or_else(|| {
-        let mut new = Vec::new();
-        let mut shared = SHARED.lock();
-        let shared = shared.get_or_insert_with(|| Shared { unwinder: Unwinder::new(), tree: ContextTree::new() });
-        let id = shared.unwinder.context(
-            &registers,
-            &ProgramMemory,
-            &ProgramCode,
-            &mut stack,
-            &mut shared.tree,
-            &mut |id: ContextId, caller: ContextId, address| new.push((id, caller, address)),
-        );
-        // Still under the lock: others may use the numbers only after they are defined on the wire.
-        for (id, caller, address) in new {
-            let head = Head { kind: kind::CONTEXT, context: id.0, addr: address, ..Head::default() };
-            context.wire.record(head, &[&caller.0.to_le_bytes()]);
-        }
-        id
-    });
+    let registers = Registers {
+        rip: context.pc,
+        gpr: context.gpr,
+    };
+    let mut stack = context
+        .pm
+        .stack
+        .take()
+        .unwrap_or_else(|| Box::new(StackCache::new()));
+    let id = stack
+        .context(&registers, &ProgramMemory, &ProgramCode)
+        .unwrap_or_else(|| {
+            let mut new = Vec::new();
+            let mut shared = SHARED.lock();
+            let shared = shared.get_or_insert_with(|| Shared {
+                unwinder: Unwinder::new(),
+                tree: ContextTree::new(),
+            });
+            let id = shared.unwinder.context(
+                &registers,
+                &ProgramMemory,
+                &ProgramCode,
+                &mut stack,
+                &mut shared.tree,
+                &mut |id: ContextId, caller: ContextId, address| new.push((id, caller, address)),
+            );
+            // Still under the lock: others may use the numbers only after they are defined on the wire.
+            for (id, caller, address) in new {
+                let head = Head {
+                    kind: kind::CONTEXT,
+                    context: id.0,
+                    addr: address,
+                    ..Head::default()
+                };
+                context.wire.record(head, &[&caller.0.to_le_bytes()]);
+            }
+            id
+        });
     context.pm.stack = Some(stack);
     id.0
 }

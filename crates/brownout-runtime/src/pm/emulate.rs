@@ -46,13 +46,31 @@ pub fn emulate(context: &mut Context) -> bool {
 /// Makes the program see the fault of an access that the runtime was to make for it.
 pub(super) fn raise(context: &mut Context, BadAccess(address): BadAccess) {
     // Mapped without the right to write, or not mapped.
-    let info = Info::fault(SIGSEGV, if gate::load(address & !7).is_some() { 2 } else { 1 }, address);
-    context.pending = Pending { signal: SIGSEGV, info, trap: [14, 6], synchronous: true };
+    let info = Info::fault(
+        SIGSEGV,
+        if gate::load(address & !7).is_some() {
+            2
+        } else {
+            1
+        },
+        address,
+    );
+    context.pending = Pending {
+        signal: SIGSEGV,
+        info,
+        trap: [14, 6],
+        synchronous: true,
+    };
     context.pending_flag = 1;
 }
 
 /// Stores bytes for the program wherever the address leads, and records what lands in candidates.
-pub(super) fn store_bytes(context: &mut Context, flags: u16, address: u64, bytes: &[u8]) -> Result<(), BadAccess> {
+pub(super) fn store_bytes(
+    context: &mut Context,
+    flags: u16,
+    address: u64,
+    bytes: &[u8],
+) -> Result<(), BadAccess> {
     let caller = calls::context_of(context);
     let mut done = 0;
     while done < bytes.len() {
@@ -85,7 +103,9 @@ pub(super) fn load_bytes(address: u64, bytes: &mut [u8]) -> Result<(), BadAccess
     while done < bytes.len() {
         let at = address + done as u64;
         let len = (4096 - (at & 4095) as usize).min(bytes.len() - done);
-        let delta = mappings::find(at).filter(|mapping| mapping.observes(false)).map_or(0, |mapping| mapping.delta);
+        let delta = mappings::find(at)
+            .filter(|mapping| mapping.observes(false))
+            .map_or(0, |mapping| mapping.delta);
         let piece = &mut bytes[done..done + len];
         if guest::read_into(at.wrapping_add(delta), piece) != len {
             return Err(BadAccess(at));
@@ -97,7 +117,9 @@ pub(super) fn load_bytes(address: u64, bytes: &mut [u8]) -> Result<(), BadAccess
 
 fn operand_size(insn: &Instruction) -> usize {
     match insn.mnemonic() {
-        Mnemonic::Push | Mnemonic::Pop if insn.op0_kind() == OpKind::Memory => insn.memory_size().size(),
+        Mnemonic::Push | Mnemonic::Pop if insn.op0_kind() == OpKind::Memory => {
+            insn.memory_size().size()
+        }
         _ => insn.stack_pointer_increment().unsigned_abs() as usize,
     }
 }
@@ -106,20 +128,28 @@ fn register_value(context: &Context, register: Register) -> u64 {
     if register.is_gpr() {
         context.gpr[usize::from(number(register))]
     } else {
-        fatal::unsupported(format_args!("push of {register:?} onto persistent memory at {:#x}", context.pc))
+        fatal::unsupported(format_args!(
+            "push of {register:?} onto persistent memory at {:#x}",
+            context.pc
+        ))
     }
 }
 
 /// `push`, `pushf`, and the push of a call.
 fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     let insn = &site.insn;
-    let is_call = matches!(insn.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+    let is_call = matches!(
+        insn.flow_control(),
+        FlowControl::Call | FlowControl::IndirectCall
+    );
     let size = if is_call { 8 } else { operand_size(insn) };
     let value = if is_call {
         insn.next_ip()
     } else {
         match insn.op0_kind() {
-            _ if matches!(insn.mnemonic(), Mnemonic::Pushf | Mnemonic::Pushfq) => context.flags & !0x3_0000,
+            _ if matches!(insn.mnemonic(), Mnemonic::Pushf | Mnemonic::Pushfq) => {
+                context.flags & !0x3_0000
+            }
             OpKind::Register => register_value(context, insn.op0_register()),
             OpKind::Memory => {
                 let mut bytes = [0u8; 8];
@@ -138,7 +168,10 @@ fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
 /// `enter` without nesting: pushes rbp and makes a frame.
 fn enter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     if site.insn.immediate8_2nd() & 31 != 0 {
-        fatal::unsupported(format_args!("nested `enter` at {:#x} on a stack in persistent memory", site.pc));
+        fatal::unsupported(format_args!(
+            "nested `enter` at {:#x} on a stack in persistent memory",
+            site.pc
+        ));
     }
     let frame = context.gpr[reg::RSP].wrapping_sub(8);
     let saved = context.gpr[reg::RBP];
@@ -167,7 +200,11 @@ fn pop(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     }
     let slot = &mut context.gpr[usize::from(number(insn.op0_register()))];
     let value = u64::from_le_bytes(bytes);
-    *slot = if size == 2 { *slot & !0xffff | value } else { value };
+    *slot = if size == 2 {
+        *slot & !0xffff | value
+    } else {
+        value
+    };
     Ok(())
 }
 
@@ -203,7 +240,13 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         if delta != 0 {
             let caller = calls::context_of(context);
             context.ea = address;
-            record_store(context, if locked { store::LOCKED } else { 0 }, caller, 0, &new);
+            record_store(
+                context,
+                if locked { store::LOCKED } else { 0 },
+                caller,
+                0,
+                &new,
+            );
         }
         unlock_stripe(stripe);
     }
@@ -219,7 +262,10 @@ fn scatter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     let element = insn.memory_size().size();
     let wide_index = matches!(
         insn.mnemonic(),
-        Mnemonic::Vpscatterqd | Mnemonic::Vpscatterqq | Mnemonic::Vscatterqps | Mnemonic::Vscatterqpd
+        Mnemonic::Vpscatterqd
+            | Mnemonic::Vpscatterqq
+            | Mnemonic::Vscatterqps
+            | Mnemonic::Vscatterqpd
     );
     let index_size = if wide_index { 8 } else { 4 };
     let index_bytes = insn.memory_index().size();
@@ -233,7 +279,8 @@ fn scatter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         } else {
             i64::from(i32::from_le_bytes(raw.try_into().unwrap_or_default()))
         };
-        let address = base.wrapping_add_signed(index.wrapping_mul(i64::from(insn.memory_index_scale())));
+        let address =
+            base.wrapping_add_signed(index.wrapping_mul(i64::from(insn.memory_index_scale())));
         let mut bytes = [0u8; 8];
         bytes[..element].copy_from_slice(&context.vectors[0][lane * element..(lane + 1) * element]);
         store_bytes(context, 0, address, &bytes[..element])?;

@@ -19,12 +19,20 @@ use brownout_ring::{self as ring, FileAt, kind};
 #[derive(Clone, Copy)]
 enum Extent {
     /// As many as the result says, at most what another argument allows.
-    Result { limit: usize },
+    Result {
+        limit: usize,
+    },
     Fixed(u64),
     /// The result times this, at most another argument times this.
-    Elements { count: usize, size: u64 },
+    Elements {
+        count: usize,
+        size: u64,
+    },
     /// Another argument times this.
-    Array { count: usize, size: u64 },
+    Array {
+        count: usize,
+        size: u64,
+    },
 }
 
 /// System call, argument, extent.
@@ -39,7 +47,11 @@ const OUTPUTS: &[(u32, usize, Extent)] = &[
     (linux::__NR_getdents64, 1, Extent::Result { limit: 2 }),
     (linux::__NR_getxattr, 2, Extent::Result { limit: 3 }),
     (linux::__NR_fgetxattr, 2, Extent::Result { limit: 3 }),
-    (linux::__NR_sched_getaffinity, 2, Extent::Result { limit: 1 }),
+    (
+        linux::__NR_sched_getaffinity,
+        2,
+        Extent::Result { limit: 1 },
+    ),
     (linux::__NR_uname, 0, Extent::Fixed(390)),
     (linux::__NR_stat, 1, Extent::Fixed(144)),
     (linux::__NR_fstat, 1, Extent::Fixed(144)),
@@ -55,8 +67,16 @@ const OUTPUTS: &[(u32, usize, Extent)] = &[
     (linux::__NR_wait4, 1, Extent::Fixed(4)),
     (linux::__NR_pipe, 0, Extent::Fixed(8)),
     (linux::__NR_pipe2, 0, Extent::Fixed(8)),
-    (linux::__NR_epoll_wait, 1, Extent::Elements { count: 2, size: 12 }),
-    (linux::__NR_epoll_pwait, 1, Extent::Elements { count: 2, size: 12 }),
+    (
+        linux::__NR_epoll_wait,
+        1,
+        Extent::Elements { count: 2, size: 12 },
+    ),
+    (
+        linux::__NR_epoll_pwait,
+        1,
+        Extent::Elements { count: 2, size: 12 },
+    ),
     (linux::__NR_poll, 0, Extent::Array { count: 1, size: 8 }),
 ];
 
@@ -137,11 +157,18 @@ impl Call {
             return;
         }
         match self.nr {
-            linux::__NR_readv | linux::__NR_preadv | linux::__NR_preadv2 | linux::__NR_process_vm_readv => {
+            linux::__NR_readv
+            | linux::__NR_preadv
+            | linux::__NR_preadv2
+            | linux::__NR_process_vm_readv => {
                 self.redirect_vector(1, true);
             }
-            linux::__NR_writev | linux::__NR_pwritev | linux::__NR_pwritev2 => self.redirect_vector(1, false),
-            linux::__NR_process_vm_writev if self.args[0] == u64::from(sys::getpid()) => self.redirect_vector(3, true),
+            linux::__NR_writev | linux::__NR_pwritev | linux::__NR_pwritev2 => {
+                self.redirect_vector(1, false)
+            }
+            linux::__NR_process_vm_writev if self.args[0] == u64::from(sys::getpid()) => {
+                self.redirect_vector(3, true)
+            }
             linux::__NR_recvmsg | linux::__NR_sendmsg => {
                 let at = self.args[1];
                 if let Some(copy) = self.redirect_message(at, self.nr == linux::__NR_recvmsg) {
@@ -152,8 +179,12 @@ impl Call {
         }
         for index in 0..6 {
             let address = self.args[index];
-            let Some(mapping) = mappings::find(address) else { continue };
-            let known = OUTPUTS.iter().find(|&&(nr, argument, _)| nr == self.nr && argument == index);
+            let Some(mapping) = mappings::find(address) else {
+                continue;
+            };
+            let known = OUTPUTS
+                .iter()
+                .find(|&&(nr, argument, _)| nr == self.nr && argument == index);
             match known {
                 Some(&(_, _, extent)) if mapping.observes(true) => self.bounce(index, extent),
                 _ => self.window(index, &mapping),
@@ -214,11 +245,16 @@ impl Call {
         if !read(at, &mut bytes) {
             return None;
         }
-        let mut vector: Vec<u64> =
-            bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
+        let mut vector: Vec<u64> = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
+            .collect();
         for entry in vector.chunks_exact_mut(2) {
             let mapping = mappings::find(entry[0]);
-            let bounced = output && mapping.as_ref().is_some_and(|mapping| mapping.observes(true));
+            let bounced = output
+                && mapping
+                    .as_ref()
+                    .is_some_and(|mapping| mapping.observes(true));
             let mut buffer = bounced.then(|| alloc::vec![0u8; entry[1].min(1 << 30) as usize]);
             if output {
                 let place = buffer.as_mut().map(|buffer| buffer.as_mut_ptr() as u64);
@@ -238,7 +274,8 @@ impl Call {
     }
 
     fn redirect_vector(&mut self, index: usize, output: bool) {
-        if let Some(vector) = self.redirect_buffers(self.args[index], self.args[index + 1], output) {
+        if let Some(vector) = self.redirect_buffers(self.args[index], self.args[index + 1], output)
+        {
             self.args[index] = vector;
         }
     }
@@ -265,13 +302,17 @@ impl Call {
         const STRIDE: u64 = 64;
         for index in 0..self.args[2].min(1024) {
             let at = self.args[1] + index * STRIDE;
-            let Some(header) = read_header(at) else { return };
+            let Some(header) = read_header(at) else {
+                return;
+            };
             let mut bytes = alloc::vec![0u8; header[3].min(1024) as usize * 16];
             if !read(header[2], &mut bytes) {
                 return;
             }
-            let mut vector: Vec<u64> =
-                bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
+            let mut vector: Vec<u64> = bytes
+                .chunks_exact(8)
+                .map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
+                .collect();
             for entry in vector.chunks_exact_mut(2) {
                 if let Some(mapping) = mappings::find(entry[0]) {
                     self.watch(entry[0], &mapping);
@@ -282,7 +323,8 @@ impl Call {
             // The header is at its alias by now, or the program's own; the kernel reads the pointer from
             // it, and `finish` puts it back.
             if guest::write(at + 16, &copy).is_ok() {
-                self.structures.push(alloc::vec![RESTORE, at + 16, header[2]]);
+                self.structures
+                    .push(alloc::vec![RESTORE, at + 16, header[2]]);
             }
         }
     }
@@ -338,7 +380,9 @@ fn read(at: u64, bytes: &mut [u8]) -> bool {
 fn read_header(at: u64) -> Option<[u64; 7]> {
     let mut bytes = [0u8; 56];
     read(at, &mut bytes).then(|| {
-        core::array::from_fn(|word| u64::from_le_bytes(bytes[8 * word..8 * word + 8].try_into().unwrap_or_default()))
+        core::array::from_fn(|word| {
+            u64::from_le_bytes(bytes[8 * word..8 * word + 8].try_into().unwrap_or_default())
+        })
     })
 }
 
@@ -386,7 +430,13 @@ fn write(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
 }
 
 fn record(context: &mut Context, nr: u32, caller: u32, addr: u64, bytes: &[u8]) {
-    let head = Head { kind: kind::KERNEL_WRITE, flags: nr as u16, pc: context.pc, context: caller, addr };
+    let head = Head {
+        kind: kind::KERNEL_WRITE,
+        flags: nr as u16,
+        pc: context.pc,
+        context: caller,
+        addr,
+    };
     context.wire.record(head, &[bytes]);
     context.dirty = 1;
 }
@@ -405,7 +455,13 @@ fn record_changes(context: &mut Context, nr: u32, address: u64, alias: u64, befo
             index += 1;
         }
         if index > start {
-            record(context, nr, caller, address + start as u64, &after[start..index]);
+            record(
+                context,
+                nr,
+                caller,
+                address + start as u64,
+                &after[start..index],
+            );
         }
         index += 1;
     }
@@ -430,9 +486,20 @@ fn written_file(nr: u32, args: &[u64; 6]) -> Option<(i32, linux::stat)> {
 }
 
 /// Records what a call did to a candidate's file.
-fn file_written(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64, fd: i32, before: &linux::stat) {
+fn file_written(
+    context: &mut Context,
+    nr: u32,
+    args: &[u64; 6],
+    raw: u64,
+    fd: i32,
+    before: &linux::stat,
+) {
     let Some(stat) = sys::fstat(fd) else { return };
-    let file = FileAt { dev: stat.st_dev, ino: stat.st_ino, offset: 0 };
+    let file = FileAt {
+        dev: stat.st_dev,
+        ino: stat.st_ino,
+        offset: 0,
+    };
     let caller = calls::context_of(context);
     if stat.st_size != before.st_size {
         record_resize(context, nr, &stat);
@@ -449,7 +516,12 @@ fn file_written(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64, fd: i
             const PLAIN: u64 = linux::FALLOC_FL_KEEP_SIZE as u64;
             match args[1] {
                 0 | PLAIN => return,
-                mode if mode & u64::from(linux::FALLOC_FL_COLLAPSE_RANGE | linux::FALLOC_FL_INSERT_RANGE) != 0 => {
+                mode if mode
+                    & u64::from(
+                        linux::FALLOC_FL_COLLAPSE_RANGE | linux::FALLOC_FL_INSERT_RANGE,
+                    )
+                    != 0 =>
+                {
                     (args[2], end.saturating_sub(args[2]))
                 }
                 _ => (args[2], args[3]),
@@ -459,37 +531,68 @@ fn file_written(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64, fd: i
         linux::__NR_pwritev | linux::__NR_pwritev2 if args[3] as i64 != -1 => (args[3], raw),
         linux::__NR_copy_file_range | linux::__NR_splice if args[3] != 0 => {
             // The offset has been advanced past what was written.
-            (guest::read::<u64>(args[3]).unwrap_or(raw).wrapping_sub(raw), raw)
+            (
+                guest::read::<u64>(args[3]).unwrap_or(raw).wrapping_sub(raw),
+                raw,
+            )
         }
         _ => (position(fd).wrapping_sub(raw), raw),
     };
-    record_file(context, nr, caller, file, start, (start + len).min(end), Some(fd));
+    record_file(
+        context,
+        nr,
+        caller,
+        file,
+        start,
+        (start + len).min(end),
+        Some(fd),
+    );
 }
 
 /// Records the bytes of a file between two offsets, as they are now: from its mappings, or else through
 /// a descriptor.
-fn record_file(context: &mut Context, nr: u32, caller: u32, file: FileAt, start: u64, end: u64, fd: Option<i32>) {
+fn record_file(
+    context: &mut Context,
+    nr: u32,
+    caller: u32,
+    file: FileAt,
+    start: u64,
+    end: u64,
+    fd: Option<i32>,
+) {
     let mappings = mappings::of_file(file.dev, file.ino);
     let reader = fd.filter(|_| mappings.is_empty()).and_then(Reader::of);
     let mut offset = start;
     while offset < end {
         let len = (memory::PAGE - (offset & 4095)).min(end - offset) as usize;
         let mut bytes = [0u8; 4096];
-        let holds = |m: &&mappings::Mapping| (m.file.offset..m.file.offset + (m.end - m.start)).contains(&offset);
+        let holds = |m: &&mappings::Mapping| {
+            (m.file.offset..m.file.offset + (m.end - m.start)).contains(&offset)
+        };
         let place = FileAt { offset, ..file };
-        let head = Head { kind: kind::FILE_WRITE, flags: nr as u16, pc: context.pc, context: caller, addr: 0 };
+        let head = Head {
+            kind: kind::FILE_WRITE,
+            flags: nr as u16,
+            pc: context.pc,
+            context: caller,
+            addr: 0,
+        };
         if let Some(mapping) = mappings.iter().find(holds) {
             let address = mapping.start + (offset - mapping.file.offset);
             let stripe = stripe_of(address);
             lock_stripe(stripe);
             if guest::read_into(address.wrapping_add(mapping.delta), &mut bytes[..len]) == len {
-                context.wire.record(head, &[wire_bytes(&place), &bytes[..len]]);
+                context
+                    .wire
+                    .record(head, &[wire_bytes(&place), &bytes[..len]]);
             }
             unlock_stripe(stripe);
         } else if let Some(reader) = &reader
             && sys::pread(reader.fd, &mut bytes[..len], offset) == len as u64
         {
-            context.wire.record(head, &[wire_bytes(&place), &bytes[..len]]);
+            context
+                .wire
+                .record(head, &[wire_bytes(&place), &bytes[..len]]);
         }
         offset += len as u64;
     }
@@ -508,8 +611,14 @@ impl Reader {
             return Some(Reader { fd, own: false });
         }
         let mut name = [0u8; 32];
-        let own = sys::open(sys::fd_link(fd, &mut name), linux::O_RDONLY | linux::O_CLOEXEC);
-        (!is_err(own)).then_some(Reader { fd: own as i32, own: true })
+        let own = sys::open(
+            sys::fd_link(fd, &mut name),
+            linux::O_RDONLY | linux::O_CLOEXEC,
+        );
+        (!is_err(own)).then_some(Reader {
+            fd: own as i32,
+            own: true,
+        })
     }
 }
 
@@ -524,8 +633,18 @@ impl Drop for Reader {
 /// Records a file's new length.
 fn record_resize(context: &mut Context, nr: u32, stat: &linux::stat) {
     let caller = calls::context_of(context);
-    let place = FileAt { dev: stat.st_dev, ino: stat.st_ino, offset: stat.st_size as u64 };
-    let head = Head { kind: kind::FILE_RESIZE, flags: nr as u16, pc: context.pc, context: caller, addr: 0 };
+    let place = FileAt {
+        dev: stat.st_dev,
+        ino: stat.st_ino,
+        offset: stat.st_size as u64,
+    };
+    let head = Head {
+        kind: kind::FILE_RESIZE,
+        flags: nr as u16,
+        pc: context.pc,
+        context: caller,
+        addr: 0,
+    };
     context.wire.record(head, &[wire_bytes(&place)]);
 }
 
@@ -535,7 +654,15 @@ fn changed_otherwise(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64) 
         linux::__NR_truncate => {
             let mut stat = core::mem::MaybeUninit::<linux::stat>::zeroed();
             // SAFETY: the program's path, which the kernel has just used; the kernel writes one `stat`.
-            let raw = unsafe { crate::sys!(linux::__NR_newfstatat, linux::AT_FDCWD, args[0], stat.as_mut_ptr(), 0) };
+            let raw = unsafe {
+                crate::sys!(
+                    linux::__NR_newfstatat,
+                    linux::AT_FDCWD,
+                    args[0],
+                    stat.as_mut_ptr(),
+                    0
+                )
+            };
             // SAFETY: zeroed is a valid `stat`.
             (!is_err(raw)).then(|| unsafe { stat.assume_init() })
         }
@@ -547,7 +674,10 @@ fn changed_otherwise(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64) 
             let (start, end) = (args[0], args[0].saturating_add(args[1]));
             for mapping in mappings::overlapping(start, end) {
                 let offset = |address: u64| mapping.file.offset + (address - mapping.start);
-                let (from, to) = (offset(mapping.start.max(start)), offset(mapping.end.min(end)));
+                let (from, to) = (
+                    offset(mapping.start.max(start)),
+                    offset(mapping.end.min(end)),
+                );
                 record_file(context, nr, caller, mapping.file, from, to, None);
             }
             None
@@ -561,32 +691,65 @@ fn changed_otherwise(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64) 
 
 /// Records write-back of candidates.
 fn synchronized(context: &mut Context, nr: u32, args: &[u64; 6]) {
-    let nowhere = FileAt { dev: 0, ino: 0, offset: 0 };
+    let nowhere = FileAt {
+        dev: 0,
+        ino: 0,
+        offset: 0,
+    };
     match nr {
         linux::__NR_msync => {
             let [addr, len, flags, ..] = *args;
             if !mappings::overlapping(addr, addr.saturating_add(len)).is_empty() {
-                let kind = if flags & u64::from(linux::MS_SYNC) != 0 { 0 } else { ring::sync::ASYNC };
+                let kind = if flags & u64::from(linux::MS_SYNC) != 0 {
+                    0
+                } else {
+                    ring::sync::ASYNC
+                };
                 sync(context, ring::sync::MSYNC | kind, addr, nowhere, len);
             }
         }
         linux::__NR_fsync | linux::__NR_fdatasync | linux::__NR_sync_file_range => {
-            let Some(stat) = sys::fstat(args[0] as i32) else { return };
+            let Some(stat) = sys::fstat(args[0] as i32) else {
+                return;
+            };
             if mappings::of_file(stat.st_dev, stat.st_ino).is_empty() {
                 return;
             }
-            let file = FileAt { dev: stat.st_dev, ino: stat.st_ino, offset: 0 };
+            let file = FileAt {
+                dev: stat.st_dev,
+                ino: stat.st_ino,
+                offset: 0,
+            };
             match nr {
                 linux::__NR_fsync => sync(context, ring::sync::FSYNC, 0, file, 0),
                 linux::__NR_fdatasync => sync(context, ring::sync::FDATASYNC, 0, file, 0),
-                _ => sync(context, ring::sync::SYNC_FILE_RANGE, 0, FileAt { offset: args[1], ..file }, args[2]),
+                _ => sync(
+                    context,
+                    ring::sync::SYNC_FILE_RANGE,
+                    0,
+                    FileAt {
+                        offset: args[1],
+                        ..file
+                    },
+                    args[2],
+                ),
             }
         }
         linux::__NR_syncfs | linux::__NR_sync => {
-            let only = (nr == linux::__NR_syncfs).then(|| sys::fstat(args[0] as i32).map_or(0, |stat| stat.st_dev));
+            let only = (nr == linux::__NR_syncfs)
+                .then(|| sys::fstat(args[0] as i32).map_or(0, |stat| stat.st_dev));
             for mapping in mappings::overlapping(0, u64::MAX) {
                 if only.is_none_or(|dev| dev == mapping.file.dev) {
-                    sync(context, ring::sync::SYNCFS, 0, FileAt { offset: 0, ..mapping.file }, 0);
+                    sync(
+                        context,
+                        ring::sync::SYNCFS,
+                        0,
+                        FileAt {
+                            offset: 0,
+                            ..mapping.file
+                        },
+                        0,
+                    );
                 }
             }
         }
@@ -596,6 +759,14 @@ fn synchronized(context: &mut Context, nr: u32, args: &[u64; 6]) {
 
 fn sync(context: &mut Context, flags: u16, addr: u64, file: FileAt, len: u64) {
     let caller = calls::context_of(context);
-    let head = Head { kind: kind::SYNC, flags, pc: context.pc, context: caller, addr };
-    context.wire.record(head, &[wire_bytes(&ring::Sync { file, len })]);
+    let head = Head {
+        kind: kind::SYNC,
+        flags,
+        pc: context.pc,
+        context: caller,
+        addr,
+    };
+    context
+        .wire
+        .record(head, &[wire_bytes(&ring::Sync { file, len })]);
 }

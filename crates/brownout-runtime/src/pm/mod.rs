@@ -50,7 +50,10 @@ pub struct ThreadState {
 
 impl ThreadState {
     pub const fn new() -> ThreadState {
-        ThreadState { stack: None, before: alloc::vec::Vec::new() }
+        ThreadState {
+            stack: None,
+            before: alloc::vec::Vec::new(),
+        }
     }
 }
 
@@ -62,7 +65,10 @@ impl Default for ThreadState {
 
 /// Sets the instrument up.
 pub fn create() {
-    STRIPE_TABLE.store(memory::map(STRIPES as u64 * STRIPE_BYTES), Ordering::Relaxed);
+    STRIPE_TABLE.store(
+        memory::map(STRIPES as u64 * STRIPE_BYTES),
+        Ordering::Relaxed,
+    );
     site::create();
 }
 

@@ -15,23 +15,42 @@ pub fn order(context: &mut Context) {
     let caller = calls::context_of(context);
     match site.kind {
         SiteKind::Fence(flags) => {
-            let head = Head { kind: kind::FENCE, flags, pc: site.pc, context: caller, addr: 0 };
+            let head = Head {
+                kind: kind::FENCE,
+                flags,
+                pc: site.pc,
+                context: caller,
+                addr: 0,
+            };
             context.wire.record(head, &[]);
             context.dirty = 0;
         }
         SiteKind::Flush(flags) => {
             let near = context.ea.wrapping_sub(context.near_start) < context.near_len;
-            let delta = if near { Some(context.near_delta) } else { mappings::find(context.ea).map(|mapping| mapping.delta) };
+            let delta = if near {
+                Some(context.near_delta)
+            } else {
+                mappings::find(context.ea).map(|mapping| mapping.delta)
+            };
             let volatile = if delta.is_none() { flush::VOLATILE } else { 0 };
             // Flushing needs the right to read.
             context.alias = match delta {
                 Some(delta) if crate::wire::wants_loads() => context.ea.wrapping_add(delta),
                 _ => context.ea,
             };
-            let head = Head { kind: kind::FLUSH, flags: flags | volatile, pc: site.pc, context: caller, addr: context.ea };
+            let head = Head {
+                kind: kind::FLUSH,
+                flags: flags | volatile,
+                pc: site.pc,
+                context: caller,
+                addr: context.ea,
+            };
             context.wire.record(head, &[]);
             context.dirty = 1;
         }
-        kind => fatal::fault(format_args!("site {:#x} of kind {kind:?} orders nothing", site.pc)),
+        kind => fatal::fault(format_args!(
+            "site {:#x} of kind {kind:?} orders nothing",
+            site.pc
+        )),
     }
 }

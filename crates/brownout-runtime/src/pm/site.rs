@@ -2,7 +2,9 @@
 //! those that have touched a candidate.
 
 use crate::cache::{FastMap, FastSet};
-use crate::translate::{Analyst, Capture, Treatment, has_memory, memory_size, number, through_register};
+use crate::translate::{
+    Analyst, Capture, Treatment, has_memory, memory_size, number, through_register,
+};
 use crate::{memory, wire};
 use brownout_ring::{fence, flush, store};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +50,10 @@ pub struct Site {
 }
 
 pub fn create() {
-    TABLE.store(memory::map(MAX_SITES * size_of::<Site>() as u64), Ordering::Relaxed);
+    TABLE.store(
+        memory::map(MAX_SITES * size_of::<Site>() as u64),
+        Ordering::Relaxed,
+    );
 }
 
 /// The site with a number that generated code was given.
@@ -69,7 +74,12 @@ pub struct Sites {
 
 impl Sites {
     pub fn new() -> Sites {
-        Sites { count: 0, touched: FastSet::default(), known: FastMap::default(), loads: wire::wants_loads() }
+        Sites {
+            count: 0,
+            touched: FastSet::default(),
+            known: FastMap::default(),
+            loads: wire::wants_loads(),
+        }
     }
 
     /// Notes that the instruction at `pc` touched a candidate. False if that was known.
@@ -96,12 +106,21 @@ impl Sites {
         }
         let number = self.count;
         if u64::from(number) >= MAX_SITES {
-            crate::fatal::unsupported(format_args!("the program has more than {MAX_SITES} places that touch persistent memory"));
+            crate::fatal::unsupported(format_args!(
+                "the program has more than {MAX_SITES} places that touch persistent memory"
+            ));
         }
         self.count += 1;
         let table = TABLE.load(Ordering::Relaxed) as *mut Site;
         // SAFETY: a new entry of the table, not yet known to generated code.
-        unsafe { table.add(number as usize).write(Site { pc: insn.ip(), kind, size, insn: *insn }) };
+        unsafe {
+            table.add(number as usize).write(Site {
+                pc: insn.ip(),
+                kind,
+                size,
+                insn: *insn,
+            })
+        };
         self.known.insert(insn.ip(), number);
         number
     }
@@ -137,13 +156,17 @@ impl Sites {
     }
 
     fn ordering(&mut self, insn: &Instruction, kind: SiteKind) -> Treatment {
-        Treatment::Order { site: self.add(insn, kind, 0) }
+        Treatment::Order {
+            site: self.add(insn, kind, 0),
+        }
     }
 
     /// How an instruction that touches candidates is carried out.
     fn access(&mut self, insn: &Instruction, analyst: &mut Analyst) -> Treatment {
         let size = memory_size(insn) as u32;
-        let mut emulated = |kind| Treatment::Emulate { site: self.add(insn, kind, size) };
+        let mut emulated = |kind| Treatment::Emulate {
+            site: self.add(insn, kind, size),
+        };
         if insn.is_string_instruction() {
             return emulated(SiteKind::String);
         }
@@ -154,24 +177,43 @@ impl Sites {
             Mnemonic::Leave | Mnemonic::Popf | Mnemonic::Popfq => {
                 return emulated(SiteKind::Unsupported);
             }
-            Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc | Mnemonic::Bt if insn.op1_kind() == OpKind::Register => {
+            Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc | Mnemonic::Bt
+                if insn.op1_kind() == OpKind::Register =>
+            {
                 return emulated(SiteKind::BitString);
             }
             _ if insn.is_vsib() => return self.vector_indexed(insn, analyst),
             _ => {}
         }
         let (kind, size, capture) = self.plain_access(insn, analyst, size);
-        Treatment::Access { site: self.add(insn, kind, size), size, capture }
+        Treatment::Access {
+            site: self.add(insn, kind, size),
+            size,
+            capture,
+        }
     }
 
     fn vector_indexed(&mut self, insn: &Instruction, analyst: &mut Analyst) -> Treatment {
         let writes = analyst.access(insn).writes;
-        let kind = if writes { SiteKind::Scatter } else { SiteKind::Unsupported };
+        let kind = if writes {
+            SiteKind::Scatter
+        } else {
+            SiteKind::Unsupported
+        };
         let site = self.add(insn, kind, memory_size(insn) as u32);
-        if writes { Treatment::Scatter { site } } else { Treatment::Emulate { site } }
+        if writes {
+            Treatment::Scatter { site }
+        } else {
+            Treatment::Emulate { site }
+        }
     }
 
-    fn plain_access(&self, insn: &Instruction, analyst: &mut Analyst, size: u32) -> (SiteKind, u32, Capture) {
+    fn plain_access(
+        &self,
+        insn: &Instruction,
+        analyst: &mut Analyst,
+        size: u32,
+    ) -> (SiteKind, u32, Capture) {
         let writes = analyst.access(insn).writes;
         let flags = store_flags(insn);
         let element = insn.memory_size().element_size().max(1) as u8;
@@ -180,17 +222,37 @@ impl Sites {
                 (SiteKind::Conditional(flags), size, Capture::ZeroFlag)
             }
             Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu => {
-                let capture = Capture::SignBits { vector: vector(insn.op2_register()), element: 1, wide: false };
+                let capture = Capture::SignBits {
+                    vector: vector(insn.op2_register()),
+                    element: 1,
+                    wide: false,
+                };
                 (SiteKind::Masked(flags, 1), 16, capture)
             }
-            Mnemonic::Maskmovq => (SiteKind::Masked(flags, 1), 8, Capture::MmxSignBits(vector(insn.op2_register()))),
-            Mnemonic::Vmaskmovps | Mnemonic::Vmaskmovpd | Mnemonic::Vpmaskmovd | Mnemonic::Vpmaskmovq if writes => {
-                let capture =
-                    Capture::SignBits { vector: vector(insn.op1_register()), element, wide: insn.op1_register().is_ymm() };
+            Mnemonic::Maskmovq => (
+                SiteKind::Masked(flags, 1),
+                8,
+                Capture::MmxSignBits(vector(insn.op2_register())),
+            ),
+            Mnemonic::Vmaskmovps
+            | Mnemonic::Vmaskmovpd
+            | Mnemonic::Vpmaskmovd
+            | Mnemonic::Vpmaskmovq
+                if writes =>
+            {
+                let capture = Capture::SignBits {
+                    vector: vector(insn.op1_register()),
+                    element,
+                    wide: insn.op1_register().is_ymm(),
+                };
                 (SiteKind::Masked(flags, element), size, capture)
             }
             // The extent depends on the CPU's state components: told by comparing.
-            Mnemonic::Xsave | Mnemonic::Xsave64 | Mnemonic::Xsavec | Mnemonic::Xsavec64 | Mnemonic::Xsaveopt
+            Mnemonic::Xsave
+            | Mnemonic::Xsave64
+            | Mnemonic::Xsavec
+            | Mnemonic::Xsavec64
+            | Mnemonic::Xsaveopt
             | Mnemonic::Xsaveopt64 => (SiteKind::Area, AREA, Capture::Nothing),
             Mnemonic::Movdir64b => (SiteKind::Store(flags), 64, Capture::Nothing),
             _ if !writes => {
@@ -198,7 +260,8 @@ impl Sites {
                 (SiteKind::Load, size, Capture::Nothing)
             }
             _ if insn.has_op_mask() => {
-                let capture = Capture::MaskRegister((insn.op_mask() as u32 - Register::K0 as u32) as u8);
+                let capture =
+                    Capture::MaskRegister((insn.op_mask() as u32 - Register::K0 as u32) as u8);
                 if is_compressing(insn.mnemonic()) {
                     (SiteKind::Compressed(element), size, capture)
                 } else {
@@ -283,10 +346,18 @@ pub fn effective_address(insn: &Instruction, gpr: &[u64; 16]) -> u64 {
     if insn.is_ip_rel_memory_operand() {
         return insn.ip_rel_memory_address();
     }
-    let value = |register: Register| if register == Register::None { 0 } else { gpr[usize::from(number(register))] };
+    let value = |register: Register| {
+        if register == Register::None {
+            0
+        } else {
+            gpr[usize::from(number(register))]
+        }
+    };
     let mut address = value(insn.memory_base());
     if !insn.is_vsib() {
-        address = address.wrapping_add(value(insn.memory_index()).wrapping_mul(u64::from(insn.memory_index_scale())));
+        address = address.wrapping_add(
+            value(insn.memory_index()).wrapping_mul(u64::from(insn.memory_index_scale())),
+        );
     }
     address = address.wrapping_add(insn.memory_displacement64());
     let narrow = |register: Register| register != Register::None && register.size() == 4;

@@ -49,7 +49,9 @@ fn writable(address: u64, bytes: &[u8], site: &Site) -> Result<(), BadAccess> {
     }
     let rest = (4096 - (address & 4095)) as usize;
     let edge = address + rest as u64;
-    if rest >= bytes.len() || super::mappings::find(edge).is_some_and(|mapping| mapping.observes(true)) {
+    if rest >= bytes.len()
+        || super::mappings::find(edge).is_some_and(|mapping| mapping.observes(true))
+    {
         return Ok(());
     }
     guest::write_bytes(edge, &bytes[rest..rest + 1]).map_err(|_| BadAccess(edge))
@@ -65,7 +67,12 @@ pub fn end(context: &mut Context, site: &Site) -> bool {
     let mut stored = Ok(());
     let mut put = |context: &mut Context, flags: u16, offset: usize, len: usize| {
         if stored.is_ok() {
-            stored = store_bytes(context, flags, address + offset as u64, &copy[offset..offset + len]);
+            stored = store_bytes(
+                context,
+                flags,
+                address + offset as u64,
+                &copy[offset..offset + len],
+            );
         }
     };
     match site.kind {
@@ -78,7 +85,12 @@ pub fn end(context: &mut Context, site: &Site) -> bool {
         }
         SiteKind::Compressed(element) => {
             let elements = size / usize::from(element).max(1);
-            put(context, 0, 0, (mask & low_bits(elements)).count_ones() as usize * usize::from(element));
+            put(
+                context,
+                0,
+                0,
+                (mask & low_bits(elements)).count_ones() as usize * usize::from(element),
+            );
         }
         _ => {}
     }

@@ -44,7 +44,11 @@ pub fn run(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         };
         let distance = done * element;
         let step = |value: &mut u64| {
-            *value = if backwards { value.wrapping_sub(distance) } else { value.wrapping_add(distance) };
+            *value = if backwards {
+                value.wrapping_sub(distance)
+            } else {
+                value.wrapping_add(distance)
+            };
         };
         step(&mut context.gpr[reg::RDI]);
         if moves {
@@ -62,7 +66,11 @@ pub fn run(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
 fn piece(context: &Context, moves: bool, backwards: bool, element: u64, left: u64) -> u64 {
     let room = |at: u64| {
         let offset = at & 4095;
-        if backwards { (offset + element).min(4096) / element * u64::from(offset + element <= 4096) } else { (4096 - offset) / element }
+        if backwards {
+            (offset + element).min(4096) / element * u64::from(offset + element <= 4096)
+        } else {
+            (4096 - offset) / element
+        }
     };
     let mut count = left.min(room(context.gpr[reg::RDI]));
     if moves {
@@ -78,7 +86,11 @@ fn piece(context: &Context, moves: bool, backwards: bool, element: u64, left: u6
 
 /// The lowest address of `count` elements that start at `at`.
 fn lowest(at: u64, backwards: bool, element: u64, count: u64) -> u64 {
-    if backwards { at.wrapping_sub((count - 1) * element) } else { at }
+    if backwards {
+        at.wrapping_sub((count - 1) * element)
+    } else {
+        at
+    }
 }
 
 fn move_piece(
@@ -110,7 +122,12 @@ fn fill(context: &Context, bytes: &mut [u8], element: u64) {
     }
 }
 
-fn element_across(context: &mut Context, moves: bool, element: u64, caller: u32) -> Result<(), BadAccess> {
+fn element_across(
+    context: &mut Context,
+    moves: bool,
+    element: u64,
+    caller: u32,
+) -> Result<(), BadAccess> {
     let mut buffer = [0u8; 8];
     let bytes = &mut buffer[..element as usize];
     if moves {
@@ -147,7 +164,13 @@ fn write_piece(context: &mut Context, to: u64, bytes: &[u8], caller: u32) -> Res
 
 fn record_load(context: &mut Context, from: u64, bytes: &[u8], caller: u32) {
     if mappings::find(from).is_some_and(|mapping| mapping.observes(false)) {
-        let head = Head { kind: kind::LOAD, flags: 0, pc: context.pc, context: caller, addr: from };
+        let head = Head {
+            kind: kind::LOAD,
+            flags: 0,
+            pc: context.pc,
+            context: caller,
+            addr: from,
+        };
         context.wire.record(head, &[bytes]);
     }
 }

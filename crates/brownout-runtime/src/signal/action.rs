@@ -2,9 +2,9 @@
 
 use super::{Info, NEEDED, bit, handler};
 use crate::context::Context;
-use crate::{gate, guest, pm};
 use crate::lock::Lock;
 use crate::sys::{self, Raw, errno, linux};
+use crate::{gate, guest, pm};
 
 pub const SIG_DFL: u64 = 0;
 pub const SIG_IGN: u64 = 1;
@@ -30,7 +30,14 @@ pub struct Actions(pub Lock<[Action; 65]>);
 
 impl Actions {
     pub const fn new() -> Actions {
-        Actions(Lock::new([Action { handler: 0, flags: 0, restorer: 0, mask: 0 }; 65]))
+        Actions(Lock::new(
+            [Action {
+                handler: 0,
+                flags: 0,
+                restorer: 0,
+                mask: 0,
+            }; 65],
+        ))
     }
 
     pub fn get(&self, signal: u32) -> Action {
@@ -102,13 +109,20 @@ pub fn set_action(context: &mut Context, signal: u64, new: u64, old: u64, size: 
         if matches!(signal, linux::SIGKILL | linux::SIGSTOP) {
             return sys::err(errno::EINVAL);
         }
-        let Ok(mut action) = guest::read::<Action>(new) else { return sys::err(errno::EFAULT) };
+        let Ok(mut action) = guest::read::<Action>(new) else {
+            return sys::err(errno::EFAULT);
+        };
         action.mask &= !(bit(linux::SIGKILL) | bit(linux::SIGSTOP));
         table[signal as usize] = action;
         if action.handler > SIG_IGN {
             install(signal, action.flags);
         } else if bit(signal) & NEEDED == 0 {
-            let plain = Action { flags: action.flags & KERNEL_FLAGS, mask: 0, restorer: 0, ..action };
+            let plain = Action {
+                flags: action.flags & KERNEL_FLAGS,
+                mask: 0,
+                restorer: 0,
+                ..action
+            };
             set(signal, &plain);
         }
     }
@@ -126,5 +140,11 @@ pub fn is_synchronous(signal: u32, info: &Info) -> bool {
 
 /// Makes the kernel ignore a signal, so that an executed program inherits that.
 pub fn ignore(signal: u32) {
-    set(signal, &Action { handler: SIG_IGN, ..Action::default() });
+    set(
+        signal,
+        &Action {
+            handler: SIG_IGN,
+            ..Action::default()
+        },
+    );
 }

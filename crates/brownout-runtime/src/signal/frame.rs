@@ -4,8 +4,8 @@ use super::action::{SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SIG_DFL, SIG_IGN};
 use super::handler::{GREG, GREG_ERR, GREG_FLAGS, GREG_RIP, GREG_TRAP, TRAP_FLAG, UContext};
 use super::{AltStack, Info, Pending, SIGSEGV, apply_mask, bit, die};
 use crate::context::{Context, reg};
-use crate::{guest, pm};
 use crate::sys::linux;
+use crate::{guest, pm};
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -49,8 +49,18 @@ fn features() -> u64 {
     let mut permitted = 0u64;
     const ARCH_GET_XCOMP_PERM: u32 = 0x1022;
     // SAFETY: the kernel writes 8 bytes.
-    unsafe { crate::sys!(linux::__NR_arch_prctl, ARCH_GET_XCOMP_PERM, &raw mut permitted) };
-    if permitted & TILES == TILES { all } else { all & !TILES }
+    unsafe {
+        crate::sys!(
+            linux::__NR_arch_prctl,
+            ARCH_GET_XCOMP_PERM,
+            &raw mut permitted
+        )
+    };
+    if permitted & TILES == TILES {
+        all
+    } else {
+        all & !TILES
+    }
 }
 
 /// Size of the standard-format area for a set of components.
@@ -78,7 +88,15 @@ pub fn deliver(context: &mut Context) {
     if action.handler == SIG_IGN {
         return settle(context);
     }
-    if build(context, &pending, action.handler, action.restorer, action.flags).is_err() {
+    if build(
+        context,
+        &pending,
+        action.handler,
+        action.restorer,
+        action.flags,
+    )
+    .is_err()
+    {
         die(SIGSEGV, context.tid);
     }
     let mut mask = wait_mask.unwrap_or(context.mask) | action.mask;
@@ -116,19 +134,35 @@ fn default_action(context: &mut Context, pending: &Pending) {
     super::action::set_default(signal);
     apply_mask(context.mask & !bit(signal));
     // SAFETY: sends a signal to this thread.
-    unsafe { crate::sys!(linux::__NR_tgkill, crate::sys::getpid(), context.tid, signal) };
+    unsafe {
+        crate::sys!(
+            linux::__NR_tgkill,
+            crate::sys::getpid(),
+            context.tid,
+            signal
+        )
+    };
     if bit(signal) & super::NEEDED != 0 {
         super::action::install(signal, 0);
     }
     settle(context);
 }
 
-fn build(context: &mut Context, pending: &Pending, handler: u64, restorer: u64, flags: u64) -> Result<(), guest::Fault> {
+fn build(
+    context: &mut Context,
+    pending: &Pending,
+    handler: u64,
+    restorer: u64,
+    flags: u64,
+) -> Result<(), guest::Fault> {
     let rsp = context.gpr[reg::RSP];
     let alternate = context.altstack;
     let mut top = rsp.wrapping_sub(RED_ZONE);
     let on_alternate = alternate.holds(rsp);
-    if flags & SA_ONSTACK != 0 && alternate.is_enabled() && (!on_alternate || alternate.flags & SS_AUTODISARM != 0) {
+    if flags & SA_ONSTACK != 0
+        && alternate.is_enabled()
+        && (!on_alternate || alternate.flags & SS_AUTODISARM != 0)
+    {
         top = alternate.start + alternate.size;
     }
     let features = features();
@@ -153,9 +187,29 @@ fn build(context: &mut Context, pending: &Pending, handler: u64, restorer: u64, 
     gregs[GREG_TRAP] = pending.trap[0];
     gregs[GREG_ERR] = pending.trap[1];
     gregs[21] = context.mask;
-    gregs[22] = if pending.synchronous { pending.info.address() } else { 0 };
-    let uc = UContext { flags: UC_FLAGS, link: 0, stack, gregs, fpstate, reserved: [0; 8], mask: context.mask };
-    pm::put_value(context, at, &Frame { restorer, uc, info: pending.info })?;
+    gregs[22] = if pending.synchronous {
+        pending.info.address()
+    } else {
+        0
+    };
+    let uc = UContext {
+        flags: UC_FLAGS,
+        link: 0,
+        stack,
+        gregs,
+        fpstate,
+        reserved: [0; 8],
+        mask: context.mask,
+    };
+    pm::put_value(
+        context,
+        at,
+        &Frame {
+            restorer,
+            uc,
+            info: pending.info,
+        },
+    )?;
 
     let uc_at = at + core::mem::offset_of!(Frame, uc) as u64;
     context.gpr[reg::RDI] = u64::from(pending.signal);
@@ -238,7 +292,9 @@ fn reset_state(context: &mut Context, features: u64) {
 /// The program's `rt_sigreturn`: takes the state from the frame that the stack pointer points to.
 pub fn sigreturn(context: &mut Context) {
     let at = context.gpr[reg::RSP];
-    let Ok(uc) = guest::read::<UContext>(at) else { die(SIGSEGV, context.tid) };
+    let Ok(uc) = guest::read::<UContext>(at) else {
+        die(SIGSEGV, context.tid)
+    };
     for (value, &index) in context.gpr.iter_mut().zip(&GREG) {
         *value = uc.gregs[index];
     }
@@ -252,7 +308,10 @@ pub fn sigreturn(context: &mut Context) {
         die(SIGSEGV, context.tid);
     }
     context.mask = uc.mask & !(bit(linux::SIGKILL) | bit(linux::SIGSTOP));
-    context.altstack = AltStack { flags: uc.stack.flags & SS_AUTODISARM, ..uc.stack };
+    context.altstack = AltStack {
+        flags: uc.stack.flags & SS_AUTODISARM,
+        ..uc.stack
+    };
     if uc.stack.flags & linux::SS_DISABLE != 0 {
         context.altstack = AltStack::disabled();
     }
@@ -271,7 +330,8 @@ fn restore_state(context: &mut Context, fpstate: u64) -> Result<(), guest::Fault
         if guest::read_into(fpstate + SOFTWARE_BYTES as u64, &mut software) != software.len() {
             return Err(guest::Fault);
         }
-        let u32_at = |at: usize| u32::from_le_bytes(software[at..at + 4].try_into().unwrap_or_default());
+        let u32_at =
+            |at: usize| u32::from_le_bytes(software[at..at + 4].try_into().unwrap_or_default());
         let full = area_size(features);
         let extended = u32_at(0) == MAGIC1 && u32_at(16) as usize == full;
         let size = if extended { full } else { LEGACY_AREA };

@@ -45,7 +45,12 @@ extern "C" fn handle_entry() {
 
 /// Gives the thread its signal stack and, the first time, the process its handlers.
 pub fn install_for_thread(context: &Context) {
-    let stack = super::AltStack { start: context.block.signal_stack, flags: 0, pad: 0, size: Context::SIGNAL_STACK };
+    let stack = super::AltStack {
+        start: context.block.signal_stack,
+        flags: 0,
+        pad: 0,
+        size: Context::SIGNAL_STACK,
+    };
     // SAFETY: the stack is the thread's own and lives as long as the thread.
     unsafe { crate::sys!(linux::__NR_sigaltstack, &raw const stack, 0) };
 }
@@ -63,7 +68,10 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
     }
     if signal == SIGTRAP && uc.gregs[GREG_TRAP] == 1 && info.code() > 0 {
         // The program steps through itself: it sees its own instructions only.
-        if in_cache(rip) && boundary(context, uc, rip).is_some() && core::mem::take(&mut context.skip_trap) == 0 {
+        if in_cache(rip)
+            && boundary(context, uc, rip).is_some()
+            && core::mem::take(&mut context.skip_trap) == 0
+        {
             fault(context, uc, signal, info);
         } else if context.in_rust != 0 && !in_cache(rip) {
             uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
@@ -86,7 +94,9 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
             ));
         }
     }
-    if super::bit(signal) & super::NEEDED != 0 && (context.pending.signal != 0 || context.mask & super::bit(signal) != 0) {
+    if super::bit(signal) & super::NEEDED != 0
+        && (context.pending.signal != 0 || context.mask & super::bit(signal) != 0)
+    {
         // Sent by somebody, and not wanted now; the kernel cannot keep it because the engine needs it
         // unblocked.
         super::hold(context, signal, info);
@@ -94,9 +104,17 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
     }
     if context.pending.signal != 0 {
         // Cannot be: all others are blocked while one is pending.
-        fatal::fault(format_args!("signal {signal} came while {} was pending", context.pending.signal));
+        fatal::fault(format_args!(
+            "signal {signal} came while {} was pending",
+            context.pending.signal
+        ));
     }
-    context.pending = Pending { signal, info: *info, trap: [0; 2], synchronous: false };
+    context.pending = Pending {
+        signal,
+        info: *info,
+        trap: [0; 2],
+        synchronous: false,
+    };
     context.pending_flag = 1;
     uc.mask = !super::NEEDED;
     approach_boundary(context, uc);
@@ -146,7 +164,12 @@ fn boundary(context: &Context, uc: &mut UContext, rip: u64) -> Option<u64> {
     if !in_cache(rip) {
         return None;
     }
-    TRANSLATOR.lock().as_ref()?.cache.fragment_at(rip)?.exact(rip)
+    TRANSLATOR
+        .lock()
+        .as_ref()?
+        .cache
+        .fragment_at(rip)?
+        .exact(rip)
 }
 
 /// A single step towards a boundary is done.
@@ -187,7 +210,12 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
         Some((pc, repair)) => (pc, Some(repair)),
         None if trapped && uc.gregs[GREG_TRAP] == 1 => (fragment.exact(rip).unwrap_or(0), None),
         // A breakpoint leaves the instruction pointer behind itself.
-        None if trapped => (fragment.exact(rip).unwrap_or(fragment.instruction(rip - 1).unwrap_or(0) + 1), None),
+        None if trapped => (
+            fragment
+                .exact(rip)
+                .unwrap_or(fragment.instruction(rip - 1).unwrap_or(0) + 1),
+            None,
+        ),
         None => (fragment.instruction(rip).unwrap_or(0), None),
     };
     drop(translator);
@@ -199,7 +227,9 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
     context.fault_repair = 0;
     match repair {
         None => {}
-        Some(Repair::Scratch(scratch)) => uc.gregs[GREG[usize::from(scratch)]] = context.spill_scratch,
+        Some(Repair::Scratch(scratch)) => {
+            uc.gregs[GREG[usize::from(scratch)]] = context.spill_scratch
+        }
         Some(Repair::Pushed) => uc.gregs[GREG[reg::RSP]] += 8,
         Some(Repair::PushedSpilled) => {
             uc.gregs[GREG[reg::RSP]] += 8;
@@ -218,7 +248,10 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
         Some(Repair::Access(scratch)) => {
             uc.gregs[GREG[usize::from(scratch)]] = context.spill_scratch;
             if context.stripe != 0 {
-                info.set_address(info.address().wrapping_sub(context.alias.wrapping_sub(context.ea)));
+                info.set_address(
+                    info.address()
+                        .wrapping_sub(context.alias.wrapping_sub(context.ea)),
+                );
                 pm::release(context);
             }
             context.fault_repair = 1;

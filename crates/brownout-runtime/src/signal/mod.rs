@@ -78,7 +78,12 @@ pub struct Pending {
 
 impl Pending {
     pub const fn none() -> Pending {
-        Pending { signal: 0, info: Info([0; 32]), trap: [0; 2], synchronous: false }
+        Pending {
+            signal: 0,
+            info: Info([0; 32]),
+            trap: [0; 2],
+            synchronous: false,
+        }
     }
 }
 
@@ -94,7 +99,12 @@ pub struct AltStack {
 
 impl AltStack {
     pub const fn disabled() -> AltStack {
-        AltStack { start: 0, flags: linux::SS_DISABLE, pad: 0, size: 0 }
+        AltStack {
+            start: 0,
+            flags: linux::SS_DISABLE,
+            pad: 0,
+            size: 0,
+        }
     }
 
     pub fn is_enabled(&self) -> bool {
@@ -109,8 +119,17 @@ impl AltStack {
 
 /// Keeps a signal for later: what the kernel does for signals that are blocked.
 fn hold(context: &mut Context, signal: u32, info: &Info) {
-    let held = Pending { signal, info: *info, trap: [0; 2], synchronous: false };
-    if let Some(slot) = context.held.iter_mut().find(|slot| slot.signal == 0 || slot.signal == signal) {
+    let held = Pending {
+        signal,
+        info: *info,
+        trap: [0; 2],
+        synchronous: false,
+    };
+    if let Some(slot) = context
+        .held
+        .iter_mut()
+        .find(|slot| slot.signal == 0 || slot.signal == signal)
+    {
         *slot = held;
     }
 }
@@ -118,7 +137,11 @@ fn hold(context: &mut Context, signal: u32, info: &Info) {
 /// Makes a kept signal pending if the program does not block it any more.
 pub fn take_held(context: &mut Context) -> bool {
     let mask = context.mask;
-    let Some(slot) = context.held.iter_mut().find(|slot| slot.signal != 0 && mask & bit(slot.signal) == 0) else {
+    let Some(slot) = context
+        .held
+        .iter_mut()
+        .find(|slot| slot.signal != 0 && mask & bit(slot.signal) == 0)
+    else {
         return false;
     };
     context.pending = *slot;

@@ -36,7 +36,9 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
     if prot & PROT_EXEC != 0 {
         wanted[2] |= PROT_READ;
     }
-    if !fixed && addr == 0 && wants_low(prot, flags, fd as i32, len)
+    if !fixed
+        && addr == 0
+        && wants_low(prot, flags, fd as i32, len)
         && let Some(low) = SPACE.lock().place_low(len)
     {
         wanted[0] = low;
@@ -88,7 +90,9 @@ fn wants_low(prot: u64, flags: u64, fd: i32, len: u64) -> bool {
 
 /// Code has arrived in a range.
 fn arrive(start: u64, len: u64, prot: u64) {
-    let ambiguous = SPACE.lock().add_executable(start, start + len, prot & PROT_WRITE != 0);
+    let ambiguous = SPACE
+        .lock()
+        .add_executable(start, start + len, prot & PROT_WRITE != 0);
     with_translator(|translator| {
         if translator.cache.has_code(start, start + len) {
             translator.cache.invalidate(start, start + len);
@@ -151,7 +155,9 @@ pub fn munmap(context: &mut Context, addr: u64, len: u64) -> Raw {
     let raw = unsafe { sys::munmap(addr, len) };
     if !is_err(raw) {
         leave(context, addr, len);
-        SPACE.lock().release_low(addr, addr.saturating_add(page_up(len)));
+        SPACE
+            .lock()
+            .release_low(addr, addr.saturating_add(page_up(len)));
     }
     raw
 }
@@ -182,13 +188,17 @@ pub fn mprotect(context: &mut Context, nr: u32, args: [u64; 6]) -> Raw {
 
 pub fn mremap(context: &mut Context, args: [u64; 6]) -> Raw {
     let [old, old_len, new_len, flags, new, _] = args;
-    if touches_engine(old, old_len) || (flags & u64::from(linux::MREMAP_FIXED) != 0 && touches_engine(new, new_len)) {
+    if touches_engine(old, old_len)
+        || (flags & u64::from(linux::MREMAP_FIXED) != 0 && touches_engine(new, new_len))
+    {
         return err(errno::EINVAL);
     }
     if let Some(raw) = pm::remap(context, args) {
         return raw;
     }
-    let executable = SPACE.lock().any_executable(old, old.saturating_add(page_up(old_len)));
+    let executable = SPACE
+        .lock()
+        .any_executable(old, old.saturating_add(page_up(old_len)));
     // SAFETY: the program's own call on its own memory.
     let raw = unsafe { sys::syscall(linux::__NR_mremap, args) };
     if is_err(raw) {

@@ -103,7 +103,11 @@ pub fn serve(context: &mut Context) {
         context.gpr[reg::R9],
     ];
     context.pc = context.next_pc - 2;
-    let outcome = if nr < REAL as u64 { attend(context, nr as u32, args) } else { native(nr, &args) };
+    let outcome = if nr < REAL as u64 {
+        attend(context, nr as u32, args)
+    } else {
+        native(nr, &args)
+    };
     match outcome {
         Outcome::Done(raw) => {
             context.gpr[reg::RAX] = raw;
@@ -141,7 +145,9 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_sigaltstack => set_altstack(context, a, b),
         linux::__NR_rt_sigsuspend => return waiting(context, nr, args, 0, a),
         linux::__NR_ppoll => return waiting(context, nr, args, 3, d),
-        linux::__NR_epoll_pwait | linux::__NR_epoll_pwait2 => return waiting(context, nr, args, 4, e),
+        linux::__NR_epoll_pwait | linux::__NR_epoll_pwait2 => {
+            return waiting(context, nr, args, 4, e);
+        }
         linux::__NR_pselect6 => return pselect(context, args),
         linux::__NR_clone => process::clone(context, args),
         linux::__NR_clone3 => process::clone3(context, a, b),
@@ -165,7 +171,11 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_open => return paths::open(context, nr, args, 0),
         linux::__NR_openat => return paths::open(context, nr, args, 1),
         linux::__NR_close if a as i32 == wire::descriptor() => err(errno::EBADF),
-        linux::__NR_dup2 | linux::__NR_dup3 if b as i32 == wire::descriptor() || a as i32 == wire::descriptor() => err(errno::EBADF),
+        linux::__NR_dup2 | linux::__NR_dup3
+            if b as i32 == wire::descriptor() || a as i32 == wire::descriptor() =>
+        {
+            err(errno::EBADF)
+        }
         linux::__NR_fcntl if a as i32 == wire::descriptor() => err(errno::EBADF),
         linux::__NR_close_range => close_range(args),
         linux::__NR_getdents64 => return paths::getdents(context, args),
@@ -179,7 +189,9 @@ fn set_mask(context: &mut Context, how: u64, new: u64, old: u64, size: u64) -> R
     }
     let before = context.mask;
     if new != 0 {
-        let Ok(set) = guest::read::<u64>(new) else { return err(errno::EFAULT) };
+        let Ok(set) = guest::read::<u64>(new) else {
+            return err(errno::EFAULT);
+        };
         let set = set & !(bit(linux::SIGKILL) | bit(linux::SIGSTOP));
         context.mask = match how as u32 {
             linux::SIG_BLOCK => before | set,
@@ -200,11 +212,19 @@ fn set_mask(context: &mut Context, how: u64, new: u64, old: u64, size: u64) -> R
 }
 
 /// Calls that put another mask in force while they wait: `index` is the argument that points to it.
-fn waiting(context: &mut Context, nr: u32, mut args: [u64; 6], index: usize, mask_at: u64) -> Outcome {
+fn waiting(
+    context: &mut Context,
+    nr: u32,
+    mut args: [u64; 6],
+    index: usize,
+    mask_at: u64,
+) -> Outcome {
     if mask_at == 0 {
         return pm::syscall(context, nr, args);
     }
-    let Ok(mask) = guest::read::<u64>(mask_at) else { return Outcome::Done(err(errno::EFAULT)) };
+    let Ok(mask) = guest::read::<u64>(mask_at) else {
+        return Outcome::Done(err(errno::EFAULT));
+    };
     let usable = mask & !NEEDED;
     args[index] = &raw const usable as u64;
     context.wait_mask = Some(mask);
@@ -220,11 +240,15 @@ fn pselect(context: &mut Context, mut args: [u64; 6]) -> Outcome {
     if args[5] == 0 {
         return pm::syscall(context, linux::__NR_pselect6, args);
     }
-    let Ok([mask_at, size]) = guest::read::<[u64; 2]>(args[5]) else { return Outcome::Done(err(errno::EFAULT)) };
+    let Ok([mask_at, size]) = guest::read::<[u64; 2]>(args[5]) else {
+        return Outcome::Done(err(errno::EFAULT));
+    };
     if mask_at == 0 {
         return pm::syscall(context, linux::__NR_pselect6, args);
     }
-    let Ok(mask) = guest::read::<u64>(mask_at) else { return Outcome::Done(err(errno::EFAULT)) };
+    let Ok(mask) = guest::read::<u64>(mask_at) else {
+        return Outcome::Done(err(errno::EFAULT));
+    };
     let usable = mask & !NEEDED;
     let pair = [&raw const usable as u64, size];
     args[5] = pair.as_ptr() as u64;
@@ -243,14 +267,19 @@ fn set_altstack(context: &mut Context, new: u64, old: u64) -> Raw {
     let in_use = current.holds(context.gpr[reg::RSP]);
     let mut replacement = None;
     if new != 0 {
-        let Ok(stack) = guest::read::<AltStack>(new) else { return err(errno::EFAULT) };
+        let Ok(stack) = guest::read::<AltStack>(new) else {
+            return err(errno::EFAULT);
+        };
         if in_use {
             return err(errno::EPERM);
         }
         replacement = Some(match stack.flags & !SS_AUTODISARM {
             linux::SS_DISABLE => AltStack::disabled(),
             0 | linux::SS_ONSTACK if stack.size < MINIMUM => return err(errno::ENOMEM),
-            0 | linux::SS_ONSTACK => AltStack { flags: stack.flags & SS_AUTODISARM, ..stack },
+            0 | linux::SS_ONSTACK => AltStack {
+                flags: stack.flags & SS_AUTODISARM,
+                ..stack
+            },
             _ => return err(errno::EINVAL),
         });
     }
@@ -262,7 +291,11 @@ fn set_altstack(context: &mut Context, new: u64, old: u64) -> Raw {
         } else {
             0
         };
-        let shown = AltStack { flags: state | current.flags & SS_AUTODISARM, pad: 0, ..current };
+        let shown = AltStack {
+            flags: state | current.flags & SS_AUTODISARM,
+            pad: 0,
+            ..current
+        };
         if pm::put_value(context, old, &shown).is_err() {
             return err(errno::EFAULT);
         }
@@ -297,7 +330,9 @@ fn refuse_strict_seccomp(nr: u32, a: u64, b: u64) {
         _ => a == 0,
     };
     if strict {
-        fatal::unsupported(format_args!("the program enters seccomp strict mode, which the engine does not support"));
+        fatal::unsupported(format_args!(
+            "the program enters seccomp strict mode, which the engine does not support"
+        ));
     }
 }
 
@@ -306,11 +341,21 @@ fn close_range(args: [u64; 6]) -> Raw {
     let (first, last) = (args[0] as u32, args[1] as u32);
     let kept = wire::descriptor() as u32;
     // SAFETY: closing descriptors does not touch memory.
-    let close = |first: u32, last: u32| unsafe { crate::sys!(linux::__NR_close_range, first, last, args[2]) };
+    let close = |first: u32, last: u32| unsafe {
+        crate::sys!(linux::__NR_close_range, first, last, args[2])
+    };
     if first > last || !(first..=last).contains(&kept) {
         return close(first, last);
     }
-    let below = if first < kept { close(first, kept - 1) } else { 0 };
-    let above = if last > kept { close(kept + 1, last) } else { 0 };
+    let below = if first < kept {
+        close(first, kept - 1)
+    } else {
+        0
+    };
+    let above = if last > kept {
+        close(kept + 1, last)
+    } else {
+        0
+    };
     if sys::is_err(below) { below } else { above }
 }

@@ -8,13 +8,19 @@ use alloc::vec::Vec;
 
 /// Whether the path names the executable of this process.
 pub fn is_own_executable(path: &[u8]) -> bool {
-    let Some(rest) = path.strip_prefix(b"/proc/").and_then(|rest| rest.strip_suffix(b"/exe\0")) else {
+    let Some(rest) = path
+        .strip_prefix(b"/proc/")
+        .and_then(|rest| rest.strip_suffix(b"/exe\0"))
+    else {
         return false;
     };
     if rest == b"self" || rest == b"thread-self" {
         return true;
     }
-    core::str::from_utf8(rest).ok().and_then(|digits| digits.parse::<u32>().ok()) == Some(sys::getpid())
+    core::str::from_utf8(rest)
+        .ok()
+        .and_then(|digits| digits.parse::<u32>().ok())
+        == Some(sys::getpid())
 }
 
 /// Reads a path if it might be one of those that matter.
@@ -30,7 +36,14 @@ fn own_executable_at(at: u64) -> bool {
     process_path_at(at).is_some_and(|path| is_own_executable(&path))
 }
 
-pub fn readlink(context: &mut Context, nr: u32, args: [u64; 6], path: u64, buffer: u64, size: u64) -> Outcome {
+pub fn readlink(
+    context: &mut Context,
+    nr: u32,
+    args: [u64; 6],
+    path: u64,
+    buffer: u64,
+    size: u64,
+) -> Outcome {
     if !own_executable_at(path) {
         return pm::syscall(context, nr, args);
     }
@@ -63,9 +76,13 @@ pub fn open(context: &mut Context, nr: u32, mut args: [u64; 6], index: usize) ->
 /// Lists a directory; in those of descriptors, the engine's own is not shown.
 pub fn getdents(context: &mut Context, args: [u64; 6]) -> Outcome {
     let outcome = pm::syscall(context, linux::__NR_getdents64, args);
-    let Outcome::Done(raw) = outcome else { return outcome };
+    let Outcome::Done(raw) = outcome else {
+        return outcome;
+    };
     let mut buffer = [0u8; 64];
-    let listed = |path: &[u8]| path.starts_with(b"/proc/") && (path.ends_with(b"/fd") || path.ends_with(b"/fdinfo"));
+    let listed = |path: &[u8]| {
+        path.starts_with(b"/proc/") && (path.ends_with(b"/fd") || path.ends_with(b"/fdinfo"))
+    };
     if sys::is_err(raw) || !sys::fd_path(args[0] as i32, &mut buffer).is_some_and(listed) {
         return outcome;
     }
@@ -89,7 +106,11 @@ fn without_entry(entries: &[u8], descriptor: i32) -> Vec<u8> {
         let len = usize::from(u16::from_le_bytes([rest[16], rest[17]])).clamp(NAME, rest.len());
         let (entry, following) = rest.split_at(len);
         let name = entry[NAME..].split(|&b| b == 0).next().unwrap_or_default();
-        if core::str::from_utf8(name).ok().and_then(|digits| digits.parse().ok()) != Some(descriptor) {
+        if core::str::from_utf8(name)
+            .ok()
+            .and_then(|digits| digits.parse().ok())
+            != Some(descriptor)
+        {
             kept.extend_from_slice(entry);
         }
         rest = following;
@@ -102,7 +123,11 @@ fn open_auxv() -> u64 {
     let vector = process::auxiliary();
     // SAFETY: a valid name; the bytes written are ours.
     unsafe {
-        let fd = crate::sys!(linux::__NR_memfd_create, c"auxv".as_ptr(), linux::MFD_CLOEXEC);
+        let fd = crate::sys!(
+            linux::__NR_memfd_create,
+            c"auxv".as_ptr(),
+            linux::MFD_CLOEXEC
+        );
         if !sys::is_err(fd) {
             crate::sys!(linux::__NR_pwrite64, fd, vector.as_ptr(), vector.len(), 0);
         }
@@ -117,7 +142,9 @@ mod tests {
     #[test]
     fn own_executable_has_several_names() {
         assert!(is_own_executable(b"/proc/self/exe\0"));
-        assert!(is_own_executable(std::format!("/proc/{}/exe\0", std::process::id()).as_bytes()));
+        assert!(is_own_executable(
+            std::format!("/proc/{}/exe\0", std::process::id()).as_bytes()
+        ));
         assert!(!is_own_executable(b"/proc/1/exe\0"));
         assert!(!is_own_executable(b"/proc/self/exec\0"));
     }

@@ -10,7 +10,9 @@ const RCX: u8 = 1;
 impl Work<'_> {
     pub(super) fn branch(&mut self, insn: &Instruction) -> Next {
         match insn.flow_control() {
-            FlowControl::UnconditionalBranch if insn.is_jmp_short_or_near() => Next::Block(insn.near_branch_target()),
+            FlowControl::UnconditionalBranch if insn.is_jmp_short_or_near() => {
+                Next::Block(insn.near_branch_target())
+            }
             FlowControl::ConditionalBranch => self.conditional(insn),
             FlowControl::Call if insn.is_call_near() => self.call(insn),
             FlowControl::IndirectCall if insn.is_call_near_indirect() => self.indirect_call(insn),
@@ -41,7 +43,10 @@ impl Work<'_> {
             // loop, loope, loopne, jrcxz, jecxz exist with short displacement only: hop over a jump.
             let narrow = matches!(
                 insn.code(),
-                Code::Jecxz_rel8_64 | Code::Loop_rel8_64_ECX | Code::Loope_rel8_64_ECX | Code::Loopne_rel8_64_ECX
+                Code::Jecxz_rel8_64
+                    | Code::Loop_rel8_64_ECX
+                    | Code::Loope_rel8_64_ECX
+                    | Code::Loopne_rel8_64_ECX
             );
             if narrow {
                 self.out.put(&[0x67]);
@@ -79,7 +84,15 @@ impl Work<'_> {
 
     fn add_link(&mut self, at: u64, target: u64, call: bool) {
         let number = self.cache.new_link();
-        self.links.push((number, Link { at, stub: 0, target, call }));
+        self.links.push((
+            number,
+            Link {
+                at,
+                stub: 0,
+                target,
+                call,
+            },
+        ));
     }
 
     /// Emits the stubs of all links, and sends those there whose target is not translated.
@@ -92,7 +105,11 @@ impl Work<'_> {
             }
             self.out.gs_store_imm32(gs!(argument), *number);
             self.out.jmp_gs(gs!(to_link));
-            let known = if link.call { self.cache.call_entry(link.target) } else { self.cache.block(link.target) };
+            let known = if link.call {
+                self.cache.call_entry(link.target)
+            } else {
+                self.cache.block(link.target)
+            };
             Cache::patch(link.at, known.unwrap_or(link.stub));
         }
         self.links = links;
@@ -107,7 +124,8 @@ impl Work<'_> {
         }
         self.out.push_imm(back);
         self.out.align_displacement(1);
-        self.draft.special(self.out.here(), insn.ip(), Repair::Pushed);
+        self.draft
+            .special(self.out.here(), insn.ip(), Repair::Pushed);
         self.out.put(&[0xe8]);
         let at = self.out.here();
         self.out.put_u32(0);
@@ -139,7 +157,8 @@ impl Work<'_> {
         // lea rcx, [rcx + CACHE]; call rcx
         self.out.put(&[0x48, 0x8d, 0x89]);
         self.out.put_u32(CACHE as u32);
-        self.draft.special(self.out.here(), insn.ip(), Repair::PushedSpilled);
+        self.draft
+            .special(self.out.here(), insn.ip(), Repair::PushedSpilled);
         self.out.put(&[0xff, 0xd1]);
         self.return_point(back);
         Next::Block(back)
@@ -160,7 +179,8 @@ impl Work<'_> {
         if insn.op0_kind() == OpKind::Register {
             let reg = number(insn.op0_register());
             // mov rcx, reg
-            self.out.put(&[0x48 | (reg >> 3) << 2, 0x89, 0xc1 | (reg & 7) << 3]);
+            self.out
+                .put(&[0x48 | (reg >> 3) << 2, 0x89, 0xc1 | (reg & 7) << 3]);
             return;
         }
         let mut load = *insn;
@@ -187,7 +207,8 @@ impl Work<'_> {
 
     /// `mov ecx, [rcx * 8 + table]`, which faults for targets beyond the table.
     fn table_load(&mut self, insn: &Instruction, table: i32) {
-        self.draft.special(self.out.here(), insn.ip(), Repair::Lookup);
+        self.draft
+            .special(self.out.here(), insn.ip(), Repair::Lookup);
         self.out.put(&[0x8b, 0x0c, 0xcd]);
         self.out.put_u32(table as u32);
     }
@@ -227,8 +248,13 @@ impl Work<'_> {
             return Next::End;
         }
         self.lookup(insn);
-        let extra = if insn.op_count() == 1 { insn.immediate16() } else { 0 };
-        self.draft.special(self.out.here(), insn.ip(), Repair::Popped(extra));
+        let extra = if insn.op_count() == 1 {
+            insn.immediate16()
+        } else {
+            0
+        };
+        self.draft
+            .special(self.out.here(), insn.ip(), Repair::Popped(extra));
         // push rcx; ret
         self.out.put(&[0x51, 0xc3]);
         Next::End

@@ -78,7 +78,10 @@ impl Work<'_> {
         loop {
             decoder.decode_out(&mut insn);
             let end = (insn.next_ip() - pc) as usize;
-            if insn.is_invalid() || insn.flow_control() != FlowControl::Next || self.ends_checked(&insn, pc) {
+            if insn.is_invalid()
+                || insn.flow_control() != FlowControl::Next
+                || self.ends_checked(&insn, pc)
+            {
                 return end.clamp(1, bytes.len());
             }
         }

@@ -33,7 +33,10 @@ impl Emitter {
     }
 
     pub fn put(&mut self, bytes: &[u8]) {
-        assert!(self.at + bytes.len() as u64 <= self.end, "code cache overrun");
+        assert!(
+            self.at + bytes.len() as u64 <= self.end,
+            "code cache overrun"
+        );
         // SAFETY: the range was checked to lie in the cache's free part, which only the holder of the
         // translator's lock writes (cache invariant 2).
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at as *mut u8, bytes.len()) };
@@ -60,7 +63,9 @@ impl Emitter {
     fn overwrite(&mut self, range: Range<u64>, bytes: &[u8]) {
         assert!(range.end <= self.at);
         // SAFETY: the range was emitted by this emitter and is not yet reachable by other threads.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), range.start as *mut u8, bytes.len()) };
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), range.start as *mut u8, bytes.len())
+        };
     }
 
     pub fn pad_to(&mut self, address: u64) {
@@ -77,7 +82,13 @@ impl Emitter {
     }
 
     fn gs_operand(&mut self, opcode: u8, reg: u8, offset: i32) {
-        self.put(&[0x65, 0x48 | (reg >> 3) << 2, opcode, 0x04 | (reg & 7) << 3, 0x25]);
+        self.put(&[
+            0x65,
+            0x48 | (reg >> 3) << 2,
+            opcode,
+            0x04 | (reg & 7) << 3,
+            0x25,
+        ]);
         self.put_u32(offset as u32);
     }
 
@@ -154,12 +165,21 @@ impl Emitter {
 
     /// `lea reg, [operand]`
     pub fn lea(&mut self, reg: u8, operand: &MemoryOperand) {
-        let MemoryOperand { base, index, scale, displacement, narrow } = *operand;
+        let MemoryOperand {
+            base,
+            index,
+            scale,
+            displacement,
+            narrow,
+        } = *operand;
         if narrow {
             self.put(&[0x67]);
         }
         let extend = |r: Option<u8>| r.map_or(0, |r| r >> 3);
-        self.put(&[0x48 | (reg >> 3) << 2 | extend(index) << 1 | extend(base), 0x8d]);
+        self.put(&[
+            0x48 | (reg >> 3) << 2 | extend(index) << 1 | extend(base),
+            0x8d,
+        ]);
         let sib = (scale.max(1).trailing_zeros() as u8) << 6 | index.map_or(4, |r| r & 7) << 3;
         match base {
             Some(base) => self.put(&[0x84 | (reg & 7) << 3, sib | base & 7]),

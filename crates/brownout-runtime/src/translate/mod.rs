@@ -22,13 +22,17 @@ mod observe;
 mod operand;
 
 pub use emit::{Emitter, MemoryOperand};
-pub use operand::{Access, Analyst, has_memory, memory, memory_size, number, register, through_register};
+pub use operand::{
+    Access, Analyst, has_memory, memory, memory_size, number, register, through_register,
+};
 
 use crate::cache::{Cache, Draft, FAR, Link, Repair};
 use crate::pm;
 use crate::space;
 use alloc::vec::Vec;
-use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
+use iced_x86::{
+    Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, Register,
+};
 
 /// Blocks and instructions after which a fragment ends.
 const MAX_BLOCKS: usize = 24;
@@ -40,7 +44,11 @@ pub enum Treatment {
     /// Nothing.
     Copy,
     /// The access is made where the gate's begin routine says, and reported afterwards.
-    Access { site: u32, size: u32, capture: Capture },
+    Access {
+        site: u32,
+        size: u32,
+        capture: Capture,
+    },
     /// The runtime carries the instruction out.
     Emulate { site: u32 },
     /// As `Emulate`, with the vectors and the mask of a scatter at hand.
@@ -60,7 +68,11 @@ pub enum Capture {
     /// The mask register with this number (k1–k7).
     MaskRegister(u8),
     /// The sign bits of the elements of a vector register: its number, and the element size.
-    SignBits { vector: u8, element: u8, wide: bool },
+    SignBits {
+        vector: u8,
+        element: u8,
+        wide: bool,
+    },
     /// The sign bits of the bytes of an MMX register.
     MmxSignBits(u8),
 }
@@ -96,7 +108,11 @@ enum Next {
 
 impl Translator {
     pub fn new() -> Translator {
-        Translator { cache: Cache::create(), analyst: Analyst::new(), sites: pm::Sites::new() }
+        Translator {
+            cache: Cache::create(),
+            analyst: Analyst::new(),
+            sites: pm::Sites::new(),
+        }
     }
 
     /// The block entry for `pc`, translating if need be.
@@ -144,7 +160,11 @@ impl Translator {
     }
 
     /// Emits a prologue that falls into the block for `pc`, or jumps there if it exists.
-    fn with_prologue(&mut self, pc: u64, prologue: &mut dyn FnMut(&mut Emitter)) -> Result<(), NotExecutable> {
+    fn with_prologue(
+        &mut self,
+        pc: u64,
+        prologue: &mut dyn FnMut(&mut Emitter),
+    ) -> Result<(), NotExecutable> {
         if let Some(block) = self.cache.block(pc) {
             self.cache.make_room();
             // Making room may have retired the very block.
@@ -159,7 +179,11 @@ impl Translator {
         self.translate(pc, prologue).map(|_| ())
     }
 
-    fn translate(&mut self, pc: u64, prologue: impl FnOnce(&mut Emitter)) -> Result<u64, NotExecutable> {
+    fn translate(
+        &mut self,
+        pc: u64,
+        prologue: impl FnOnce(&mut Emitter),
+    ) -> Result<u64, NotExecutable> {
         space::executable_end(pc).ok_or(NotExecutable)?;
         self.cache.make_room();
         let mut out = self.cache.emitter();
@@ -175,7 +199,9 @@ impl Translator {
             links: Vec::new(),
         };
         work.fragment(pc);
-        let Work { out, draft, links, .. } = work;
+        let Work {
+            out, draft, links, ..
+        } = work;
         let end = out.here();
         self.cache.commit(draft.finish(end), end);
         for (number, link) in links {
@@ -199,7 +225,11 @@ impl Work<'_> {
             if blocks > 0 {
                 let known = self.cache.block(next).is_some();
                 let spent = blocks >= MAX_BLOCKS || instructions >= MAX_INSTRUCTIONS;
-                if known || spent || !self.draft.covers(next) || space::executable_end(next).is_none() {
+                if known
+                    || spent
+                    || !self.draft.covers(next)
+                    || space::executable_end(next).is_none()
+                {
                     self.jump_to(next);
                     break;
                 }
@@ -235,8 +265,10 @@ impl Work<'_> {
             }
             let code = &bytes[(insn.ip() - pc) as usize..(insn.next_ip() - pc) as usize];
             // One copy of each call site, or its returns would be mispredicted.
-            let is_call = matches!(insn.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
-                && insn.mnemonic() != Mnemonic::Syscall;
+            let is_call = matches!(
+                insn.flow_control(),
+                FlowControl::Call | FlowControl::IndirectCall
+            ) && insn.mnemonic() != Mnemonic::Syscall;
             if is_call && insn.ip() != pc {
                 if self.cache.block(insn.ip()).is_some() {
                     return Some(insn.ip());
@@ -245,11 +277,13 @@ impl Work<'_> {
             }
             self.draft.boundary(self.out.here(), insn.ip(), insn.len());
             match self.instruction(&insn, code) {
-                Next::Straight if *instructions % MAX_INSTRUCTIONS == 0 => {
+                Next::Straight if instructions.is_multiple_of(MAX_INSTRUCTIONS) => {
                     self.jump_to(insn.next_ip());
                     return None;
                 }
-                Next::Straight if checked && self.ends_checked(&insn, pc) => return Some(insn.next_ip()),
+                Next::Straight if checked && self.ends_checked(&insn, pc) => {
+                    return Some(insn.next_ip());
+                }
                 Next::Straight => {}
                 Next::Block(following) => return Some(following),
                 Next::End => return None,
@@ -282,7 +316,11 @@ impl Work<'_> {
             }
             FlowControl::Exception | FlowControl::Interrupt => {
                 self.out.put(code);
-                if insn.mnemonic() == Mnemonic::Ud2 { Next::End } else { Next::Straight }
+                if insn.mnemonic() == Mnemonic::Ud2 {
+                    Next::End
+                } else {
+                    Next::Straight
+                }
             }
             _ => self.branch(insn),
         }
@@ -337,7 +375,8 @@ impl Work<'_> {
     fn finish_through(&mut self, insn: &Instruction, scratch: u8) {
         let changed = through_register(insn, scratch);
         let bytes = self.analyst.encode(&changed, self.out.here());
-        self.draft.special(self.out.here(), insn.ip(), Repair::Scratch(scratch));
+        self.draft
+            .special(self.out.here(), insn.ip(), Repair::Scratch(scratch));
         self.out.put(&bytes);
         self.out.gs_load(scratch, crate::gs!(spill_scratch));
     }
@@ -345,7 +384,11 @@ impl Work<'_> {
     /// Computes the address of the memory operand, segment included, into `reg`. All else is kept.
     fn effective_address(&mut self, insn: &Instruction, reg: u8) {
         match memory(insn) {
-            Some(MemoryOperand { base: None, index: None, .. }) => self.out.mov_imm(reg, insn.memory_displacement64()),
+            Some(MemoryOperand {
+                base: None,
+                index: None,
+                ..
+            }) => self.out.mov_imm(reg, insn.memory_displacement64()),
             Some(operand) => self.out.lea(reg, &operand),
             None => self.out.mov_imm(reg, insn.ip_rel_memory_address()),
         }
@@ -359,7 +402,13 @@ impl Work<'_> {
             } else {
                 self.out.gs_load(helper, crate::gs!(app_gs));
             }
-            let sum = MemoryOperand { base: Some(reg), index: Some(helper), scale: 1, displacement: 0, narrow: false };
+            let sum = MemoryOperand {
+                base: Some(reg),
+                index: Some(helper),
+                scale: 1,
+                displacement: 0,
+                narrow: false,
+            };
             self.out.lea(reg, &sum);
             self.out.gs_load(helper, crate::gs!(spill_r11));
         }
@@ -379,7 +428,13 @@ impl Work<'_> {
             }
             Code::Wrgsbase_r32 => {
                 self.out.gs_store_imm(crate::gs!(app_gs), 0);
-                self.out.put(&[0x65, 0x40 | (reg >> 3) << 2, 0x89, 0x04 | (reg & 7) << 3, 0x25]);
+                self.out.put(&[
+                    0x65,
+                    0x40 | (reg >> 3) << 2,
+                    0x89,
+                    0x04 | (reg & 7) << 3,
+                    0x25,
+                ]);
                 self.out.put_u32(crate::gs!(app_gs) as u32);
             }
             _ => self.out.gs_store(crate::gs!(app_gs), reg),

@@ -12,7 +12,11 @@ impl Work<'_> {
     pub(super) fn observe(&mut self, insn: &Instruction, code: &[u8], treatment: Treatment) {
         match treatment {
             Treatment::Copy => self.copy(insn, code),
-            Treatment::Access { site, size, capture } => self.access(insn, site, size, capture),
+            Treatment::Access {
+                site,
+                size,
+                capture,
+            } => self.access(insn, site, size, capture),
             Treatment::Emulate { site } => self.emulate(site),
             Treatment::Scatter { site } => self.scatter(insn, site),
             Treatment::Order { site } => self.order(insn, code, site),
@@ -55,7 +59,8 @@ impl Work<'_> {
         self.out.gs_store(gs!(spill_scratch), scratch);
         self.out.gs_load(scratch, gs!(alias));
         let bytes = self.analyst.encode(&changed, self.out.here());
-        self.draft.special(self.out.here(), insn.ip(), Repair::Access(scratch));
+        self.draft
+            .special(self.out.here(), insn.ip(), Repair::Access(scratch));
         self.out.put(&bytes);
         self.out.gs_load(scratch, gs!(spill_scratch));
         if capture == Capture::ZeroFlag {
@@ -72,7 +77,8 @@ impl Work<'_> {
             // The destination is an address in a register, not a memory operand.
             Mnemonic::Movdir64b => {
                 let reg = number(insn.op0_register());
-                self.out.put(&[0x48 | (reg >> 3) << 2, 0x89, 0xc1 | (reg & 7) << 3]);
+                self.out
+                    .put(&[0x48 | (reg >> 3) << 2, 0x89, 0xc1 | (reg & 7) << 3]);
             }
             Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu | Mnemonic::Maskmovq => {
                 // mov rcx, rdi
@@ -93,7 +99,11 @@ impl Work<'_> {
             // kmovq rax, k
             Capture::MaskRegister(k) => self.out.put(&[0xc4, 0xe1, 0xfb, 0x93, 0xc0 | k]),
             Capture::MmxSignBits(mm) => self.out.put(&[0x0f, 0xd7, 0xc0 | mm]),
-            Capture::SignBits { vector, element, wide } => {
+            Capture::SignBits {
+                vector,
+                element,
+                wide,
+            } => {
                 let (prefix, opcode) = match element {
                     1 => (1, 0xd7),
                     4 => (0, 0x50),
@@ -122,14 +132,29 @@ impl Work<'_> {
         self.capture_before(Capture::MaskRegister(mask));
         self.emulate(site);
         // kxorq k, k, k
-        self.out.put(&[0xc4, 0xe1, 0x80 | (!mask & 0xf) << 3 | 4, 0x47, 0xc0 | mask << 3 | mask]);
+        self.out.put(&[
+            0xc4,
+            0xe1,
+            0x80 | (!mask & 0xf) << 3 | 4,
+            0x47,
+            0xc0 | mask << 3 | mask,
+        ]);
     }
 
     /// `vmovdqu64 gs:[offset], zmm`
     fn dump_vector(&mut self, zmm: u8, offset: i32) {
         let (high, low) = (zmm >> 4 & 1, zmm >> 3 & 1);
         // EVEX with R and R' inverted, no base, no index: mod 00, SIB with disp32.
-        self.out.put(&[0x65, 0x62, 0x61 | (low ^ 1) << 7 | (high ^ 1) << 4, 0xfe, 0x48, 0x7f, 0x04 | (zmm & 7) << 3, 0x25]);
+        self.out.put(&[
+            0x65,
+            0x62,
+            0x61 | (low ^ 1) << 7 | (high ^ 1) << 4,
+            0xfe,
+            0x48,
+            0x7f,
+            0x04 | (zmm & 7) << 3,
+            0x25,
+        ]);
         self.out.put_u32(offset as u32);
     }
 

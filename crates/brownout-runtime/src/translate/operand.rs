@@ -4,7 +4,8 @@ use super::MemoryOperand;
 use crate::fatal;
 use alloc::vec::Vec;
 use iced_x86::{
-    Code, Encoder, Instruction, InstructionInfoFactory, InstructionInfoOptions, MemorySize, OpAccess, OpKind, Register,
+    Code, Encoder, Instruction, InstructionInfoFactory, InstructionInfoOptions, MemorySize,
+    OpAccess, OpKind, Register,
 };
 
 /// Hardware number of a general-purpose register of any width.
@@ -87,12 +88,20 @@ pub struct Access {
 
 impl Analyst {
     pub fn new() -> Analyst {
-        Analyst { info: InstructionInfoFactory::new(), encoder: Encoder::new(64) }
+        Analyst {
+            info: InstructionInfoFactory::new(),
+            encoder: Encoder::new(64),
+        }
     }
 
     pub fn access(&mut self, insn: &Instruction) -> Access {
-        let info = self.info.info_options(insn, InstructionInfoOptions::NO_REGISTER_USAGE);
-        let mut access = Access { reads: false, writes: false };
+        let info = self
+            .info
+            .info_options(insn, InstructionInfoOptions::NO_REGISTER_USAGE);
+        let mut access = Access {
+            reads: false,
+            writes: false,
+        };
         for used in info.used_memory() {
             match used.access() {
                 OpAccess::Read | OpAccess::CondRead => access.reads = true,
@@ -110,14 +119,21 @@ impl Analyst {
     /// A register that the instruction neither reads nor writes, encodable beside any of its operands.
     pub fn scratch(&mut self, insn: &Instruction) -> u8 {
         let mut used = 1u32 << 4;
-        for register in self.info.info_options(insn, InstructionInfoOptions::NO_MEMORY_USAGE).used_registers() {
+        for register in self
+            .info
+            .info_options(insn, InstructionInfoOptions::NO_MEMORY_USAGE)
+            .used_registers()
+        {
             if register.register().is_gpr() {
                 used |= 1 << number(register.register());
             }
         }
         // Low numbers first: registers without REX go with ah…bh.
         (0..16u8).find(|n| used >> n & 1 == 0).unwrap_or_else(|| {
-            fatal::fault(format_args!("no free register beside the instruction at {:#x}", insn.ip()))
+            fatal::fault(format_args!(
+                "no free register beside the instruction at {:#x}",
+                insn.ip()
+            ))
         })
     }
 
@@ -125,13 +141,11 @@ impl Analyst {
     pub fn encode(&mut self, insn: &Instruction, at: u64) -> Vec<u8> {
         match self.encoder.encode(insn, at) {
             Ok(_) => self.encoder.take_buffer(),
-            Err(error) => {
-                fatal::unsupported(format_args!(
-                    "instruction {:?} at {:#x} cannot be re-encoded ({error}); please report it",
-                    insn.code(),
-                    insn.ip()
-                ))
-            }
+            Err(error) => fatal::unsupported(format_args!(
+                "instruction {:?} at {:#x} cannot be re-encoded ({error}); please report it",
+                insn.code(),
+                insn.ip()
+            )),
         }
     }
 }

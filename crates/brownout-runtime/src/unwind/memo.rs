@@ -43,7 +43,9 @@ pub struct Memos {
 
 impl Memos {
     pub fn new() -> Memos {
-        Memos { sets: (0..SETS).map(|_| Default::default()).collect() }
+        Memos {
+            sets: (0..SETS).map(|_| Default::default()).collect(),
+        }
     }
 
     #[inline]
@@ -54,7 +56,13 @@ impl Memos {
 
     /// The context of an event, if the stack is one that was kept.
     #[inline]
-    pub fn get(&mut self, rip: u64, gpr: &[u64; 16], epoch: u32, mem: &impl Memory) -> Option<ContextId> {
+    pub fn get(
+        &mut self,
+        rip: u64,
+        gpr: &[u64; 16],
+        epoch: u32,
+        mem: &impl Memory,
+    ) -> Option<ContextId> {
         let set = self.set(rip, gpr[RSP]);
         let holds = |memo: &Memo| {
             memo.rip == rip
@@ -89,7 +97,10 @@ impl Memos {
                 memo.rip = 0;
                 return;
             }
-            memo.words.push(Word { distance: address.wrapping_sub(regs.gpr[RSP]), value });
+            memo.words.push(Word {
+                distance: address.wrapping_sub(regs.gpr[RSP]),
+                value,
+            });
         }
         memo.rip = regs.rip;
         memo.rsp = regs.gpr[RSP];

@@ -53,7 +53,9 @@ pub trait Memory {
     fn read_u64(&self, addr: u64) -> Option<u64>;
     /// Whether each word, at its distance from `base`, holds its value.
     fn all_hold(&self, base: u64, words: &[Word]) -> bool {
-        words.iter().all(|word| self.read_u64(base.wrapping_add(word.distance)) == Some(word.value))
+        words
+            .iter()
+            .all(|word| self.read_u64(base.wrapping_add(word.distance)) == Some(word.value))
     }
     /// Bytes of code and of read-only data, all of them or none.
     fn slice(&self, addr: u64, len: usize) -> Option<&[u8]>;

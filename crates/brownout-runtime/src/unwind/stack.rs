@@ -143,7 +143,13 @@ impl StackCache {
     /// The context of an event, if it came from the same place with the same stack before. Takes the
     /// registers where they are: copying what was just written would stall.
     #[inline]
-    pub fn known(&mut self, rip: u64, gpr: &[u64; 16], mem: &impl Memory, code: &impl CodeMap) -> Option<ContextId> {
+    pub fn known(
+        &mut self,
+        rip: u64,
+        gpr: &[u64; 16],
+        mem: &impl Memory,
+        code: &impl CodeMap,
+    ) -> Option<ContextId> {
         self.memos.get(rip, gpr, code.epoch(), mem)
     }
 
@@ -177,18 +183,34 @@ impl StackCache {
 
     /// Keeps the stack that was just walked, if its facts tell all that it depended on.
     fn memorize(&mut self, regs: &Registers, mem: &impl Memory, context: ContextId) {
-        let (beyond, needs) = self.frames.last().map_or((0, 0), |frame| (frame.facts, frame.needs));
-        let (Some(step), false, false) = (self.steps.first(), self.omitted, self.guessed) else { return };
-        let needed = if self.frames.is_empty() { 0 } else { step.needs(needs) };
+        let (beyond, needs) = self
+            .frames
+            .last()
+            .map_or((0, 0), |frame| (frame.facts, frame.needs));
+        let (Some(step), false, false) = (self.steps.first(), self.omitted, self.guessed) else {
+            return;
+        };
+        let needed = if self.frames.is_empty() {
+            0
+        } else {
+            step.needs(needs)
+        };
         if needed & !(bit(RBP) | bit(RSP)) != 0 {
             return;
         }
         let mut nearest = Vec::new();
         if !self.frames.is_empty() {
-            step.words(needs, &self.wide, |addr| nearest.extend(mem.read_u64(addr).map(|value| (addr, value))));
+            step.words(needs, &self.wide, |addr| {
+                nearest.extend(mem.read_u64(addr).map(|value| (addr, value)))
+            });
         }
-        let facts = nearest.into_iter().chain(self.facts[..beyond].iter().map(|fact| (fact.addr, fact.value)));
-        self.memos.put(regs, self.epoch, needed & bit(RBP) != 0, facts, context);
+        let facts = nearest.into_iter().chain(
+            self.facts[..beyond]
+                .iter()
+                .map(|fact| (fact.addr, fact.value)),
+        );
+        self.memos
+            .put(regs, self.epoch, needed & bit(RBP) != 0, facts, context);
     }
 
     fn walk_and_number(

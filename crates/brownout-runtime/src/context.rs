@@ -100,6 +100,8 @@ pub struct Context {
     pub gap_start: u64,
     pub gap_len: u64,
     pub stripes: u64,
+    /// Non-zero while the process has one thread: its accesses need no locks.
+    pub alone: u64,
     /// Entry points that generated code jumps to through GS.
     pub to_link: u64,
     pub to_indirect: u64,

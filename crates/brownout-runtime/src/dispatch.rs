@@ -5,7 +5,7 @@ use crate::context::{Context, Exit, reg};
 use crate::memory::page_down;
 use crate::signal::{self, Info, Pending, SIGBUS, SIGSEGV};
 use crate::translate::{NotExecutable, Translator};
-use crate::{fatal, pm, process, space, syscall};
+use crate::{fatal, pm, process, space, syscall, translate};
 use core::sync::atomic::{Ordering, compiler_fence};
 
 const TRAP_FLAG: u64 = 0x100;
@@ -24,26 +24,25 @@ pub extern "C" fn dispatch(context: &mut Context) {
     // While an access is under way there is no boundary: the signal waits until it is over.
     let mut at_boundary = true;
     match context.exit {
+        // The most frequent ones first.
+        x if x == Exit::PmDone as u32 => at_boundary = pm::access_done(context),
+        x if x == Exit::PmOrder as u32 => {
+            pm::order(context);
+            at_boundary = false;
+        }
+        x if x == Exit::PmLookup as u32 => at_boundary = pm::access_lookup(context),
+        x if x == Exit::PmEmulate as u32 => at_boundary = pm::emulate(context),
         x if x == Exit::Link as u32 => link(context),
         x if x == Exit::Indirect as u32 => indirect(context),
         x if x == Exit::IndirectCall as u32 => indirect_call(context),
         x if x == Exit::Syscall as u32 => syscall::serve(context),
         x if x == Exit::Resync as u32 => {}
         x if x == Exit::Fault as u32 => fault(context),
-        x if x == Exit::Unsupported as u32 => unsupported(context),
         x if x == Exit::Stale as u32 => {
-            with_translator(|translator| translator.cache.invalidate_instruction(context.pc))
+            with_translator(|translator| translator.cache.invalidate_instruction(context.pc));
         }
-        x => {
-            at_boundary = false;
-            match x {
-                x if x == Exit::PmDone as u32 => at_boundary = pm::access_done(context),
-                x if x == Exit::PmLookup as u32 => at_boundary = pm::access_lookup(context),
-                x if x == Exit::PmOrder as u32 => pm::order(context),
-                x if x == Exit::PmEmulate as u32 => at_boundary = pm::emulate(context),
-                other => fatal::fault(format_args!("unknown exit {other}")),
-            }
-        }
+        x if x == Exit::Unsupported as u32 => unsupported(context),
+        other => fatal::fault(format_args!("unknown exit {other}")),
     }
     leave(context, at_boundary);
 }
@@ -186,6 +185,9 @@ fn indirect_call(context: &mut Context) {
 
 /// The program's instruction at `pc` raised a signal: perhaps only because of the engine.
 fn fault(context: &mut Context) {
+    if translate::spills_rcx(context.pc) {
+        context.gpr[reg::RCX] = context.spill_rcx;
+    }
     let signal = context.pending.signal;
     let address = context.pending.info.address();
     let explained = match signal {

@@ -41,7 +41,14 @@ static AUXILIARY: Lock<Vec<u8>> = Lock::new(Vec::new());
 pub fn register(context: &mut Context) {
     let mut threads = THREADS.lock();
     threads.push(ThreadRef(context));
+    let alone = threads.len() == 1;
+    for thread in threads.iter() {
+        // SAFETY: set by the first thread for itself, cleared by a thread that makes the second one: then
+        // the others, of which there is one, are that thread itself, which is not in an access.
+        unsafe { (&raw mut (*thread.0).alone).write_volatile(u64::from(alone)) };
+    }
     drop(threads);
+    wire::set_alone(alone);
     pm::refresh(context);
 }
 

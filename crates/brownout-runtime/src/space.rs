@@ -291,14 +291,19 @@ impl Space {
         if start >= FAR || self.low.is_empty() {
             return;
         }
-        let inside: Vec<u64> = self
-            .low
-            .range(start..end)
-            .filter(|&(_, &stop)| stop <= end + PAGE)
-            .map(|(&at, _)| at)
+        // Entries reach one page beyond what was mapped.
+        let touched: Vec<(u64, u64)> = (self.low.range(..end))
+            .filter(|&(_, &stop)| stop > start)
+            .map(|(&at, &stop)| (at, stop))
             .collect();
-        for at in inside {
+        for (at, stop) in touched {
             self.low.remove(&at);
+            if at < start {
+                self.low.insert(at, start);
+            }
+            if stop > end + PAGE {
+                self.low.insert(end, stop);
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use crate::memory;
 use crate::sys::{self, is_err, linux};
 use brownout_ring as ring;
 use brownout_ring::{Control, Record, Slot};
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
 static FD: AtomicI32 = AtomicI32::new(-1);
@@ -14,6 +14,16 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 const DOORBELL_EVERY: u64 = (ring::RING_BYTES / 4) as u64;
 /// Rings that threads have left behind, mapped and ready for the next ones: (slot, address).
 static SPARE: Lock<alloc::vec::Vec<(u32, u64)>> = Lock::new(alloc::vec::Vec::new());
+
+/// Set while this thread is the only one of the whole recording: then drawing a number needs no
+/// locked instruction.
+static ALONE: AtomicBool = AtomicBool::new(false);
+
+/// Notes whether the calling thread is the only one of its process, before that changes.
+pub fn set_alone(alone: bool) {
+    let first = control().is_some_and(|control| control.next_process.load(Ordering::Relaxed) <= 1);
+    ALONE.store(alone && first, Ordering::Relaxed);
+}
 
 /// Descriptor of the wire, which the program must not close.
 pub fn descriptor() -> i32 {
@@ -177,37 +187,79 @@ impl Producer {
         }
     }
 
-    /// Appends a record with a payload in pieces. `size` counts the meaningful bytes of the payload.
+    /// Appends a record with a payload in pieces.
     pub fn record(&mut self, head: Head, payload: &[&[u8]]) {
         let size: usize = payload.iter().map(|piece| piece.len()).sum();
-        let Some((at, seq)) = self.reserve(size_of::<Record>() + size) else {
+        let Some((at, len)) = self.begin(&head, size) else {
             return;
         };
-        let len = (size_of::<Record>() + size + 7) & !7;
-        let record = Record {
-            len: len as u32,
-            kind: head.kind,
-            flags: head.flags,
-            seq,
-            pc: head.pc,
-            context: head.context,
-            size: size as u32,
-            addr: head.addr,
+        let mut to = at;
+        for piece in payload {
+            // SAFETY: `begin` made sure that `size` bytes from `at` are free.
+            unsafe { core::ptr::copy_nonoverlapping(piece.as_ptr(), to as *mut u8, piece.len()) };
+            to += piece.len() as u64;
+        }
+        self.publish(len);
+    }
+
+    /// As [`Producer::record`] for a payload in one piece that is mostly short: what most records are.
+    #[inline]
+    pub fn record_short(&mut self, head: Head, payload: &[u8]) {
+        let Some((at, len)) = self.begin(&head, payload.len()) else {
+            return;
         };
-        // SAFETY: `reserve` made sure that `len` bytes from `at` are free; the ring is mapped twice in a
-        // row, so they do not wrap.
+        // Word by word: the bytes were often stored a moment ago in words, and wider loads would wait
+        // until those stores have left the core.
+        let (from, size) = (payload.as_ptr(), payload.len());
+        let mut done = 0;
+        // SAFETY: reads `payload` only, and writes the bytes that `begin` made sure are free.
         unsafe {
-            (at as *mut Record).write(record);
-            let mut to = at + size_of::<Record>() as u64;
-            for piece in payload {
-                core::ptr::copy_nonoverlapping(piece.as_ptr(), to as *mut u8, piece.len());
-                to += piece.len() as u64;
+            while done + 8 <= size {
+                let word = from.add(done).cast::<u64>().read_unaligned();
+                (at as *mut u8)
+                    .add(done)
+                    .cast::<u64>()
+                    .write_unaligned(word);
+                done += 8;
+            }
+            if size & 4 != 0 {
+                let word = from.add(done).cast::<u32>().read_unaligned();
+                (at as *mut u8)
+                    .add(done)
+                    .cast::<u32>()
+                    .write_unaligned(word);
+                done += 4;
+            }
+            while done < size {
+                (at as *mut u8).add(done).write(from.add(done).read());
+                done += 1;
             }
         }
-        self.publish(len as u64);
+        self.publish(len);
+    }
+
+    /// Writes the head of a record with `size` bytes of payload; where those go, and how long the record
+    /// is. `None` if nobody listens.
+    #[inline]
+    fn begin(&mut self, head: &Head, size: usize) -> Option<(u64, u64)> {
+        let (at, seq) = self.reserve(size_of::<Record>() + size)?;
+        let len = (size_of::<Record>() + size + 7) & !7;
+        // SAFETY: `reserve` made sure that `len` bytes from `at` are free; the ring is mapped twice in a
+        // row, so they do not wrap.
+        let record = unsafe { &mut *(at as *mut Record) };
+        record.len = len as u32;
+        record.kind = head.kind;
+        record.flags = head.flags;
+        record.seq = seq;
+        record.pc = head.pc;
+        record.context = head.context;
+        record.size = size as u32;
+        record.addr = head.addr;
+        Some((at + size_of::<Record>() as u64, len as u64))
     }
 
     /// Waits for room for `len` bytes and draws a sequence number; `None` if nobody listens.
+    #[inline]
     fn reserve(&mut self, len: usize) -> Option<(u64, u64)> {
         let slot = self.slot?;
         let control = control()?;
@@ -223,7 +275,14 @@ impl Producer {
             }
             self.wait(slot, control)?;
         }
-        let seq = control.next_seq.0.fetch_add(1, Ordering::AcqRel);
+        let next = &control.next_seq.0;
+        let seq = if ALONE.load(Ordering::Relaxed) {
+            let seq = next.load(Ordering::Relaxed);
+            next.store(seq + 1, Ordering::Release);
+            seq
+        } else {
+            next.fetch_add(1, Ordering::AcqRel)
+        };
         Some((self.ring + self.head % ring::RING_BYTES as u64, seq))
     }
 
@@ -250,6 +309,7 @@ impl Producer {
         (control.recording.load(Ordering::Relaxed) == ring::recording::ON).then_some(())
     }
 
+    #[inline]
     fn publish(&mut self, len: u64) {
         self.head += len;
         if let Some(slot) = self.slot {

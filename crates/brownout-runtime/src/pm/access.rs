@@ -24,6 +24,10 @@ pub fn access_lookup(context: &mut Context) -> bool {
     let write = site.kind != SiteKind::Load;
     let address = context.ea;
     let Some(mapping) = mappings::find(address).filter(|mapping| mapping.observes(write)) else {
+        if split::ends_in_candidate(address, site, write) {
+            context.pc = site.pc;
+            return split::begin(context, site, u64::from(site.size));
+        }
         let (start, end) = mappings::gap(address);
         // A candidate that is not observed for this access is left alone, but not remembered as a gap.
         if (start..end).contains(&address) {
@@ -119,6 +123,10 @@ pub fn access_done(context: &mut Context) -> bool {
     let caller = calls::context_of(context);
     match site.kind {
         SiteKind::Store(flags) => record_store(context, flags, caller, 0, bytes_at(alias, size)),
+        SiteKind::Captured(flags) => {
+            let value = context.vectors[0];
+            record_store(context, flags, caller, 0, &value[..size]);
+        }
         SiteKind::Conditional(flags) => {
             if context.extra & 0xff != 0 {
                 record_store(context, flags, caller, 0, bytes_at(alias, size));
@@ -131,7 +139,7 @@ pub fn access_done(context: &mut Context) -> bool {
                     context: caller,
                     addr: 0,
                 };
-                context.wire.record(head, &[]);
+                context.wire.record_short(head, &[]);
                 context.dirty = 0;
             }
         }
@@ -153,7 +161,7 @@ pub fn access_done(context: &mut Context) -> bool {
                 context: caller,
                 addr: context.ea,
             };
-            context.wire.record(head, &[bytes_at(alias, size)]);
+            context.wire.record_short(head, bytes_at(alias, size));
         }
         _ => fatal::fault(format_args!(
             "site {:#x} of kind {:?} is no access",
@@ -189,7 +197,7 @@ pub(super) fn record_store(
             context: caller,
             addr,
         };
-        context.wire.record(head, &[piece]);
+        context.wire.record_short(head, piece);
         addr += piece.len() as u64;
     }
     // A locked store orders what came before it.

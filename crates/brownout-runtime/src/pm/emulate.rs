@@ -3,18 +3,49 @@
 
 use super::access::record_store;
 use super::site::{Site, SiteKind, effective_address, site};
-use super::{calls, lock_stripe, mappings, string, stripe_of, unlock_stripe};
+use super::{calls, lock_stripe, mappings, split, string, stripe_of, unlock_stripe};
 use crate::context::{Context, reg};
 use crate::guest;
+use crate::memory::{PAGE, page_down};
 use crate::signal::{Info, Pending, SIGSEGV};
+use crate::sys::{self, linux};
 use crate::translate::number;
 use crate::{fatal, gate};
+use alloc::vec::Vec;
 use brownout_ring::store;
+use core::arch::asm;
 use core::sync::atomic::{AtomicU8, Ordering};
-use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-/// An access of the instruction could not be made, at this address.
-pub struct BadAccess(pub u64);
+/// An access of the instruction could not be made.
+pub struct BadAccess {
+    address: u64,
+    write: bool,
+}
+
+impl BadAccess {
+    pub fn read(address: u64) -> BadAccess {
+        BadAccess {
+            address,
+            write: false,
+        }
+    }
+
+    pub fn write(address: u64) -> BadAccess {
+        BadAccess {
+            address,
+            write: true,
+        }
+    }
+
+    /// The same fault as that of a store, which was only preceded by a look.
+    pub fn of_write(self) -> BadAccess {
+        BadAccess {
+            write: true,
+            ..self
+        }
+    }
+}
 
 /// Carries out the instruction of the site. True if the thread is to go on at `pc` instead of at
 /// `resume`: the instruction faulted and a signal is pending.
@@ -44,21 +75,41 @@ pub fn emulate(context: &mut Context) -> bool {
 }
 
 /// Makes the program see the fault of an access that the runtime was to make for it.
-pub(super) fn raise(context: &mut Context, BadAccess(address): BadAccess) {
-    // Mapped without the right to write, or not mapped.
-    let info = Info::fault(
-        SIGSEGV,
-        if gate::load(address & !7).is_some() {
-            2
-        } else {
-            1
-        },
-        address,
-    );
+pub(super) fn raise(context: &mut Context, bad: BadAccess) {
+    const NOT_MAPPED: i32 = 1;
+    const NO_RIGHT: i32 = 2;
+    /// Bits of the CPU's error code: the page is there; a write; by the program.
+    const PRESENT: u64 = 1;
+    const WRITE: u64 = 2;
+    const USER: u64 = 4;
+    const PAGE_FAULT: u64 = 14;
+    let BadAccess { address, write } = bad;
+    let mut resident = 0u8;
+    // SAFETY: asks about one page; the answer is one byte.
+    let answer = unsafe {
+        crate::sys!(
+            linux::__NR_mincore,
+            page_down(address),
+            PAGE,
+            &raw mut resident
+        )
+    };
+    let code = if sys::is_err(answer) {
+        NOT_MAPPED
+    } else {
+        NO_RIGHT
+    };
+    let mut error = USER;
+    if write {
+        error |= WRITE;
+    }
+    if gate::load(address & !7).is_some() {
+        error |= PRESENT;
+    }
     context.pending = Pending {
         signal: SIGSEGV,
-        info,
-        trap: [14, 6],
+        info: Info::fault(SIGSEGV, code, address),
+        trap: [PAGE_FAULT, error],
         synchronous: true,
     };
     context.pending_flag = 1;
@@ -71,6 +122,13 @@ pub(super) fn store_bytes(
     address: u64,
     bytes: &[u8],
 ) -> Result<(), BadAccess> {
+    if (address & 4095) + bytes.len() as u64 > 4096 {
+        // Nothing is stored if any of it cannot be.
+        let mut old = [0u8; 64];
+        let old = &mut old[..bytes.len().min(64)];
+        load_bytes(address, old).map_err(BadAccess::of_write)?;
+        split::writable(address, old)?;
+    }
     let caller = calls::context_of(context);
     let mut done = 0;
     while done < bytes.len() {
@@ -88,9 +146,9 @@ pub(super) fn store_bytes(
                     record_store(context, flags, caller, 0, piece);
                 }
                 unlock_stripe(stripe);
-                written.map_err(|_| BadAccess(at))?;
+                written.map_err(|_| BadAccess::write(at))?;
             }
-            None => guest::write_bytes(at, piece).map_err(|_| BadAccess(at))?,
+            None => guest::write_bytes(at, piece).map_err(|_| BadAccess::write(at))?,
         }
         done += len;
     }
@@ -108,7 +166,7 @@ pub(super) fn load_bytes(address: u64, bytes: &mut [u8]) -> Result<(), BadAccess
             .map_or(0, |mapping| mapping.delta);
         let piece = &mut bytes[done..done + len];
         if guest::read_into(at.wrapping_add(delta), piece) != len {
-            return Err(BadAccess(at));
+            return Err(BadAccess::read(at));
         }
         done += len;
     }
@@ -125,14 +183,15 @@ fn operand_size(insn: &Instruction) -> usize {
 }
 
 fn register_value(context: &Context, register: Register) -> u64 {
-    if register.is_gpr() {
-        context.gpr[usize::from(number(register))]
-    } else {
-        fatal::unsupported(format_args!(
-            "push of {register:?} onto persistent memory at {:#x}",
-            context.pc
-        ))
+    let selector: u64;
+    match register {
+        // SAFETY: these read selectors, which the engine leaves as they are.
+        Register::FS => unsafe { asm!("mov {}, fs", out(reg) selector, options(nomem, nostack)) },
+        // SAFETY: as above.
+        Register::GS => unsafe { asm!("mov {}, gs", out(reg) selector, options(nomem, nostack)) },
+        _ => return context.gpr[usize::from(number(register))],
     }
+    selector
 }
 
 /// `push`, `pushf`, and the push of a call.
@@ -153,7 +212,7 @@ fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
             OpKind::Register => register_value(context, insn.op0_register()),
             OpKind::Memory => {
                 let mut bytes = [0u8; 8];
-                load_bytes(effective_address(insn, &context.gpr), &mut bytes[..size])?;
+                load_bytes(effective_address(insn, context), &mut bytes[..size])?;
                 u64::from_le_bytes(bytes)
             }
             _ => insn.immediate(0),
@@ -165,20 +224,53 @@ fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     Ok(())
 }
 
-/// `enter` without nesting: pushes rbp and makes a frame.
+/// `enter`: pushes rbp and the frame pointers of the outer levels, and makes a frame.
 fn enter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
-    if site.insn.immediate8_2nd() & 31 != 0 {
-        fatal::unsupported(format_args!(
-            "nested `enter` at {:#x} on a stack in persistent memory",
-            site.pc
-        ));
+    let insn = &site.insn;
+    let size = if insn.code() == Code::Enterw_imm16_imm8 {
+        2
+    } else {
+        8
+    };
+    let level = insn.immediate8_2nd() & 31;
+    let (mut rsp, mut rbp) = (context.gpr[reg::RSP], context.gpr[reg::RBP]);
+    // All is pushed in the end, so that a fault leaves everything as it was.
+    let mut words = Vec::with_capacity(32);
+    words.push(rbp);
+    rsp = rsp.wrapping_sub(size);
+    let frame = rsp;
+    if level > 0 {
+        for _ in 1..level {
+            rbp = rbp.wrapping_sub(size);
+            let mut bytes = [0u8; 8];
+            load_bytes(rbp, &mut bytes[..size as usize])?;
+            words.push(u64::from_le_bytes(bytes));
+        }
+        words.push(frame);
     }
-    let frame = context.gpr[reg::RSP].wrapping_sub(8);
-    let saved = context.gpr[reg::RBP];
-    store_bytes(context, 0, frame, &saved.to_le_bytes())?;
-    context.gpr[reg::RBP] = frame;
-    context.gpr[reg::RSP] = frame.wrapping_sub(u64::from(site.insn.immediate16()));
+    rsp = context.gpr[reg::RSP];
+    for word in words {
+        rsp = rsp.wrapping_sub(size);
+        store_bytes(context, 0, rsp, &word.to_le_bytes()[..size as usize])?;
+    }
+    rsp = rsp.wrapping_sub(u64::from(insn.immediate16()));
+    // The CPU makes sure that the new top of the stack can be written.
+    let mut top = [0u8; 8];
+    let top = &mut top[..size as usize];
+    load_bytes(rsp, top).map_err(BadAccess::of_write)?;
+    split::writable(rsp, top)?;
+    set_register(&mut context.gpr[reg::RBP], frame, size as usize);
+    context.gpr[reg::RSP] = rsp;
     Ok(())
+}
+
+/// Sets the low `size` bytes of a register as an instruction with that operand size does.
+pub(super) fn set_register(slot: &mut u64, value: u64, size: usize) {
+    *slot = match size {
+        1 => *slot & !0xff | value & 0xff,
+        2 => *slot & !0xffff | value & 0xffff,
+        _ => value,
+    };
 }
 
 /// `pop` to memory or to a register.
@@ -191,7 +283,7 @@ fn pop(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     // The address of a destination that uses rsp is computed after the increment.
     context.gpr[reg::RSP] = rsp + size as u64;
     if insn.op0_kind() == OpKind::Memory {
-        let address = effective_address(insn, &context.gpr);
+        let address = effective_address(insn, context);
         let stored = store_bytes(context, 0, address, &bytes[..size]);
         if stored.is_err() {
             context.gpr[reg::RSP] = rsp;
@@ -199,12 +291,7 @@ fn pop(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         return stored;
     }
     let slot = &mut context.gpr[usize::from(number(insn.op0_register()))];
-    let value = u64::from_le_bytes(bytes);
-    *slot = if size == 2 {
-        *slot & !0xffff | value
-    } else {
-        value
-    };
+    set_register(slot, u64::from_le_bytes(bytes), size);
     Ok(())
 }
 
@@ -217,7 +304,7 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         4 => i64::from(index as i32),
         _ => index as i64,
     };
-    let address = effective_address(insn, &context.gpr).wrapping_add_signed(index >> 3);
+    let address = effective_address(insn, context).wrapping_add_signed(index >> 3);
     let bit = 1u8 << (index & 7);
     let locked = insn.has_lock_prefix();
     let delta = mappings::find(address).map_or(0, |mapping| mapping.delta);
@@ -225,7 +312,7 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     load_bytes(address, &mut old)?;
     if insn.mnemonic() != Mnemonic::Bt {
         if delta == 0 && guest::write_bytes(address, &old).is_err() {
-            return Err(BadAccess(address));
+            return Err(BadAccess::write(address));
         }
         // SAFETY: the alias of a mapped byte, or the program's own byte that was just written.
         let byte = unsafe { &*(address.wrapping_add(delta) as *const AtomicU8) };
@@ -258,7 +345,7 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
 /// A scatter: its elements, lowest first, as the CPU orders overlapping ones.
 fn scatter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     let insn = &site.insn;
-    let base = effective_address(insn, &context.gpr);
+    let base = effective_address(insn, context);
     let element = insn.memory_size().size();
     let wide_index = matches!(
         insn.mnemonic(),

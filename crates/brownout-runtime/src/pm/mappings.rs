@@ -19,6 +19,9 @@ const MAP_SYNC: u64 = 0x80000;
 /// Bytes of initial content in one record.
 const CONTENT_PIECE: usize = 32 << 10;
 
+/// Bytes that an access may begin before a candidate and still end in it.
+const REACH: u64 = super::site::AREA as u64;
+
 /// One candidate mapping.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {
@@ -71,7 +74,7 @@ pub fn find(addr: u64) -> Option<Mapping> {
     (addr < mapping.end).then_some(*mapping)
 }
 
-/// The stretch without candidates around an address.
+/// The stretch around an address in which accesses do not touch candidates, not even with their end.
 pub fn gap(addr: u64) -> (u64, u64) {
     let mappings = MAPPINGS.lock();
     let start = mappings
@@ -81,7 +84,7 @@ pub fn gap(addr: u64) -> (u64, u64) {
     let end = mappings
         .range(addr..)
         .next()
-        .map_or(u64::MAX, |(&start, _)| start);
+        .map_or(u64::MAX, |(&start, _)| start.saturating_sub(REACH));
     (start, end)
 }
 
@@ -117,11 +120,14 @@ pub fn of_file(dev: u64, ino: u64) -> Vec<Mapping> {
         .collect()
 }
 
-/// Start and length of the smallest range that holds all candidates.
+/// Start and length of the smallest range that holds all candidates and accesses that end in them.
 pub fn hull() -> (u64, u64) {
     let mappings = MAPPINGS.lock();
     match (mappings.first_key_value(), mappings.last_key_value()) {
-        (Some((&start, _)), Some((_, last))) => (start, last.end - start),
+        (Some((&start, _)), Some((_, last))) => {
+            let start = start.saturating_sub(REACH);
+            (start, last.end - start)
+        }
         _ => (0, 0),
     }
 }

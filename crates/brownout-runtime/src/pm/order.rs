@@ -22,7 +22,7 @@ pub fn order(context: &mut Context) {
                 context: caller,
                 addr: 0,
             };
-            context.wire.record(head, &[]);
+            context.wire.record_short(head, &[]);
             context.dirty = 0;
         }
         SiteKind::Flush(flags) => {
@@ -45,7 +45,7 @@ pub fn order(context: &mut Context) {
                 context: caller,
                 addr: context.ea,
             };
-            context.wire.record(head, &[]);
+            context.wire.record_short(head, &[]);
             context.dirty = 1;
         }
         kind => fatal::fault(format_args!(

@@ -2,11 +2,13 @@
 //! those that have touched a candidate.
 
 use crate::cache::{FastMap, FastSet};
+use crate::context::Context;
 use crate::translate::{
     Analyst, Capture, Treatment, has_memory, memory_size, number, through_register,
 };
 use crate::{memory, wire};
 use brownout_ring::{fence, flush, store};
+use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use iced_x86::{Code, CodeSize, Instruction, Mnemonic, OpKind, Register};
 
@@ -19,6 +21,8 @@ static TABLE: AtomicU64 = AtomicU64::new(0);
 pub enum SiteKind {
     /// A store of the operand's size, with [`store`] flags.
     Store(u16),
+    /// As `Store`, with the value in `Context::vectors`.
+    Captured(u16),
     /// A store of those elements that a mask selects, and the elements' size.
     Masked(u16, u8),
     /// A store of as many elements, from the first on, as a mask selects.
@@ -268,6 +272,10 @@ impl Sites {
                     (SiteKind::Masked(flags, element), size, capture)
                 }
             }
+            _ if flags & store::NON_TEMPORAL != 0 => match stored_register(insn) {
+                Some(capture) => (SiteKind::Captured(flags), size, capture),
+                None => (SiteKind::Store(flags), size, Capture::Nothing),
+            },
             _ => (SiteKind::Store(flags), size, Capture::Nothing),
         }
     }
@@ -299,6 +307,21 @@ impl Default for Sites {
 
 /// Size of an access whose extent is not known: more than a page, so that it takes the slow way.
 pub const AREA: u32 = 16 << 10;
+
+/// How to get at the register that a non-temporal store stores.
+fn stored_register(insn: &Instruction) -> Option<Capture> {
+    let register = insn.op1_register();
+    if register.is_vector_register() {
+        Some(Capture::Vector {
+            register: vector(register),
+            size: register.size() as u8,
+        })
+    } else if register.is_gpr() {
+        Some(Capture::Register(number(register)))
+    } else {
+        None
+    }
+}
 
 fn vector(register: Register) -> u8 {
     register.number() as u8
@@ -341,23 +364,19 @@ fn store_flags(insn: &Instruction) -> u16 {
     }
 }
 
-/// The hardware number of the base register of an operand, for the runtime's own address arithmetic.
-pub fn effective_address(insn: &Instruction, gpr: &[u64; 16]) -> u64 {
+/// Where the memory operand of an instruction leads, without the index if that is a vector.
+pub fn effective_address(insn: &Instruction, context: &Context) -> u64 {
     if insn.is_ip_rel_memory_operand() {
         return insn.ip_rel_memory_address();
     }
-    let value = |register: Register| {
-        if register == Register::None {
-            0
-        } else {
-            gpr[usize::from(number(register))]
-        }
+    let value = |register: Register| match register {
+        Register::None => 0,
+        register => context.gpr[usize::from(number(register))],
     };
     let mut address = value(insn.memory_base());
     if !insn.is_vsib() {
-        address = address.wrapping_add(
-            value(insn.memory_index()).wrapping_mul(u64::from(insn.memory_index_scale())),
-        );
+        let index = value(insn.memory_index());
+        address = address.wrapping_add(index.wrapping_mul(u64::from(insn.memory_index_scale())));
     }
     address = address.wrapping_add(insn.memory_displacement64());
     let narrow = |register: Register| register != Register::None && register.size() == 4;
@@ -365,5 +384,19 @@ pub fn effective_address(insn: &Instruction, gpr: &[u64; 16]) -> u64 {
         address &= 0xffff_ffff;
     }
     debug_assert!(insn.code_size() == CodeSize::Code64 && insn.code() != Code::INVALID);
-    address
+    address.wrapping_add(segment_base(insn.memory_segment(), context))
+}
+
+/// The base of a segment: FS is the program's at all times, GS is the engine's while it runs.
+pub fn segment_base(segment: Register, context: &Context) -> u64 {
+    match segment {
+        Register::FS => {
+            let base: u64;
+            // SAFETY: reads a register; the engine needs this instruction throughout.
+            unsafe { asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags)) };
+            base
+        }
+        Register::GS => context.app_gs,
+        _ => 0,
+    }
 }

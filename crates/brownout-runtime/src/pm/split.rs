@@ -1,14 +1,32 @@
-//! Accesses that begin in a candidate and end outside of it.
+//! Accesses that begin in a candidate and end outside of it, or the other way round.
 //!
 //! There is no one alias for them. They are made on a copy of the bytes, which is then stored piece by
 //! piece: what lies in candidates is recorded, the rest goes where it belongs.
 
 use super::access::{lock_range, low_bits, masked_runs, release};
 use super::emulate::{BadAccess, load_bytes, raise, store_bytes};
+use super::mappings;
 use super::site::{Site, SiteKind};
 use crate::context::Context;
-use crate::guest;
+use crate::{fatal, guest};
 use brownout_ring::store;
+
+/// Whether an access that begins outside of candidates ends in one.
+pub fn ends_in_candidate(address: u64, site: &Site, write: bool) -> bool {
+    let end = address.saturating_add(u64::from(site.size));
+    let touched = mappings::overlapping(address, end);
+    let found = touched
+        .iter()
+        .any(|mapping| mapping.start > address && mapping.observes(write));
+    if found && site.kind == SiteKind::Area {
+        fatal::unsupported(format_args!(
+            "the instruction {:?} at {:#x} saves state across the start of persistent memory at {address:#x}",
+            site.insn.code(),
+            site.pc
+        ));
+    }
+    found
+}
 
 /// Copies the bytes and lets the access be made on the copy. True if the access faults.
 pub fn begin(context: &mut Context, site: &Site, size: u64) -> bool {
@@ -20,7 +38,10 @@ pub fn begin(context: &mut Context, site: &Site, size: u64) -> bool {
         load_what_exists(context.ea, &mut copy);
         Ok(())
     } else {
-        load_bytes(context.ea, &mut copy).and_then(|()| writable(context.ea, &copy, site))
+        load_bytes(context.ea, &mut copy).and_then(|()| match site.kind {
+            SiteKind::Load => Ok(()),
+            _ => writable(context.ea, &copy),
+        })
     };
     context.alias = copy.as_ptr() as u64;
     context.pm.before = copy;
@@ -36,25 +57,22 @@ pub fn begin(context: &mut Context, site: &Site, size: u64) -> bool {
 
 fn load_what_exists(address: u64, bytes: &mut [u8]) {
     for (index, byte) in bytes.chunks_mut(1).enumerate() {
-        if load_bytes(address + index as u64, byte).is_err() {
-            return;
-        }
+        // What is missing stays zero.
+        let _ = load_bytes(address + index as u64, byte);
     }
 }
 
-/// Whether the part outside of candidates can be written, found out by writing what is there.
-fn writable(address: u64, bytes: &[u8], site: &Site) -> Result<(), BadAccess> {
-    if site.kind == SiteKind::Load {
-        return Ok(());
+/// Whether the parts outside of candidates can be written, found out by writing what is there: `bytes`.
+pub(super) fn writable(address: u64, bytes: &[u8]) -> Result<(), BadAccess> {
+    let mut offset = 0;
+    while offset < bytes.len() {
+        let at = address + offset as u64;
+        if !mappings::find(at).is_some_and(|mapping| mapping.observes(true)) {
+            guest::write_bytes(at, &bytes[offset..offset + 1]).map_err(|_| BadAccess::write(at))?;
+        }
+        offset += (4096 - (at & 4095)) as usize;
     }
-    let rest = (4096 - (address & 4095)) as usize;
-    let edge = address + rest as u64;
-    if rest >= bytes.len()
-        || super::mappings::find(edge).is_some_and(|mapping| mapping.observes(true))
-    {
-        return Ok(());
-    }
-    guest::write_bytes(edge, &bytes[rest..rest + 1]).map_err(|_| BadAccess(edge))
+    Ok(())
 }
 
 /// The access was made on the copy: stores what it changed. True if that faults.
@@ -76,7 +94,7 @@ pub fn end(context: &mut Context, site: &Site) -> bool {
         }
     };
     match site.kind {
-        SiteKind::Store(flags) => put(context, flags, 0, size),
+        SiteKind::Store(flags) | SiteKind::Captured(flags) => put(context, flags, 0, size),
         SiteKind::Conditional(flags) if mask & 0xff != 0 => put(context, flags, 0, size),
         SiteKind::Masked(flags, element) => {
             for (offset, len) in masked_runs(mask, usize::from(element), size) {

@@ -190,6 +190,8 @@ pub extern "C" fn thread_begin(context: &mut Context) {
 
 /// A child with its own copy of memory.
 fn fork_process(context: &mut Context, request: CloneRequest) -> Raw {
+    // From now on the parent and the child draw numbers side by side.
+    wire::set_alone(false);
     let parent = wire::process();
     let parent_pid = sys::getpid();
     let before = sys::set_mask(!0);

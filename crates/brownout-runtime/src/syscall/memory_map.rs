@@ -85,7 +85,10 @@ fn wants_low(prot: u64, flags: u64, fd: i32, len: u64) -> bool {
         let mut magic = [0u8; 4];
         return private && sys::pread(fd, &mut magic, 0) == 4 && &magic == b"\x7fELF";
     }
-    false
+    // Libraries with segments of large alignment are mapped into a reservation. Arenas and stacks, which
+    // are reserved likewise, say what they are.
+    let other = u64::from(linux::MAP_NORESERVE | linux::MAP_STACK);
+    private && prot == 0 && flags & other == 0
 }
 
 /// Code has arrived in a range.

@@ -2,8 +2,8 @@
 
 use super::{Next, Work, has_memory, number, through_register};
 use crate::cache::{self, CACHE, Cache, FAR, JUMP_MISS, Link, Repair};
-use crate::gs;
-use iced_x86::{Code, FlowControl, Instruction, OpKind, Register};
+use crate::{gs, guest};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
 const RCX: u8 = 1;
 
@@ -22,13 +22,16 @@ impl Work<'_> {
                 Next::End
             }
             FlowControl::Return if is_near_return(insn.code()) => self.ret(insn),
-            _ => {
-                let site = self.sites.unsupported(insn);
-                self.out.gs_store_imm32(gs!(argument), site);
-                self.out.jmp_gs(gs!(to_unsupported));
-                Next::End
-            }
+            _ => self.unsupported(insn),
         }
+    }
+
+    /// The program ends with a sentence if it gets here.
+    pub(super) fn unsupported(&mut self, insn: &Instruction) -> Next {
+        let site = self.sites.unsupported(insn);
+        self.out.gs_store_imm32(gs!(argument), site);
+        self.out.jmp_gs(gs!(to_unsupported));
+        Next::End
     }
 
     fn conditional(&mut self, insn: &Instruction) -> Next {
@@ -167,7 +170,7 @@ impl Work<'_> {
     /// The place behind a call in the cache: where the CPU predicts that the return goes.
     fn return_point(&mut self, back: u64) {
         if back < FAR {
-            cache::set_jump_entry(back, self.out.here());
+            self.returns.push((back, self.out.here()));
             self.draft.entries.push(back);
         }
         self.out.gs_load(RCX, gs!(spill_rcx));
@@ -269,4 +272,16 @@ impl Work<'_> {
 
 fn is_near_return(code: Code) -> bool {
     matches!(code, Code::Retnq | Code::Retnq_imm16)
+}
+
+/// Whether the translation of the instruction at `pc` begins by putting rcx into its spill slot: where the
+/// register is to be found if the translation faults anywhere.
+pub fn spills_rcx(pc: u64) -> bool {
+    let mut bytes = [0u8; 15];
+    let len = guest::read_into(pc, &mut bytes);
+    let insn = Decoder::with_ip(64, &bytes[..len], pc, DecoderOptions::NONE).decode();
+    matches!(
+        insn.flow_control(),
+        FlowControl::IndirectBranch | FlowControl::IndirectCall | FlowControl::Return
+    )
 }

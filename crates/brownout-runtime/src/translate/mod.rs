@@ -9,6 +9,7 @@
 //!    is put into a spare register. (`Translator::copy`)
 //! 3. *System calls*, which go through the gate.
 //! 4. *GS.* The register is the engine's; operands and `rdgsbase`/`wrgsbase` use the program's value.
+//!    What needs the register itself (its selector, implicit operands) is not supported.
 //! 5. *`xbegin`*, which always aborts: a legal outcome at any time.
 //! 6. *What an instrument asks for* by its [`Treatment`]. (`observe`)
 //!
@@ -21,12 +22,13 @@ mod emit;
 mod observe;
 mod operand;
 
+pub use branch::spills_rcx;
 pub use emit::{Emitter, MemoryOperand};
 pub use operand::{
     Access, Analyst, has_memory, memory, memory_size, number, register, through_register,
 };
 
-use crate::cache::{Cache, Draft, FAR, Link, Repair};
+use crate::cache::{CACHE, Cache, Draft, FAR, JUMP_MISS, Link, Repair, set_hash_entry};
 use crate::pm;
 use crate::space;
 use alloc::vec::Vec;
@@ -73,6 +75,13 @@ pub enum Capture {
         element: u8,
         wide: bool,
     },
+    /// The vector register that is stored, with its size: reading back what bypassed the caches is slow.
+    Vector {
+        register: u8,
+        size: u8,
+    },
+    /// The general register that is stored.
+    Register(u8),
     /// The sign bits of the bytes of an MMX register.
     MmxSignBits(u8),
 }
@@ -95,6 +104,8 @@ struct Work<'a> {
     out: Emitter,
     draft: Draft,
     links: Vec<(u32, Link)>,
+    /// Return points: they may be found by other threads only once the code behind them is there.
+    returns: Vec<(u64, u64)>,
 }
 
 /// How a fragment goes on after an instruction.
@@ -108,8 +119,11 @@ enum Next {
 
 impl Translator {
     pub fn new() -> Translator {
+        let cache = Cache::create();
+        // A slot of the hash table that was never written looks like one for address 0.
+        set_hash_entry(0, CACHE + JUMP_MISS);
         Translator {
-            cache: Cache::create(),
+            cache,
             analyst: Analyst::new(),
             sites: pm::Sites::new(),
         }
@@ -197,15 +211,23 @@ impl Translator {
             out,
             draft: Draft::new(start, pc),
             links: Vec::new(),
+            returns: Vec::new(),
         };
         work.fragment(pc);
         let Work {
-            out, draft, links, ..
+            out,
+            draft,
+            links,
+            returns,
+            ..
         } = work;
         let end = out.here();
         self.cache.commit(draft.finish(end), end);
         for (number, link) in links {
             self.cache.add_link(number, link);
+        }
+        for (pc, at) in returns {
+            crate::cache::set_jump_entry(pc, at);
         }
         Ok(first)
     }
@@ -304,6 +326,7 @@ impl Work<'_> {
                 self.gs_base(insn);
                 return Next::Straight;
             }
+            _ if operand::needs_real_gs(insn) => return self.unsupported(insn),
             _ => {}
         }
         match insn.flow_control() {
@@ -340,7 +363,8 @@ impl Work<'_> {
     /// Copies an instruction that falls through.
     fn copy(&mut self, insn: &Instruction, code: &[u8]) {
         if has_memory(insn) {
-            if insn.memory_segment() == Register::GS {
+            // `lea` is no access: segments do not matter to it.
+            if insn.memory_segment() == Register::GS && insn.mnemonic() != Mnemonic::Lea {
                 return self.copy_with_app_gs(insn);
             }
             if insn.is_ip_rel_memory_operand() {

@@ -92,10 +92,15 @@ impl Work<'_> {
     fn capture_before(&mut self, capture: Capture) {
         match capture {
             Capture::Nothing | Capture::ZeroFlag => return,
+            Capture::Vector { register, size } => return self.dump_register(register, size),
+            Capture::Register(register) => return self.out.gs_store(gs!(vectors), register),
             _ => self.out.gs_store(gs!(spill_scratch), RAX),
         }
         match capture {
-            Capture::Nothing | Capture::ZeroFlag => {}
+            Capture::Nothing
+            | Capture::ZeroFlag
+            | Capture::Vector { .. }
+            | Capture::Register(_) => {}
             // kmovq rax, k
             Capture::MaskRegister(k) => self.out.put(&[0xc4, 0xe1, 0xfb, 0x93, 0xc0 | k]),
             Capture::MmxSignBits(mm) => self.out.put(&[0x0f, 0xd7, 0xc0 | mm]),
@@ -139,6 +144,27 @@ impl Work<'_> {
             0x47,
             0xc0 | mask << 3 | mask,
         ]);
+    }
+
+    /// Stores a vector register of 16, 32 or 64 bytes into `vectors`.
+    fn dump_register(&mut self, register: u8, size: u8) {
+        if size == 64 || register >= 16 {
+            return self.dump_vector(register, gs!(vectors));
+        }
+        let high = register >> 3;
+        self.out.put(&[0x65]);
+        if size == 16 {
+            // movups: SSE code may have no VEX
+            if high != 0 {
+                self.out.put(&[0x44]);
+            }
+            self.out.put(&[0x0f, 0x11]);
+        } else {
+            // vmovdqu, 256 bits
+            self.out.put(&[0xc5, 0x7e | (high ^ 1) << 7, 0x7f]);
+        }
+        self.out.put(&[0x04 | (register & 7) << 3, 0x25]);
+        self.out.put_u32(gs!(vectors) as u32);
     }
 
     /// `vmovdqu64 gs:[offset], zmm`

@@ -5,7 +5,7 @@ use crate::fatal;
 use alloc::vec::Vec;
 use iced_x86::{
     Code, Encoder, Instruction, InstructionInfoFactory, InstructionInfoOptions, MemorySize,
-    OpAccess, OpKind, Register,
+    Mnemonic, OpAccess, OpKind, Register,
 };
 
 /// Hardware number of a general-purpose register of any width.
@@ -63,6 +63,28 @@ pub fn memory(insn: &Instruction) -> Option<MemoryOperand> {
                 && index == Register::None
                 && insn.memory_displ_size() == 4),
     })
+}
+
+/// Whether an instruction works with the GS register itself: loads it, or has an operand there whose
+/// address cannot be computed beforehand.
+pub fn needs_real_gs(insn: &Instruction) -> bool {
+    let loads = insn.op0_kind() == OpKind::Register
+        && insn.op0_register() == Register::GS
+        && insn.mnemonic() != Mnemonic::Push
+        || insn.mnemonic() == Mnemonic::Lgs;
+    let implicit = |kind: OpKind| {
+        matches!(
+            kind,
+            OpKind::MemorySegSI
+                | OpKind::MemorySegESI
+                | OpKind::MemorySegRSI
+                | OpKind::MemorySegEDI
+                | OpKind::MemorySegRDI
+        )
+    };
+    let unusual =
+        insn.is_vsib() || insn.mnemonic() == Mnemonic::Xlatb || insn.op_kinds().any(implicit);
+    loads || unusual && insn.memory_segment() == Register::GS
 }
 
 /// The size in bytes of the memory operand, 0 if the instruction does not say.

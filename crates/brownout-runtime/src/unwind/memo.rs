@@ -36,20 +36,26 @@ struct Memo {
     context: ContextId,
 }
 
+#[derive(Default)]
+struct Set {
+    memos: [Memo; WAYS],
+    /// The one to be replaced next.
+    next: usize,
+}
+
 pub struct Memos {
-    /// Of each set the one used last comes first.
-    sets: Box<[[Memo; WAYS]]>,
+    sets: Box<[Set]>,
 }
 
 impl Memos {
     pub fn new() -> Memos {
         Memos {
-            sets: (0..SETS).map(|_| Default::default()).collect(),
+            sets: (0..SETS).map(|_| Set::default()).collect(),
         }
     }
 
     #[inline]
-    fn set(&mut self, rip: u64, rsp: u64) -> &mut [Memo; WAYS] {
+    fn set(&mut self, rip: u64, rsp: u64) -> &mut Set {
         let mixed = (rip ^ rsp.rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         &mut self.sets[(mixed >> 40) as usize % SETS]
     }
@@ -71,12 +77,10 @@ impl Memos {
                 && memo.rbp.is_none_or(|rbp| rbp == gpr[RBP])
                 && mem.all_hold(gpr[RSP], &memo.words)
         };
-        if holds(&set[0]) {
-            return Some(set[0].context);
-        }
-        let found = set.iter().position(holds)?;
-        set[..=found].rotate_right(1);
-        Some(set[0].context)
+        set.memos
+            .iter()
+            .find(|memo| holds(memo))
+            .map(|memo| memo.context)
     }
 
     /// Keeps what a walk found. `facts` are the addresses it depended on with what they held.
@@ -89,8 +93,8 @@ impl Memos {
         context: ContextId,
     ) {
         let set = self.set(regs.rip, regs.gpr[RSP]);
-        set.rotate_right(1);
-        let memo = &mut set[0];
+        set.next = (set.next + 1) % WAYS;
+        let memo = &mut set.memos[set.next];
         memo.words.clear();
         for (address, value) in facts {
             if memo.words.len() == MAX_WORDS {

@@ -244,9 +244,6 @@ fn register(draft: &mut Draft, insn: &Instruction, operand: u32, kind: Kind) -> 
         | Kind::r64_opcode
         | Kind::r64_vvvv
         | Kind::r64_reg_mem => any(draft, Register::RAX, 16),
-        Kind::r32_reg_mem if draft.place == crate::layout::Place::Low => {
-            any(draft, Register::EAX, 16)
-        }
         Kind::seg_reg if operand != 0 => any(draft, Register::ES, 6),
         Kind::k_or_mem | Kind::k_reg | Kind::k_rm | Kind::k_vvvv => any(draft, Register::K0, 8),
         Kind::kp1_reg => {
@@ -323,7 +320,8 @@ fn set_prefixes(draft: &mut Draft, insn: &mut Instruction, memory: Option<u32>) 
     let implicit = (0..op_code.op_count())
         .any(|operand| matches!(op_code.op_kind(operand), Kind::seg_rSI | Kind::seg_rBX_al));
     if implicit && draft.random.chance(10) {
-        insn.set_segment_prefix(draft.random.pick(&[Register::FS, Register::GS]));
+        // GS is not supported here.
+        insn.set_segment_prefix(Register::FS);
     }
 }
 

@@ -121,7 +121,7 @@ pub fn prepare(draft: &mut Draft, insn: &Instruction, memory: Option<u64>) -> bo
                 }),
             )
         }
-        Leave => {
+        Leave | Enter => {
             let frame = draft.address(8) & !7;
             draft.fix(RBP, frame)
         }

@@ -148,6 +148,8 @@ pub struct Context {
     pub skip_trap: u64,
     /// Non-zero if the pending fault came from an access already observed.
     pub fault_repair: u64,
+    /// Instruction and address of the last write to code that was repeated, and how often in a row.
+    pub repeated: ((u64, u64), u32),
     /// An indirect branch that has just met a target beyond the branch table, or 0.
     pub far_branch: u64,
     /// The program's signal mask as it would be without the engine.

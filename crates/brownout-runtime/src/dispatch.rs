@@ -4,11 +4,14 @@ use crate::cache::{self, Cache, EPOCH, FAR, TRANSLATOR};
 use crate::context::{Context, Exit, reg};
 use crate::memory::page_down;
 use crate::signal::{self, Info, Pending, SIGBUS, SIGSEGV};
+use crate::sys::linux::SIGFPE;
 use crate::translate::{NotExecutable, Translator};
-use crate::{fatal, pm, process, space, syscall, translate};
+use crate::{fatal, guest, pm, process, space, syscall, translate};
 use core::sync::atomic::{Ordering, compiler_fence};
 
 const TRAP_FLAG: u64 = 0x100;
+/// Times that a write to code is tried again in a row before it is taken for the program's fault.
+const MAX_REPEATS: u32 = 1000;
 /// Invalid permissions for a mapped object; address not mapped.
 const SEGV_MAPERR: i32 = 1;
 const SEGV_ACCERR: i32 = 2;
@@ -106,18 +109,23 @@ pub fn with_translator<R>(work: impl FnOnce(&mut Translator) -> R) -> R {
 fn not_executable(context: &mut Context) {
     let canonical = context.pc < 1 << 47;
     let info = if canonical {
-        let mut byte = [0u8; 1];
-        let mapped = crate::guest::read_into(context.pc, &mut byte) == 1;
-        Info::fault(
-            SIGSEGV,
-            if mapped { SEGV_ACCERR } else { SEGV_MAPERR },
-            context.pc,
-        )
+        let code = if guest::is_mapped(context.pc) {
+            SEGV_ACCERR
+        } else {
+            SEGV_MAPERR
+        };
+        Info::fault(SIGSEGV, code, context.pc)
     } else {
         // A general-protection fault has no address.
         Info::fault(SIGSEGV, 128, 0)
     };
-    let trap = if canonical { [14, 0x14] } else { [13, 0] };
+    // A fetch by the program; the lowest bit says that the page is there.
+    let present = guest::read_into(context.pc, &mut [0u8]) == 1;
+    let trap = if canonical {
+        [14, 0x14 | u64::from(present)]
+    } else {
+        [13, 0]
+    };
     context.pending = Pending {
         signal: SIGSEGV,
         info,
@@ -144,7 +152,9 @@ fn link(context: &mut Context) {
         };
         if let Ok(entry) = entry {
             // Translating may have recycled the unit that the branch was in.
-            if let Some(link) = translator.cache.link(number) {
+            if let Some(link) = translator.cache.link(number)
+                && !link.dead
+            {
                 Cache::patch(link.at, entry);
             }
         }
@@ -188,10 +198,14 @@ fn fault(context: &mut Context) {
     if translate::spills_rcx(context.pc) {
         context.gpr[reg::RCX] = context.spill_rcx;
     }
+    if context.pending.signal == SIGFPE {
+        // Its address is that of the instruction, not of an operand.
+        context.pending.info.set_address(context.pc);
+    }
     let signal = context.pending.signal;
     let address = context.pending.info.address();
     let explained = match signal {
-        SIGSEGV => pm::fault(context, address) || code_write(address, context.pc),
+        SIGSEGV => pm::fault(context, address) || code_write(context, address),
         SIGBUS => false,
         _ => false,
     };
@@ -203,17 +217,27 @@ fn fault(context: &mut Context) {
 }
 
 /// A write to code that is translated: the translations go, the write is repeated.
-fn code_write(address: u64, pc: u64) -> bool {
+fn code_write(context: &mut Context, address: u64) -> bool {
     let page = page_down(address);
-    let lifted = space::SPACE.lock().code_write(address, pc);
-    if lifted {
-        with_translator(|translator| {
-            translator
-                .cache
-                .invalidate(page, page + crate::memory::PAGE)
-        });
+    let is_write = context.pending.trap[1] & 2 != 0;
+    // Repeating is pointless where the program itself has no right to write.
+    let again = (context.pc, address) == context.repeated.0;
+    context.repeated = (
+        (context.pc, address),
+        if again { context.repeated.1 + 1 } else { 0 },
+    );
+    if !is_write
+        || context.repeated.1 > MAX_REPEATS
+        || !space::SPACE.lock().code_write(address, context.pc)
+    {
+        return false;
     }
-    lifted
+    with_translator(|translator| {
+        translator
+            .cache
+            .invalidate(page, page + crate::memory::PAGE)
+    });
+    true
 }
 
 fn unsupported(context: &mut Context) {

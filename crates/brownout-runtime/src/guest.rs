@@ -1,6 +1,8 @@
 //! Reading and writing the program's memory by the runtime, surviving bad pointers.
 
 use crate::gate;
+use crate::memory::{PAGE, page_down};
+use crate::sys::{is_err, linux};
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 
@@ -39,6 +41,14 @@ pub fn read_into(addr: u64, buffer: &mut [u8]) -> usize {
     // SAFETY: the buffer is ours.
     let left = unsafe { gate::copy(buffer.as_mut_ptr() as u64, addr, buffer.len() as u64) };
     buffer.len() - left as usize
+}
+
+/// Whether there is anything at an address, accessible or not.
+pub fn is_mapped(addr: u64) -> bool {
+    let mut resident = 0u8;
+    // SAFETY: asks about one page; the answer is one byte.
+    let answer = unsafe { crate::sys!(linux::__NR_mincore, page_down(addr), PAGE, &raw mut resident) };
+    !is_err(answer)
 }
 
 /// Reads a C string of at most `limit` bytes, with its NUL.

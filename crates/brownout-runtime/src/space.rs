@@ -236,7 +236,8 @@ impl Space {
     pub fn code_write(&mut self, addr: u64, pc: u64) -> bool {
         let page = page_down(addr);
         if !self.guarded.remove(&page) {
-            return false;
+            // Another thread may have lifted the guard a moment ago: then the write will succeed now.
+            return self.region(addr).is_some_and(|(_, region)| region.writable);
         }
         let times = self.lifted.entry(page).or_default();
         *times += 1;

@@ -42,6 +42,8 @@ pub struct Fragment {
     pc_high: u32,
     /// Program addresses for which a table may lead into this fragment.
     entries: Vec<u64>,
+    /// Numbers of its direct branches.
+    links: Vec<u32>,
     boundaries: Box<[Boundary]>,
     specials: Box<[Special]>,
     pages: Vec<u64>,
@@ -97,7 +99,7 @@ impl Draft {
         });
     }
 
-    pub fn finish(self, end: u64) -> Fragment {
+    pub fn finish(self, end: u64, links: Vec<u32>) -> Fragment {
         let mut specials = self.specials;
         specials.sort_unstable_by_key(|special| special.at);
         Fragment {
@@ -105,6 +107,7 @@ impl Draft {
             end: end as u32,
             pc_high: self.pc_high,
             entries: self.entries,
+            links,
             boundaries: self.boundaries.into_boxed_slice(),
             specials: specials.into_boxed_slice(),
             pages: self.pages,
@@ -127,6 +130,10 @@ impl Fragment {
 
     pub fn take_entries(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.entries)
+    }
+
+    pub fn take_links(&mut self) -> Vec<u32> {
+        core::mem::take(&mut self.links)
     }
 
     fn pc(&self, low: u32) -> u64 {

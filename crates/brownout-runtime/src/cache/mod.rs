@@ -85,6 +85,8 @@ pub struct Link {
     pub target: u64,
     /// Whether it is a call, which goes to a call entry.
     pub call: bool,
+    /// The code it is in was forgotten: it leads to its stub for good, so that threads leave.
+    pub dead: bool,
 }
 
 #[derive(Default)]
@@ -306,11 +308,18 @@ impl Cache {
     }
 
     /// Makes a fragment unreachable: its entries leave the tables, links to it lead to their stubs.
-    /// Its bytes stay, for threads that are in it.
+    /// Its bytes stay for threads that are in it; these leave at their next branch.
     fn forget(&mut self, unit: usize, index: usize) {
         let fragment = &mut self.units[unit].fragments[index];
         let (start, end) = (fragment.start(), fragment.end());
-        for pc in fragment.take_entries() {
+        let entries = fragment.take_entries();
+        for number in fragment.take_links() {
+            if let Some(link) = self.links.get_mut(&number) {
+                link.dead = true;
+                Self::patch(link.at, link.stub);
+            }
+        }
+        for pc in entries {
             let inside = |at: &u32| (start..end).contains(&u64::from(*at));
             if self.blocks.get(&pc).is_some_and(inside) {
                 self.blocks.remove(&pc);

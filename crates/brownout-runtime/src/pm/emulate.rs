@@ -2,17 +2,16 @@
 //! implicit, computed in an unusual way, or many.
 
 use super::access::record_store;
-use super::site::{Site, SiteKind, effective_address, site};
-use super::{calls, lock_stripe, mappings, split, string, stripe_of, unlock_stripe};
+use super::site::{Site, SiteKind, effective_address, segment_base, site};
+use super::{calls, lock_stripe, mappings, split, string, stripe_of, unlock_stripe, vector};
 use crate::context::{Context, reg};
 use crate::guest;
-use crate::memory::{PAGE, page_down};
 use crate::signal::{Info, Pending, SIGSEGV};
-use crate::sys::{self, linux};
 use crate::translate::number;
+use crate::wire::Head;
 use crate::{fatal, gate};
 use alloc::vec::Vec;
-use brownout_ring::store;
+use brownout_ring::{kind, store};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU8, Ordering};
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
@@ -58,7 +57,12 @@ pub fn emulate(context: &mut Context) -> bool {
         SiteKind::Enter => enter(context, site),
         SiteKind::Pop => pop(context, site),
         SiteKind::BitString => bit_string(context, site),
-        SiteKind::Scatter => scatter(context, site),
+        SiteKind::Scatter => vector::scatter(context, site),
+        SiteKind::Gather => vector::gather(context, site),
+        SiteKind::Leave => leave(context, site),
+        SiteKind::PopFlags => pop_flags(context, site),
+        SiteKind::Target => target(context, site),
+        SiteKind::Translate => translate(context, site),
         _ => fatal::unsupported(format_args!(
             "the instruction {:?} at {:#x} touches persistent memory in a way the engine does not support",
             site.insn.code(),
@@ -84,20 +88,10 @@ pub(super) fn raise(context: &mut Context, bad: BadAccess) {
     const USER: u64 = 4;
     const PAGE_FAULT: u64 = 14;
     let BadAccess { address, write } = bad;
-    let mut resident = 0u8;
-    // SAFETY: asks about one page; the answer is one byte.
-    let answer = unsafe {
-        crate::sys!(
-            linux::__NR_mincore,
-            page_down(address),
-            PAGE,
-            &raw mut resident
-        )
-    };
-    let code = if sys::is_err(answer) {
-        NOT_MAPPED
-    } else {
+    let code = if guest::is_mapped(address) {
         NO_RIGHT
+    } else {
+        NOT_MAPPED
     };
     let mut error = USER;
     if write {
@@ -173,6 +167,29 @@ pub(super) fn load_bytes(address: u64, bytes: &mut [u8]) -> Result<(), BadAccess
     Ok(())
 }
 
+/// Reads bytes for the program, and records what comes from candidates.
+pub(super) fn load(context: &mut Context, address: u64, bytes: &mut [u8]) -> Result<(), BadAccess> {
+    load_bytes(address, bytes)?;
+    if mappings::find(address).is_some_and(|mapping| mapping.observes(false)) {
+        let caller = calls::context_of(context);
+        record_load(context, address, bytes, caller);
+    }
+    Ok(())
+}
+
+pub(super) fn record_load(context: &mut Context, from: u64, bytes: &[u8], caller: u32) {
+    if mappings::find(from).is_some_and(|mapping| mapping.observes(false)) {
+        let head = Head {
+            kind: kind::LOAD,
+            flags: 0,
+            pc: context.pc,
+            context: caller,
+            addr: from,
+        };
+        context.wire.record(head, &[bytes]);
+    }
+}
+
 fn operand_size(insn: &Instruction) -> usize {
     match insn.mnemonic() {
         Mnemonic::Push | Mnemonic::Pop if insn.op0_kind() == OpKind::Memory => {
@@ -212,7 +229,11 @@ fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
             OpKind::Register => register_value(context, insn.op0_register()),
             OpKind::Memory => {
                 let mut bytes = [0u8; 8];
-                load_bytes(effective_address(insn, context), &mut bytes[..size])?;
+                load(
+                    context,
+                    effective_address(insn, context),
+                    &mut bytes[..size],
+                )?;
                 u64::from_le_bytes(bytes)
             }
             _ => insn.immediate(0),
@@ -243,7 +264,7 @@ fn enter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         for _ in 1..level {
             rbp = rbp.wrapping_sub(size);
             let mut bytes = [0u8; 8];
-            load_bytes(rbp, &mut bytes[..size as usize])?;
+            load(context, rbp, &mut bytes[..size as usize])?;
             words.push(u64::from_le_bytes(bytes));
         }
         words.push(frame);
@@ -279,7 +300,7 @@ fn pop(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     let size = operand_size(insn);
     let rsp = context.gpr[reg::RSP];
     let mut bytes = [0u8; 8];
-    load_bytes(rsp, &mut bytes[..size])?;
+    load(context, rsp, &mut bytes[..size])?;
     // The address of a destination that uses rsp is computed after the increment.
     context.gpr[reg::RSP] = rsp + size as u64;
     if insn.op0_kind() == OpKind::Memory {
@@ -292,6 +313,65 @@ fn pop(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     }
     let slot = &mut context.gpr[usize::from(number(insn.op0_register()))];
     set_register(slot, u64::from_le_bytes(bytes), size);
+    Ok(())
+}
+
+/// `leave`: drops the frame and pops rbp.
+fn leave(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let size = if site.insn.code() == Code::Leavew {
+        2
+    } else {
+        8
+    };
+    let frame = context.gpr[reg::RBP];
+    let mut bytes = [0u8; 8];
+    load(context, frame, &mut bytes[..size])?;
+    context.gpr[reg::RSP] = frame.wrapping_add(size as u64);
+    set_register(&mut context.gpr[reg::RBP], u64::from_le_bytes(bytes), size);
+    Ok(())
+}
+
+/// `popf`.
+fn pop_flags(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    /// What a program may change: arithmetic, trap, direction, nested task, alignment check, id.
+    const CHANGEABLE: u64 = 0x24_4dd5;
+    let size = operand_size(&site.insn);
+    let mut bytes = [0u8; 8];
+    let rsp = context.gpr[reg::RSP];
+    load(context, rsp, &mut bytes[..size])?;
+    let changeable = if size == 2 {
+        CHANGEABLE & 0xffff
+    } else {
+        CHANGEABLE
+    };
+    context.flags = context.flags & !changeable | u64::from_le_bytes(bytes) & changeable;
+    context.gpr[reg::RSP] = rsp.wrapping_add(size as u64);
+    Ok(())
+}
+
+/// `xlat`: the byte of a table that al selects.
+fn translate(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let mut table = context.gpr[reg::RBX].wrapping_add(context.gpr[reg::RAX] & 0xff);
+    if insn.memory_base() == Register::EBX {
+        table &= 0xffff_ffff;
+    }
+    let mut byte = [0u8];
+    let at = table.wrapping_add(segment_base(insn.memory_segment(), context));
+    load(context, at, &mut byte)?;
+    set_register(&mut context.gpr[reg::RAX], u64::from(byte[0]), 1);
+    Ok(())
+}
+
+/// The target of an indirect branch or a return, left in `next_pc`, which only system calls use.
+fn target(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let address = match site.insn.flow_control() {
+        FlowControl::Return => context.gpr[reg::RSP],
+        _ => effective_address(&site.insn, context),
+    };
+    let mut bytes = [0u8; 8];
+    load(context, address, &mut bytes)?;
+    context.next_pc = u64::from_le_bytes(bytes);
     Ok(())
 }
 
@@ -339,38 +419,5 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     }
     const CARRY: u64 = 1;
     context.flags = context.flags & !CARRY | u64::from(old[0] & bit != 0);
-    Ok(())
-}
-
-/// A scatter: its elements, lowest first, as the CPU orders overlapping ones.
-fn scatter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
-    let insn = &site.insn;
-    let base = effective_address(insn, context);
-    let element = insn.memory_size().size();
-    let wide_index = matches!(
-        insn.mnemonic(),
-        Mnemonic::Vpscatterqd
-            | Mnemonic::Vpscatterqq
-            | Mnemonic::Vscatterqps
-            | Mnemonic::Vscatterqpd
-    );
-    let index_size = if wide_index { 8 } else { 4 };
-    let index_bytes = insn.memory_index().size();
-    let data_bytes = insn.op1_register().size();
-    let count = (index_bytes / index_size).min(data_bytes / element);
-    let mask = context.extra;
-    for lane in (0..count).filter(|lane| mask >> lane & 1 != 0) {
-        let raw = &context.vectors[1][lane * index_size..(lane + 1) * index_size];
-        let index = if wide_index {
-            i64::from_le_bytes(raw.try_into().unwrap_or_default())
-        } else {
-            i64::from(i32::from_le_bytes(raw.try_into().unwrap_or_default()))
-        };
-        let address =
-            base.wrapping_add_signed(index.wrapping_mul(i64::from(insn.memory_index_scale())));
-        let mut bytes = [0u8; 8];
-        bytes[..element].copy_from_slice(&context.vectors[0][lane * element..(lane + 1) * element]);
-        store_bytes(context, 0, address, &bytes[..element])?;
-    }
     Ok(())
 }

@@ -22,6 +22,7 @@ mod order;
 mod site;
 mod split;
 mod string;
+mod vector;
 
 pub use access::{access_done, access_lookup, fault, release};
 pub use emulate::emulate;

@@ -42,6 +42,13 @@ pub enum SiteKind {
     Pop,
     BitString,
     Scatter,
+    Gather,
+    Leave,
+    PopFlags,
+    /// `xlat`.
+    Translate,
+    /// The target of an indirect branch or a return is read.
+    Target,
     Unsupported,
 }
 
@@ -134,6 +141,11 @@ impl Sites {
         self.add(insn, SiteKind::Unsupported, 0)
     }
 
+    /// A site for a branch whose target is in a candidate.
+    pub fn target(&mut self, insn: &Instruction) -> u32 {
+        self.add(insn, SiteKind::Target, 8)
+    }
+
     /// A site for the push of a call.
     pub fn emulated(&mut self, insn: &Instruction) -> u32 {
         self.add(insn, SiteKind::Push, 8)
@@ -178,9 +190,9 @@ impl Sites {
             Mnemonic::Push | Mnemonic::Pushf | Mnemonic::Pushfq => return emulated(SiteKind::Push),
             Mnemonic::Pop => return emulated(SiteKind::Pop),
             Mnemonic::Enter => return emulated(SiteKind::Enter),
-            Mnemonic::Leave | Mnemonic::Popf | Mnemonic::Popfq => {
-                return emulated(SiteKind::Unsupported);
-            }
+            Mnemonic::Leave => return emulated(SiteKind::Leave),
+            Mnemonic::Xlatb => return emulated(SiteKind::Translate),
+            Mnemonic::Popf | Mnemonic::Popfq => return emulated(SiteKind::PopFlags),
             Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc | Mnemonic::Bt
                 if insn.op1_kind() == OpKind::Register =>
             {
@@ -199,16 +211,15 @@ impl Sites {
 
     fn vector_indexed(&mut self, insn: &Instruction, analyst: &mut Analyst) -> Treatment {
         let writes = analyst.access(insn).writes;
-        let kind = if writes {
-            SiteKind::Scatter
-        } else {
-            SiteKind::Unsupported
-        };
-        let site = self.add(insn, kind, memory_size(insn) as u32);
+        let size = memory_size(insn) as u32;
         if writes {
-            Treatment::Scatter { site }
+            Treatment::Scatter {
+                site: self.add(insn, SiteKind::Scatter, size),
+            }
         } else {
-            Treatment::Emulate { site }
+            Treatment::Gather {
+                site: self.add(insn, SiteKind::Gather, size),
+            }
         }
     }
 

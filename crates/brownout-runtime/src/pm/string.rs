@@ -5,13 +5,12 @@
 //! go element by element.
 
 use super::access::record_store;
-use super::emulate::{BadAccess, load_bytes, set_register};
+use super::emulate::{BadAccess, load_bytes, record_load, set_register};
 use super::site::{Site, segment_base};
 use super::{calls, lock_stripe, mappings, split, stripe_of, unlock_stripe};
 use crate::context::{Context, reg};
-use crate::wire::Head;
 use crate::{fatal, guest};
-use brownout_ring::{kind, store};
+use brownout_ring::store;
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 const DIRECTION: u64 = 0x400;
@@ -265,19 +264,6 @@ fn write_piece(context: &mut Context, to: u64, bytes: &[u8], caller: u32) -> Res
     }
     unlock_stripe(stripe);
     written.map_err(|_| BadAccess::write(to))
-}
-
-fn record_load(context: &mut Context, from: u64, bytes: &[u8], caller: u32) {
-    if mappings::find(from).is_some_and(|mapping| mapping.observes(false)) {
-        let head = Head {
-            kind: kind::LOAD,
-            flags: 0,
-            pc: context.pc,
-            context: caller,
-            addr: from,
-        };
-        context.wire.record(head, &[bytes]);
-    }
 }
 
 /// Sets the flags as `cmp first, second` does with operands of `size` bytes.

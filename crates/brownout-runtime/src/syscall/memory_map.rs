@@ -22,6 +22,12 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
     if fixed && touches_engine(addr, len) {
         return err(errno::ENOMEM);
     }
+    let mut args = args;
+    if !fixed && crate::memory::is_engine(addr, addr.saturating_add(len)) {
+        // A hint to where the engine is: as when something else is there, the kernel chooses.
+        args[0] = 0;
+    }
+    let [addr, ..] = args;
     if addr != 0 {
         give_up_table(addr, len);
     }

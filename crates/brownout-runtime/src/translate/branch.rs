@@ -94,6 +94,7 @@ impl Work<'_> {
                 stub: 0,
                 target,
                 call,
+                dead: false,
             },
         ));
     }
@@ -178,6 +179,9 @@ impl Work<'_> {
 
     /// Spills rcx and loads the target of an indirect branch into it.
     fn load_target(&mut self, insn: &Instruction) {
+        if insn.op0_kind() == OpKind::Memory && self.reads_candidate(insn) {
+            return self.read_target(insn);
+        }
         self.out.gs_store(gs!(spill_rcx), RCX);
         if insn.op0_kind() == OpKind::Register {
             let reg = number(insn.op0_register());
@@ -202,6 +206,19 @@ impl Work<'_> {
         }
         let bytes = self.analyst.encode(&load, self.out.here());
         self.out.put(&bytes);
+    }
+
+    /// Whether the target of a branch may lie in memory that the program cannot read by itself.
+    fn reads_candidate(&self, insn: &Instruction) -> bool {
+        self.sites.stack_is_pm(insn.ip()) && self.sites.observes_loads()
+    }
+
+    /// Lets the runtime read the target of a branch; spills rcx and loads the target into it.
+    fn read_target(&mut self, insn: &Instruction) {
+        let site = self.sites.target(insn);
+        self.emulate(site);
+        self.out.gs_store(gs!(spill_rcx), RCX);
+        self.out.gs_load(RCX, gs!(next_pc));
     }
 
     fn is_far(&self, insn: &Instruction) -> bool {
@@ -233,14 +250,14 @@ impl Work<'_> {
     }
 
     fn ret(&mut self, insn: &Instruction) -> Next {
-        if self.sites.stack_is_pm(insn.ip()) && self.sites.observes_loads() {
-            let site = self.sites.unsupported(insn);
-            self.emulate(site);
-            return Next::End;
+        if self.reads_candidate(insn) {
+            self.read_target(insn);
+            self.out.drop_stack_word();
+        } else {
+            self.out.gs_store(gs!(spill_rcx), RCX);
+            // pop rcx
+            self.out.put(&[0x59]);
         }
-        self.out.gs_store(gs!(spill_rcx), RCX);
-        // pop rcx
-        self.out.put(&[0x59]);
         if insn.op_count() == 1 {
             // lea rsp, [rsp + n]
             self.out.put(&[0x48, 0x8d, 0xa4, 0x24]);

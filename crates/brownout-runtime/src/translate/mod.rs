@@ -55,6 +55,8 @@ pub enum Treatment {
     Emulate { site: u32 },
     /// As `Emulate`, with the vectors and the mask of a scatter at hand.
     Scatter { site: u32 },
+    /// A gather: its elements are reported and it is then made where the runtime says.
+    Gather { site: u32 },
     /// A flush or fence: reported before it happens.
     Order { site: u32 },
     /// A locked instruction: reported before it happens if the thread has something to order.
@@ -222,7 +224,8 @@ impl Translator {
             ..
         } = work;
         let end = out.here();
-        self.cache.commit(draft.finish(end), end);
+        let numbers = links.iter().map(|(number, _)| *number).collect();
+        self.cache.commit(draft.finish(end, numbers), end);
         for (number, link) in links {
             self.cache.add_link(number, link);
         }

@@ -1,6 +1,6 @@
 //! Emission of what instruments ask for.
 
-use super::{Capture, Treatment, Work, has_memory, number};
+use super::{Capture, Treatment, Work, has_memory, number, register};
 use crate::cache::Repair;
 use crate::gs;
 use iced_x86::{Instruction, Mnemonic, Register};
@@ -19,6 +19,7 @@ impl Work<'_> {
             } => self.access(insn, site, size, capture),
             Treatment::Emulate { site } => self.emulate(site),
             Treatment::Scatter { site } => self.scatter(insn, site),
+            Treatment::Gather { site } => self.gather(insn, site),
             Treatment::Order { site } => self.order(insn, code, site),
             Treatment::Locked { site } => self.locked(insn, code, site),
         }
@@ -92,7 +93,9 @@ impl Work<'_> {
     fn capture_before(&mut self, capture: Capture) {
         match capture {
             Capture::Nothing | Capture::ZeroFlag => return,
-            Capture::Vector { register, size } => return self.dump_register(register, size),
+            Capture::Vector { register, size } => {
+                return self.dump_register(register, size, gs!(vectors));
+            }
             Capture::Register(register) => return self.out.gs_store(gs!(vectors), register),
             _ => self.out.gs_store(gs!(spill_scratch), RAX),
         }
@@ -146,10 +149,38 @@ impl Work<'_> {
         ]);
     }
 
-    /// Stores a vector register of 16, 32 or 64 bytes into `vectors`.
-    fn dump_register(&mut self, register: u8, size: u8) {
+    /// A gather is made by the CPU, from the place that the runtime chooses for its base.
+    fn gather(&mut self, insn: &Instruction, site: u32) {
+        let index = insn.memory_index();
+        let second = gs!(vectors) + 64;
+        self.dump_register(index.number() as u8, index.size() as u8, second);
+        if insn.has_op_mask() {
+            let mask = (insn.op_mask() as u32 - Register::K0 as u32) as u8;
+            self.capture_before(Capture::MaskRegister(mask));
+        } else {
+            let mask = insn.op2_register();
+            self.dump_register(mask.number() as u8, mask.size() as u8, gs!(vectors));
+        }
+        self.emulate(site);
+        let scratch = self.analyst.scratch(insn);
+        self.out.gs_store(gs!(spill_scratch), scratch);
+        self.out.gs_load(scratch, gs!(alias));
+        let mut changed = *insn;
+        changed.set_memory_base(register(scratch));
+        changed.set_memory_displacement64(0);
+        changed.set_memory_displ_size(0);
+        changed.set_segment_prefix(Register::None);
+        let bytes = self.analyst.encode(&changed, self.out.here());
+        self.draft
+            .special(self.out.here(), insn.ip(), Repair::Scratch(scratch));
+        self.out.put(&bytes);
+        self.out.gs_load(scratch, gs!(spill_scratch));
+    }
+
+    /// Stores a vector register of 16, 32 or 64 bytes.
+    fn dump_register(&mut self, register: u8, size: u8, offset: i32) {
         if size == 64 || register >= 16 {
-            return self.dump_vector(register, gs!(vectors));
+            return self.dump_vector(register, offset);
         }
         let high = register >> 3;
         self.out.put(&[0x65]);
@@ -164,7 +195,7 @@ impl Work<'_> {
             self.out.put(&[0xc5, 0x7e | (high ^ 1) << 7, 0x7f]);
         }
         self.out.put(&[0x04 | (register & 7) << 3, 0x25]);
-        self.out.put_u32(gs!(vectors) as u32);
+        self.out.put_u32(offset as u32);
     }
 
     /// `vmovdqu64 gs:[offset], zmm`

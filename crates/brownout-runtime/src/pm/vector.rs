@@ -1,0 +1,96 @@
+//! Scatters and gathers: many addresses in one instruction.
+
+use super::emulate::{BadAccess, load, store_bytes};
+use super::mappings;
+use super::site::{Site, effective_address};
+use crate::context::Context;
+use crate::fatal;
+use iced_x86::{Instruction, Mnemonic};
+
+/// Whether the elements of the index are of 8 bytes, not 4.
+fn has_wide_index(insn: &Instruction) -> bool {
+    matches!(
+        insn.mnemonic(),
+        Mnemonic::Vpscatterqd
+            | Mnemonic::Vpscatterqq
+            | Mnemonic::Vscatterqps
+            | Mnemonic::Vscatterqpd
+            | Mnemonic::Vpgatherqd
+            | Mnemonic::Vpgatherqq
+            | Mnemonic::Vgatherqps
+            | Mnemonic::Vgatherqpd
+    )
+}
+
+/// Number of elements, with `data_bytes` in the register that is stored or loaded.
+fn lanes(insn: &Instruction, data_bytes: usize) -> usize {
+    let index_size = if has_wide_index(insn) { 8 } else { 4 };
+    (insn.memory_index().size() / index_size).min(data_bytes / insn.memory_size().size())
+}
+
+/// Address of an element; the index was left in the second of `Context::vectors`.
+fn address(context: &Context, insn: &Instruction, base: u64, lane: usize) -> u64 {
+    let indexes = &context.vectors[1];
+    let index = if has_wide_index(insn) {
+        let raw = &indexes[lane * 8..(lane + 1) * 8];
+        i64::from_le_bytes(raw.try_into().unwrap_or_default())
+    } else {
+        let raw = &indexes[lane * 4..(lane + 1) * 4];
+        i64::from(i32::from_le_bytes(raw.try_into().unwrap_or_default()))
+    };
+    base.wrapping_add_signed(index.wrapping_mul(i64::from(insn.memory_index_scale())))
+}
+
+/// A scatter: its elements, lowest first, as the CPU orders overlapping ones.
+pub fn scatter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let base = effective_address(insn, context);
+    let element = insn.memory_size().size();
+    let mask = context.extra;
+    for lane in 0..lanes(insn, insn.op1_register().size()) {
+        if mask >> lane & 1 == 0 {
+            continue;
+        }
+        let at = address(context, insn, base, lane);
+        let mut bytes = [0u8; 8];
+        bytes[..element].copy_from_slice(&context.vectors[0][lane * element..(lane + 1) * element]);
+        store_bytes(context, 0, at, &bytes[..element])?;
+    }
+    Ok(())
+}
+
+/// A gather: records its elements, and says in `alias` from where the CPU can make it.
+pub fn gather(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let base = effective_address(insn, context);
+    let element = insn.memory_size().size();
+    let mut delta = None;
+    for lane in 0..lanes(insn, insn.op0_register().size()) {
+        if !selects(context, insn, lane, element) {
+            continue;
+        }
+        let at = address(context, insn, base, lane);
+        let mapping = mappings::find(at).filter(|mapping| mapping.observes(false));
+        let distance = mapping.map_or(0, |mapping| mapping.delta);
+        if *delta.get_or_insert(distance) != distance {
+            fatal::unsupported(format_args!(
+                "the gather at {:#x} reads several mappings at once, which the engine does not support with --loads",
+                site.pc
+            ));
+        }
+        let mut bytes = [0u8; 8];
+        // What cannot be read makes the gather itself fault.
+        let _ = load(context, at, &mut bytes[..element]);
+    }
+    context.alias = base.wrapping_add(delta.unwrap_or(0));
+    Ok(())
+}
+
+/// Whether the mask of a gather selects an element: a mask register, or the signs in a vector.
+fn selects(context: &Context, insn: &Instruction, lane: usize, element: usize) -> bool {
+    if insn.has_op_mask() {
+        context.extra >> lane & 1 != 0
+    } else {
+        context.vectors[0][(lane + 1) * element - 1] & 0x80 != 0
+    }
+}

@@ -47,7 +47,14 @@ pub fn read_into(addr: u64, buffer: &mut [u8]) -> usize {
 pub fn is_mapped(addr: u64) -> bool {
     let mut resident = 0u8;
     // SAFETY: asks about one page; the answer is one byte.
-    let answer = unsafe { crate::sys!(linux::__NR_mincore, page_down(addr), PAGE, &raw mut resident) };
+    let answer = unsafe {
+        crate::sys!(
+            linux::__NR_mincore,
+            page_down(addr),
+            PAGE,
+            &raw mut resident
+        )
+    };
     !is_err(answer)
 }
 

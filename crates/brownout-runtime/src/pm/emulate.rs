@@ -63,6 +63,7 @@ pub fn emulate(context: &mut Context) -> bool {
         SiteKind::PopFlags => pop_flags(context, site),
         SiteKind::Target => target(context, site),
         SiteKind::Translate => translate(context, site),
+        SiteKind::Line => line(context, site),
         _ => fatal::unsupported(format_args!(
             "the instruction {:?} at {:#x} touches persistent memory in a way the engine does not support",
             site.insn.code(),
@@ -347,6 +348,21 @@ fn pop_flags(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     context.flags = context.flags & !changeable | u64::from_le_bytes(bytes) & changeable;
     context.gpr[reg::RSP] = rsp.wrapping_add(size as u64);
     Ok(())
+}
+
+/// `movdir64b`: 64 bytes from the operand to the address in a register.
+fn line(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let mut to = context.gpr[usize::from(number(insn.op0_register()))];
+    if insn.op0_register().size() == 4 {
+        to &= 0xffff_ffff;
+    }
+    if to % 64 != 0 {
+        return Err(BadAccess::unaligned(to));
+    }
+    let mut bytes = [0u8; 64];
+    load(context, effective_address(insn, context), &mut bytes)?;
+    store_bytes(context, store::DIRECT, to, &bytes)
 }
 
 /// `xlat`: the byte of a table that al selects.

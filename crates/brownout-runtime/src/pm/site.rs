@@ -45,6 +45,8 @@ pub enum SiteKind {
     Gather,
     Leave,
     PopFlags,
+    /// `movdir64b`.
+    Line,
     /// `xlat`.
     Translate,
     /// The target of an indirect branch or a return is read.
@@ -180,6 +182,7 @@ impl Sites {
     /// How an instruction that touches candidates is carried out.
     fn access(&mut self, insn: &Instruction, analyst: &mut Analyst) -> Treatment {
         let size = memory_size(insn) as u32;
+        let loads = self.loads;
         let mut emulated = |kind| Treatment::Emulate {
             site: self.add(insn, kind, size),
         };
@@ -192,6 +195,10 @@ impl Sites {
             Mnemonic::Enter => return emulated(SiteKind::Enter),
             Mnemonic::Leave => return emulated(SiteKind::Leave),
             Mnemonic::Xlatb => return emulated(SiteKind::Translate),
+            // With its source observed, too, there are two aliases; the narrow form reaches none.
+            Mnemonic::Movdir64b if loads || insn.code() == Code::Movdir64b_r32_m512 => {
+                return emulated(SiteKind::Line);
+            }
             Mnemonic::Popf | Mnemonic::Popfq => return emulated(SiteKind::PopFlags),
             Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc | Mnemonic::Bt
                 if insn.op1_kind() == OpKind::Register =>

@@ -285,7 +285,7 @@ fn compare(context: &mut Context, first: u64, second: u64, size: usize) {
         }
     };
     set(CARRY, carry);
-    set(PARITY, low.count_ones() % 2 == 0);
+    set(PARITY, low.count_ones().is_multiple_of(2));
     set(ADJUST, first & 15 < second & 15);
     set(ZERO, difference == 0);
     set(SIGN, difference >> 63 != 0);

@@ -6,7 +6,6 @@ use crate::unwind::{
     CodeMap, ContextId, ContextTree, Memory, ModuleAt, OMITTED, Registers, StackCache, Unwinder,
 };
 use std::hint::black_box;
-use std::time::Instant;
 
 /// This process.
 struct Own {
@@ -83,15 +82,6 @@ fn nest(depth: usize, work: &mut dyn FnMut(&Registers)) -> usize {
         return 0;
     }
     black_box(nest(depth - 1, work)) + 1
-}
-
-#[inline(never)]
-fn nest_otherwise(depth: usize, work: &mut dyn FnMut(&Registers)) -> usize {
-    if depth == 0 {
-        work(&registers());
-        return 0;
-    }
-    black_box(nest_otherwise(depth - 1, work)) + 2
 }
 
 struct Walker {
@@ -183,40 +173,4 @@ fn endless_recursion_is_cut_off_and_found_whole_again() {
     };
     let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(deep);
     thread.expect("a thread").join().expect("no panic");
-}
-
-/// Time of one context when the last `changing` calls differ from event to event.
-fn measure(walker: &mut Walker, depth: usize, changing: usize) -> f64 {
-    // Few enough that some runs are not interrupted.
-    const EVENTS: u32 = 2_000;
-    let mut result = 0.0;
-    nest(depth - changing, &mut |regs| {
-        let start = Instant::now();
-        for event in 0..EVENTS {
-            let mut work = |regs: &Registers| {
-                black_box(walker.context(regs));
-            };
-            match (changing, event & 1) {
-                (0, _) => work(regs),
-                (_, 0) => drop(nest(changing, &mut work)),
-                _ => drop(nest_otherwise(changing, &mut work)),
-            }
-        }
-        result = start.elapsed().as_nanos() as f64 / f64::from(EVENTS);
-    });
-    result
-}
-
-#[test]
-#[ignore = "measures; run with --release --nocapture"]
-fn cost_of_a_context() {
-    let mut walker = Walker::new();
-    for depth in [5, 15, 50, 500] {
-        for changing in [0, 1, 3] {
-            let best = (0..300)
-                .map(|_| measure(&mut walker, depth, changing))
-                .fold(f64::INFINITY, f64::min);
-            println!("depth {depth:3}, {changing} calls changed: {best:5.1} ns");
-        }
-    }
 }

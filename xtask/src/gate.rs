@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::args::Args;
 use crate::shell::{cargo, step};
-use crate::{exactness, fuzz, setup, tidy, transparency};
+use crate::{differential, exactness, fuzz, setup, tidy, transparency};
 
 /// `cargo xtask ci`
 pub fn ci(args: Args) -> Result<()> {
@@ -36,7 +36,8 @@ pub fn test(args: Args) -> Result<()> {
         ])?)?;
     }
     fuzz::run(Args::none())?;
-    transparency::run(Args::given(&["--core"]))?;
+    differential::run(Args::given(&["--core"]))?;
+    transparency::run(Args::given(&["--core", "--runs", "1"]))?;
     exactness::run(Args::given(&["--core"]))?;
     println!("all checks passed in {} s", started.elapsed().as_secs());
     Ok(())

@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod compare;
+mod differential;
 mod exactness;
 mod fuzz;
 mod gate;
@@ -38,6 +39,8 @@ cargo xtask COMMAND [OPTIONS]
   exactness             the trace replayed over the initial files gives the final files
       options of both:  --core  --filter TEXT  --runs N  --jobs N  --keep  --allow-missing  --list
                         --brownout PATH (instead of building it)  --wrapper 'CMD ARGS' (instead of recording)
+  differential          generated instructions do what they do natively
+      options:          --core  --seed N  --cases N  --jobs N  --brownout PATH
   bench engine          what recording costs, as a multiple of native
       options:          --runs N  --only NAME  --loads  --no-others  --brownout PATH  --wrapper 'CMD ARGS'
 ";
@@ -66,6 +69,7 @@ fn run() -> Result<()> {
         "fuzz" => fuzz::run(args),
         "transparency" => transparency::run(args),
         "exactness" => exactness::run(args),
+        "differential" => differential::run(args),
         "bench" => bench::run(args),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

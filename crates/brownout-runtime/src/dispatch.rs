@@ -120,7 +120,7 @@ fn not_executable(context: &mut Context) {
         Info::fault(SIGSEGV, 128, 0)
     };
     // A fetch by the program; the lowest bit says that the page is there.
-    let present = guest::read_into(context.pc, &mut [0u8]) == 1;
+    let present = guest::read_into(context.pc, &mut [0u8]) == 1 || pm::holds(context.pc);
     let trap = if canonical {
         [14, 0x14 | u64::from(present)]
     } else {

@@ -63,7 +63,8 @@ pub fn show(cases: &Cases, case: &Case) -> String {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        if bytes == "cc" {
+        // Padding, and what was left out.
+        if bytes == "cc" || bytes == "90" {
             continue;
         }
         let mut line = String::new();
@@ -112,7 +113,7 @@ pub fn reduce(cases: &Cases, index: usize, drop: &[usize]) -> Result<Cases> {
         }
         at = end;
     }
-    if case.lengths.len() <= drop.iter().copied().max().map_or(0, |number| number) {
+    if drop.iter().any(|number| *number >= case.lengths.len()) {
         bail!("the case has {} instructions", case.lengths.len());
     }
     Ok(Cases {

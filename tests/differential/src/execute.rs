@@ -193,35 +193,32 @@ fn run(case: &Case, cases: &Cases, arena: &Arena, areas: &Areas) -> Result<Outco
     let contents = case.contents(&cases.arena);
     arena.write(&contents)?;
     let exchange = &raw mut EXCHANGE;
-    // SAFETY: this program has one thread, and the references end before the case runs. The case's code
-    // works on its own memory; what else it does ends in a signal, which is caught.
-    let (area, signal) = unsafe {
-        let exchange = &mut *exchange;
-        exchange.gpr = case.gpr;
-        exchange.flags = case.flags;
-        exchange.fs_base = case.fs_base;
-        exchange.gs_base = case.gs_base;
-        exchange.target = cases.place.slot(case.slot);
-        exchange.components = areas.components;
-        exchange.image[..case.image.len()].copy_from_slice(&case.image);
-        exchange.area[..areas.len].fill(0);
+    // SAFETY: this program has one thread, and the case does not run while this reference is used.
+    let given = unsafe { &mut *exchange };
+    given.gpr = case.gpr;
+    given.flags = case.flags;
+    given.fs_base = case.fs_base;
+    given.gs_base = case.gs_base;
+    given.target = cases.place.slot(case.slot);
+    given.components = areas.components;
+    given.image[..case.image.len()].copy_from_slice(&case.image);
+    given.area[..areas.len].fill(0);
+    // SAFETY: the case's code works on its own memory; what else it does ends in a signal, which is
+    // caught.
+    let signal = unsafe {
         SIGNAL = None;
         enter_case();
-        let exchange = &*(&raw const EXCHANGE);
-        (
-            exchange.area[..areas.len].to_vec(),
-            (*(&raw const SIGNAL)).unwrap_or_default(),
-        )
+        SIGNAL
     };
-    // SAFETY: as above.
+    // SAFETY: the case is over.
     let exchange = unsafe { &*exchange };
     Ok(Outcome {
         gpr: exchange.gpr,
         flags: exchange.flags,
         fs_base: exchange.fs_base,
         gs_base: exchange.gs_base,
-        signal,
-        area,
+        signal: signal.unwrap_or_default(),
+        area: exchange.area[..areas.len].to_vec(),
         changes: changes(&contents, &arena.read()),
     })
 }
@@ -288,8 +285,9 @@ pub unsafe extern "C" fn note_signal(
         libc::REG_R15,
     ];
     let registers = &mut context.uc_mcontext.gregs;
+    let exchange = &raw mut EXCHANGE;
     // SAFETY: the case that raised the signal does not run; its thread is this one.
-    let exchange = unsafe { &mut *(&raw mut EXCHANGE) };
+    let exchange = unsafe { &mut *exchange };
     for (value, index) in exchange.gpr.iter_mut().zip(ORDER) {
         *value = registers[index as usize] as u64;
     }

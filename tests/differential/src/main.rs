@@ -26,6 +26,7 @@ differential generate SEED COUNT PLACE CASES     make cases; PLACE is low, high 
 differential execute CASES FROM RESULTS [FILE]   execute them; operands lie in a mapping of FILE if given
 differential compare CASES NATIVE ENGINE         print each case that differs; exit 1 if there is one
 differential reduce CASES INDEX DROP OUT         one case alone, without its instructions numbered in DROP
+differential progress RESULTS                    print the number of the next case
 differential show CASES INDEX                    print one case
 ";
 
@@ -81,6 +82,10 @@ fn run() -> Result<ExitCode> {
                 .map(str::parse)
                 .collect::<Result<Vec<_>, _>>()?;
             compare::reduce(&cases, index.parse()?, &drop)?.save(out.as_ref())?;
+        }
+        ["progress", results] => {
+            let outcomes = outcome::Outcome::load(results.as_ref())?;
+            println!("{}", outcomes.last().map_or(0, |(index, _)| index + 1));
         }
         ["show", cases, index] => {
             let cases = Cases::load(cases.as_ref())?;

@@ -102,10 +102,10 @@ pub fn release(context: &mut Context) {
     context.stripe = 0;
 }
 
-/// The bytes at an alias.
+/// The bytes at an alias, or of the thread's own context.
 fn bytes_at(alias: u64, len: usize) -> &'static [u8] {
     // SAFETY: aliases are mapped readable for as long as their mapping is in the table; the stripe lock
-    // keeps others from changing the bytes while they are looked at.
+    // keeps others from changing the bytes while they are looked at. Contexts outlive their accesses.
     unsafe { core::slice::from_raw_parts(alias as *const u8, len) }
 }
 
@@ -124,8 +124,8 @@ pub fn access_done(context: &mut Context) -> bool {
     match site.kind {
         SiteKind::Store(flags) => record_store(context, flags, caller, 0, bytes_at(alias, size)),
         SiteKind::Captured(flags) => {
-            let value = context.vectors[0];
-            record_store(context, flags, caller, 0, &value[..size]);
+            let value = bytes_at(context.vectors.as_ptr() as u64, size);
+            record_store(context, flags, caller, 0, value);
         }
         SiteKind::Conditional(flags) => {
             if context.extra & 0xff != 0 {

@@ -16,32 +16,38 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicU8, Ordering};
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-/// An access of the instruction could not be made.
-pub struct BadAccess {
-    address: u64,
-    write: bool,
+/// An access of the instruction could not be made, at this address.
+pub enum BadAccess {
+    Read(u64),
+    Write(u64),
+    /// The CPU refuses the operand, wherever it is.
+    Refused,
 }
 
 impl BadAccess {
     pub fn read(address: u64) -> BadAccess {
-        BadAccess {
-            address,
-            write: false,
-        }
+        BadAccess::at(address, BadAccess::Read)
     }
 
     pub fn write(address: u64) -> BadAccess {
-        BadAccess {
-            address,
-            write: true,
+        BadAccess::at(address, BadAccess::Write)
+    }
+
+    fn at(address: u64, kind: fn(u64) -> BadAccess) -> BadAccess {
+        // Addresses that cannot exist have their upper bits mixed.
+        let top = address as i64 >> 47;
+        if top == 0 || top == -1 {
+            kind(address)
+        } else {
+            BadAccess::Refused
         }
     }
 
     /// The same fault as that of a store, which was only preceded by a look.
     pub fn of_write(self) -> BadAccess {
-        BadAccess {
-            write: true,
-            ..self
+        match self {
+            BadAccess::Read(address) => BadAccess::Write(address),
+            other => other,
         }
     }
 }
@@ -83,28 +89,30 @@ pub fn emulate(context: &mut Context) -> bool {
 pub(super) fn raise(context: &mut Context, bad: BadAccess) {
     const NOT_MAPPED: i32 = 1;
     const NO_RIGHT: i32 = 2;
+    const BY_KERNEL: i32 = 128;
     /// Bits of the CPU's error code: the page is there; a write; by the program.
     const PRESENT: u64 = 1;
     const WRITE: u64 = 2;
     const USER: u64 = 4;
     const PAGE_FAULT: u64 = 14;
-    let BadAccess { address, write } = bad;
-    let code = if guest::is_mapped(address) {
-        NO_RIGHT
-    } else {
-        NOT_MAPPED
+    const GENERAL_PROTECTION: u64 = 13;
+    let (address, kind) = match bad {
+        BadAccess::Read(address) => (address, USER),
+        BadAccess::Write(address) => (address, USER | WRITE),
+        BadAccess::Refused => (0, 0),
     };
-    let mut error = USER;
-    if write {
-        error |= WRITE;
-    }
-    if gate::load(address & !7).is_some() {
-        error |= PRESENT;
-    }
+    let (code, trap) = if kind == 0 {
+        (BY_KERNEL, [GENERAL_PROTECTION, 0])
+    } else {
+        let present = gate::load(address & !7).map_or(0, |_| PRESENT);
+        let mapped = guest::is_mapped(address);
+        let code = if mapped { NO_RIGHT } else { NOT_MAPPED };
+        (code, [PAGE_FAULT, kind | present])
+    };
     context.pending = Pending {
         signal: SIGSEGV,
         info: Info::fault(SIGSEGV, code, address),
-        trap: [PAGE_FAULT, error],
+        trap,
         synchronous: true,
     };
     context.pending_flag = 1;
@@ -357,8 +365,8 @@ fn line(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     if insn.op0_register().size() == 4 {
         to &= 0xffff_ffff;
     }
-    if to % 64 != 0 {
-        return Err(BadAccess::unaligned(to));
+    if !to.is_multiple_of(64) {
+        return Err(BadAccess::Refused);
     }
     let mut bytes = [0u8; 64];
     load(context, effective_address(insn, context), &mut bytes)?;

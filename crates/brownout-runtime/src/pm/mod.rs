@@ -138,6 +138,11 @@ pub fn quiesced<R>(fork: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Whether an address lies in a candidate, which the program may be unable to read by itself.
+pub fn holds(addr: u64) -> bool {
+    mappings::find(addr).is_some()
+}
+
 /// Gives a new thread the hull of the candidates.
 pub fn refresh(context: &mut Context) {
     let (start, len) = mappings::hull();

@@ -195,8 +195,13 @@ impl Sites {
             Mnemonic::Enter => return emulated(SiteKind::Enter),
             Mnemonic::Leave => return emulated(SiteKind::Leave),
             Mnemonic::Xlatb => return emulated(SiteKind::Translate),
-            // With its source observed, too, there are two aliases; the narrow form reaches none.
-            Mnemonic::Movdir64b if loads || insn.code() == Code::Movdir64b_r32_m512 => {
+            // Only if its source can stay as it is, the CPU can do it.
+            Mnemonic::Movdir64b
+                if loads
+                    || insn.code() == Code::Movdir64b_r32_m512
+                    || insn.is_ip_rel_memory_operand()
+                    || insn.memory_segment() == Register::GS =>
+            {
                 return emulated(SiteKind::Line);
             }
             Mnemonic::Popf | Mnemonic::Popfq => return emulated(SiteKind::PopFlags),

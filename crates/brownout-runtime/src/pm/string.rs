@@ -57,8 +57,16 @@ pub fn run(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     } else {
         1
     };
+    let flags = context.flags;
     while left > 0 {
-        let done = run.some(context, left)?;
+        let done = match run.some(context, left) {
+            Ok(done) => done,
+            Err(bad) => {
+                // Of what came before the fault, the registers tell; the flags change in the end only.
+                context.flags = flags;
+                return Err(bad);
+            }
+        };
         left -= done;
         run.advance(context, done);
         if repeats {
@@ -224,9 +232,12 @@ impl Run {
         let mut buffer = [0u8; 4096];
         let bytes = &mut buffer[..(count * self.element) as usize];
         let from = self.lowest(self.source(context), count);
-        self.fetch(context, from, bytes)?;
+        // A piece lies on one page: if it faults, its first element does.
+        self.fetch(context, from, bytes)
+            .map_err(|_| BadAccess::read(self.source(context)))?;
         let to = self.lowest(self.destination(context), count);
         write_piece(context, to, bytes, self.caller)
+            .map_err(|_| BadAccess::write(self.destination(context)))
     }
 
     /// One element, of which the source or the destination lies on two pages.

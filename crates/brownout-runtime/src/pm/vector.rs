@@ -5,7 +5,8 @@ use super::mappings;
 use super::site::{Site, effective_address};
 use crate::context::Context;
 use crate::fatal;
-use iced_x86::{Instruction, Mnemonic};
+use core::arch::asm;
+use iced_x86::{Instruction, Mnemonic, Register};
 
 /// Whether the elements of the index are of 8 bytes, not 4.
 fn has_wide_index(insn: &Instruction) -> bool {
@@ -46,17 +47,43 @@ pub fn scatter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     let insn = &site.insn;
     let base = effective_address(insn, context);
     let element = insn.memory_size().size();
-    let mask = context.extra;
     for lane in 0..lanes(insn, insn.op1_register().size()) {
-        if mask >> lane & 1 == 0 {
+        if context.extra >> lane & 1 == 0 {
             continue;
         }
         let at = address(context, insn, base, lane);
         let mut bytes = [0u8; 8];
         bytes[..element].copy_from_slice(&context.vectors[0][lane * element..(lane + 1) * element]);
-        store_bytes(context, 0, at, &bytes[..element])?;
+        if let Err(bad) = store_bytes(context, 0, at, &bytes[..element]) {
+            // The mask tells which elements are still to be stored.
+            set_mask(insn.op_mask(), context.extra);
+            return Err(bad);
+        }
+        context.extra &= !(1 << lane);
     }
     Ok(())
+}
+
+/// Puts a value into a mask register, which the runtime itself never uses.
+fn set_mask(register: Register, value: u64) {
+    macro_rules! set {
+        ($name:literal) => {
+            // SAFETY: the program has just used the register for a scatter, so the CPU has it; the
+            // instruction changes nothing else.
+            unsafe {
+                asm!(concat!("kmovq ", $name, ", {}"), in(reg) value, options(nomem, nostack))
+            }
+        };
+    }
+    match register {
+        Register::K1 => set!("k1"),
+        Register::K2 => set!("k2"),
+        Register::K3 => set!("k3"),
+        Register::K4 => set!("k4"),
+        Register::K5 => set!("k5"),
+        Register::K6 => set!("k6"),
+        _ => set!("k7"),
+    }
 }
 
 /// A gather: records its elements, and says in `alias` from where the CPU can make it.
@@ -70,9 +97,12 @@ pub fn gather(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
             continue;
         }
         let at = address(context, insn, base, lane);
-        let mapping = mappings::find(at).filter(|mapping| mapping.observes(false));
-        let distance = mapping.map_or(0, |mapping| mapping.delta);
-        if *delta.get_or_insert(distance) != distance {
+        let distance = |at: u64| {
+            let mapping = mappings::find(at).filter(|mapping| mapping.observes(false));
+            mapping.map_or(0, |mapping| mapping.delta)
+        };
+        let first = *delta.get_or_insert(distance(at));
+        if first != distance(at) || first != distance(at + element as u64 - 1) {
             fatal::unsupported(format_args!(
                 "the gather at {:#x} reads several mappings at once, which the engine does not support with --loads",
                 site.pc

@@ -79,7 +79,7 @@ fn is_register_or_memory(kind: Kind) -> bool {
 }
 
 /// First register of the class of a vector-indexed operand's index, and the size of its elements.
-fn vector_index(kind: Kind) -> Option<(Register, usize)> {
+pub fn vector_index(kind: Kind) -> Option<(Register, usize)> {
     Some(match kind {
         Kind::mem_vsib32x => (Register::XMM0, 4),
         Kind::mem_vsib64x => (Register::XMM0, 8),

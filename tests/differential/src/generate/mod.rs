@@ -6,6 +6,8 @@ mod flow;
 mod instruction;
 mod special;
 
+pub use flow::IMPOSSIBLE_TARGET;
+
 use iced_x86::Code;
 
 use crate::case::{Case, Cases};
@@ -70,6 +72,9 @@ fn straight(
 ) -> Option<Case> {
     let mut draft = Draft::new(random, areas, place, slot);
     for code in codes {
+        if codes.len() > 1 && special::stands_alone(*code) || draft.known(draft::RSP).is_none() {
+            continue;
+        }
         for _ in 0..TRIES {
             if draft.attempt(|draft| instruction::append(draft, *code)) {
                 break;
@@ -117,7 +122,7 @@ mod tests {
             "Bts_rm64_r64",
             "EVEX_Vpscatterdd_vm32z_k1_zmm",
             "VEX_Vpgatherqq_ymm_vm64y_ymm",
-            "EVEX_Vmovdqu8_m512_k1z_zmm",
+            "EVEX_Vmovdqu8_zmmm512_k1z_zmm",
             "Fstp_m80fp",
             "Xsave64_mem",
             "Clwb_m8",

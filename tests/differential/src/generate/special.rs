@@ -69,14 +69,42 @@ fn is_left_out(mnemonic: Mnemonic) -> bool {
 
 /// Extensions that belong to virtual machines, enclaves and keys, or need permission first.
 fn is_foreign(feature: CpuidFeature) -> bool {
+    if feature == CpuidFeature::MPX {
+        return true;
+    }
     let name = format!("{feature:?}");
     [
         "VMX", "SVM", "SGX", "SMX", "SEAM", "TDX", "PCONFIG", "AMX", "UINTR", "KL", "AESKLE",
-        "MPX", "PADLOCK", "CYRIX", "SEV", "SNP", "SKINIT", "FRED", "LKGS", "MSRLIST", "USER_MSR",
-        "UDBG", "D3NOW",
+        "PADLOCK", "CYRIX", "SEV", "SNP", "SKINIT", "FRED", "LKGS", "MSRLIST", "USER_MSR", "UDBG",
+        "D3NOW",
     ]
     .iter()
     .any(|foreign| name.contains(foreign))
+}
+
+/// Whether an instruction must not follow others: they would change the vector that its addresses depend on,
+/// or it saves where an earlier x87 instruction was.
+pub fn stands_alone(code: Code) -> bool {
+    use Mnemonic::*;
+    let op_code = code.op_code();
+    let by_vector = op_code
+        .op_kinds()
+        .iter()
+        .any(|kind| super::instruction::vector_index(*kind).is_some());
+    let saves = matches!(
+        code.mnemonic(),
+        Fnsave
+            | Fnstenv
+            | Fxsave
+            | Fxsave64
+            | Xsave
+            | Xsave64
+            | Xsavec
+            | Xsavec64
+            | Xsaveopt
+            | Xsaveopt64
+    );
+    by_vector || saves
 }
 
 /// Chooses where the instruction's explicit memory operand is to lead.

@@ -105,6 +105,12 @@ impl Sites {
         self.touched.contains(&pc)
     }
 
+    /// Decides whether loads are recorded, for tests without a recorder.
+    #[cfg(test)]
+    pub fn record_loads(&mut self, loads: bool) {
+        self.loads = loads;
+    }
+
     /// Whether reading a candidate faults, too.
     pub fn observes_loads(&self) -> bool {
         self.loads

@@ -1,7 +1,7 @@
 //! Control flow.
 
 use super::{Next, Work, has_memory, number, through_register};
-use crate::cache::{self, CACHE, Cache, FAR, JUMP_MISS, Link, Repair};
+use crate::cache::{self, CACHE, FAR, JUMP_MISS, Link, Repair};
 use crate::{gs, guest};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
@@ -114,7 +114,9 @@ impl Work<'_> {
             } else {
                 self.cache.block(link.target)
             };
-            Cache::patch(link.at, known.unwrap_or(link.stub));
+            // Nobody can be in this code yet: a plain store will do.
+            self.out
+                .fix_displacement(link.at, known.unwrap_or(link.stub));
         }
         self.links = links;
     }

@@ -21,6 +21,8 @@ mod checked;
 mod emit;
 mod observe;
 mod operand;
+#[cfg(test)]
+mod tests;
 
 pub use branch::spills_rcx;
 pub use emit::{Emitter, MemoryOperand};

@@ -163,8 +163,9 @@ impl Run {
                 compare(context, context.gpr[reg::RAX], value, size);
             }
             Operation::Compare => {
-                let first = self.load(context, self.source(context))?;
+                // The CPU reads the destination first, which shows if both fault.
                 let second = self.load(context, self.destination(context))?;
+                let first = self.load(context, self.source(context))?;
                 compare(context, first, second, size);
             }
         }

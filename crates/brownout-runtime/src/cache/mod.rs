@@ -33,8 +33,9 @@ use crate::memory::{PAGE, page_down};
 use crate::sys::{self, is_err, linux};
 use crate::translate::Emitter;
 use alloc::vec::Vec;
+use core::arch::asm;
 use core::hash::BuildHasherDefault;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use hashbrown::{HashMap, HashSet};
 
 /// First address of the code cache.
@@ -222,8 +223,16 @@ impl Cache {
     pub fn patch(at: u64, to: u64) {
         let displacement = to.wrapping_sub(at + 4) as u32;
         // SAFETY: `at` is the displacement field of a branch in the cache, placed so that it does not
-        // cross a cache line (invariant 2); other threads see the old or the new target.
-        unsafe { (*(at as *const AtomicU32)).store(displacement, Ordering::Release) };
+        // cross a cache line (invariant 2): one store, of which other threads see all or nothing. It
+        // need not be aligned, which is why it is not an atomic of Rust's.
+        unsafe {
+            asm!(
+                "mov dword ptr [{at}], {displacement:e}",
+                at = in(reg) at,
+                displacement = in(reg) displacement,
+                options(nostack, preserves_flags),
+            );
+        }
     }
 
     /// Records what was emitted from the place the emitter started to where it is now.

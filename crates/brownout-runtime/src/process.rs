@@ -12,7 +12,7 @@ pub use clone::{clone, clone3, thread_begin, vfork};
 pub use exec::{exec, exec_script};
 pub use exit::{about_to_die, exit_process, exit_thread};
 
-use crate::context::{Context, reg};
+use crate::context::{Context, Exit, reg};
 use crate::load::Image;
 use crate::lock::Lock;
 use crate::sys::{self, is_err, linux};
@@ -60,12 +60,14 @@ pub fn for_each_thread(mut visit: impl FnMut(*mut Context)) {
     }
 }
 
-/// Whether every thread has been in the dispatcher since `epoch`, or waits in a system call.
+/// Whether every thread has been in the dispatcher since `epoch`, or is there with a system call, from
+/// which it looks its way up anew. A thread that waits in the gate's own system call has not passed.
 pub fn all_threads_passed(epoch: u64) -> bool {
     // SAFETY: plain reads of words that their threads write; old values only delay the answer.
     THREADS.lock().iter().all(|thread| unsafe {
-        (&raw const (*thread.0).epoch).read_volatile() >= epoch
-            || (&raw const (*thread.0).in_rust).read_volatile() != 0
+        let serving = (&raw const (*thread.0).exit).read_volatile() == Exit::Syscall as u32
+            && (&raw const (*thread.0).in_rust).read_volatile() != 0;
+        serving || (&raw const (*thread.0).epoch).read_volatile() >= epoch
     })
 }
 

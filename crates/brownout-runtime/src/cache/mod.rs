@@ -18,8 +18,8 @@
 //! 4. Jump entries expect rcx in its spill slot; call entries expect one extra word on the stack;
 //!    block entries expect the program's registers untouched.
 //! 5. Nothing leads to code that is not all there: tables and links are changed after it is written.
-//! 6. A retired unit is reused only after every thread has passed through the dispatcher or sits in a
-//!    system call (whose way back is then redirected).
+//! 6. A retired unit is reused only after every thread has passed through the dispatcher. Threads that
+//!    come back from a system call are sent there.
 
 mod fragment;
 mod table;

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::dispatch::with_translator;
-use crate::memory::page_up;
+use crate::memory::{PAGE, page_up};
 use crate::space::SPACE;
 use crate::sys::{self, Raw, err, errno, is_err, linux};
 use crate::{pm, process};
@@ -160,10 +160,13 @@ pub fn munmap(context: &mut Context, addr: u64, len: u64) -> Raw {
     if touches_engine(addr, len) {
         return err(errno::EINVAL);
     }
+    // First out of the tables: as soon as the kernel has unmapped it, another thread may get the range.
+    if addr.is_multiple_of(PAGE) && len != 0 {
+        leave(context, addr, len);
+    }
     // SAFETY: the program's own call on its own memory.
     let raw = unsafe { sys::munmap(addr, len) };
     if !is_err(raw) {
-        leave(context, addr, len);
         SPACE
             .lock()
             .release_low(addr, addr.saturating_add(page_up(len)));

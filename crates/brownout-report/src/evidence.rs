@@ -1,0 +1,93 @@
+//! What supports a finding: bytes, values, events.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The facts behind a finding. Of a finding that was met many times, those of the first time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// The bytes of persistent memory that are concerned, the most telling first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<ByteRange>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<Value>,
+    /// Positions in the trace, in the order of the stacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<u64>,
+    /// Whatever else a rule has to tell.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<String, String>,
+}
+
+impl Evidence {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Bytes of a persistent file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ByteRange {
+    pub file: String,
+    pub offset: u64,
+    pub len: u64,
+}
+
+/// `file+0x40..0x48`
+impl fmt::Display for ByteRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.offset.saturating_add(self.len);
+        write!(f, "{}+{:#x}..{end:#x}", self.file, self.offset)
+    }
+}
+
+/// Bytes that were read or written, with the name of what they are: `stored`, `overwritten by`, ….
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Value {
+    pub name: String,
+    /// Two hexadecimal digits a byte, in memory order.
+    pub bytes: String,
+}
+
+impl Value {
+    pub fn new(name: impl Into<String>, bytes: &[u8]) -> Self {
+        use std::fmt::Write as _;
+        let mut digits = String::with_capacity(bytes.len() * 2);
+        for byte in bytes {
+            // Writing to a string cannot fail.
+            let _ = write!(digits, "{byte:02x}");
+        }
+        Self {
+            name: name.into(),
+            bytes: digits,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_and_values_are_readable() {
+        let range = ByteRange {
+            file: "/mnt/pool".into(),
+            offset: 0x40,
+            len: 8,
+        };
+        assert_eq!(range.to_string(), "/mnt/pool+0x40..0x48");
+        assert_eq!(Value::new("stored", &[0, 0xff, 0x10]).bytes, "00ff10");
+    }
+
+    #[test]
+    fn evidence_that_is_not_there_takes_no_room() {
+        assert_eq!(serde_json::to_string(&Evidence::default()).unwrap(), "{}");
+        assert_eq!(
+            serde_json::from_str::<Evidence>("{}").unwrap(),
+            Evidence::default()
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! The one thing that all analyses report.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint;
+use crate::{Category, Evidence, RuleInfo, Severity, SiteId, Stack};
+
+/// A bug, or what may be one, in the program under test. Field names are those of `findings.jsonl`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    pub id: FindingId,
+    pub rule: String,
+    pub severity: Severity,
+    pub category: Category,
+    /// What happened, in a sentence without a full stop.
+    pub message: String,
+    /// How often it was met.
+    pub count: u64,
+    /// The first is the place to look at first.
+    pub stacks: Vec<Stack>,
+    #[serde(default)]
+    pub evidence: Evidence,
+    /// What `brownout replay` needs to show it again.
+    #[serde(default)]
+    pub replay: Option<String>,
+}
+
+impl Finding {
+    /// A finding met once.
+    pub fn new(
+        rule: &RuleInfo,
+        message: impl Into<String>,
+        stacks: Vec<Stack>,
+        evidence: Evidence,
+    ) -> Self {
+        Self {
+            id: fingerprint::exact(rule.id, &stacks),
+            rule: rule.id.to_owned(),
+            severity: rule.severity,
+            category: rule.category,
+            message: message.into(),
+            count: 1,
+            stacks,
+            evidence,
+            replay: None,
+        }
+    }
+
+    /// The same for findings that differ in nothing but line numbers.
+    pub fn site(&self) -> SiteId {
+        fingerprint::site(&self.rule, &self.stacks)
+    }
+}
+
+/// Tells findings apart: equal for the same rule on the same symbolised stacks, in every run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FindingId(pub(crate) String);
+
+impl FindingId {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FindingId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}

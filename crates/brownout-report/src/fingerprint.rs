@@ -1,0 +1,177 @@
+//! Fingerprints: what makes two findings the same.
+//!
+//! A finding is its rule and its symbolised stacks. Of each frame the function, the name of the file
+//! without its directories and the line count; columns, directories and addresses do not, so that a
+//! checkout elsewhere, another load address or another order of events changes nothing.
+//!
+//! There are two grades. The *exact* fingerprint is a finding's id and tells two lines of one function
+//! apart. The *site* leaves the lines out: it survives an edit above the place, which is what a baseline
+//! needs, at the price that it is the same for two findings in one function.
+//!
+//! Frames without a line are known by function and module name. Only a stack that has no line at all
+//! counts its offsets into modules too, since nothing else would tell its findings apart; these are
+//! good for one build of the module.
+
+use std::fmt;
+use std::hash::Hasher;
+
+use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher13;
+
+use crate::stack::base_name;
+use crate::{FindingId, Frame, Stack};
+
+/// What findings have in common that differ in line numbers only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SiteId(String);
+
+impl fmt::Display for SiteId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+pub(crate) fn exact(rule: &str, stacks: &[Stack]) -> FindingId {
+    FindingId(hash(rule, stacks, Grade::Exact))
+}
+
+pub(crate) fn site(rule: &str, stacks: &[Stack]) -> SiteId {
+    SiteId(hash(rule, stacks, Grade::Site))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Grade {
+    Exact,
+    Site,
+}
+
+fn hash(rule: &str, stacks: &[Stack], grade: Grade) -> String {
+    let mut hasher = SipHasher13::new();
+    write_text(&mut hasher, rule);
+    for stack in stacks {
+        hasher.write_u64(stack.frames.len() as u64);
+        write_text(&mut hasher, &stack.role);
+        let has_lines = stack.frames.iter().any(|frame| frame.line.is_some());
+        for frame in &stack.frames {
+            write_frame(&mut hasher, frame, grade, has_lines);
+        }
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+fn write_frame(hasher: &mut impl Hasher, frame: &Frame, grade: Grade, has_lines: bool) {
+    write_text(hasher, frame.function.as_deref().map_or("", without_clone));
+    let exact = grade == Grade::Exact;
+    match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => {
+            write_text(hasher, base_name(file));
+            hasher.write_u64(if exact { line.into() } else { 0 });
+        }
+        _ => {
+            write_text(hasher, frame.module_name());
+            // What is in no file has a bare address, which is another in each run.
+            let counts = exact && !has_lines && !frame.module.starts_with('[');
+            hasher.write_u64(if counts { frame.offset } else { 0 });
+        }
+    }
+}
+
+/// Lengths first, so that no two lists of texts look the same.
+fn write_text(hasher: &mut impl Hasher, text: &str) {
+    hasher.write_u64(text.len() as u64);
+    hasher.write(text.as_bytes());
+}
+
+/// A function's name without what the compiler appends to copies it makes of it (`f.constprop.0`,
+/// `f.cold`): whether it makes any depends on the rest of the program.
+fn without_clone(function: &str) -> &str {
+    const MARKS: [&str; 5] = [".constprop", ".isra", ".part", ".cold", ".llvm"];
+    MARKS
+        .iter()
+        .filter_map(|mark| function.find(mark))
+        .min()
+        .map_or(function, |end| &function[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(function: &str, file: &str, line: u32) -> Frame {
+        Frame {
+            function: Some(function.into()),
+            file: Some(file.into()),
+            line: Some(line),
+            column: Some(3),
+            module: "/bin/program".into(),
+            offset: 0x1000,
+            inlined: false,
+        }
+    }
+
+    fn stack(frames: Vec<Frame>) -> Vec<Stack> {
+        vec![Stack {
+            role: "store".into(),
+            frames,
+        }]
+    }
+
+    #[test]
+    fn the_fingerprint_of_today_is_that_of_tomorrow() {
+        let stacks = stack(vec![frame("put", "/src/kv.c", 7)]);
+        assert_eq!(exact("missing-flush", &stacks).as_str(), "56b8383ede772428");
+    }
+
+    #[test]
+    fn directories_columns_addresses_and_clones_do_not_count() {
+        let one = stack(vec![frame("put", "/home/a/kv.c", 7)]);
+        let mut other = frame("put.constprop.0", "/home/b/kv.c", 7);
+        other.column = None;
+        other.offset = 0x2000;
+        other.module = "/opt/program".into();
+        assert_eq!(exact("r", &one), exact("r", &stack(vec![other])));
+    }
+
+    #[test]
+    fn rule_role_function_file_and_line_count() {
+        let base = stack(vec![frame("put", "kv.c", 7)]);
+        let id = exact("r", &base);
+        assert_ne!(id, exact("s", &base));
+        assert_ne!(id, exact("r", &stack(vec![frame("get", "kv.c", 7)])));
+        assert_ne!(id, exact("r", &stack(vec![frame("put", "log.c", 7)])));
+        assert_ne!(id, exact("r", &stack(vec![frame("put", "kv.c", 8)])));
+        let mut flush = base.clone();
+        flush[0].role = "flush".into();
+        assert_ne!(id, exact("r", &flush));
+    }
+
+    #[test]
+    fn a_site_outlives_an_edit_above_it() {
+        let before = stack(vec![frame("put", "kv.c", 7)]);
+        let after = stack(vec![frame("put", "kv.c", 9)]);
+        assert_eq!(site("r", &before), site("r", &after));
+        let elsewhere = stack(vec![frame("get", "kv.c", 7)]);
+        assert_ne!(site("r", &before), site("r", &elsewhere));
+    }
+
+    #[test]
+    fn offsets_count_only_where_no_line_is_known() {
+        let bare = |module: &str, offset| Frame {
+            module: module.into(),
+            offset,
+            ..Frame::default()
+        };
+        let of = |frames| exact("r", &stack(frames));
+        assert_ne!(of(vec![bare("/bin/p", 1)]), of(vec![bare("/bin/p", 2)]));
+        let call = || frame("put", "kv.c", 7);
+        assert_eq!(
+            of(vec![bare("/lib/libc.so.6", 1), call()]),
+            of(vec![bare("/lib/libc.so.6", 2), call()])
+        );
+        assert_eq!(
+            of(vec![bare("[unknown]", 1)]),
+            of(vec![bare("[unknown]", 2)])
+        );
+    }
+}

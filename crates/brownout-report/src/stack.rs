@@ -1,0 +1,87 @@
+//! Symbolised stacks.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A calling context that has to do with a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Stack {
+    /// What happened there: `store`, `flush`, `fence`, …; each rule says which it has.
+    pub role: String,
+    /// Innermost first.
+    pub frames: Vec<Frame>,
+}
+
+/// One line of a stack. Paths that are not Unicode are given with replacement characters, as JSON can
+/// hold nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Frame {
+    pub function: Option<String>,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+    /// The program file or library; in brackets if it is none.
+    pub module: String,
+    /// The address as the module numbers it.
+    pub offset: u64,
+    /// Whether the function was inlined into the frame that follows.
+    pub inlined: bool,
+}
+
+impl Frame {
+    /// `file:line`, or `file:line:column` if the column is known.
+    pub fn source(&self) -> Option<String> {
+        let file = self.file.as_ref()?;
+        let line = self.line?;
+        Some(match self.column {
+            Some(column) => format!("{file}:{line}:{column}"),
+            None => format!("{file}:{line}"),
+        })
+    }
+
+    /// The last component of the module's path.
+    pub fn module_name(&self) -> &str {
+        base_name(&self.module)
+    }
+}
+
+/// `function at file:line`, or `function (module)`, or `module+0x1234`.
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let module = &self.module;
+        match (&self.function, self.source()) {
+            (Some(function), Some(source)) => write!(f, "{function} at {source}"),
+            (Some(function), None) => write!(f, "{function} ({module})"),
+            (None, Some(source)) => write!(f, "{source}"),
+            (None, None) => write!(f, "{module}+{:#x}", self.offset),
+        }
+    }
+}
+
+/// The last component of a path.
+pub(crate) fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_says_the_best_that_is_known_of_it() {
+        let mut frame = Frame {
+            module: "/lib/x.so".into(),
+            offset: 0x1234,
+            ..Frame::default()
+        };
+        assert_eq!(frame.to_string(), "/lib/x.so+0x1234");
+        frame.function = Some("f".into());
+        assert_eq!(frame.to_string(), "f (/lib/x.so)");
+        frame.file = Some("x.c".into());
+        frame.line = Some(7);
+        assert_eq!(frame.to_string(), "f at x.c:7");
+        frame.column = Some(3);
+        assert_eq!(frame.to_string(), "f at x.c:7:3");
+    }
+}

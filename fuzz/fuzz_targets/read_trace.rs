@@ -7,7 +7,7 @@
 use std::io::Cursor;
 
 use brownout_trace::replay::Images;
-use brownout_trace::{EventIndex, TraceReader};
+use brownout_trace::{EventIndex, EventKind, TraceReader};
 use libfuzzer_sys::fuzz_target;
 
 /// Events that are replayed at most: each may touch a page, and a short input can hold many.
@@ -32,6 +32,9 @@ fn read(bytes: &[u8]) {
             .context_frames(event.process, event.context)
             .count();
         definitions.module_at(event.process, event.pc);
+        if let EventKind::Call { function, .. } = event.kind {
+            definitions.function(function);
+        }
         events += 1;
         if events <= REPLAYED {
             images.apply(&event);
@@ -47,7 +50,7 @@ fn read(bytes: &[u8]) {
 
 /// The input with a right preamble and right checksums.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
-    let mut sealed = b"BRNTRACE\x01\0\0\0\0\0\0\0".to_vec();
+    let mut sealed = b"BRNTRACE\x02\0\0\0\0\0\0\0".to_vec();
     sealed.extend_from_slice(bytes.get(PREAMBLE..).unwrap_or_default());
     let mut start = PREAMBLE;
     while let Some(len) = sealed.get(start + 4..start + 8) {

@@ -1,5 +1,5 @@
-//! What the events read so far have told about processes, threads, modules, mappings, calling contexts
-//! and files.
+//! What the events read so far have told about processes, threads, modules, mappings, calling contexts,
+//! files and watched functions.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::address_space::AddressSpace;
 use crate::contexts::{ContextFrames, Contexts};
 use crate::event::{Event, EventKind, ProcessEnd, ProcessOrigin};
-use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, ProcessId, ThreadId};
+use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 
 /// A file as the kernel tells it from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,6 +103,7 @@ impl Process {
 pub struct Definitions {
     processes: BTreeMap<ProcessId, Process>,
     files: BTreeMap<FileId, MappedFile>,
+    functions: BTreeMap<FunctionId, String>,
 }
 
 impl Definitions {
@@ -121,6 +122,16 @@ impl Definitions {
 
     pub fn file(&self, file: FileId) -> Option<&MappedFile> {
         self.files.get(&file)
+    }
+
+    /// The name of a watched function, as in the symbol table that it was found in.
+    pub fn function(&self, function: FunctionId) -> Option<&str> {
+        self.functions.get(&function).map(String::as_str)
+    }
+
+    /// The watched functions that have been called so far, with their names.
+    pub fn functions(&self) -> impl Iterator<Item = (FunctionId, &str)> {
+        self.functions.iter().map(|(&id, name)| (id, name.as_str()))
     }
 
     /// The return addresses of a calling context, innermost first; the instruction of the event
@@ -145,6 +156,10 @@ impl Definitions {
                 path: path.to_owned(),
             },
         );
+    }
+
+    pub(crate) fn define_function(&mut self, id: FunctionId, name: &str) {
+        self.functions.insert(id, name.to_owned());
     }
 
     pub(crate) fn define_context(
@@ -216,7 +231,9 @@ impl Definitions {
             | EventKind::FileResize { .. }
             | EventKind::Sync(_)
             | EventKind::Content { .. }
-            | EventKind::Note { .. } => {}
+            | EventKind::Note { .. }
+            | EventKind::Call { .. }
+            | EventKind::Return { .. } => {}
         }
     }
 

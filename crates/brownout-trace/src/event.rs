@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, ProcessId, ThreadId};
+use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 
 /// One thing that happened in the recorded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +123,19 @@ pub enum EventKind<'a> {
     Note {
         text: &'a str,
     },
+    /// A watched function is entered: `pc` is its first instruction, and its context tells the caller.
+    Call {
+        function: FunctionId,
+        args: CallArguments,
+    },
+    /// The innermost watched function that the thread is in was left; `pc` is where it returned to.
+    Return {
+        function: FunctionId,
+        /// What the registers for results (rax, rdx) held. `None`: it did not return, but was jumped out
+        /// of (`longjmp`, an exception), which is noticed when the thread next enters or leaves a
+        /// watched function.
+        value: Option<[u64; 2]>,
+    },
 }
 
 /// How a store travels to memory.
@@ -210,6 +223,36 @@ pub enum ProcessEnd {
     Signaled { signal: i32 },
 }
 
+/// The first arguments of a call: those in registers for integers and pointers, as many as are watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallArguments {
+    values: [u64; CallArguments::MAX],
+    len: u8,
+}
+
+impl CallArguments {
+    /// Arguments that the calling convention passes in general registers.
+    pub const MAX: usize = 6;
+
+    /// Takes the first [`MAX`](Self::MAX) of `values`.
+    pub fn new(values: &[u64]) -> Self {
+        let mut args = CallArguments::default();
+        let len = values.len().min(Self::MAX);
+        args.values[..len].copy_from_slice(&values[..len]);
+        args.len = len as u8;
+        args
+    }
+
+    pub fn as_slice(&self) -> &[u64] {
+        &self.values[..usize::from(self.len)]
+    }
+
+    /// Argument number `index`, from 0; 0 if it was not watched.
+    pub fn get(&self, index: usize) -> u64 {
+        self.as_slice().get(index).copied().unwrap_or(0)
+    }
+}
+
 /// The arguments of a program, each ended by a NUL as the kernel keeps them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arguments<'a>(&'a [u8]);
@@ -257,10 +300,12 @@ pub enum EventClass {
     ProcessStart,
     ProcessExit,
     Note,
+    Call,
+    Return,
 }
 
 impl EventClass {
-    pub const ALL: [EventClass; 19] = [
+    pub const ALL: [EventClass; 21] = [
         EventClass::Store,
         EventClass::Load,
         EventClass::Flush,
@@ -280,6 +325,8 @@ impl EventClass {
         EventClass::ProcessStart,
         EventClass::ProcessExit,
         EventClass::Note,
+        EventClass::Call,
+        EventClass::Return,
     ];
 
     /// A stable name, as used in output.
@@ -304,6 +351,8 @@ impl EventClass {
             EventClass::ProcessStart => "process-start",
             EventClass::ProcessExit => "process-exit",
             EventClass::Note => "note",
+            EventClass::Call => "call",
+            EventClass::Return => "return",
         }
     }
 }
@@ -330,6 +379,8 @@ impl EventKind<'_> {
             EventKind::ProcessStart { .. } => EventClass::ProcessStart,
             EventKind::ProcessExit { .. } => EventClass::ProcessExit,
             EventKind::Note { .. } => EventClass::Note,
+            EventKind::Call { .. } => EventClass::Call,
+            EventKind::Return { .. } => EventClass::Return,
         }
     }
 }

@@ -8,7 +8,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"BRNTRACE";
 pub(crate) const END_MAGIC: [u8; 8] = *b"BRNTREND";
 
 /// The format this build writes and reads. `docs/trace-format.md` names each version and its reason.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Magic, version and four reserved bytes.
 pub(crate) const PREAMBLE_LEN: usize = 16;

@@ -32,12 +32,12 @@ pub use contexts::ContextFrames;
 pub use definitions::{Definitions, FileIdentity, MappedFile, Module, Process, Thread};
 pub use error::{Damage, Flaw, ReadError, WriteError};
 pub use event::{
-    Arguments, Event, EventClass, EventKind, FenceKind, FlushKind, Mapping, ProcessEnd,
-    ProcessOrigin, StoreFlavor, Sync,
+    Arguments, CallArguments, Event, EventClass, EventKind, FenceKind, FlushKind, Mapping,
+    ProcessEnd, ProcessOrigin, StoreFlavor, Sync,
 };
 pub use frame::FORMAT_VERSION;
 pub use header::Header;
-pub use ids::{Address, AppPc, ContextId, EventIndex, FileId, ProcessId, ThreadId};
+pub use ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 pub use reader::TraceReader;
 pub use summary::{EarlyStop, Ending, EventCounts, Summary};
 pub use writer::{TraceSink, TraceWriter};

@@ -275,6 +275,9 @@ impl<R: Read + Seek> TraceReader<R> {
                 }) => {
                     self.definitions.define_file(file, identity, path);
                 }
+                Ok(Definition::Function { function, name }) => {
+                    self.definitions.define_function(function, name);
+                }
                 Err(flaw) => {
                     self.ended = true;
                     return Err(damage(self.this_section, self.chunk.next_event(), flaw));

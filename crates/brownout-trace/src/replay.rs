@@ -104,7 +104,9 @@ impl Images {
             | EventKind::Module { .. }
             | EventKind::ThreadStart
             | EventKind::ThreadExit
-            | EventKind::Note { .. } => {}
+            | EventKind::Note { .. }
+            | EventKind::Call { .. }
+            | EventKind::Return { .. } => {}
         }
     }
 

@@ -14,7 +14,7 @@ use crate::error::WriteError;
 use crate::event::Event;
 use crate::frame::{END_MAGIC, FrameHeader, MAX_SECTION, Tag, preamble};
 use crate::header::Header;
-use crate::ids::{AppPc, ContextId, EventIndex, FileId, ProcessId};
+use crate::ids::{AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId};
 use crate::index::Index;
 use crate::summary::{Ending, EventCounts, Summary};
 
@@ -48,6 +48,7 @@ pub struct TraceWriter<S: TraceSink = File> {
     index: Index,
     counts: EventCounts,
     files: HashMap<FileIdentity, (FileId, PathBuf)>,
+    functions: HashMap<String, FunctionId>,
     /// A section could not be written.
     closed: bool,
     buffer: Vec<u8>,
@@ -70,6 +71,7 @@ impl<S: TraceSink> TraceWriter<S> {
             index: Index::default(),
             counts: EventCounts::default(),
             files: HashMap::new(),
+            functions: HashMap::new(),
             closed: false,
             buffer: Vec::new(),
         };
@@ -112,12 +114,7 @@ impl<S: TraceSink> TraceWriter<S> {
             return Ok(*id);
         }
         self.check_open()?;
-        if path.as_os_str().len() > MAX_EVENT {
-            return Err(WriteError::EventTooLong {
-                len: path.as_os_str().len(),
-                limit: MAX_EVENT,
-            });
-        }
+        check_name(path.as_os_str().len())?;
         let next = FileId(self.files.len() as u32);
         let id = self.files.get(&identity).map_or(next, |(id, _)| *id);
         self.files.insert(identity, (id, path.to_owned()));
@@ -128,6 +125,19 @@ impl<S: TraceSink> TraceWriter<S> {
     /// The number of a file that [`file`](Self::file) was told of.
     pub fn known_file(&self, identity: FileIdentity) -> Option<FileId> {
         self.files.get(&identity).map(|(id, _)| *id)
+    }
+
+    /// The number of the watched function `name`.
+    pub fn function(&mut self, name: &str) -> Result<FunctionId, WriteError> {
+        if let Some(&id) = self.functions.get(name) {
+            return Ok(id);
+        }
+        self.check_open()?;
+        check_name(name.len())?;
+        let id = FunctionId(self.functions.len() as u32);
+        self.functions.insert(name.to_owned(), id);
+        self.chunk.define_function(id, name);
+        self.after_definition().map(|()| id)
     }
 
     /// Defines a calling context of a process: it returns to `return_address` in the context `parent`.
@@ -253,6 +263,16 @@ impl<S: TraceSink> TraceWriter<S> {
             _ => WriteError::Io(source),
         })
     }
+}
+
+fn check_name(len: usize) -> Result<(), WriteError> {
+    if len > MAX_EVENT {
+        return Err(WriteError::EventTooLong {
+            len,
+            limit: MAX_EVENT,
+        });
+    }
+    Ok(())
 }
 
 fn check_section(len: usize) -> Result<(), WriteError> {

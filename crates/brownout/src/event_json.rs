@@ -65,6 +65,10 @@ fn hex(bytes: &[u8]) -> String {
     Hex(bytes).to_string()
 }
 
+fn word(value: &u64) -> String {
+    format!("{value:#x}")
+}
+
 fn particulars(event: &Event<'_>, definitions: &Definitions) -> Value {
     let at = |addr: Address| place(definitions, event.process, addr);
     let path = |file: FileId| definitions.file(file).map(|file| text(&file.path));
@@ -182,6 +186,14 @@ fn particulars(event: &Event<'_>, definitions: &Definitions) -> Value {
         }),
         EventKind::ProcessExit { end: how } => json!({ "end": end(how) }),
         EventKind::Note { text } => json!({ "text": text }),
+        EventKind::Call { function, args } => json!({
+            "function": definitions.function(function),
+            "arguments": args.as_slice().iter().map(word).collect::<Vec<_>>(),
+        }),
+        EventKind::Return { function, value } => json!({
+            "function": definitions.function(function),
+            "result": value.map(|words| words.each_ref().map(word)),
+        }),
     }
 }
 

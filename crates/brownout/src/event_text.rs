@@ -5,8 +5,8 @@ use std::path::Path;
 
 use brownout_symbols::Frame;
 use brownout_trace::{
-    Address, Definitions, Event, EventKind, FenceKind, FileId, FlushKind, Mapping, ProcessEnd,
-    ProcessOrigin, StoreFlavor, Sync,
+    Address, Definitions, Event, EventKind, FenceKind, FileId, FlushKind, FunctionId, Mapping,
+    ProcessEnd, ProcessOrigin, StoreFlavor, Sync,
 };
 
 use crate::stacks::TellingFrame;
@@ -146,6 +146,21 @@ impl Display for EventText<'_> {
             }
             EventKind::ProcessExit { end } => write!(f, " {}", EndText(end)),
             EventKind::Note { text } => write!(f, " {}", OneLine(text.into())),
+            EventKind::Call { function, args } => {
+                write!(f, " {}(", self.function(function))?;
+                for (index, arg) in args.as_slice().iter().enumerate() {
+                    let separator = if index == 0 { "" } else { ", " };
+                    write!(f, "{separator}{arg:#x}")?;
+                }
+                f.write_str(")")
+            }
+            EventKind::Return { function, value } => {
+                write!(f, " {}", self.function(function))?;
+                match value {
+                    Some([first, second]) => write!(f, " = {first:#x}, {second:#x}"),
+                    None => f.write_str(" left without returning"),
+                }
+            }
         }
     }
 }
@@ -160,6 +175,13 @@ impl EventText<'_> {
         match self.definitions.file(file) {
             Some(file) => OneLine::of(&file.path),
             None => OneLine(format!("file {file}").into()),
+        }
+    }
+
+    fn function(&self, function: FunctionId) -> OneLine<'_> {
+        match self.definitions.function(function) {
+            Some(name) => OneLine(name.into()),
+            None => OneLine(format!("function {function}").into()),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::error::Flaw;
 use crate::event::{Event, EventKind};
 use crate::fields::FieldReader;
 use crate::frame::{FrameHeader, MAX_SECTION};
-use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, ProcessId, ThreadId};
+use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 use crate::varint;
 
 /// A row that is no event.
@@ -31,6 +31,10 @@ pub(crate) enum Definition<'a> {
         file: FileId,
         identity: FileIdentity,
         path: &'a Path,
+    },
+    Function {
+        function: FunctionId,
+        name: &'a str,
     },
 }
 
@@ -291,6 +295,10 @@ impl ChunkDecoder {
                     ino: fields.take()?,
                 },
                 path: fields.take_path()?,
+            },
+            op::DEFINE_FUNCTION => Definition::Function {
+                function: FunctionId(fields.take_u32()?),
+                name: fields.take_str()?,
             },
             _ => return Err(Flaw::BadField),
         };

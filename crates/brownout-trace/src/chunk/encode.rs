@@ -16,7 +16,7 @@ use crate::error::WriteError;
 use crate::event::{Event, EventKind};
 use crate::fields::FieldWriter;
 use crate::frame::MAX_ROWS;
-use crate::ids::{Address, AppPc, ContextId, FileId, ProcessId, ThreadId};
+use crate::ids::{Address, AppPc, ContextId, FileId, FunctionId, ProcessId, ThreadId};
 use crate::summary::EventCounts;
 use crate::varint;
 
@@ -159,6 +159,12 @@ impl ChunkEncoder {
         self.fields.put(identity.dev);
         self.fields.put(identity.ino);
         self.fields.put_path(path);
+    }
+
+    pub(crate) fn define_function(&mut self, function: FunctionId, name: &str) {
+        self.definition(op::DEFINE_FUNCTION);
+        self.fields.put(u64::from(function.0));
+        self.fields.put_bytes(name.as_bytes());
     }
 
     /// Appends the chunk to `out` and begins an empty one.

@@ -41,11 +41,16 @@ pub(crate) const THREAD_EXIT: u8 = 55;
 pub(crate) const PROCESS_START: u8 = 56;
 pub(crate) const PROCESS_EXIT: u8 = 57;
 pub(crate) const NOTE: u8 = 58;
+pub(crate) const CALL: u8 = 59;
+pub(crate) const RETURN: u8 = 60;
+/// A watched function was left without returning.
+pub(crate) const LEFT: u8 = 61;
 
 /// Codes from here on are definitions, which are no events.
 pub(crate) const DEFINITIONS: u8 = 64;
 pub(crate) const DEFINE_CONTEXT: u8 = 64;
 pub(crate) const DEFINE_FILE: u8 = 65;
+pub(crate) const DEFINE_FUNCTION: u8 = 66;
 
 #[inline]
 pub(crate) fn store(flavor: StoreFlavor, locked: bool, string: bool) -> u8 {
@@ -112,7 +117,7 @@ pub(crate) fn fence_kind(op: u8) -> Option<FenceKind> {
 pub(crate) fn check(op: u8) -> Result<(), Flaw> {
     let known = match op {
         0..STORE_END => op & 3 != 3,
-        LOAD | KERNEL_WRITE..=NOTE | DEFINE_CONTEXT | DEFINE_FILE => true,
+        LOAD | KERNEL_WRITE..=LEFT | DEFINITIONS..=DEFINE_FUNCTION => true,
         _ => flush_parts(op).is_some() || fence_kind(op).is_some(),
     };
     if known { Ok(()) } else { Err(Flaw::BadField) }

@@ -2,9 +2,9 @@
 
 use super::op;
 use crate::error::Flaw;
-use crate::event::{Arguments, EventKind, Mapping, ProcessOrigin, Sync};
+use crate::event::{Arguments, CallArguments, EventKind, Mapping, ProcessOrigin, Sync};
 use crate::fields::{FieldReader, FieldWriter};
-use crate::ids::{Address, FileId, ProcessId};
+use crate::ids::{Address, FileId, FunctionId, ProcessId};
 use crate::summary::{put_end, take_end};
 
 /// The operation code of a rare kind; `None` for the frequent ones, which have their own columns.
@@ -33,6 +33,9 @@ pub(crate) fn op(kind: &EventKind<'_>) -> Option<u8> {
         EventKind::ProcessStart { .. } => op::PROCESS_START,
         EventKind::ProcessExit { .. } => op::PROCESS_EXIT,
         EventKind::Note { .. } => op::NOTE,
+        EventKind::Call { .. } => op::CALL,
+        EventKind::Return { value: Some(_), .. } => op::RETURN,
+        EventKind::Return { value: None, .. } => op::LEFT,
     })
 }
 
@@ -138,6 +141,21 @@ pub(crate) fn put(kind: &EventKind<'_>, fields: &mut Vec<u8>, values: &mut Vec<u
         }
         EventKind::ProcessExit { end } => put_end(fields, end),
         EventKind::Note { text } => fields.put_bytes(text.as_bytes()),
+        EventKind::Call { function, args } => {
+            put_all(
+                fields,
+                [u64::from(function.0), args.as_slice().len() as u64],
+            );
+            for &arg in args.as_slice() {
+                fields.put(arg);
+            }
+        }
+        EventKind::Return { function, value } => {
+            fields.put(u64::from(function.0));
+            for word in value.into_iter().flatten() {
+                fields.put(word);
+            }
+        }
     }
 }
 
@@ -213,6 +231,18 @@ pub(crate) fn take<'a>(
         op::NOTE => EventKind::Note {
             text: fields.take_str()?,
         },
+        op::CALL => EventKind::Call {
+            function: take_function(fields)?,
+            args: take_call_arguments(fields)?,
+        },
+        op::RETURN => EventKind::Return {
+            function: take_function(fields)?,
+            value: Some([fields.take()?, fields.take()?]),
+        },
+        op::LEFT => EventKind::Return {
+            function: take_function(fields)?,
+            value: None,
+        },
         _ => return Err(Flaw::BadField),
     })
 }
@@ -225,6 +255,20 @@ fn put_all<const N: usize>(fields: &mut Vec<u8>, values: [u64; N]) {
 
 fn take_file(fields: &mut FieldReader<'_>) -> Result<FileId, Flaw> {
     fields.take_u32().map(FileId)
+}
+
+fn take_function(fields: &mut FieldReader<'_>) -> Result<FunctionId, Flaw> {
+    fields.take_u32().map(FunctionId)
+}
+
+fn take_call_arguments(fields: &mut FieldReader<'_>) -> Result<CallArguments, Flaw> {
+    let mut values = [0; CallArguments::MAX];
+    let count = usize::try_from(fields.take()?).map_err(|_| Flaw::BadField)?;
+    let values = values.get_mut(..count).ok_or(Flaw::BadField)?;
+    for value in &mut *values {
+        *value = fields.take()?;
+    }
+    Ok(CallArguments::new(values))
 }
 
 fn put_file_range(fields: &mut Vec<u8>, file: FileId, offset: u64, len: u64) {

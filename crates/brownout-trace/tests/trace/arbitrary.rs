@@ -31,6 +31,9 @@ pub enum Step {
         ino: u64,
         path: Vec<u8>,
     },
+    Function {
+        name: String,
+    },
     Flush,
 }
 
@@ -132,6 +135,14 @@ pub enum Kind {
     },
     Note {
         text: String,
+    },
+    Call {
+        function: u32,
+        args: Vec<u64>,
+    },
+    Return {
+        function: u32,
+        value: Option<[u64; 2]>,
     },
 }
 
@@ -334,6 +345,14 @@ impl Kind {
                 },
             },
             Kind::Note { ref text } => EventKind::Note { text },
+            Kind::Call { function, ref args } => EventKind::Call {
+                function: FunctionId(function),
+                args: CallArguments::new(args),
+            },
+            Kind::Return { function, value } => EventKind::Return {
+                function: FunctionId(function),
+                value,
+            },
         };
         use_it(kind)
     }
@@ -382,6 +401,9 @@ pub fn write(steps: &[Step]) -> (Vec<u8>, Vec<String>) {
                 writer
                     .file(FileIdentity { dev, ino }, &path(bytes))
                     .unwrap();
+            }
+            Step::Function { ref name } => {
+                writer.function(name).unwrap();
             }
             Step::Flush => writer.flush_chunk().unwrap(),
         }
@@ -539,7 +561,13 @@ fn kind() -> BoxedStrategy<Kind> {
         "\\PC{0,20}".prop_map(|text| Kind::Note { text }),
     ]
     .boxed();
-    prop_oneof![10 => frequent, 2 => files, 2 => mappings, 2 => processes].boxed()
+    let calls = prop_oneof![
+        (small(), vec(number(), 0..=6)).prop_map(|(function, args)| Kind::Call { function, args }),
+        (small(), proptest::option::of([number(), number()]))
+            .prop_map(|(function, value)| Kind::Return { function, value }),
+    ]
+    .boxed();
+    prop_oneof![10 => frequent, 2 => files, 2 => mappings, 2 => processes, 2 => calls].boxed()
 }
 
 pub fn step() -> BoxedStrategy<Step> {
@@ -557,6 +585,7 @@ pub fn step() -> BoxedStrategy<Step> {
         1 => (number(), number(), text()).prop_map(|(dev, ino, path)| {
             Step::File { dev, ino, path }
         }),
+        1 => "[a-z_]{1,3}".prop_map(|name| Step::Function { name }),
         1 => Just(Step::Flush),
     ]
     .boxed()

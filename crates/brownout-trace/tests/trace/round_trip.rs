@@ -51,7 +51,11 @@ proptest! {
 
 /// What definitions tell, as text that does not depend on how they came about.
 fn contents(definitions: &Definitions) -> String {
-    let mut text = format!("{:?}", definitions.files().collect::<Vec<_>>());
+    let mut text = format!(
+        "{:?} {:?}",
+        definitions.files().collect::<Vec<_>>(),
+        definitions.functions().collect::<Vec<_>>()
+    );
     for process in definitions.processes() {
         let frames: Vec<Vec<AppPc>> = (0..3)
             .map(|context| process.context_frames(ContextId(context)).collect())
@@ -87,6 +91,27 @@ fn header_and_summary_are_read_back() {
     for class in EventClass::ALL {
         assert!(summary.counts.of(class) > 0, "no {}", class.name());
     }
+}
+
+#[test]
+fn a_function_has_one_number_and_its_name_is_read_back() {
+    let mut writer = writer();
+    let begin = writer.function("begin").unwrap();
+    let end = writer.function("end").unwrap();
+    assert_ne!(begin, end);
+    assert_eq!(writer.function("begin").unwrap(), begin);
+    writer
+        .write(&event(EventKind::Return {
+            function: end,
+            value: None,
+        }))
+        .unwrap();
+    let trace = writer.finish(ending()).unwrap().1;
+    let mut reader = open(&trace).unwrap();
+    reader.next().unwrap();
+    assert_eq!(reader.definitions().function(begin), Some("begin"));
+    assert_eq!(reader.definitions().function(end), Some("end"));
+    assert_eq!(reader.definitions().function(FunctionId(7)), None);
 }
 
 #[test]

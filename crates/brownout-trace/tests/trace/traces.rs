@@ -82,6 +82,7 @@ pub fn every_kind() -> Vec<u8> {
             AppPc(0x40_2000),
         )
         .unwrap();
+    let function = writer.function("pmemobj_tx_begin").unwrap();
     let addr = Address(0x7f00_0000_0000);
     let kinds = [
         start(None, ProcessOrigin::Exec),
@@ -164,6 +165,18 @@ pub fn every_kind() -> Vec<u8> {
             len: 0x3000,
         },
         EventKind::Note { text: "a note" },
+        EventKind::Call {
+            function,
+            args: CallArguments::new(&[1, u64::MAX]),
+        },
+        EventKind::Return {
+            function,
+            value: Some([0, u64::MAX]),
+        },
+        EventKind::Return {
+            function,
+            value: None,
+        },
         EventKind::ThreadExit,
         EventKind::ProcessExit {
             end: ProcessEnd::Signaled { signal: 9 },

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::Stdio;
 
-use brownout_trace::{EventKind, ThreadId};
+use brownout_trace::{CallArguments, EventKind, ThreadId};
 use serde_json::Value;
 
 use crate::traces::{POOL, Recording, pool_and_semaphore};
@@ -110,6 +110,42 @@ fn json_lines() {
     assert_eq!(store["frames"][0]["function"], "put");
     assert_eq!(store["frames"][0]["line"], 5);
     assert_eq!(store["frames"][1]["function"], "main");
+}
+
+#[test]
+fn calls_and_returns_name_their_function() {
+    let traced = || {
+        let mut recording = Recording::start(&[]);
+        let function = recording.function("pmemobj_tx_begin");
+        recording.add(EventKind::Call {
+            function,
+            args: CallArguments::new(&[0x7f00, 0]),
+        });
+        recording.add(EventKind::Return {
+            function,
+            value: Some([0, 0x10]),
+        });
+        recording.add(EventKind::Return {
+            function,
+            value: None,
+        });
+        recording
+    };
+    let kinds = ["--kind", "call", "--kind", "return"];
+    let shown = dump(traced(), &kinds);
+    line_with(&shown, "call          pmemobj_tx_begin(0x7f00, 0x0)");
+    line_with(&shown, "return        pmemobj_tx_begin = 0x0, 0x10");
+    line_with(&shown, "pmemobj_tx_begin left without returning");
+
+    let shown = dump(traced(), &[&kinds[..], &["--format", "json"]].concat());
+    let events: Vec<Value> = shown
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(events[0]["function"], "pmemobj_tx_begin");
+    assert_eq!(events[0]["arguments"][0], "0x7f00");
+    assert_eq!(events[1]["result"][1], "0x10");
+    assert_eq!(events[2]["result"], Value::Null);
 }
 
 #[test]

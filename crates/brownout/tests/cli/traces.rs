@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use brownout_trace::{
     Address, AppPc, Arguments, ContextId, Ending, Event, EventIndex, EventKind, FenceKind, FileId,
-    FileIdentity, FlushKind, Header, Mapping, ProcessEnd, ProcessId, ProcessOrigin, StoreFlavor,
-    ThreadId, TraceWriter,
+    FileIdentity, FlushKind, FunctionId, Header, Mapping, ProcessEnd, ProcessId, ProcessOrigin,
+    StoreFlavor, ThreadId, TraceWriter,
 };
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use tempfile::TempDir;
@@ -92,6 +92,10 @@ impl Recording {
             kind,
         };
         self.writer.write(&event).unwrap()
+    }
+
+    pub fn function(&mut self, name: &str) -> FunctionId {
+        self.writer.function(name).unwrap()
     }
 
     pub fn file(&mut self, ino: u64, path: &str) -> FileId {

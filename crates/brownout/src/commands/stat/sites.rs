@@ -104,6 +104,8 @@ fn is_access(class: EventClass) -> bool {
         | EventClass::ThreadExit
         | EventClass::ProcessStart
         | EventClass::ProcessExit
-        | EventClass::Note => false,
+        | EventClass::Note
+        | EventClass::Call
+        | EventClass::Return => false,
     }
 }

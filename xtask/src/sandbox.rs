@@ -28,6 +28,8 @@ pub enum End {
     Exit(i32),
     Signal(i32),
     TimedOut,
+    /// What was to prepare its directory failed, so it was not started.
+    Unprepared,
 }
 
 impl std::fmt::Display for End {
@@ -39,6 +41,7 @@ impl std::fmt::Display for End {
                 Err(_) => write!(out, "killed by signal {number}"),
             },
             End::TimedOut => write!(out, "hung and was killed"),
+            End::Unprepared => write!(out, "was not started, because its setup failed"),
         }
     }
 }
@@ -127,20 +130,11 @@ impl Sandbox {
         remove_tree(&self.cwd())?;
         remove_tree(&self.trace())?;
         fs::create_dir(self.cwd())?;
-        if !job.setup.is_empty() {
-            let argv: Vec<OsString> = vec!["/bin/sh".into(), "-ec".into(), job.setup.into()];
-            let (end, _) = self.run_in_cwd(&Job {
-                argv: &argv,
-                ..*job
-            })?;
-            if end != End::Exit(0) {
-                bail!(
-                    "setup: {end}: {}",
-                    fs::read_to_string(self.dir.join("stderr"))?.trim()
-                );
-            }
-        }
-        let (end, wall) = self.run_in_cwd(job)?;
+        let (end, wall) = if self.prepare(job)? {
+            self.run_in_cwd(job)?
+        } else {
+            (End::Unprepared, Duration::ZERO)
+        };
         let stdout = fs::read(self.dir.join("stdout"))?;
         let stderr = fs::read(self.dir.join("stderr"))?;
         Ok(Outcome {
@@ -150,6 +144,19 @@ impl Sandbox {
             files: BTreeMap::new(),
             wall,
         })
+    }
+
+    /// Runs the job's setup; whether it succeeded. Its outputs are those of the run if it did not.
+    fn prepare(&self, job: &Job) -> Result<bool> {
+        if job.setup.is_empty() {
+            return Ok(true);
+        }
+        let argv: Vec<OsString> = vec!["/bin/sh".into(), "-ec".into(), job.setup.into()];
+        let (end, _) = self.run_in_cwd(&Job {
+            argv: &argv,
+            ..*job
+        })?;
+        Ok(end == End::Exit(0))
     }
 
     fn run_in_cwd(&self, job: &Job) -> Result<(End, Duration)> {
@@ -335,6 +342,22 @@ mod tests {
             panic!()
         };
         assert_eq!(bytes, b"from-setup\n");
+        sandbox.remove().unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_prepared_is_not_started() {
+        let sandbox = sandbox("unprepared");
+        let argv = ["/bin/sh", "-c", "echo started"].map(OsString::from);
+        let outcome = sandbox
+            .run(&Job {
+                setup: "echo why >&2; exit 3",
+                ..job(&argv, 10_000)
+            })
+            .unwrap();
+        assert_eq!(outcome.end, End::Unprepared);
+        assert_eq!(outcome.stderr, b"why\n");
+        assert!(outcome.stdout.is_empty());
         sandbox.remove().unwrap();
     }
 

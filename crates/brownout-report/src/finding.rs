@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint;
-use crate::{Category, Evidence, RuleInfo, Severity, SiteId, Stack};
+use crate::{Category, Evidence, Frame, RuleInfo, Severity, SiteId, Stack};
 
 /// A bug, or what may be one, in the program under test. Field names are those of `findings.jsonl`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +46,11 @@ impl Finding {
             evidence,
             replay: None,
         }
+    }
+
+    /// The frame to look at first.
+    pub fn place(&self) -> Option<&Frame> {
+        self.stacks.first()?.telling_frame()
     }
 
     /// The same for findings that differ in nothing but line numbers.

@@ -1,0 +1,191 @@
+//! Baselines: the findings that were there already, so that only new ones fail.
+//!
+//! A finding is known if the baseline holds its id. What is left on both sides after that is paired by
+//! site, one to one: a finding whose line has moved is still known, and a second one beside it in the same
+//! function is new.
+//!
+//! Can miss: a new finding that appears in a function in the same change that mends an old one of the same
+//! rule and stack there.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Finding, FindingId, SiteId};
+
+/// The version of the file's form.
+const VERSION: u32 = 1;
+
+/// Findings of an earlier run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Baseline {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Entry {
+    rule: String,
+    /// For a person who reads the file.
+    place: String,
+    id: FindingId,
+    site: SiteId,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    version: u32,
+    findings: Vec<Entry>,
+}
+
+/// Why a baseline cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BaselineError {
+    #[error("it is not a baseline that brownout wrote")]
+    Syntax(#[from] serde_json::Error),
+    #[error(
+        "it has version {0}, and this brownout knows version {VERSION} only; write it anew with --write-baseline"
+    )]
+    Version(u32),
+}
+
+impl Baseline {
+    pub fn of<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Self {
+        let mut entries: Vec<Entry> = findings.into_iter().map(Entry::new).collect();
+        entries.sort();
+        entries.dedup();
+        Self { entries }
+    }
+
+    pub fn parse(text: &str) -> Result<Self, BaselineError> {
+        let document: Document = serde_json::from_str(text)?;
+        if document.version != VERSION {
+            return Err(BaselineError::Version(document.version));
+        }
+        Ok(Self {
+            entries: document.findings,
+        })
+    }
+
+    /// JSON with one finding a line, so that a change of the file is readable.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{{\n\"version\": {VERSION},\n\"findings\": [");
+        for (index, entry) in self.entries.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "," };
+            let line = serde_json::to_string(entry).expect("texts are always JSON");
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{separator}\n{line}");
+        }
+        text.push_str("\n]\n}\n");
+        text
+    }
+
+    /// Known findings, and new ones, both in the order given.
+    pub(crate) fn split(&self, findings: Vec<Finding>) -> (Vec<Finding>, Vec<Finding>) {
+        let ids: HashSet<&FindingId> = self.entries.iter().map(|entry| &entry.id).collect();
+        let seen: HashSet<&FindingId> = findings.iter().map(|finding| &finding.id).collect();
+        let mut moved: HashMap<&SiteId, usize> = HashMap::new();
+        for entry in self
+            .entries
+            .iter()
+            .filter(|entry| !seen.contains(&entry.id))
+        {
+            *moved.entry(&entry.site).or_default() += 1;
+        }
+        let known: Vec<bool> = findings
+            .iter()
+            .map(|finding| {
+                ids.contains(&finding.id)
+                    || moved.get_mut(&finding.site()).is_some_and(|left| {
+                        let any = *left > 0;
+                        *left = left.saturating_sub(1);
+                        any
+                    })
+            })
+            .collect();
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        for (finding, known) in findings.into_iter().zip(known) {
+            if known {
+                old.push(finding)
+            } else {
+                new.push(finding)
+            }
+        }
+        (old, new)
+    }
+}
+
+impl Entry {
+    fn new(finding: &Finding) -> Self {
+        Self {
+            rule: finding.rule.clone(),
+            place: finding.place().map(ToString::to_string).unwrap_or_default(),
+            id: finding.id.clone(),
+            site: finding.site(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{FLUSH_RULE, finding_at};
+
+    const NONE: [u32; 0] = [];
+
+    fn at(line: u32) -> Finding {
+        finding_at(&FLUSH_RULE, "kv.c", line)
+    }
+
+    /// The lines of the findings that are new.
+    fn new(before: &[u32], now: &[u32]) -> Vec<u32> {
+        let before: Vec<Finding> = before.iter().copied().map(at).collect();
+        let text = Baseline::of(&before).to_text();
+        let baseline = Baseline::parse(&text).unwrap();
+        let (_, new) = baseline.split(now.iter().copied().map(at).collect());
+        new.iter()
+            .map(|f| f.place().unwrap().line.unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn what_was_there_is_known() {
+        assert_eq!(new(&[7, 9], &[7, 9]), NONE);
+        assert_eq!(new(&[], &[7]), [7]);
+        assert_eq!(new(&[7, 9], &[9]), NONE);
+    }
+
+    #[test]
+    fn a_finding_that_moved_is_known_and_one_beside_it_is_new() {
+        assert_eq!(new(&[7], &[8]), NONE);
+        assert_eq!(new(&[7, 9], &[8, 10]), NONE);
+        assert_eq!(new(&[7], &[7, 9]), [9]);
+        assert_eq!(new(&[7], &[8, 10]), [10]);
+    }
+
+    #[test]
+    fn the_file_is_the_same_whatever_the_order() {
+        assert_eq!(
+            Baseline::of(&[at(7), at(9), at(7)]).to_text(),
+            Baseline::of(&[at(9), at(7)]).to_text()
+        );
+        assert_eq!(
+            Baseline::parse(&Baseline::default().to_text()).unwrap(),
+            Baseline::default()
+        );
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        assert!(matches!(
+            Baseline::parse("[]"),
+            Err(BaselineError::Syntax(_))
+        ));
+        let future = "{\"version\": 9, \"findings\": []}";
+        assert!(matches!(
+            Baseline::parse(future),
+            Err(BaselineError::Version(9))
+        ));
+    }
+}

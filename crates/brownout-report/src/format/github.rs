@@ -1,0 +1,126 @@
+//! Annotations of GitHub Actions: workflow commands on standard output that show findings beside the
+//! changed lines. GitHub shows at most ten of a level for a step, so the first ten are given and the
+//! rest is counted.
+
+use std::io;
+
+use super::Format;
+use crate::{Finding, Report, Severity};
+
+/// What GitHub shows of each level.
+const MAX_OF_A_LEVEL: usize = 10;
+
+/// Workflow commands for GitHub Actions.
+#[derive(Clone, Copy, Debug)]
+pub struct Github;
+
+impl Format for Github {
+    fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+        let bugs: Vec<&Finding> = report.bugs().collect();
+        let warnings: Vec<&Finding> = report.warnings().collect();
+        for findings in [&bugs, &warnings] {
+            for finding in findings.iter().take(MAX_OF_A_LEVEL) {
+                write_command(report, finding, out)?;
+            }
+        }
+        let more = [&bugs, &warnings].map(|all| all.len().saturating_sub(MAX_OF_A_LEVEL));
+        if more != [0, 0] {
+            writeln!(
+                out,
+                "{} more bugs and {} more warnings are not annotated",
+                more[0], more[1]
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn write_command(report: &Report, finding: &Finding, out: &mut dyn io::Write) -> io::Result<()> {
+    let command = match finding.severity {
+        Severity::Bug => "error",
+        Severity::Warning => "warning",
+    };
+    let mut properties = Vec::new();
+    if let Some(frame) = finding.place()
+        && let Some(file) = &frame.file
+    {
+        properties.push(("file", report.shown_path(file).to_owned()));
+        properties.extend(frame.line.map(|line| ("line", line.to_string())));
+        properties.extend(frame.column.map(|column| ("col", column.to_string())));
+    }
+    properties.push(("title", finding.rule.clone()));
+    let properties: Vec<String> = properties
+        .iter()
+        .map(|(name, value)| format!("{name}={}", escaped_property(value)))
+        .collect();
+    let mut message = finding.message.clone();
+    for stack in &finding.stacks {
+        message.push_str(&format!("\n{}:", stack.role));
+        for frame in stack.frames_of_program() {
+            message.push_str(&format!("\n  {}", report.shown_frame(frame)));
+        }
+    }
+    let properties = properties.join(",");
+    writeln!(out, "::{command} {properties}::{}", escaped(&message))
+}
+
+/// The commands end at a line's end, and `%` begins an escape.
+fn escaped(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+/// Properties end at a comma or at the first `::`.
+fn escaped_property(text: &str) -> String {
+    escaped(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Subject;
+    use crate::samples::{FLUSH_RULE, WARNING_RULE, finding, finding_at};
+
+    fn shown(findings: Vec<Finding>) -> String {
+        let subject = Subject {
+            directory: Some("/home/u/kv".into()),
+            ..Subject::default()
+        };
+        Github.to_text(&Report::new(subject, vec![], findings))
+    }
+
+    #[test]
+    fn a_bug_is_an_error_at_its_line() {
+        let mut bug = finding();
+        bug.stacks[0].frames[0].column = Some(9);
+        assert_eq!(
+            shown(vec![bug]),
+            "::error file=kv.c,line=7,col=9,title=missing-flush::a store that is never flushed here\
+             %0Astore:%0A  put at kv.c:7:9%0A  main at kv.c:90\n"
+        );
+    }
+
+    #[test]
+    fn names_cannot_begin_commands_of_their_own() {
+        let mut bug = finding_at(&FLUSH_RULE, "/a,b::c%\n.c", 7);
+        bug.message = "50%\r\n::error::x".into();
+        let text = shown(vec![bug]);
+        assert_eq!(text.lines().count(), 1);
+        assert!(text.starts_with(
+            "::error file=/a%2Cb%3A%3Ac%25%0A.c,line=7,title=missing-flush::50%25%0D%0A::error::x"
+        ));
+    }
+
+    #[test]
+    fn at_most_ten_of_a_level() {
+        let findings = (1..=12)
+            .map(|line| finding_at(&FLUSH_RULE, "kv.c", line))
+            .chain((1..=11).map(|line| finding_at(&WARNING_RULE, "kv.c", line)))
+            .collect();
+        let text = shown(findings);
+        assert_eq!(text.matches("::error ").count(), 10);
+        assert_eq!(text.matches("::warning ").count(), 10);
+        assert!(text.ends_with("2 more bugs and 1 more warnings are not annotated\n"));
+    }
+}

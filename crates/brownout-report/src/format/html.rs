@@ -1,0 +1,300 @@
+//! `report.html`: one file that needs no other, with a summary, filters, snippets and stacks.
+//!
+//! Everything that comes from the program under test goes through the template's escaping, and the page's
+//! policy forbids it to load anything, should that ever fail.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::Format;
+use crate::{Finding, Frame, Report, Severity, Sources, Stack};
+
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/filter.js");
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// Lines shown above and below the one that is meant.
+const AROUND: u32 = 3;
+
+/// A page for the browser.
+pub struct Html {
+    pub sources: Sources,
+}
+
+impl Format for Html {
+    fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(self.page(report).into_string().as_bytes())
+    }
+}
+
+impl Html {
+    fn page(&self, report: &Report) -> Markup {
+        let subject = report.subject.command.join(" ");
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    title { "brownout: " (subject) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    header {
+                        h1 { "brownout" }
+                        @if !subject.is_empty() { p { code { (subject) } } }
+                        @for gap in &report.subject.gaps { p.gap { (gap) } }
+                        (summary(report))
+                    }
+                    @if !report.findings().is_empty() { (filters(report)) }
+                    main {
+                        @for finding in report.findings() { (self.finding(report, finding)) }
+                        @if report.findings().is_empty() { p { "Nothing was found." } }
+                    }
+                    (left_out(report))
+                    footer { "brownout " (env!("CARGO_PKG_VERSION")) }
+                    script { (PreEscaped(SCRIPT)) }
+                }
+            }
+        }
+    }
+
+    fn finding(&self, report: &Report, finding: &Finding) -> Markup {
+        let place = finding.place().map(|frame| report.shown_frame(frame));
+        let open = finding.severity == Severity::Bug;
+        html! {
+            details.finding.(finding.severity) id=(finding.id) open[open]
+                data-rule=(finding.rule) data-severity=(finding.severity)
+                data-category=(finding.category) {
+                summary {
+                    span.severity { (finding.severity) }
+                    " " span.rule { (finding.rule) }
+                    " " span.message { (finding.message) }
+                    @if let Some(place) = place { " " span.place { (place) } }
+                    @if finding.count > 1 { " " span.count { "\u{d7}" (finding.count) } }
+                }
+                @for stack in &finding.stacks {
+                    section {
+                        h3 { (stack.role) }
+                        (self.snippet(stack))
+                        (frames(report, stack))
+                    }
+                }
+                (evidence(finding))
+                @if let Some(rule) = report.rule(&finding.rule) {
+                    details.explanation {
+                        summary { "What " (rule.id) " means" }
+                        pre { (rule.explanation) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn snippet(&self, stack: &Stack) -> Markup {
+        let place = stack
+            .telling_frame()
+            .and_then(|frame| Some((frame.file.as_deref()?, frame.line?, frame.column)));
+        let Some((file, line, column)) = place else {
+            return html! {};
+        };
+        if let Err(problem) = self.sources.line(file, line, column) {
+            return html! { p.gap { (problem) } };
+        }
+        let around = line.saturating_sub(AROUND).max(1)..=line.saturating_add(AROUND);
+        html! {
+            pre.snippet {
+                @for number in around {
+                    @if let Ok(shown) = self.sources.line(file, number, column) {
+                        span.line {
+                            span.number { (format!("{number:>6} ")) }
+                            @if number == line {
+                                (shown.text[shown.line.start..shown.statement.start])
+                                mark { (shown.text[shown.statement.clone()]) }
+                                (shown.text[shown.statement.end..shown.line.end])
+                            } @else {
+                                (shown.text[shown.line.clone()])
+                            }
+                            "\n"
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn frames(report: &Report, stack: &Stack) -> Markup {
+    let telling = stack.telling_frame();
+    html! {
+        ol.stack {
+            @for frame in &stack.frames {
+                li.telling[Some(frame) == telling] title=(place_in_module(frame)) {
+                    (report.shown_frame(frame))
+                    @if frame.inlined { " (inlined)" }
+                }
+            }
+        }
+    }
+}
+
+fn place_in_module(frame: &Frame) -> String {
+    format!("{}+{:#x}", frame.module, frame.offset)
+}
+
+fn evidence(finding: &Finding) -> Markup {
+    let evidence = &finding.evidence;
+    html! {
+        table.evidence {
+            @for range in &evidence.ranges { tr { th { "bytes" } td { (range) } } }
+            @for value in &evidence.values { tr { th { (value.name) } td { code { (value.bytes) } } } }
+            @for event in &evidence.events { tr { th { "event" } td { (event) } } }
+            @for (name, value) in &evidence.details { tr { th { (name) } td { (value) } } }
+            tr { th { "seen" } td { (finding.count) } }
+            tr { th { "id" } td { code { (finding.id) } } }
+            @if let Some(replay) = &finding.replay { tr { th { "replay" } td { code { (replay) } } } }
+        }
+    }
+}
+
+fn summary(report: &Report) -> Markup {
+    html! {
+        ul.summary {
+            li { b { (report.bugs().count()) } " bugs" }
+            li { b { (report.warnings().count()) } " warnings" }
+            @if !report.suppressed().is_empty() { li { b { (report.suppressed().len()) } " suppressed" } }
+            @if !report.known().is_empty() { li { b { (report.known().len()) } " known from the baseline" } }
+        }
+    }
+}
+
+fn filters(report: &Report) -> Markup {
+    let mut rules: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut severities: BTreeMap<Severity, usize> = BTreeMap::new();
+    for finding in report.findings() {
+        *rules.entry(&finding.rule).or_default() += 1;
+        *severities.entry(finding.severity).or_default() += 1;
+    }
+    html! {
+        form #filters {
+            fieldset {
+                legend { "severity" }
+                @for (severity, count) in severities {
+                    (checkbox("severity", severity.as_str(), count))
+                }
+            }
+            fieldset {
+                legend { "rule" }
+                @for (rule, count) in rules { (checkbox("rule", rule, count)) }
+            }
+            label { "text " input #search type="search" placeholder="function, file, message"; }
+        }
+    }
+}
+
+fn checkbox(kind: &str, value: &str, count: usize) -> Markup {
+    html! {
+        label {
+            input type="checkbox" name=(kind) value=(value) checked;
+            " " (value) " (" (count) ")"
+        }
+    }
+}
+
+/// What was found and does not count.
+fn left_out(report: &Report) -> Markup {
+    let place = |finding: &Finding| finding.place().map(|frame| report.shown_frame(frame));
+    html! {
+        @if !report.suppressed().is_empty() {
+            details.left-out {
+                summary { "Suppressed (" (report.suppressed().len()) ")" }
+                ul { @for suppressed in report.suppressed() {
+                    li {
+                        span.rule { (suppressed.finding.rule) } " "
+                        @if let Some(place) = place(&suppressed.finding) { (place) ": " }
+                        (suppressed.reason)
+                    }
+                } }
+            }
+        }
+        @if !report.known().is_empty() {
+            details.left-out {
+                summary { "Known from the baseline (" (report.known().len()) ")" }
+                ul { @for finding in report.known() {
+                    li {
+                        span.rule { (finding.rule) } " "
+                        @if let Some(place) = place(finding) { (place) ": " }
+                        (finding.message)
+                    }
+                } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Subject;
+    use crate::samples::{FLUSH_RULE, WARNING_RULE, finding, finding_at};
+
+    fn page(findings: Vec<Finding>) -> String {
+        let sources = Sources::from_fn(|_| Ok("a < b;\n".repeat(20)));
+        let subject = Subject {
+            command: vec!["<script>alert(1)</script>".into()],
+            ..Subject::default()
+        };
+        Html { sources }.to_text(&Report::new(subject, vec![FLUSH_RULE], findings))
+    }
+
+    #[test]
+    fn the_page_needs_no_other_file() {
+        let text = page(vec![finding()]);
+        for outside in ["src=", "href=", "url(", "@import", "http:", "https:"] {
+            assert!(!text.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn findings_are_there_with_snippets_and_stacks() {
+        let text = page(vec![finding(), finding_at(&WARNING_RULE, "x.c", 1)]);
+        assert_eq!(text.matches("<details class=\"finding").count(), 2);
+        assert!(text.contains("<mark>a &lt; b</mark>;"), "{text}");
+        assert!(text.contains("main at /home/u/kv/kv.c:90"));
+        assert!(
+            text.contains("value=\"transient-data\""),
+            "a filter for each rule"
+        );
+        assert!(
+            text.contains("Finds stores that are never flushed."),
+            "the rule is explained"
+        );
+    }
+
+    #[test]
+    fn hostile_names_stay_text() {
+        let hostile = "\"><script>alert('x')</script><img onerror=x>";
+        let mut bug = finding_at(&FLUSH_RULE, hostile, 7);
+        bug.rule = hostile.into();
+        bug.message = hostile.into();
+        bug.stacks[0].role = hostile.into();
+        bug.stacks[0].frames[0].function = Some(hostile.into());
+        bug.evidence.details.insert(hostile.into(), hostile.into());
+        bug.replay = Some(hostile.into());
+        let text = page(vec![bug]);
+        assert_eq!(text.matches("<script>").count(), 1, "brownout's own");
+        assert!(!text.contains("<img"));
+    }
+
+    #[test]
+    fn a_missing_source_is_said() {
+        let html = Html {
+            sources: Sources::from_fn(|_| Err(io::ErrorKind::NotFound.into())),
+        };
+        let text = html.to_text(&Report::new(Subject::default(), vec![], vec![finding()]));
+        assert!(text.contains("the source file /home/u/kv/kv.c cannot be read"));
+    }
+}

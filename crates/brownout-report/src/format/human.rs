@@ -1,0 +1,312 @@
+//! Text for a person: bugs with source snippets and stacks, warnings a line each, a summary.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::Write as _;
+use std::io;
+
+use annotate_snippets::{
+    Annotation, AnnotationKind, Element, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
+};
+
+use super::Format;
+use crate::source::{NoSource, SourceLine};
+use crate::{Evidence, Finding, Frame, Report, Severity, Sources, Stack};
+
+/// Stacks of recursive programs have thousands of frames, which tell no more than the first few.
+const MAX_FRAMES: usize = 24;
+/// Bytes of a value that are shown.
+const MAX_VALUE: usize = 16;
+
+/// Text for a person.
+pub struct Human {
+    pub color: bool,
+    /// Columns that may be used.
+    pub width: usize,
+    /// Warnings are shown like bugs, not as one line for each rule and place.
+    pub full_warnings: bool,
+    pub sources: Sources,
+}
+
+impl Format for Human {
+    fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+        let mut shown = Places::default();
+        for bug in report.bugs() {
+            self.write_in_full(report, bug, &mut shown, out)?;
+        }
+        if self.full_warnings {
+            for warning in report.warnings() {
+                self.write_in_full(report, warning, &mut shown, out)?;
+            }
+        } else if report.warnings().next().is_some() {
+            self.write_warning_lines(report, out)?;
+        }
+        out.write_all(summary(report).as_bytes())
+    }
+}
+
+/// Rules and places whose source has been shown. Other stacks through the same place are told without
+/// it.
+type Places = HashSet<(String, String)>;
+
+impl Human {
+    fn renderer(&self) -> Renderer {
+        let renderer = if self.color {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
+        renderer.term_width(self.width)
+    }
+
+    fn write_in_full(
+        &self,
+        report: &Report,
+        finding: &Finding,
+        shown: &mut Places,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        let place = finding.place().map(place_of).unwrap_or_default();
+        let first = shown.insert((finding.rule.clone(), place));
+        let mut elements = Vec::new();
+        if first {
+            elements.extend(self.snippets(report, &finding.stacks));
+        } else if let Some(frame) = finding.place() {
+            elements.push(origin(report, frame).into());
+        }
+        for stack in &finding.stacks {
+            elements.push(note(&stack.role, stack_text(report, stack)).into());
+        }
+        let evidence = evidence_text(&finding.evidence, finding.count);
+        elements.push(note("seen", evidence).into());
+        elements.push(note("id", finding.id.to_string()).into());
+        if let Some(replay) = &finding.replay {
+            elements.push(note("replay", clean(replay)).into());
+        }
+        let title = level(finding.severity)
+            .primary_title(clean(&finding.message))
+            .id(clean(&finding.rule));
+        let text = self.renderer().render(&[title.elements(elements)]);
+        writeln!(out, "{text}\n")
+    }
+
+    /// The source lines of all stacks, those of one file together.
+    fn snippets<'a>(&self, report: &'a Report, stacks: &'a [Stack]) -> Vec<Element<'a>> {
+        let mut files: Vec<(&str, Vec<(SourceLine, &Stack, bool)>)> = Vec::new();
+        let mut elements: Vec<Element<'a>> = Vec::new();
+        let mut missing = BTreeSet::new();
+        for (index, stack) in stacks.iter().enumerate() {
+            let Some(frame) = stack.telling_frame() else {
+                continue;
+            };
+            match self.source_line(frame) {
+                Some(Ok(line)) => {
+                    let file = frame.file.as_deref().unwrap_or_default();
+                    let entry = (line, stack, index == 0);
+                    match files.iter_mut().find(|(name, _)| *name == file) {
+                        Some((_, lines)) => lines.push(entry),
+                        None => files.push((file, vec![entry])),
+                    }
+                }
+                Some(Err(problem)) => {
+                    missing.insert(problem.to_string());
+                    if index == 0 {
+                        elements.push(origin(report, frame).into());
+                    }
+                }
+                None if index == 0 => elements.push(origin(report, frame).into()),
+                None => {}
+            }
+        }
+        elements.extend(files.into_iter().map(|(file, lines)| {
+            let text = lines[0].0.text.to_string();
+            Snippet::source(text)
+                .path(clean(report.shown_path(file)))
+                .annotations(lines.into_iter().map(annotation))
+                .into()
+        }));
+        elements.extend(
+            missing
+                .iter()
+                .map(|problem| Element::from(Level::NOTE.message(clean(problem)))),
+        );
+        elements
+    }
+
+    fn source_line(&self, frame: &Frame) -> Option<Result<SourceLine, NoSource>> {
+        let file = frame.file.as_deref()?;
+        Some(self.sources.line(file, frame.line?, frame.column))
+    }
+
+    /// A line for each rule and place, however many stacks lead there.
+    fn write_warning_lines(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+        let mut lines: Vec<(String, &Finding, u64, usize)> = Vec::new();
+        for warning in report.warnings() {
+            let frame = warning.place().map(|frame| report.shown_frame(frame));
+            let place = frame.map_or_else(|| "place unknown".to_owned(), |frame| frame.to_string());
+            match lines
+                .iter_mut()
+                .find(|(known, first, ..)| *known == place && first.rule == warning.rule)
+            {
+                Some((_, _, count, stacks)) => {
+                    *count = count.saturating_add(warning.count);
+                    *stacks += 1;
+                }
+                None => lines.push((place, warning, warning.count, 1)),
+            }
+        }
+        for (place, first, count, stacks) in lines {
+            let mut text = format!("{}, {}", clean(&place), times(count));
+            if stacks > 1 {
+                let _ = write!(text, " on {stacks} stacks");
+            }
+            let title = level(first.severity)
+                .primary_title(format!("{} ({text})", clean(&first.message)))
+                .id(clean(&first.rule));
+            let line = self
+                .renderer()
+                .render(&[annotate_snippets::Group::with_title(title)]);
+            writeln!(out, "{line}")?;
+        }
+        out.write_all(b"\n")
+    }
+}
+
+fn level(severity: Severity) -> Level<'static> {
+    match severity {
+        Severity::Bug => Level::ERROR.with_name("bug"),
+        Severity::Warning => Level::WARNING,
+    }
+}
+
+fn annotation((line, stack, primary): (SourceLine, &Stack, bool)) -> Annotation<'_> {
+    let kind = if primary {
+        AnnotationKind::Primary
+    } else {
+        AnnotationKind::Context
+    };
+    kind.span(line.statement).label(clean(&stack.role))
+}
+
+fn note(name: &str, text: String) -> annotate_snippets::Message<'static> {
+    Level::NOTE.with_name(clean(name)).message(text)
+}
+
+fn origin(report: &Report, frame: &Frame) -> Origin<'static> {
+    match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => {
+            let origin = Origin::path(clean(report.shown_path(file))).line(line as usize);
+            match frame.column {
+                Some(column) => origin.char_column(column as usize),
+                None => origin,
+            }
+        }
+        _ => Origin::path(clean(&frame.to_string())),
+    }
+}
+
+/// What tells places apart to a reader.
+fn place_of(frame: &Frame) -> String {
+    frame.source().unwrap_or_else(|| frame.to_string())
+}
+
+fn stack_text(report: &Report, stack: &Stack) -> String {
+    let frames = stack.frames_of_program();
+    if frames.is_empty() {
+        return "place unknown".to_owned();
+    }
+    let mut lines: Vec<String> = frames
+        .iter()
+        .take(MAX_FRAMES)
+        .map(|frame| {
+            let inlined = if frame.inlined { " (inlined)" } else { "" };
+            clean(&format!("{}{inlined}", report.shown_frame(frame)))
+        })
+        .collect();
+    if frames.len() > MAX_FRAMES {
+        lines.push(format!("and {} more", frames.len() - MAX_FRAMES));
+    }
+    lines.join("\n")
+}
+
+fn evidence_text(evidence: &Evidence, count: u64) -> String {
+    let mut facts = vec![times(count)];
+    if let Some(event) = evidence.events.first() {
+        let first = if count > 1 { "first at" } else { "at" };
+        facts[0] = format!("{}, {first} event {event}", facts[0]);
+    }
+    facts.extend(
+        evidence
+            .ranges
+            .iter()
+            .map(|range| clean(&range.to_string())),
+    );
+    for value in &evidence.values {
+        facts.push(clean(&format!(
+            "{} {}",
+            value.name,
+            shown_bytes(&value.bytes)
+        )));
+    }
+    for (name, value) in &evidence.details {
+        facts.push(clean(&format!("{name}: {value}")));
+    }
+    facts.join("\n")
+}
+
+fn shown_bytes(digits: &str) -> String {
+    match digits.get(..2 * MAX_VALUE) {
+        Some(start) if start.len() < digits.len() => {
+            format!("{start}… ({} bytes)", digits.len() / 2)
+        }
+        _ => digits.to_owned(),
+    }
+}
+
+fn times(count: u64) -> String {
+    match count {
+        1 => "once".to_owned(),
+        _ => format!("{count} times"),
+    }
+}
+
+/// Names come from the program under test, and may hold anything.
+fn clean(text: &str) -> String {
+    normalize_untrusted_str(&text.replace(['\n', '\r'], " "))
+}
+
+fn summary(report: &Report) -> String {
+    let mut text = match (report.bugs().count(), report.warnings().count()) {
+        (0, 0) => "nothing found".to_owned(),
+        (bugs, warnings) => format!("{}, {}", counted(bugs, "bug"), counted(warnings, "warning")),
+    };
+    for (count, what) in [
+        (report.suppressed().len(), "suppressed"),
+        (report.known().len(), "known from the baseline"),
+    ] {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
+        }
+    }
+    text.push('\n');
+    let rules: BTreeSet<&str> = report.findings().iter().map(|f| f.rule.as_str()).collect();
+    if !rules.is_empty() {
+        let rules: Vec<&str> = rules.into_iter().collect();
+        let _ = writeln!(
+            text,
+            "`brownout explain RULE` says what a rule means and how to mend it: {}",
+            clean(&rules.join(", "))
+        );
+    }
+    text
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        0 => format!("no {noun}s"),
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

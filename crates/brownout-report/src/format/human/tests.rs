@@ -1,0 +1,203 @@
+//! What a person sees.
+
+use super::*;
+use crate::samples::{FLUSH_RULE, WARNING_RULE, finding, finding_at, frame, stack};
+use crate::{Evidence, Subject};
+
+const SOURCE: &str = "\
+#include \"kv.h\"
+
+void put(struct store *store, int value)
+{
+\tstore->value = value;
+\tpersist(&store->value);
+\tstore->count += 1; /* never flushed */
+}
+";
+
+fn human(full_warnings: bool) -> Human {
+    Human {
+        color: false,
+        width: 120,
+        full_warnings,
+        sources: Sources::from_fn(|file| match file {
+            "/home/u/kv/kv.c" => Ok(SOURCE.into()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }),
+    }
+}
+
+fn report(findings: Vec<Finding>) -> Report {
+    let subject = Subject {
+        directory: Some("/home/u/kv".into()),
+        ..Subject::default()
+    };
+    Report::new(subject, vec![], findings)
+}
+
+fn shown(findings: Vec<Finding>) -> String {
+    human(false).to_text(&report(findings))
+}
+
+#[test]
+fn a_bug_in_full() {
+    let mut bug = finding();
+    bug.count = 3;
+    assert_eq!(
+        shown(vec![bug]),
+        "\
+bug[missing-flush]: a store that is never flushed here
+ --> kv.c:7:2
+  |
+7 |     store->count += 1; /* never flushed */
+  |     ^^^^^^^^^^^^^^^^^ store
+  |
+  = store: put at kv.c:7
+           main at kv.c:90
+  = seen: 3 times, first at event 12
+          /mnt/pmem/pool+0x40..0x48
+          stored 0100000000000000
+  = id: 52b7ecaadd45821c
+
+1 bug, no warnings
+`brownout explain RULE` says what a rule means and how to mend it: missing-flush
+"
+    );
+}
+
+#[test]
+fn both_stacks_are_marked_in_one_snippet() {
+    let stacks = vec![
+        stack("store", vec![frame("put", "/home/u/kv/kv.c", 7)]),
+        stack("later store", vec![frame("put", "/home/u/kv/kv.c", 5)]),
+    ];
+    let text = shown(vec![Finding::new(
+        &FLUSH_RULE,
+        "m",
+        stacks,
+        Evidence::default(),
+    )]);
+    assert!(text.contains("-------------------- later store"), "{text}");
+    assert!(text.contains("^^^^^^^^^^^^^^^^^ store"), "{text}");
+}
+
+#[test]
+fn warnings_are_a_line_for_each_rule_and_place() {
+    let at = |caller: &str| {
+        let file = "/home/u/kv/kv.c";
+        let frames = vec![frame("put", file, 7), frame(caller, file, 90)];
+        Finding::new(
+            &WARNING_RULE,
+            "a warning",
+            vec![stack("store", frames)],
+            Evidence::default(),
+        )
+    };
+    let warnings = vec![at("a"), at("b"), finding_at(&WARNING_RULE, "x.c", 1)];
+    let text = shown(warnings.clone());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..4],
+        [
+            "warning[transient-data]: a warning (put at kv.c:7, 2 times on 2 stacks)",
+            "warning[transient-data]: a store to what is never flushed here (put at x.c:1, once)",
+            "",
+            "no bugs, 3 warnings",
+        ]
+    );
+    let full = human(true).to_text(&report(warnings));
+    assert_eq!(full.matches("warning[transient-data]").count(), 3, "{full}");
+    assert_eq!(
+        full.matches("store->count += 1").count(),
+        1,
+        "shown once:\n{full}"
+    );
+}
+
+#[test]
+fn a_missing_source_file_is_said_in_a_sentence() {
+    let text = shown(vec![finding_at(&FLUSH_RULE, "/elsewhere/x.c", 3)]);
+    assert!(text.contains("--> /elsewhere/x.c:3"), "{text}");
+    let sentence = "the source file /elsewhere/x.c cannot be read: entity not found";
+    assert!(text.contains(sentence), "{text}");
+}
+
+#[test]
+fn without_debug_information_the_module_is_told() {
+    let bare = Frame {
+        module: "/opt/kv".into(),
+        offset: 0x1149,
+        ..Frame::default()
+    };
+    let stacks = vec![stack("store", vec![bare])];
+    let text = shown(vec![Finding::new(
+        &FLUSH_RULE,
+        "m",
+        stacks,
+        Evidence::default(),
+    )]);
+    assert!(text.contains("--> /opt/kv+0x1149"), "{text}");
+    let text = shown(vec![Finding::new(
+        &FLUSH_RULE,
+        "m",
+        vec![],
+        Evidence::default(),
+    )]);
+    assert!(text.starts_with("bug[missing-flush]: m\n"), "{text}");
+}
+
+#[test]
+fn names_cannot_reach_the_terminal_raw() {
+    let mut bug = finding();
+    bug.message = "\x1b[2J\nbug[fake]: x".into();
+    bug.stacks[0].frames[0].function = Some("f\x1b]0;title\x07\r\n".into());
+    bug.stacks[0].role = "st\x1bore".into();
+    bug.evidence
+        .details
+        .insert("a\x1b".into(), "b\n\x1b".into());
+    let text = shown(vec![bug]);
+    assert!(!text.contains(['\x1b', '\x07', '\r']), "{text:?}");
+    assert!(!text.contains("\nbug[fake]"), "{text}");
+}
+
+#[test]
+fn long_stacks_and_values_are_cut() {
+    let frames = (0..1_000)
+        .map(|_| frame("walk", "/home/u/kv/kv.c", 7))
+        .collect();
+    let mut bug = Finding::new(
+        &FLUSH_RULE,
+        "m",
+        vec![stack("store", frames)],
+        Evidence::default(),
+    );
+    bug.evidence.values = vec![crate::Value::new("stored", &[0xab; 4096])];
+    let text = shown(vec![bug]);
+    assert!(text.contains("and 976 more"), "{text}");
+    assert!(
+        text.contains("stored abababababababababababababababab… (4096 bytes)"),
+        "{text}"
+    );
+    assert!(text.lines().count() < 60);
+}
+
+#[test]
+fn colors_are_given_only_when_wanted() {
+    let colored = Human {
+        color: true,
+        ..human(false)
+    };
+    assert!(colored.to_text(&report(vec![finding()])).contains("\x1b["));
+    assert!(!shown(vec![finding()]).contains('\x1b'));
+}
+
+#[test]
+fn the_summary() {
+    assert_eq!(shown(vec![]), "nothing found\n");
+    let text = shown(vec![finding(), finding_at(&WARNING_RULE, "x.c", 1)]);
+    assert!(text.contains("\n1 bug, 1 warning\n"), "{text}");
+    assert!(
+        text.ends_with("mend it: missing-flush, transient-data\n"),
+        "{text}"
+    );
+}

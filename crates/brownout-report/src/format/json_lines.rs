@@ -1,0 +1,102 @@
+//! One JSON object a line and finding: `findings.jsonl`. Suppressed and known findings are left out.
+
+use std::io;
+
+use super::Format;
+use crate::{Finding, Report};
+
+/// One JSON object a line.
+#[derive(Clone, Copy, Debug)]
+pub struct JsonLines;
+
+impl Format for JsonLines {
+    fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+        for finding in report.findings() {
+            serde_json::to_writer(&mut *out, finding)?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+}
+
+/// A line that is no finding.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line} is not a finding")]
+#[non_exhaustive]
+pub struct ParseError {
+    pub line: usize,
+    #[source]
+    pub source: serde_json::Error,
+}
+
+/// The findings of a text that [`JsonLines`] wrote. Fields that are not known are passed over, so that
+/// findings of a later version can be read.
+pub fn parse_json_lines(text: &str) -> Result<Vec<Finding>, ParseError> {
+    (1..)
+        .zip(text.lines())
+        .filter(|(_, text)| !text.trim().is_empty())
+        .map(|(line, text)| {
+            serde_json::from_str(text).map_err(|source| ParseError { line, source })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{FENCE_RULE, finding, finding_at};
+    use crate::{Report, Subject};
+
+    #[test]
+    fn the_fields_of_a_finding() {
+        let report = Report::new(Subject::default(), vec![], vec![finding()]);
+        let value: serde_json::Value = serde_json::from_str(&JsonLines.to_text(&report)).unwrap();
+        let mut fields: Vec<&str> = value
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        fields.sort_unstable();
+        assert_eq!(
+            fields,
+            [
+                "category", "count", "evidence", "id", "message", "replay", "rule", "severity",
+                "stacks"
+            ]
+        );
+        assert_eq!(value["severity"], "bug");
+        assert_eq!(value["category"], "durability");
+        assert_eq!(value["stacks"][0]["role"], "store");
+        let mut frame: Vec<&str> = value["stacks"][0]["frames"][0]
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        frame.sort_unstable();
+        assert_eq!(
+            frame,
+            [
+                "column", "file", "function", "inlined", "line", "module", "offset"
+            ]
+        );
+        assert_eq!(value["evidence"]["ranges"][0]["offset"], 64);
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let findings = vec![finding(), finding_at(&FENCE_RULE, "kv.c", 9)];
+        let report = Report::new(Subject::default(), vec![], findings.clone());
+        assert_eq!(
+            parse_json_lines(&JsonLines.to_text(&report)).unwrap(),
+            findings
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_no_finding_is_named() {
+        let text = format!("{}\n\n{{}}\n", serde_json::to_string(&finding()).unwrap());
+        assert_eq!(parse_json_lines(&text).unwrap_err().line, 3);
+    }
+}

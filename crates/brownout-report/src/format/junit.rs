@@ -1,0 +1,130 @@
+//! JUnit's XML, which every continuous-integration server shows: a rule that found nothing is a test that
+//! passed, a bug is one that failed. A warning passes, with its text as output.
+
+use std::collections::HashSet;
+use std::io;
+
+use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
+
+use super::Format;
+use crate::{Finding, Report, Severity};
+
+/// JUnit's XML.
+#[derive(Clone, Copy, Debug)]
+pub struct Junit;
+
+impl Format for Junit {
+    fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+        let mut suite = TestSuite::new("brownout");
+        let findings = report.findings();
+        suite.add_test_cases(findings.iter().map(|finding| case(report, finding)));
+        let found: HashSet<&str> = findings.iter().map(|f| f.rule.as_str()).collect();
+        let silent = report.rules.iter().filter(|rule| !found.contains(rule.id));
+        suite.add_test_cases(silent.map(|rule| {
+            let mut case = TestCase::new(rule.summary, TestCaseStatus::success());
+            case.set_classname(rule.id);
+            case
+        }));
+        let mut junit = quick_junit::Report::new("brownout");
+        junit.add_test_suite(suite);
+        let text = junit.to_string().map_err(io::Error::other)?;
+        out.write_all(text.as_bytes())
+    }
+}
+
+fn case(report: &Report, finding: &Finding) -> TestCase {
+    let text = description(report, finding);
+    let place = finding.place().map(|frame| report.shown_frame(frame));
+    // Servers follow a test from run to run by its name, so it must be the same in each and no other's.
+    let name = match place {
+        Some(frame) => format!("{frame} [{}]", finding.id),
+        None => finding.id.to_string(),
+    };
+    let mut case = match finding.severity {
+        Severity::Bug => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status
+                .set_type(finding.rule.as_str())
+                .set_message(finding.message.as_str())
+                .set_description(text.as_str());
+            TestCase::new(name, status)
+        }
+        Severity::Warning => {
+            let mut case = TestCase::new(name, TestCaseStatus::success());
+            case.set_system_out(text.as_str());
+            case
+        }
+    };
+    case.set_classname(finding.rule.as_str());
+    case
+}
+
+fn description(report: &Report, finding: &Finding) -> String {
+    let mut text = format!("{}\nseen {} times\n", finding.message, finding.count);
+    for stack in &finding.stacks {
+        text.push_str(&format!("{}:\n", stack.role));
+        for frame in &stack.frames {
+            text.push_str(&format!("  {}\n", report.shown_frame(frame)));
+        }
+    }
+    for range in &finding.evidence.ranges {
+        text.push_str(&format!("{range}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Subject;
+    use crate::samples::{FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding, finding_at};
+
+    fn suite(findings: Vec<Finding>) -> TestSuite {
+        let rules = vec![FLUSH_RULE, FENCE_RULE, WARNING_RULE];
+        let text = Junit.to_text(&Report::new(Subject::default(), rules, findings));
+        let mut report = quick_junit::Report::deserialize_from_str(&text).unwrap();
+        report.test_suites.remove(0)
+    }
+
+    #[test]
+    fn bugs_fail_warnings_and_silent_rules_pass() {
+        let suite = suite(vec![finding(), finding_at(&WARNING_RULE, "kv.c", 3)]);
+        assert_eq!((suite.tests, suite.failures, suite.errors), (3, 1, 0));
+        let failed = &suite.test_cases[0];
+        assert_eq!(failed.classname.as_ref().unwrap().as_str(), "missing-flush");
+        assert!(
+            failed
+                .name
+                .as_str()
+                .starts_with("put at /home/u/kv/kv.c:7 [")
+        );
+        let TestCaseStatus::NonSuccess { description, .. } = &failed.status else {
+            panic!("{:?}", failed.status);
+        };
+        let description = description.as_ref().unwrap().as_str();
+        assert!(
+            description.contains("main at /home/u/kv/kv.c:90"),
+            "{description}"
+        );
+    }
+
+    #[test]
+    fn nothing_found_is_all_passed() {
+        let suite = suite(vec![]);
+        assert_eq!((suite.tests, suite.failures), (3, 0));
+    }
+
+    #[test]
+    fn names_may_hold_anything() {
+        let mut bug = finding();
+        bug.message = "<a & \"b\"> ]]> \x1b[1m \u{0}".into();
+        bug.stacks[0].frames[0].function = Some("operator<<<char>&&".into());
+        let suite = suite(vec![bug]);
+        assert!(
+            suite.test_cases[0]
+                .name
+                .as_str()
+                .starts_with("operator<<<char>&&")
+        );
+    }
+}

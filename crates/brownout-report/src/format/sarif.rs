@@ -1,0 +1,282 @@
+//! SARIF 2.1.0, which code-scanning services and editors read.
+//!
+//! A finding is a result with its place, its stacks and, where there are several stacks, a code flow in
+//! the order of events. `partialFingerprints` holds the finding's id and its site; suppressed findings carry
+//! their suppressions, and those known from the baseline are `unchanged`. Paths below the examined
+//! program's directory are relative to `SRCROOT`.
+
+use std::io;
+
+use serde_json::{Map, Value, json};
+
+use super::Format;
+use crate::{Finding, Frame, Report, RuleInfo, Severity, Stack};
+
+const SCHEMA: &str =
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
+const ROOT: &str = "SRCROOT";
+
+/// SARIF 2.1.0.
+#[derive(Clone, Copy, Debug)]
+pub struct Sarif;
+
+impl Format for Sarif {
+    fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, &document(report))?;
+        out.write_all(b"\n")
+    }
+}
+
+fn document(report: &Report) -> Value {
+    let rules = Rules::of(report);
+    let new = report.findings().iter();
+    let baseline = !report.known().is_empty();
+    let mut results: Vec<Value> = new
+        .map(|finding| {
+            let mut result = result(report, &rules, finding);
+            if baseline {
+                result.insert("baselineState".into(), "new".into());
+            }
+            result.into()
+        })
+        .collect();
+    results.extend(report.known().iter().map(|finding| {
+        let mut result = result(report, &rules, finding);
+        result.insert("baselineState".into(), "unchanged".into());
+        Value::from(result)
+    }));
+    results.extend(report.suppressed().iter().map(|suppressed| {
+        let mut result = result(report, &rules, &suppressed.finding);
+        let suppression = json!({"kind": "external", "justification": suppressed.reason});
+        result.insert("suppressions".into(), json!([suppression]));
+        Value::from(result)
+    }));
+    let mut run = json!({
+        "tool": {"driver": {
+            "name": "brownout",
+            "version": env!("CARGO_PKG_VERSION"),
+            "informationUri": env!("CARGO_PKG_REPOSITORY"),
+            "rules": rules.descriptors(),
+        }},
+        "columnKind": "utf16CodeUnits",
+        "invocations": [invocation(report)],
+        "results": results,
+    });
+    if let Some(directory) = &report.subject.directory {
+        let uri = format!("{}/", file_uri(directory.trim_end_matches('/')));
+        run["originalUriBaseIds"] = json!({ROOT: {"uri": uri}});
+    }
+    json!({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+}
+
+fn invocation(report: &Report) -> Value {
+    let mut invocation = json!({"executionSuccessful": true});
+    if !report.subject.command.is_empty() {
+        invocation["arguments"] = json!(report.subject.command);
+    }
+    if !report.subject.gaps.is_empty() {
+        let notifications = report
+            .subject
+            .gaps
+            .iter()
+            .map(|gap| json!({"level": "warning", "message": {"text": gap}}));
+        invocation["toolExecutionNotifications"] = notifications.collect();
+    }
+    invocation
+}
+
+/// The rules that were applied, and those that findings name without being among them.
+struct Rules<'a> {
+    known: &'a [RuleInfo],
+    others: Vec<&'a Finding>,
+}
+
+impl<'a> Rules<'a> {
+    fn of(report: &'a Report) -> Self {
+        let mut others: Vec<&Finding> = Vec::new();
+        let suppressed = report.suppressed().iter().map(|s| &s.finding);
+        for finding in report
+            .findings()
+            .iter()
+            .chain(report.known())
+            .chain(suppressed)
+        {
+            let known = report.rule(&finding.rule).is_some()
+                || others.iter().any(|other| other.rule == finding.rule);
+            if !known {
+                others.push(finding);
+            }
+        }
+        Self {
+            known: &report.rules,
+            others,
+        }
+    }
+
+    fn index(&self, rule: &str) -> usize {
+        let ids = self.known.iter().map(|rule| rule.id);
+        let mut ids = ids.chain(self.others.iter().map(|finding| finding.rule.as_str()));
+        ids.position(|id| id == rule)
+            .expect("every finding's rule is listed")
+    }
+
+    fn descriptors(&self) -> Vec<Value> {
+        let known = self.known.iter().map(|rule| {
+            json!({
+                "id": rule.id,
+                "name": camel_case(rule.id),
+                "shortDescription": {"text": rule.summary},
+                "fullDescription": {"text": rule.summary},
+                "help": {"text": rule.explanation, "markdown": rule.explanation},
+                "defaultConfiguration": {"level": level(rule.severity)},
+                "properties": {"tags": ["persistent-memory", rule.category]},
+            })
+        });
+        let others = self
+            .others
+            .iter()
+            .map(|finding| json!({"id": finding.rule}));
+        known.chain(others).collect()
+    }
+}
+
+fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, Value> {
+    let mut result = Map::new();
+    let mut put = |name: &str, value: Value| result.insert(name.into(), value);
+    put("ruleId", finding.rule.as_str().into());
+    put("ruleIndex", rules.index(&finding.rule).into());
+    put("level", level(finding.severity).into());
+    put("message", json!({"text": finding.message}));
+    let place = finding.place().map(|frame| location(report, frame, None));
+    put("locations", place.into_iter().collect());
+    let others: Vec<Value> = finding
+        .stacks
+        .iter()
+        .skip(1)
+        .filter_map(|stack| Some(location(report, stack.telling_frame()?, Some(&stack.role))))
+        .collect();
+    if !others.is_empty() {
+        put("relatedLocations", others.into());
+        put("codeFlows", json!([code_flow(report, finding)]));
+    }
+    let stacks = finding
+        .stacks
+        .iter()
+        .map(|stack| sarif_stack(report, stack));
+    put("stacks", stacks.collect());
+    put("occurrenceCount", finding.count.max(1).into());
+    put(
+        "partialFingerprints",
+        json!({"brownoutFinding/v1": finding.id, "brownoutSite/v1": finding.site()}),
+    );
+    put(
+        "properties",
+        json!({"category": finding.category, "evidence": finding.evidence, "replay": finding.replay}),
+    );
+    result
+}
+
+/// The places of all stacks in the order of their events, as far as these are known.
+fn code_flow(report: &Report, finding: &Finding) -> Value {
+    let mut steps: Vec<(Option<&u64>, &Stack)> = finding
+        .stacks
+        .iter()
+        .enumerate()
+        .map(|(index, stack)| (finding.evidence.events.get(index), stack))
+        .collect();
+    steps.sort_by_key(|(event, _)| event.copied().unwrap_or(u64::MAX));
+    let locations: Vec<Value> = steps
+        .into_iter()
+        .filter_map(|(_, stack)| {
+            let frame = stack.telling_frame()?;
+            Some(json!({"location": location(report, frame, Some(&stack.role))}))
+        })
+        .collect();
+    json!({"threadFlows": [{"locations": locations}]})
+}
+
+fn sarif_stack(report: &Report, stack: &Stack) -> Value {
+    let frames: Vec<Value> = stack
+        .frames
+        .iter()
+        .map(|frame| json!({"location": location(report, frame, None), "module": frame.module}))
+        .collect();
+    json!({"message": {"text": stack.role}, "frames": frames})
+}
+
+fn location(report: &Report, frame: &Frame, message: Option<&str>) -> Value {
+    let mut location = json!({});
+    if let Some(file) = &frame.file {
+        let mut physical = json!({"artifactLocation": artifact(report, file)});
+        // DWARF's line 0 is code of no line, and SARIF has no such line.
+        if let Some(line) = frame.line.filter(|&line| line > 0) {
+            let mut region = json!({"startLine": line});
+            if let Some(column) = frame.column.filter(|&column| column > 0) {
+                region["startColumn"] = column.into();
+            }
+            physical["region"] = region;
+        }
+        location["physicalLocation"] = physical;
+    }
+    let name = match &frame.function {
+        Some(function) => function.clone(),
+        None => frame.to_string(),
+    };
+    location["logicalLocations"] = json!([{"fullyQualifiedName": name, "kind": "function"}]);
+    if let Some(message) = message {
+        location["message"] = json!({"text": message});
+    }
+    location
+}
+
+fn artifact(report: &Report, file: &str) -> Value {
+    let shown = report.shown_path(file);
+    if shown != file {
+        return json!({"uri": escaped_path(shown), "uriBaseId": ROOT});
+    }
+    if file.starts_with('/') {
+        return json!({"uri": file_uri(file)});
+    }
+    json!({"uri": escaped_path(file)})
+}
+
+fn file_uri(path: &str) -> String {
+    format!("file://{}", escaped_path(path))
+}
+
+/// Everything but what RFC 3986 calls unreserved, and slashes.
+fn escaped_path(path: &str) -> String {
+    let mut uri = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                uri.push(byte.into());
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+fn level(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Bug => "error",
+        Severity::Warning => "warning",
+    }
+}
+
+/// Rule names are wanted like this beside their ids.
+fn camel_case(id: &str) -> String {
+    id.split('-')
+        .map(|word| {
+            let mut letters = word.chars();
+            letters
+                .next()
+                .map(|first| first.to_ascii_uppercase().to_string() + letters.as_str())
+                .unwrap_or_default()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

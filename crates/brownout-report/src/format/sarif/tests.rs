@@ -1,0 +1,135 @@
+//! Results against the types generated from the standard's schema, and what each field says.
+
+use std::path::Path;
+
+use super::*;
+use crate::samples::{FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding, finding_at, frame, stack};
+use crate::{Baseline, Evidence, Subject, Suppressions};
+
+/// A report with a finding in every state.
+fn report() -> Report {
+    let subject = Subject {
+        command: vec!["./kv".into(), "put".into()],
+        directory: Some("/home/u/kv".into()),
+        gaps: vec!["the trace is damaged".into()],
+    };
+    let two_stacks = Finding::new(
+        &FENCE_RULE,
+        "m",
+        vec![
+            stack("fence", vec![frame("sync", "/home/u/kv/kv.c", 40)]),
+            stack(
+                "flush",
+                vec![Frame::default(), frame("put", "/usr/src/a b.c", 9)],
+            ),
+        ],
+        Evidence {
+            events: vec![20, 10],
+            ..Evidence::default()
+        },
+    );
+    let other = finding_at(&WARNING_RULE, "/home/u/kv/log.c", 3);
+    let suppressed = finding_at(&FLUSH_RULE, "/home/u/kv/stats.c", 3);
+    let findings = vec![finding(), two_stacks, other.clone(), suppressed];
+    let mut report = Report::new(subject, vec![FLUSH_RULE, FENCE_RULE], findings);
+    let mut suppressions = Suppressions::default();
+    let text = "[[suppression]]\nrule = '*'\nfile = 'stats.c'\nreason = 'rebuilt'";
+    suppressions.add(Path::new("s.toml"), text).unwrap();
+    report.suppress(&mut suppressions);
+    report.compare_with(&Baseline::of([&other]));
+    report
+}
+
+/// The types hold what the schema allows and require what it requires: whatever is written must be read,
+/// and nothing of it be lost.
+fn assert_valid(document: &Value) {
+    let typed: serde_sarif::sarif::Sarif = serde_json::from_value(document.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&typed).unwrap(), *document);
+}
+
+#[test]
+fn every_state_of_a_finding_is_valid() {
+    assert_valid(&document(&report()));
+}
+
+#[test]
+fn a_report_of_nothing_is_valid() {
+    let empty = document(&Report::default());
+    assert_valid(&empty);
+    assert_eq!(empty["runs"][0]["results"], json!([]));
+}
+
+#[test]
+fn a_finding_without_any_place_is_valid() {
+    let bare = Finding::new(&FLUSH_RULE, "m", vec![], Evidence::default());
+    let document = document(&Report::new(Subject::default(), vec![], vec![bare]));
+    assert_valid(&document);
+    assert_eq!(document["runs"][0]["results"][0]["locations"], json!([]));
+}
+
+#[test]
+fn rules_are_described_and_pointed_to() {
+    let document = document(&report());
+    let run = &document["runs"][0];
+    let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
+    assert_eq!(rules[0]["name"], "MissingFlush");
+    assert_eq!(
+        rules.len(),
+        3,
+        "the rule of a finding is added where it is missing"
+    );
+    for result in run["results"].as_array().unwrap() {
+        let index = result["ruleIndex"].as_u64().unwrap() as usize;
+        assert_eq!(rules[index]["id"], result["ruleId"]);
+    }
+}
+
+#[test]
+fn places_are_relative_to_the_source_root() {
+    let document = document(&report());
+    let run = &document["runs"][0];
+    assert_eq!(
+        run["originalUriBaseIds"]["SRCROOT"]["uri"],
+        "file:///home/u/kv/"
+    );
+    let result = &run["results"][0];
+    let place = &result["locations"][0]["physicalLocation"];
+    assert_eq!(
+        place["artifactLocation"],
+        json!({"uri": "kv.c", "uriBaseId": "SRCROOT"})
+    );
+    assert_eq!(place["region"]["startLine"], 7);
+    let outside = &run["results"][1]["relatedLocations"][0]["physicalLocation"];
+    assert_eq!(
+        outside["artifactLocation"]["uri"],
+        "file:///usr/src/a%20b.c"
+    );
+}
+
+#[test]
+fn the_code_flow_is_in_the_order_of_events() {
+    let document = document(&report());
+    let flow = &document["runs"][0]["results"][1]["codeFlows"][0]["threadFlows"][0]["locations"];
+    let roles: Vec<&str> = flow
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["location"]["message"]["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles, ["flush", "fence"]);
+}
+
+#[test]
+fn states_and_fingerprints() {
+    let document = document(&report());
+    let results = document["runs"][0]["results"].as_array().unwrap();
+    let states: Vec<&str> = results
+        .iter()
+        .filter_map(|result| result["baselineState"].as_str())
+        .collect();
+    assert_eq!(states, ["new", "new", "unchanged"]);
+    let suppression = &results[3]["suppressions"][0];
+    assert_eq!(suppression["justification"], "rebuilt");
+    let id = &results[0]["partialFingerprints"]["brownoutFinding/v1"];
+    assert_eq!(id, finding().id.as_str());
+}

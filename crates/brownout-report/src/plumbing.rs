@@ -1,0 +1,146 @@
+//! Which frame of a stack a reader should look at.
+//!
+//! A store inside `memcpy` or a flush inside `pmem_persist` is made by a library on behalf of its caller,
+//! and the caller is what can be mended. The frame that tells most is therefore the innermost one that
+//! has a source line and is not plumbing: a C library, a language's own library, a library of
+//! persistent-memory primitives, or a compiler's intrinsics.
+//!
+//! Can miss: a program's own wrapper around such primitives is code like any other and is shown.
+
+use crate::stack::base_name;
+use crate::{Frame, Stack};
+
+impl Stack {
+    /// The frame that tells a reader most: the innermost one with a source line that is not plumbing,
+    /// or else with a source line, or else the innermost of all. `None` for a stack without frames.
+    pub fn telling_frame(&self) -> Option<&Frame> {
+        let with_line = || self.frames.iter().filter(|frame| frame.line.is_some());
+        with_line()
+            .find(|frame| !frame.is_plumbing())
+            .or_else(|| with_line().next())
+            .or_else(|| self.frames.first())
+    }
+
+    /// The frames without those outermost ones that lead to every `main` alike. All frames if these
+    /// are all there is.
+    pub fn frames_of_program(&self) -> &[Frame] {
+        let is_start = |frame: &Frame| frame.line.is_none() && frame.is_plumbing();
+        let last = self.frames.iter().rposition(|frame| !is_start(frame));
+        last.map_or(&self.frames, |last| &self.frames[..=last])
+    }
+}
+
+impl Frame {
+    /// Whether the frame is code that many programs have alike, called on behalf of another frame.
+    pub fn is_plumbing(&self) -> bool {
+        self.file.as_deref().is_some_and(is_library_source)
+            || is_library(self.module_name())
+            || self.function.as_deref() == Some("_start")
+    }
+}
+
+fn is_library(module: &str) -> bool {
+    const NAMES: [&str; 12] = [
+        "libc.so",
+        "libc-",
+        "ld-linux",
+        "ld-musl",
+        "libpthread",
+        "libstdc++.so",
+        "libgcc_s.so",
+        "libpmem.so",
+        "libpmem2.so",
+        "libpmemobj.so",
+        "libpmemblk.so",
+        "libpmemlog.so",
+    ];
+    NAMES.iter().any(|name| module.starts_with(name))
+}
+
+fn is_library_source(file: &str) -> bool {
+    const COMPILERS: [&str; 4] = ["/lib/gcc/", "/lib/clang/", "/include/c++/", "/rustc/"];
+    // glibc is built in a directory of its own and leaves relative paths.
+    const LIBC_START: [&str; 2] = ["libc_start_call_main.h", "libc-start.c"];
+    COMPILERS.iter().any(|part| file.contains(part)) || LIBC_START.contains(&base_name(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(function: &str, module: &str, source: Option<(&str, u32)>) -> Frame {
+        Frame {
+            function: Some(function.into()),
+            module: module.into(),
+            file: source.map(|(file, _)| file.into()),
+            line: source.map(|(_, line)| line),
+            ..Frame::default()
+        }
+    }
+
+    fn stack(frames: &[Frame]) -> Stack {
+        Stack {
+            role: "store".into(),
+            frames: frames.to_vec(),
+        }
+    }
+
+    const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
+    const PROGRAM: &str = "/home/u/program";
+
+    #[test]
+    fn the_caller_of_a_library_tells_most() {
+        let put = frame("put", PROGRAM, Some(("/src/kv.c", 7)));
+        let plumbing = [
+            frame("memcpy", LIBC, Some(("./string/memcpy.S", 3))),
+            frame("pmem_persist", "/usr/lib/libpmem.so.1", None),
+            frame(
+                "_mm_clwb",
+                PROGRAM,
+                Some(("/usr/lib/gcc/x/12/include/clwbintrin.h", 33)),
+            ),
+            frame(
+                "core::ptr::write",
+                PROGRAM,
+                Some(("/rustc/abc/library/core/src/ptr/mod.rs", 1)),
+            ),
+        ];
+        for inner in plumbing {
+            let stack = stack(&[inner, put.clone()]);
+            assert_eq!(stack.telling_frame(), Some(&put));
+        }
+    }
+
+    #[test]
+    fn a_library_of_the_user_is_no_plumbing() {
+        let own = frame("put", "/home/u/libcache.so", Some(("/src/cache.c", 7)));
+        let main = frame("main", PROGRAM, Some(("/src/main.c", 7)));
+        assert_eq!(stack(&[own.clone(), main]).telling_frame(), Some(&own));
+    }
+
+    #[test]
+    fn without_lines_the_innermost_frame_must_do() {
+        let memcpy = frame("memcpy", LIBC, None);
+        let put = frame("put", PROGRAM, None);
+        assert_eq!(stack(&[memcpy.clone(), put]).telling_frame(), Some(&memcpy));
+        assert_eq!(stack(&[]).telling_frame(), None);
+    }
+
+    #[test]
+    fn the_way_to_main_is_left_out() {
+        let memcpy = frame("memcpy", LIBC, None);
+        let main = frame("main", PROGRAM, Some(("/src/main.c", 7)));
+        let start = [
+            frame("__libc_start_main", LIBC, None),
+            frame("_start", PROGRAM, None),
+        ];
+        let frames = [
+            memcpy.clone(),
+            main.clone(),
+            start[0].clone(),
+            start[1].clone(),
+        ];
+        assert_eq!(stack(&frames).frames_of_program(), [memcpy, main]);
+        assert_eq!(stack(&start).frames_of_program(), start);
+    }
+}

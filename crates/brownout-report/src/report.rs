@@ -1,0 +1,238 @@
+//! What an examination came to: findings in a fixed order, equal ones merged.
+
+use std::collections::HashMap;
+
+use crate::{Baseline, Category, Finding, FindingId, Frame, RuleInfo, Severity, Suppressions};
+
+/// Everything that an output format may show.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    pub subject: Subject,
+    /// The rules that were applied, whether they found anything or not.
+    pub rules: Vec<RuleInfo>,
+    /// Sorted, no two with the same id.
+    findings: Vec<Finding>,
+    suppressed: Vec<Suppressed>,
+    known: Vec<Finding>,
+}
+
+/// What was examined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Paths below it are shown relative to it.
+    pub directory: Option<String>,
+    /// What kept the examination from being complete, in sentences.
+    pub gaps: Vec<String>,
+}
+
+/// A finding that somebody has decided to live with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suppressed {
+    pub finding: Finding,
+    pub reason: String,
+}
+
+impl Report {
+    pub fn new(subject: Subject, rules: Vec<RuleInfo>, findings: Vec<Finding>) -> Self {
+        Self {
+            subject,
+            rules,
+            findings: merged(findings),
+            suppressed: Vec::new(),
+            known: Vec::new(),
+        }
+    }
+
+    /// What counts: neither suppressed nor known from a baseline.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    pub fn suppressed(&self) -> &[Suppressed] {
+        &self.suppressed
+    }
+
+    /// Findings that the baseline holds too.
+    pub fn known(&self) -> &[Finding] {
+        &self.known
+    }
+
+    pub fn bugs(&self) -> impl Iterator<Item = &Finding> {
+        self.of(Severity::Bug)
+    }
+
+    pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
+        self.of(Severity::Warning)
+    }
+
+    fn of(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
+        self.findings
+            .iter()
+            .filter(move |finding| finding.severity == severity)
+    }
+
+    /// Takes out the findings that are suppressed. The suppressions note which of them were used.
+    pub fn suppress(&mut self, suppressions: &mut Suppressions) {
+        for finding in std::mem::take(&mut self.findings) {
+            match suppressions.reason_against(&finding) {
+                Some(reason) => self.suppressed.push(Suppressed { finding, reason }),
+                None => self.findings.push(finding),
+            }
+        }
+    }
+
+    /// Takes out the findings that the baseline knows.
+    pub fn compare_with(&mut self, baseline: &Baseline) {
+        let (known, new) = baseline.split(std::mem::take(&mut self.findings));
+        self.findings = new;
+        self.known.extend(known);
+    }
+
+    /// What is known of a finding's rule.
+    pub fn rule(&self, id: &str) -> Option<&RuleInfo> {
+        self.rules.iter().find(|rule| rule.id == id)
+    }
+
+    /// A path as a reader wants it: relative to the subject's directory if it lies below.
+    pub fn shown_path<'a>(&self, path: &'a str) -> &'a str {
+        self.subject
+            .directory
+            .as_deref()
+            .and_then(|directory| path.strip_prefix(directory.trim_end_matches('/')))
+            .and_then(|rest| rest.strip_prefix('/'))
+            .filter(|rest| !rest.is_empty())
+            .unwrap_or(path)
+    }
+
+    /// A frame with its path shortened.
+    pub(crate) fn shown_frame(&self, frame: &Frame) -> Frame {
+        Frame {
+            file: frame
+                .file
+                .as_deref()
+                .map(|file| self.shown_path(file).into()),
+            ..frame.clone()
+        }
+    }
+}
+
+/// Findings with the same id become one: their counts add up, and the evidence is that of the earliest.
+fn merged(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut places: HashMap<FindingId, usize> = HashMap::new();
+    let mut merged: Vec<Finding> = Vec::new();
+    for finding in findings {
+        match places.get(&finding.id) {
+            Some(&at) => merged[at].absorb(finding),
+            None => {
+                places.insert(finding.id.clone(), merged.len());
+                merged.push(finding);
+            }
+        }
+    }
+    merged.sort_by_cached_key(order);
+    merged
+}
+
+impl Finding {
+    fn absorb(&mut self, other: Self) {
+        let count = self.count.saturating_add(other.count);
+        if other.first_event() < self.first_event() {
+            *self = other;
+        }
+        self.count = count;
+    }
+
+    fn first_event(&self) -> u64 {
+        self.evidence
+            .events
+            .iter()
+            .min()
+            .copied()
+            .unwrap_or(u64::MAX)
+    }
+}
+
+/// What endangers data comes first, then what belongs together in the source.
+fn order(finding: &Finding) -> (Severity, u8, String, Option<Frame>, FindingId) {
+    let urgency = match finding.category {
+        Category::Durability => 0,
+        Category::Ordering => 1,
+        Category::Atomicity => 2,
+        Category::Race => 3,
+        Category::Performance => 4,
+    };
+    let place = finding.place().map(|frame| Frame {
+        // Files sort before functions and modules.
+        function: None,
+        offset: 0,
+        ..frame.clone()
+    });
+    let rule = finding.rule.clone();
+    (finding.severity, urgency, rule, place, finding.id.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{FENCE_RULE, FLUSH_RULE, finding, finding_at};
+
+    fn ids(report: &Report) -> Vec<String> {
+        let place = |finding: &Finding| finding.place().and_then(Frame::source).unwrap();
+        report
+            .findings()
+            .iter()
+            .map(|f| format!("{} {}", f.rule, place(f)))
+            .collect()
+    }
+
+    #[test]
+    fn the_order_does_not_depend_on_that_of_the_analysis() {
+        let findings = [
+            finding_at(&FENCE_RULE, "kv.c", 9),
+            finding_at(&FLUSH_RULE, "kv.c", 12),
+            finding_at(&FLUSH_RULE, "kv.c", 7),
+            finding_at(&FLUSH_RULE, "a.c", 70),
+        ];
+        let forward = Report::new(Subject::default(), vec![], findings.to_vec());
+        let backward = findings.into_iter().rev().collect();
+        let backward = Report::new(Subject::default(), vec![], backward);
+        assert_eq!(
+            ids(&forward),
+            [
+                "missing-flush a.c:70",
+                "missing-flush kv.c:7",
+                "missing-flush kv.c:12",
+                "redundant-fence kv.c:9"
+            ]
+        );
+        assert_eq!(ids(&forward), ids(&backward));
+    }
+
+    #[test]
+    fn equal_findings_are_counted_and_the_first_is_kept() {
+        let mut late = finding();
+        late.count = 3;
+        late.evidence.events = vec![900];
+        let mut early = finding();
+        early.count = 2;
+        early.evidence.events = vec![5];
+        let report = Report::new(Subject::default(), vec![], vec![late, early]);
+        assert_eq!(report.findings().len(), 1);
+        assert_eq!(report.findings()[0].count, 5);
+        assert_eq!(report.findings()[0].evidence.events, [5]);
+    }
+
+    #[test]
+    fn paths_below_the_directory_are_shown_short() {
+        let mut report = Report::default();
+        report.subject.directory = Some("/home/u/project/".into());
+        assert_eq!(report.shown_path("/home/u/project/src/kv.c"), "src/kv.c");
+        assert_eq!(
+            report.shown_path("/home/u/project2/kv.c"),
+            "/home/u/project2/kv.c"
+        );
+        assert_eq!(report.shown_path("kv.c"), "kv.c");
+    }
+}

@@ -1,0 +1,71 @@
+//! Findings for the tests of this crate.
+
+use crate::{ByteRange, Category, Evidence, Finding, Frame, RuleInfo, Severity, Stack, Value};
+
+pub(crate) const FLUSH_RULE: RuleInfo = RuleInfo {
+    id: "missing-flush",
+    severity: Severity::Bug,
+    category: Category::Durability,
+    summary: "a store that is never flushed",
+    explanation: "## What it does\n\nFinds stores that are never flushed.\n",
+};
+
+pub(crate) const FENCE_RULE: RuleInfo = RuleInfo {
+    id: "redundant-fence",
+    severity: Severity::Bug,
+    category: Category::Performance,
+    summary: "a fence with nothing to order",
+    explanation: "## What it does\n\nFinds fences that order nothing.\n",
+};
+
+pub(crate) const WARNING_RULE: RuleInfo = RuleInfo {
+    id: "transient-data",
+    severity: Severity::Warning,
+    category: Category::Durability,
+    summary: "a store to what is never flushed",
+    explanation: "## What it does\n\nFinds stores to data that is never flushed.\n",
+};
+
+pub(crate) fn frame(function: &str, file: &str, line: u32) -> Frame {
+    Frame {
+        function: Some(function.into()),
+        file: Some(file.into()),
+        line: Some(line),
+        column: None,
+        module: "/home/u/kv/kv".into(),
+        offset: 0x1149,
+        inlined: false,
+    }
+}
+
+pub(crate) fn stack(role: &str, frames: Vec<Frame>) -> Stack {
+    Stack {
+        role: role.into(),
+        frames,
+    }
+}
+
+pub(crate) fn finding_at(rule: &RuleInfo, file: &str, line: u32) -> Finding {
+    let frames = vec![frame("put", file, line), frame("main", file, 90)];
+    let evidence = Evidence {
+        ranges: vec![ByteRange {
+            file: "/mnt/pmem/pool".into(),
+            offset: 64,
+            len: 8,
+        }],
+        values: vec![Value::new("stored", &[1, 0, 0, 0, 0, 0, 0, 0])],
+        events: vec![12],
+        ..Evidence::default()
+    };
+    Finding::new(
+        rule,
+        format!("{} here", rule.summary),
+        vec![stack("store", frames)],
+        evidence,
+    )
+}
+
+/// A store in `put` at line 7 of `/home/u/kv/kv.c` that is never flushed.
+pub(crate) fn finding() -> Finding {
+    finding_at(&FLUSH_RULE, "/home/u/kv/kv.c", 7)
+}

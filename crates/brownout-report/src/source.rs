@@ -1,0 +1,223 @@
+//! Source files, read when a snippet of them is shown.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// A line of source text that a finding points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SourceLine {
+    pub text: Rc<str>,
+    /// The bytes of the line in `text`, without its end.
+    pub line: Range<usize>,
+    /// The bytes of the statement in `text`.
+    pub statement: Range<usize>,
+}
+
+/// Why a line cannot be shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoSource {
+    #[error("the source file {file} cannot be read: {why}")]
+    Unreadable { file: String, why: String },
+    #[error("{file} has no line {line}: it has changed since the program was built")]
+    TooShort { file: String, line: u32 },
+}
+
+type Load = Box<dyn Fn(&str) -> io::Result<String>>;
+
+/// Where source text comes from. Each file is read once.
+pub struct Sources {
+    load: Load,
+    texts: RefCell<HashMap<String, Result<Rc<str>, String>>>,
+}
+
+impl Sources {
+    /// A source file is hardly longer; what is, is not worth the memory.
+    const MAX_LEN: u64 = 32 << 20;
+
+    /// Files of this machine. Relative paths start at the working directory.
+    pub fn on_disk() -> Self {
+        Self::from_fn(read)
+    }
+
+    /// Files that `load` gives.
+    pub fn from_fn(load: impl Fn(&str) -> io::Result<String> + 'static) -> Self {
+        Self {
+            load: Box::new(load),
+            texts: RefCell::default(),
+        }
+    }
+
+    /// A line, counted from 1; `column` says which of its statements is meant.
+    pub(crate) fn line(
+        &self,
+        file: &str,
+        line: u32,
+        column: Option<u32>,
+    ) -> Result<SourceLine, NoSource> {
+        let text = self.text(file).map_err(|why| NoSource::Unreadable {
+            file: file.into(),
+            why,
+        })?;
+        let range = line_range(&text, line).ok_or_else(|| NoSource::TooShort {
+            file: file.into(),
+            line,
+        })?;
+        let statement = statement(&text[range.clone()], column);
+        let statement = range.start + statement.start..range.start + statement.end;
+        Ok(SourceLine {
+            text,
+            line: range,
+            statement,
+        })
+    }
+
+    fn text(&self, file: &str) -> Result<Rc<str>, String> {
+        let mut texts = self.texts.borrow_mut();
+        let known = texts.entry(file.to_owned()).or_insert_with(|| {
+            (self.load)(file)
+                .map(Rc::from)
+                .map_err(|error| error.to_string())
+        });
+        known.clone()
+    }
+}
+
+fn read(file: &str) -> io::Result<String> {
+    let unusable = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+    // Looked at before opening: to open a pipe or a device may block or do something.
+    let metadata = std::fs::metadata(file)?;
+    if !metadata.is_file() {
+        return Err(unusable("it is not a regular file"));
+    }
+    if metadata.len() > Sources::MAX_LEN {
+        return Err(unusable("it is too long"));
+    }
+    let mut bytes = Vec::new();
+    File::open(file)?
+        .take(Sources::MAX_LEN)
+        .read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn line_range(text: &str, line: u32) -> Option<Range<usize>> {
+    let mut start = 0;
+    for (number, piece) in (1..).zip(text.split_inclusive('\n')) {
+        if number == line {
+            let content = piece.trim_end_matches(['\n', '\r']);
+            return Some(start..start + content.len());
+        }
+        start += piece.len();
+    }
+    None
+}
+
+/// The statement at a column of a line. Compilers give the column of the operator in one statement and of
+/// the first letter in another, so a statement is taken as a whole: what lies between semicolons and
+/// braces, without the white space and comments around it. Semicolons and slashes inside of literals
+/// are taken for what they look like, at worst marking too little.
+fn statement(line: &str, column: Option<u32>) -> Range<usize> {
+    let code_end = line.find("//").unwrap_or(line.len());
+    let code = &line[..code_end];
+    let column = column.map_or(0, |column| (column as usize).saturating_sub(1));
+    let mut start = 0;
+    let mut chosen = 0..code.len();
+    for piece in code.split_inclusive([';', '{', '}']) {
+        let range = start..start + piece.len();
+        start = range.end;
+        if has_code(piece) {
+            chosen = range.clone();
+            if column < range.end {
+                break;
+            }
+        }
+    }
+    trimmed(line, chosen)
+}
+
+fn has_code(piece: &str) -> bool {
+    let piece = piece.trim();
+    piece.contains(|c: char| c.is_alphanumeric()) && !piece.starts_with("/*")
+}
+
+fn trimmed(line: &str, mut range: Range<usize>) -> Range<usize> {
+    let piece = &line[range.clone()];
+    let piece = piece.split("/*").next().unwrap_or(piece);
+    range.end = range.start + piece.len();
+    let around = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | ';');
+    let behind = piece.trim_start_matches(around);
+    range.start += piece.len() - behind.len();
+    range.end = range.start + behind.trim_end_matches(around).len();
+    if range.is_empty() {
+        let indent = line.len() - line.trim_start().len();
+        range = indent..line.trim_end().len().max(indent);
+    }
+    range
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn marked(line: &str, column: Option<u32>) -> &str {
+        &line[statement(line, column)]
+    }
+
+    #[test]
+    fn the_whole_statement_is_marked() {
+        let line = "\tstore->entries += 1; /* not flushed; ever */";
+        assert_eq!(marked(line, Some(17)), "store->entries += 1");
+        assert_eq!(marked(line, None), "store->entries += 1");
+        assert_eq!(marked("    x = 1; // why; because", Some(5)), "x = 1");
+    }
+
+    #[test]
+    fn the_column_chooses_among_statements() {
+        let line = "static void f(void *p) { _mm_clwb(p); _mm_sfence(); }";
+        assert_eq!(marked(line, Some(26)), "_mm_clwb(p)");
+        assert_eq!(marked(line, Some(39)), "_mm_sfence()");
+        assert_eq!(marked("a = 1; b = 2;", Some(9)), "b = 2");
+    }
+
+    #[test]
+    fn a_line_without_code_is_marked_as_it_is() {
+        assert_eq!(marked("  }", Some(3)), "}");
+        assert_eq!(marked("", Some(9)), "");
+        assert_eq!(marked("   ", None), "");
+    }
+
+    #[test]
+    fn lines_are_counted_from_one_and_may_end_as_on_windows() {
+        let sources = Sources::from_fn(|_| Ok("one\r\n  two;\nthree".into()));
+        let second = sources.line("f", 2, None).unwrap();
+        assert_eq!(&second.text[second.statement], "two");
+        assert_eq!(&second.text[second.line], "  two;");
+        assert!(sources.line("f", 3, None).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_said_in_a_sentence() {
+        let sources = Sources::from_fn(|_| Ok("one\n".into()));
+        assert_eq!(
+            sources.line("kv.c", 9, None).unwrap_err().to_string(),
+            "kv.c has no line 9: it has changed since the program was built"
+        );
+        let disk = Sources::on_disk();
+        let missing = disk.line("/nonexistent/kv.c", 1, None).unwrap_err();
+        assert!(missing.to_string().contains("No such file"), "{missing}");
+        let directory = disk.line("/", 1, None).unwrap_err();
+        assert!(directory.to_string().contains("not a regular file"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_has_a_statement(line in "[^\\n]{0,40}", column in proptest::option::of(0..60_u32)) {
+            let range = statement(&line, column);
+            prop_assert!(line.get(range).is_some());
+        }
+    }
+}

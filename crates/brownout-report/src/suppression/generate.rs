@@ -1,0 +1,62 @@
+//! Suppressions written for findings, to be pasted into a file and given reasons.
+
+use std::fmt::Write as _;
+
+use toml::Value;
+
+use crate::Finding;
+
+/// Frames that are enough to tell a place; more would break with every change of the callers.
+const FRAMES: usize = 4;
+
+/// A suppression for each finding, in brownout's own form. Findings that one suppression covers share it.
+pub fn suppressions_for<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> String {
+    let mut text = String::new();
+    let mut written = Vec::new();
+    for finding in findings {
+        let stack = innermost_functions(finding);
+        let key = (finding.rule.as_str(), stack);
+        if written.contains(&key) {
+            continue;
+        }
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "# {}\n[[suppression]]\nrule = {}\n",
+            comment(finding),
+            quoted(key.0)
+        );
+        if !key.1.is_empty() {
+            let functions: Vec<String> = key.1.iter().map(|name| quoted(name)).collect();
+            let _ = writeln!(text, "stack = [{}]", functions.join(", "));
+        }
+        text.push_str("reason = \"not reviewed\"\n\n");
+        written.push(key);
+    }
+    text
+}
+
+fn innermost_functions(finding: &Finding) -> Vec<&str> {
+    let frames = finding
+        .stacks
+        .first()
+        .map_or(&[][..], |stack| stack.frames_of_program());
+    frames
+        .iter()
+        .take(FRAMES)
+        .map(|frame| frame.function.as_deref().unwrap_or("*"))
+        .collect()
+}
+
+fn comment(finding: &Finding) -> String {
+    let place = finding.place().and_then(|frame| frame.source());
+    let text = match place {
+        Some(place) => format!("{place}: {}", finding.message),
+        None => finding.message.clone(),
+    };
+    text.replace(|c: char| c.is_control(), " ")
+}
+
+fn quoted(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}

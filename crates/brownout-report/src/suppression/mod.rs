@@ -1,0 +1,229 @@
+//! Suppressions: findings that somebody has decided to live with, and why.
+//!
+//! There are two forms. brownout's own is TOML (see [`own_form`]); Valgrind's `.supp` files are understood
+//! too (see [`valgrind`]), for programs that have them already. A file is taken to be the latter if its
+//! name ends with `.supp`.
+
+mod generate;
+mod own_form;
+mod valgrind;
+mod wildcard;
+
+use std::path::{Path, PathBuf};
+
+use crate::{Finding, Frame, Stack};
+use wildcard::Wildcard;
+
+pub use generate::suppressions_for;
+pub use own_form::OwnFormError;
+pub use valgrind::ValgrindError;
+
+/// All suppressions in force, in the order in which they were given.
+#[derive(Clone, Debug, Default)]
+pub struct Suppressions {
+    list: Vec<Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    suppression: Suppression,
+    origin: Origin,
+    used: u64,
+}
+
+/// Where a suppression is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub file: PathBuf,
+    /// Counted from 1.
+    pub line: usize,
+}
+
+/// A suppression that no finding has met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unused<'a> {
+    pub origin: &'a Origin,
+    pub reason: &'a str,
+}
+
+/// Which findings are meant, and why they are no matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Suppression {
+    rule: Wildcard,
+    /// Which stack is looked at; without it, the first.
+    role: Option<Wildcard>,
+    scope: Scope,
+    reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Some frame of the stack is like this.
+    SomeFrame(FramePattern),
+    /// The stack begins, from its innermost frame on, like this.
+    Innermost(Vec<Step>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Frame(FramePattern),
+    /// Any number of frames.
+    Anything,
+}
+
+/// What a frame must be like; what is not given does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct FramePattern {
+    function: Option<Wildcard>,
+    file: Option<Wildcard>,
+    line: Option<u32>,
+    module: Option<Wildcard>,
+}
+
+/// Why a file of suppressions cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SuppressionError {
+    #[error(transparent)]
+    OwnForm(#[from] OwnFormError),
+    #[error(transparent)]
+    Valgrind(#[from] ValgrindError),
+}
+
+impl Suppressions {
+    /// Adds those of a file, whose text is given.
+    pub fn add(&mut self, file: &Path, text: &str) -> Result<(), SuppressionError> {
+        let found = if file
+            .extension()
+            .is_some_and(|extension| extension == "supp")
+        {
+            valgrind::parse(text)?
+        } else {
+            own_form::parse(text)?
+        };
+        self.list
+            .extend(found.into_iter().map(|(line, suppression)| Entry {
+                suppression,
+                origin: Origin {
+                    file: file.to_owned(),
+                    line,
+                },
+                used: 0,
+            }));
+        Ok(())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Why a finding is no matter, by the first suppression that it meets.
+    pub fn reason_against(&mut self, finding: &Finding) -> Option<String> {
+        let entry = self
+            .list
+            .iter_mut()
+            .find(|entry| entry.suppression.matches(finding))?;
+        entry.used += 1;
+        Some(entry.suppression.reason.clone())
+    }
+
+    /// Those that could be deleted, as far as this run tells.
+    pub fn unused(&self) -> impl Iterator<Item = Unused<'_>> {
+        let unused = self.list.iter().filter(|entry| entry.used == 0);
+        unused.map(|entry| Unused {
+            origin: &entry.origin,
+            reason: &entry.suppression.reason,
+        })
+    }
+}
+
+impl Suppression {
+    fn matches(&self, finding: &Finding) -> bool {
+        self.rule.matches(&finding.rule)
+            && match &self.role {
+                Some(role) => finding
+                    .stacks
+                    .iter()
+                    .filter(|stack| role.matches(&stack.role))
+                    .any(|stack| self.scope.matches(stack)),
+                None => match finding.stacks.first() {
+                    Some(first) => self.scope.matches(first),
+                    None => self.scope.is_everything(),
+                },
+            }
+    }
+}
+
+impl Scope {
+    fn is_everything(&self) -> bool {
+        match self {
+            Self::SomeFrame(pattern) => *pattern == FramePattern::default(),
+            Self::Innermost(steps) => steps.iter().all(|step| *step == Step::Anything),
+        }
+    }
+
+    fn matches(&self, stack: &Stack) -> bool {
+        self.is_everything()
+            || match self {
+                Self::SomeFrame(pattern) => stack.frames.iter().any(|frame| pattern.matches(frame)),
+                Self::Innermost(steps) => begins_with(&stack.frames, steps),
+            }
+    }
+}
+
+/// As with the stars of a [`Wildcard`], only the last gap need be tried again.
+fn begins_with(frames: &[Frame], steps: &[Step]) -> bool {
+    let (mut s, mut f) = (0, 0);
+    let mut retry = None;
+    loop {
+        match steps.get(s) {
+            // Frames further out do not matter.
+            None => return true,
+            Some(Step::Anything) => {
+                s += 1;
+                retry = Some((s, f));
+            }
+            Some(Step::Frame(pattern)) => match frames.get(f) {
+                None => return false,
+                Some(frame) if pattern.matches(frame) => {
+                    s += 1;
+                    f += 1;
+                }
+                Some(_) => {
+                    let Some((after_gap, from)) = retry else {
+                        return false;
+                    };
+                    retry = Some((after_gap, from + 1));
+                    (s, f) = (after_gap, from + 1);
+                }
+            },
+        }
+    }
+}
+
+impl FramePattern {
+    fn matches(&self, frame: &Frame) -> bool {
+        let function = |pattern: &Wildcard| {
+            frame
+                .function
+                .as_deref()
+                .is_some_and(|function| pattern.matches(function))
+        };
+        let file = |pattern: &Wildcard| {
+            frame
+                .file
+                .as_deref()
+                .is_some_and(|file| pattern.matches_path(file))
+        };
+        self.function.as_ref().is_none_or(function)
+            && self.file.as_ref().is_none_or(file)
+            && self.line.is_none_or(|line| frame.line == Some(line))
+            && self
+                .module
+                .as_ref()
+                .is_none_or(|module| module.matches_path(&frame.module))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! brownout's own form of suppressions.
+//!
+//! ```toml
+//! [[suppression]]
+//! rule = "transient-data"        # `*` and `?` are wildcards, here and below
+//! function = "stats_*"           # some frame of the stack has all that is given of
+//! file = "src/stats.c"           #   function, file and module
+//! module = "libstats.so*"
+//! reason = "statistics are rebuilt at start"
+//!
+//! [[suppression]]
+//! rule = "redundant-flush"
+//! stack = ["pmem_persist", "...", "log_append"]   # functions, the innermost first; `...` is any number
+//! role = "flush"                 # which stack of the finding; without it, the first
+//! reason = "the header is flushed on purpose"
+//! ```
+//!
+//! `rule` and `reason` are required. A file without a slash means the last component of a path, a
+//! relative one its last components.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{FramePattern, Scope, Step, Suppression, Wildcard};
+
+/// Why a file of suppressions cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnFormError {
+    #[error("line {line}: {why}")]
+    Toml { line: usize, why: String },
+    #[error("line {line}: the reason is empty; say why the finding is no matter")]
+    NoReason { line: usize },
+    #[error(
+        "line {line}: `stack` says which frames; `function`, `file` and `module` cannot be given beside it"
+    )]
+    StackAndFrame { line: usize },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    suppression: Vec<Spanned<Table>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    rule: String,
+    reason: String,
+    role: Option<String>,
+    function: Option<String>,
+    file: Option<String>,
+    module: Option<String>,
+    stack: Option<Vec<String>>,
+}
+
+/// The suppressions of a text, each with its line.
+pub(super) fn parse(text: &str) -> Result<Vec<(usize, Suppression)>, OwnFormError> {
+    let line_at = |offset: usize| 1 + text.bytes().take(offset).filter(|&b| b == b'\n').count();
+    let document: Document = toml::from_str(text).map_err(|error| OwnFormError::Toml {
+        line: line_at(error.span().map_or(0, |span| span.start)),
+        why: error.message().to_owned(),
+    })?;
+    document
+        .suppression
+        .into_iter()
+        .map(|table| {
+            let line = line_at(table.span().start);
+            table
+                .into_inner()
+                .suppression(line)
+                .map(|found| (line, found))
+        })
+        .collect()
+}
+
+impl Table {
+    fn suppression(self, line: usize) -> Result<Suppression, OwnFormError> {
+        if self.reason.trim().is_empty() {
+            return Err(OwnFormError::NoReason { line });
+        }
+        let frame = FramePattern {
+            function: self.function.map(Wildcard::new),
+            file: self.file.map(Wildcard::new),
+            line: None,
+            module: self.module.map(Wildcard::new),
+        };
+        let scope = match self.stack {
+            None => Scope::SomeFrame(frame),
+            Some(_) if frame != FramePattern::default() => {
+                return Err(OwnFormError::StackAndFrame { line });
+            }
+            Some(functions) => Scope::Innermost(functions.into_iter().map(step).collect()),
+        };
+        Ok(Suppression {
+            rule: Wildcard::new(self.rule),
+            role: self.role.map(Wildcard::new),
+            scope,
+            reason: self.reason,
+        })
+    }
+}
+
+fn step(function: String) -> Step {
+    match function.as_str() {
+        "..." => Step::Anything,
+        // A frame may have no name, and `*` is to match it too.
+        "*" => Step::Frame(FramePattern::default()),
+        _ => Step::Frame(FramePattern {
+            function: Some(Wildcard::new(function)),
+            ..FramePattern::default()
+        }),
+    }
+}

@@ -1,0 +1,222 @@
+//! What suppressions take out, in both forms, and what becomes of hostile text.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::samples::{FENCE_RULE, FLUSH_RULE, finding, frame, stack};
+use crate::{Evidence, Finding};
+
+/// The reason that a file of this name and text gives against `finding()`.
+fn reason(file: &str, text: &str) -> Option<String> {
+    reason_against(&finding(), file, text)
+}
+
+fn reason_against(finding: &Finding, file: &str, text: &str) -> Option<String> {
+    let mut suppressions = Suppressions::default();
+    suppressions.add(Path::new(file), text).unwrap();
+    suppressions.reason_against(finding)
+}
+
+fn own(body: &str) -> Option<String> {
+    reason(
+        "s.toml",
+        &format!("[[suppression]]\nreason = \"r\"\n{body}"),
+    )
+}
+
+fn valgrind(body: &str) -> Option<String> {
+    reason("s.supp", &format!("{{\n r\n {body}\n}}\n"))
+}
+
+fn error(file: &str, text: &str) -> String {
+    let mut suppressions = Suppressions::default();
+    suppressions
+        .add(Path::new(file), text)
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn own_form_by_rule_function_file_and_module() {
+    let matched = Some("r".to_owned());
+    assert_eq!(own("rule = 'missing-flush'"), matched);
+    assert_eq!(own("rule = 'missing-*'\nfunction = 'ma?n'"), matched);
+    assert_eq!(own("rule = '*'\nfile = 'kv.c'\nmodule = 'kv'"), matched);
+    assert_eq!(own("rule = 'missing-fence'"), None);
+    assert_eq!(own("rule = '*'\nfunction = 'get'"), None);
+    assert_eq!(own("rule = '*'\nfile = 'kv.h'"), None);
+    assert_eq!(own("rule = '*'\nmodule = 'libkv.so'"), None);
+}
+
+#[test]
+fn function_file_and_module_are_of_one_frame() {
+    let frames = vec![frame("put", "kv.c", 7), frame("main", "main.c", 9)];
+    let finding = Finding::new(
+        &FLUSH_RULE,
+        "m",
+        vec![stack("store", frames)],
+        Evidence::default(),
+    );
+    let text = |file| {
+        format!("[[suppression]]\nreason = 'r'\nrule = '*'\nfunction = 'put'\nfile = '{file}'")
+    };
+    assert!(reason_against(&finding, "s.toml", &text("kv.c")).is_some());
+    assert!(reason_against(&finding, "s.toml", &text("main.c")).is_none());
+}
+
+#[test]
+fn own_form_by_stack() {
+    assert!(own("rule = '*'\nstack = ['put', 'main']").is_some());
+    assert!(own("rule = '*'\nstack = ['put']").is_some());
+    assert!(own("rule = '*'\nstack = ['...', 'main']").is_some());
+    assert!(own("rule = '*'\nstack = ['*', 'm*']").is_some());
+    assert!(own("rule = '*'\nstack = ['main']").is_none());
+    assert!(own("rule = '*'\nstack = ['put', 'main', '*']").is_none());
+}
+
+#[test]
+fn the_first_stack_counts_unless_a_role_is_given() {
+    let stacks = vec![
+        stack("flush", vec![frame("sync", "kv.c", 3)]),
+        stack("store", vec![frame("put", "kv.c", 7)]),
+    ];
+    let finding = Finding::new(&FENCE_RULE, "m", stacks, Evidence::default());
+    let text = |more| format!("[[suppression]]\nreason = 'r'\nrule = '*'\n{more}");
+    let matches = |more| reason_against(&finding, "s.toml", &text(more)).is_some();
+    assert!(matches("function = 'sync'"));
+    assert!(!matches("function = 'put'"));
+    assert!(matches("function = 'put'\nrole = 'store'"));
+    assert!(!matches("function = 'put'\nrole = 'fence'"));
+}
+
+#[test]
+fn valgrind_form() {
+    assert_eq!(valgrind("Brownout:missing-flush"), Some("r".into()));
+    assert!(valgrind("Memcheck,brownout:missing-*\nfun:put\nfun:main").is_some());
+    assert!(valgrind("Brownout:*\n...\nfun:main").is_some());
+    assert!(valgrind("Brownout:*\nobj:*/kv").is_some());
+    assert!(valgrind("Brownout:*\nsrc:kv.c:7\nsrc:kv.c").is_some());
+    assert!(valgrind("Brownout:*\nsrc:kv.c:8").is_none());
+    assert!(valgrind("Brownout:*\nfun:main").is_none());
+    assert!(valgrind("Memcheck:missing-flush\nfun:put").is_none());
+}
+
+#[test]
+fn suppressions_of_other_tools_may_look_as_they_like() {
+    let leak = "Memcheck:Leak\nmatch-leak-kinds: reachable\nfun:malloc";
+    assert_eq!(valgrind(leak), None);
+}
+
+#[test]
+fn flaws_are_told_with_their_line() {
+    let cases = [
+        (
+            "s.toml",
+            "\n[[suppression]]\nrule = 'r'\n",
+            "line 2: missing field `reason`",
+        ),
+        (
+            "s.toml",
+            "[[suppression]]\nrule = 'r'\nreason = ' '\n",
+            "line 1: the reason is empty",
+        ),
+        (
+            "s.toml",
+            "[[suppression]]\nrule = 'r'\nreason = 'x'\nfunc = 'f'\n",
+            "line 4: unknown field `func`",
+        ),
+        (
+            "s.toml",
+            "[[suppression]]\nrule = 'r'\nreason = 'x'\nstack = []\nfile = 'f'\n",
+            "line 1: `stack` says",
+        ),
+        ("s.toml", "[[suppression", "line 1: "),
+        ("s.supp", "# c\nname\n", "line 2: expected `{`"),
+        (
+            "s.supp",
+            "{\nname\nBrownout:x\n",
+            "line 1: the suppression is not ended by `}`",
+        ),
+        ("s.supp", "{\n}\n", "line 1: the suppression has no name"),
+        ("s.supp", "{\nname\n}\n", "line 1: expected `Tool:Kind`"),
+        (
+            "s.supp",
+            "{\nname\nBrownout\n}\n",
+            "line 3: expected `Tool:Kind`",
+        ),
+        (
+            "s.supp",
+            "{\nname\nBrownout:x\nput\n}\n",
+            "line 4: expected `fun:`",
+        ),
+        (
+            "s.supp",
+            "{\nname\nBrownout:x\nobj:\n}\n",
+            "line 4: there is nothing after `obj:`",
+        ),
+    ];
+    for (file, text, expected) in cases {
+        let error = error(file, text);
+        assert!(error.starts_with(expected), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn unused_suppressions_are_told() {
+    let text = "\
+[[suppression]]
+rule = 'missing-flush'
+reason = 'used'
+
+[[suppression]]
+rule = 'no-such-rule'
+reason = 'stale'
+";
+    let mut suppressions = Suppressions::default();
+    suppressions.add(Path::new("s.toml"), text).unwrap();
+    suppressions.reason_against(&finding());
+    let unused: Vec<_> = suppressions.unused().collect();
+    assert_eq!(unused.len(), 1);
+    assert_eq!((unused[0].origin.line, unused[0].reason), (5, "stale"));
+}
+
+#[test]
+fn what_is_generated_suppresses_what_it_was_generated_for() {
+    let mut odd = finding();
+    odd.stacks[0].frames[0].function = Some("<[T] as \"Store\">::put::{{closure}}\u{7}\\".into());
+    odd.message = "two\nlines".into();
+    let mut nameless = finding();
+    nameless.stacks[0].frames[0].function = None;
+    for finding in [finding(), odd, nameless] {
+        let text = suppressions_for([&finding, &finding]);
+        assert_eq!(text.matches("[[suppression]]").count(), 1, "{text}");
+        assert!(
+            reason_against(&finding, "s.toml", &text).is_some(),
+            "{text}"
+        );
+        let mut other = finding.clone();
+        other.stacks[0].frames[1].function = Some("elsewhere".into());
+        assert!(reason_against(&other, "s.toml", &text).is_none(), "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn hostile_text_never_panics(text in "\\PC*|([{}\\n. :#]|fun|obj|src|Brownout|x|=|\\[\\[suppression\\]\\]|'){0,40}") {
+        for file in ["s.supp", "s.toml"] {
+            let mut suppressions = Suppressions::default();
+            if suppressions.add(Path::new(file), &text).is_ok() {
+                suppressions.reason_against(&finding());
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_blocks_never_panic(lines in proptest::collection::vec("(fun|obj|src|):[*?a:0-9]{0,5}|\\.\\.\\.|", 0..12)) {
+        let text = format!("{{\nr\nBrownout:*\n{}\n}}", lines.join("\n"));
+        let mut suppressions = Suppressions::default();
+        if suppressions.add(Path::new("s.supp"), &text).is_ok() {
+            suppressions.reason_against(&finding());
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! `adr`: asynchronous DRAM refresh, the guarantee of Optane and NVDIMM platforms. What reached the memory
+//! controller survives; caches and write-combining buffers are lost.
+
+use super::{Profile, Wait};
+use crate::place::LINE;
+
+pub(super) const PROFILE: Profile = Profile {
+    name: "adr",
+    summary: "the memory controller is persistent, caches are not: flush and fence",
+    cached: Wait::Flush,
+    non_temporal: Wait::Fence,
+    unit: LINE,
+};

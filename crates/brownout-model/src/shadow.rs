@@ -1,0 +1,248 @@
+//! State for each line of persistent memory that was touched, in dense pages.
+//!
+//! Lines get slots, 64 for each page, so that a line's state is one array access once its page is
+//! known, and nothing is allocated for pages that are touched again. Pages are found through regions of 2 MiB.
+
+use std::ops::{Index, IndexMut, Range};
+
+use rustc_hash::FxHashMap;
+
+use crate::place::{LINE, LineSlot, PAGE, Place, SpaceId};
+
+const LINES_IN_PAGE: usize = (PAGE / LINE) as usize;
+const PAGES_IN_REGION: u64 = 512;
+/// No page: its number would stand for more lines than slots can number.
+const ABSENT: u32 = u32::MAX;
+
+pub(crate) struct Shadow<L> {
+    lines: Vec<L>,
+    /// The page of each 64 slots.
+    pages: Vec<PageKey>,
+    free: Vec<u32>,
+    regions: FxHashMap<(SpaceId, u64), u32>,
+    tables: Vec<[u32; PAGES_IN_REGION as usize]>,
+}
+
+#[derive(Clone, Copy)]
+struct PageKey {
+    space: SpaceId,
+    number: u64,
+}
+
+impl<L: Clone + Default> Shadow<L> {
+    pub(crate) fn new() -> Self {
+        Shadow {
+            lines: Vec::new(),
+            pages: Vec::new(),
+            free: Vec::new(),
+            regions: FxHashMap::default(),
+            tables: Vec::new(),
+        }
+    }
+
+    /// The first line of a page, if it was touched.
+    #[inline]
+    pub(crate) fn find(&self, space: SpaceId, page: u64) -> Option<LineSlot> {
+        let table = *self.regions.get(&(space, page / PAGES_IN_REGION))?;
+        let index = self.tables[table as usize][(page % PAGES_IN_REGION) as usize];
+        (index != ABSENT).then(|| slot(index))
+    }
+
+    /// The first line of a page.
+    #[inline]
+    pub(crate) fn touch(&mut self, space: SpaceId, page: u64) -> LineSlot {
+        match self.find(space, page) {
+            Some(slot) => slot,
+            None => self.add(space, page),
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, space: SpaceId, page: u64) -> LineSlot {
+        let tables = &mut self.tables;
+        let region = (space, page / PAGES_IN_REGION);
+        let table = *self.regions.entry(region).or_insert_with(|| {
+            tables.push([ABSENT; PAGES_IN_REGION as usize]);
+            tables.len() as u32 - 1
+        });
+        let key = PageKey {
+            space,
+            number: page,
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.pages[index as usize] = key;
+                index
+            }
+            None => {
+                let index = self.pages.len() as u32;
+                assert!(
+                    self.pages.len() < ABSENT as usize / LINES_IN_PAGE,
+                    "more than 256 GiB of persistent memory are in use at once"
+                );
+                self.pages.push(key);
+                self.lines
+                    .resize(self.lines.len() + LINES_IN_PAGE, L::default());
+                index
+            }
+        };
+        self.tables[table as usize][(page % PAGES_IN_REGION) as usize] = index;
+        slot(index)
+    }
+
+    /// Where a line is.
+    #[inline]
+    pub(crate) fn place(&self, line: LineSlot) -> Place {
+        let line = line.0 as usize;
+        let key = self.pages[line / LINES_IN_PAGE];
+        Place {
+            space: key.space,
+            offset: key.number * PAGE + (line % LINES_IN_PAGE) as u64 * LINE,
+        }
+    }
+
+    /// The touched pages that hold bytes of `range`, in order: offset and first line.
+    pub(crate) fn pages_in(&self, space: SpaceId, range: Range<u64>) -> Vec<(u64, LineSlot)> {
+        let mut found = Vec::new();
+        if range.is_empty() {
+            return found;
+        }
+        let pages = range.start / PAGE..=(range.end - 1) / PAGE;
+        let regions = pages.start() / PAGES_IN_REGION..=pages.end() / PAGES_IN_REGION;
+        let mut touched: Vec<(u64, u32)> = if regions.end() - regions.start() < 8 {
+            let look = |region| Some((region, *self.regions.get(&(space, region))?));
+            regions.filter_map(look).collect()
+        } else {
+            let all = self.regions.iter();
+            all.filter(|((other, region), _)| *other == space && regions.contains(region))
+                .map(|((_, region), table)| (*region, *table))
+                .collect()
+        };
+        touched.sort_unstable();
+        for (region, table) in touched {
+            let first = region * PAGES_IN_REGION;
+            for (number, &index) in (first..).zip(&self.tables[table as usize]) {
+                if index != ABSENT && pages.contains(&number) {
+                    found.push((number * PAGE, slot(index)));
+                }
+            }
+        }
+        found
+    }
+
+    /// All touched pages, in order.
+    pub(crate) fn all_pages(&self) -> Vec<(Place, LineSlot)> {
+        let mut found = Vec::new();
+        for ((space, region), table) in &self.regions {
+            let first = region * PAGES_IN_REGION;
+            for (number, &index) in (first..).zip(&self.tables[*table as usize]) {
+                if index != ABSENT {
+                    let place = Place {
+                        space: *space,
+                        offset: number * PAGE,
+                    };
+                    found.push((place, slot(index)));
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// Pages that are held.
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len() - self.free.len()
+    }
+
+    /// Forgets the pages all of whose lines are idle.
+    pub(crate) fn forget(&mut self, idle: impl Fn(&L) -> bool) {
+        for (place, first) in self.all_pages() {
+            let lines = &mut self.lines[first.0 as usize..][..LINES_IN_PAGE];
+            if !lines.iter().all(&idle) {
+                continue;
+            }
+            lines.fill(L::default());
+            let page = place.offset / PAGE;
+            let table = self.regions[&(place.space, page / PAGES_IN_REGION)];
+            self.tables[table as usize][(page % PAGES_IN_REGION) as usize] = ABSENT;
+            self.free.push(first.0 / LINES_IN_PAGE as u32);
+        }
+    }
+}
+
+#[inline]
+fn slot(page: u32) -> LineSlot {
+    LineSlot(page * LINES_IN_PAGE as u32)
+}
+
+impl<L> Index<LineSlot> for Shadow<L> {
+    type Output = L;
+
+    #[inline]
+    fn index(&self, line: LineSlot) -> &L {
+        &self.lines[line.0 as usize]
+    }
+}
+
+impl<L> IndexMut<LineSlot> for Shadow<L> {
+    #[inline]
+    fn index_mut(&mut self, line: LineSlot) -> &mut L {
+        &mut self.lines[line.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: SpaceId = SpaceId(0);
+    const OTHER: SpaceId = SpaceId(1);
+
+    #[test]
+    fn each_page_has_lines_of_its_own() {
+        let mut shadow: Shadow<u8> = Shadow::new();
+        let far = u64::MAX / PAGE;
+        for (number, (space, page)) in [(FILE, 0), (FILE, 600), (OTHER, 0), (FILE, far)]
+            .into_iter()
+            .enumerate()
+        {
+            let line = shadow.touch(space, page).in_page(63);
+            shadow[line] += number as u8 + 1;
+            assert_eq!(shadow[line], number as u8 + 1);
+            let offset = page * PAGE + 63 * LINE;
+            assert_eq!(shadow.place(line), Place { space, offset });
+        }
+        assert_eq!(shadow.find(OTHER, 600), None);
+    }
+
+    #[test]
+    fn pages_of_a_range_come_in_order() {
+        let mut shadow: Shadow<u8> = Shadow::new();
+        for page in [9000, 5, 4, 700, 0] {
+            shadow.touch(FILE, page);
+        }
+        shadow.touch(OTHER, 5);
+        let pages = |range| {
+            let found = shadow.pages_in(FILE, range).into_iter();
+            found.map(|(offset, _)| offset / PAGE).collect::<Vec<_>>()
+        };
+        assert_eq!(pages(0..u64::MAX), [0, 4, 5, 700, 9000]);
+        assert_eq!(pages(4 * PAGE..6 * PAGE), [4, 5]);
+        assert_eq!(pages(5 * PAGE - 1..5 * PAGE), [4]);
+        assert_eq!(pages(5 * PAGE..5 * PAGE), [0; 0]);
+    }
+
+    #[test]
+    fn idle_pages_are_forgotten_and_their_room_is_used_again() {
+        let mut shadow: Shadow<u8> = Shadow::new();
+        let kept = shadow.touch(FILE, 1);
+        shadow[kept] = 1;
+        let idle = shadow.touch(FILE, 2);
+        shadow.forget(|&line| line == 0);
+        assert_eq!(shadow.len(), 1);
+        assert_eq!(shadow.find(FILE, 2), None);
+        assert_eq!(shadow.find(FILE, 1), Some(kept));
+        assert_eq!(shadow.touch(OTHER, 7), idle);
+        assert_eq!(shadow.place(idle).space, OTHER);
+    }
+}

@@ -1,0 +1,195 @@
+//! Drives the tracker with a program and collects what it says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brownout_model::{
+    Access, ByteMask, FlushKind, LINE, LineSlot, LiveStore, PersistInterval, Place, Profile,
+    SpaceId, StoreKind, Tearing, ThreadSlot, Time, Tracker, Watcher, parts,
+};
+
+use crate::program::{Offset, Op, Step};
+
+pub const SPACE: SpaceId = SpaceId(0);
+
+/// Values of the bytes that were ever stored to and are not zero.
+pub type Memory = BTreeMap<Offset, u8>;
+
+/// The value of each byte of a part of a store, where it has one.
+pub type Values = [u8; LINE as usize];
+
+/// Keeps what is settled, and when each store was issued and guaranteed.
+#[derive(Default)]
+pub struct Base {
+    pub memory: Memory,
+    pub guaranteed: BTreeMap<(Time, LineSlot), Time>,
+}
+
+impl Watcher for Base {
+    type Store = Values;
+    type Flush = ();
+    type Note = ();
+    const HISTORY: bool = true;
+
+    fn guaranteed(&mut self, line: LineSlot, (): &mut (), store: &LiveStore<Values>, by: Access) {
+        let before = self.guaranteed.insert((store.time, line), by.time);
+        assert_eq!(before, None, "a store is guaranteed once");
+    }
+
+    fn overwritten(
+        &mut self,
+        _: LineSlot,
+        _: &LiveStore<Values>,
+        _: &mut LiveStore<Values>,
+        _: ByteMask,
+    ) {
+        panic!("with history nothing is overwritten");
+    }
+
+    fn settled(&mut self, place: Place, store: &LiveStore<Values>) {
+        lay(&mut self.memory, place, store.bytes, &store.tag);
+    }
+}
+
+/// Follows a program with the tracker.
+pub struct Follower {
+    pub tracker: Tracker<Base>,
+    pub base: Base,
+    threads: Vec<ThreadSlot>,
+    time: Time,
+    pub issued: Vec<PersistInterval>,
+    lines: Vec<LineSlot>,
+}
+
+impl Follower {
+    pub fn new(profile: Profile, threads: usize) -> Self {
+        let mut tracker = Tracker::new(profile);
+        let threads = (0..threads).map(|_| tracker.add_thread()).collect();
+        Follower {
+            tracker,
+            base: Base::default(),
+            threads,
+            time: Time(0),
+            issued: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    pub fn step(&mut self, (thread, op): &Step) {
+        self.time.0 += 1;
+        let by = Access {
+            thread: self.threads[*thread],
+            time: self.time,
+        };
+        let place = |offset| Place {
+            space: SPACE,
+            offset,
+        };
+        match op {
+            Op::Store(offset, bytes) => self.store(by, *offset, bytes, StoreKind::Cached),
+            Op::NonTemporal(offset, bytes) => {
+                self.store(by, *offset, bytes, StoreKind::NonTemporal);
+            }
+            Op::Locked(offset, bytes) => {
+                self.tracker.fence(&mut self.base, by);
+                self.store(by, *offset, bytes, StoreKind::Cached);
+            }
+            Op::Clflush(offset) | Op::Clwb(offset) => {
+                let kind = match op {
+                    Op::Clflush(_) => FlushKind::Immediate,
+                    _ => FlushKind::Deferred,
+                };
+                let line = self.tracker.line(place(*offset));
+                self.tracker.flush(&mut self.base, by, line, kind, ());
+            }
+            Op::Fence => self.tracker.fence(&mut self.base, by),
+            Op::Sync(offset) => {
+                let range = *offset..offset + 1;
+                self.tracker.write_back(&mut self.base, by, SPACE, range);
+            }
+            Op::Read(..) => {}
+        }
+    }
+
+    fn store(&mut self, by: Access, offset: Offset, bytes: &[u8], kind: StoreKind) {
+        for (start, mask, before) in parts(offset, bytes.len() as u64) {
+            let mut values = [0; LINE as usize];
+            for (at, &byte) in (mask.first() as usize..LINE as usize).zip(&bytes[before as usize..])
+            {
+                values[at] = byte;
+            }
+            let line = self.tracker.line(Place {
+                space: SPACE,
+                offset: start,
+            });
+            let unit = self.tracker.profile().unit;
+            self.issued.push(PersistInterval {
+                unit: Place {
+                    space: SPACE,
+                    offset: start - start % unit,
+                },
+                kind,
+                issued: by.time,
+                guaranteed: None,
+            });
+            self.lines.push(line);
+            self.tracker
+                .store(&mut self.base, by, line, mask, kind, values);
+        }
+    }
+
+    /// What a crash now can leave.
+    pub fn crash(&self, tearing: Tearing) -> BTreeSet<Memory> {
+        let states = self.tracker.crash_states(tearing);
+        let mut found = BTreeSet::new();
+        let mut count = 0;
+        for state in states.iter() {
+            count += 1;
+            let mut memory = self.base.memory.clone();
+            for (unit, state) in states.units().iter().zip(&state) {
+                for piece in &state.pieces {
+                    let part = &unit.parts()[piece.part];
+                    lay(&mut memory, part.line, piece.bytes, &part.tag);
+                }
+            }
+            memory.retain(|_, value| *value != 0);
+            found.insert(memory);
+        }
+        assert_eq!(states.count(), Some(count));
+        found
+    }
+
+    /// The parts of all stores with the time from which on they were guaranteed.
+    pub fn intervals(&self) -> Vec<PersistInterval> {
+        let stores = self.issued.iter().zip(&self.lines);
+        stores
+            .map(|(store, line)| PersistInterval {
+                guaranteed: self.base.guaranteed.get(&(store.issued, *line)).copied(),
+                ..*store
+            })
+            .collect()
+    }
+}
+
+fn lay(memory: &mut Memory, line: Place, bytes: ByteMask, values: &Values) {
+    for (start, len) in bytes.runs() {
+        for at in start..start + len {
+            memory.insert(line.offset + at, values[at as usize]);
+        }
+    }
+}
+
+/// What crashes can leave, after each step of a program.
+pub fn crashes(
+    profile: Profile,
+    tearing: Tearing,
+    threads: usize,
+    steps: &[Step],
+) -> Vec<BTreeSet<Memory>> {
+    let mut follower = Follower::new(profile, threads);
+    let mut found = vec![follower.crash(tearing)];
+    for step in steps {
+        follower.step(step);
+        found.push(follower.crash(tearing));
+    }
+    found
+}

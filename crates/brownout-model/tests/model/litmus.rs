@@ -1,0 +1,84 @@
+//! A litmus test: some threads, and the exact set of what a crash at any time can leave.
+
+use std::collections::BTreeSet;
+
+use brownout_model::{Profile, Tearing};
+
+use crate::following::{self, Memory};
+use crate::machine;
+use crate::program::{Offset, Op, executions};
+
+/// When the crash happens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Crash {
+    AtAnyTime,
+    AtTheEnd,
+}
+
+/// What a crash leaves, as the values of the locations that the test shows.
+type Outcomes<const N: usize> = BTreeSet<[u8; N]>;
+
+pub struct Litmus<const N: usize> {
+    threads: Vec<Vec<Op>>,
+    shown: [Offset; N],
+    crash: Crash,
+}
+
+/// A crash at any time of any execution.
+pub fn litmus<const N: usize>(threads: &[&[Op]], shown: [Offset; N]) -> Litmus<N> {
+    Litmus {
+        threads: threads.iter().map(|thread| thread.to_vec()).collect(),
+        shown,
+        crash: Crash::AtAnyTime,
+    }
+}
+
+impl<const N: usize> Litmus<N> {
+    /// Only crashes after the last step count.
+    pub fn at_the_end(mut self) -> Self {
+        self.crash = Crash::AtTheEnd;
+        self
+    }
+
+    pub fn adr(self, expected: &[[u8; N]]) -> Self {
+        self.check(Profile::ADR, expected)
+    }
+
+    /// Both profiles under which caches survive.
+    pub fn eadr_and_gpf(self, expected: &[[u8; N]]) -> Self {
+        self.check(Profile::EADR, expected)
+            .check(Profile::GPF, expected)
+    }
+
+    pub fn msync(self, expected: &[[u8; N]]) -> Self {
+        self.check(Profile::MSYNC, expected)
+    }
+
+    fn check(self, profile: Profile, expected: &[[u8; N]]) -> Self {
+        let expected: Outcomes<N> = expected.iter().copied().collect();
+        let name = profile.name;
+        let tracked = self.outcomes(|steps| {
+            following::crashes(profile, Tearing::Whole, self.threads.len(), steps)
+        });
+        assert_eq!(tracked, expected, "the model under {name}");
+        let reached = self.outcomes(|steps| machine::run(profile, Tearing::Whole, steps));
+        assert_eq!(reached, expected, "the machine under {name}");
+        self
+    }
+
+    fn outcomes(&self, run: impl Fn(&[(usize, Op)]) -> Vec<BTreeSet<Memory>>) -> Outcomes<N> {
+        let mut outcomes = Outcomes::new();
+        for steps in executions(&self.threads) {
+            let crashes = run(&steps);
+            let first = match self.crash {
+                Crash::AtAnyTime => 0,
+                Crash::AtTheEnd => crashes.len() - 1,
+            };
+            for memory in crashes[first..].iter().flatten() {
+                let shown = self.shown.map(|at| memory.get(&at).copied().unwrap_or(0));
+                outcomes.insert(shown);
+            }
+        }
+        outcomes
+    }
+}

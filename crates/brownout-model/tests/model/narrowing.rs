@@ -1,0 +1,110 @@
+//! What recovery reads narrows what a crash can have left.
+
+use brownout_model::{Place, Profile, Source, Tearing};
+
+use crate::following::{Follower, SPACE};
+use crate::program::Op::{Clflush, Fence};
+use crate::program::{Op, X, X2, nt_store, store};
+
+/// What a crash after these steps of one thread can leave.
+fn after(steps: &[Op]) -> Follower {
+    let mut follower = Follower::new(Profile::ADR, 1);
+    steps.iter().for_each(|op| follower.step(&(0, op.clone())));
+    follower
+}
+
+const LINE_OF_X: Place = Place {
+    space: SPACE,
+    offset: X,
+};
+
+#[test]
+fn a_byte_can_come_from_each_store_that_is_not_settled() {
+    let follower = after(&[
+        store(X, 1),
+        Clflush(X),
+        store(X, 2),
+        store(X2, 1),
+        store(X, 3),
+    ]);
+    let mut states = follower.tracker.crash_states(Tearing::Whole);
+    let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
+    assert_eq!(
+        unit.sources(X),
+        [Source::Settled, Source::Part(0), Source::Part(2)]
+    );
+    assert_eq!(unit.sources(X2), [Source::Settled, Source::Part(1)]);
+    assert_eq!(unit.sources(X + 1), [Source::Settled]);
+    assert_eq!(unit.interval(), 0..=3);
+}
+
+#[test]
+fn reading_one_byte_narrows_the_others_of_its_line() {
+    let follower = after(&[store(X, 1), store(X2, 1), store(X, 2), store(X2, 2)]);
+    let mut states = follower.tracker.crash_states(Tearing::Whole);
+    let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
+    // X reads 2, so that X2 is 1 or 2; X2 reads 1, so that it stays so.
+    unit.choose(X, Source::Part(2));
+    assert_eq!(unit.interval(), 3..=4);
+    assert_eq!(unit.sources(X2), [Source::Part(1), Source::Part(3)]);
+    unit.choose(X2, Source::Part(1));
+    assert_eq!(unit.interval(), 3..=3);
+    assert_eq!(unit.sources(X2), [Source::Part(1)]);
+    assert_eq!(states.count(), Some(1));
+}
+
+#[test]
+fn non_temporal_stores_narrow_on_their_own() {
+    let follower = after(&[nt_store(X, 1), store(X, 2), nt_store(X2, 1)]);
+    let mut states = follower.tracker.crash_states(Tearing::Whole);
+    let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
+    assert_eq!(unit.states().len(), 8);
+    unit.choose(X, Source::Part(0));
+    assert_eq!(unit.interval(), 0..=0);
+    assert_eq!(unit.sources(X2), [Source::Settled, Source::Part(2)]);
+    assert_eq!(unit.states().len(), 2);
+}
+
+#[test]
+fn a_contradiction_leaves_nothing() {
+    let follower = after(&[store(X, 1), store(X2, 1)]);
+    let mut states = follower.tracker.crash_states(Tearing::Whole);
+    let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
+    unit.choose(X, Source::Settled);
+    unit.choose(X2, Source::Part(1));
+    assert!(!unit.is_possible());
+    assert_eq!(unit.states(), []);
+    assert_eq!(states.iter().count(), 0);
+}
+
+#[test]
+fn a_guaranteed_store_hides_what_is_under_it() {
+    // Fenced, but younger than a cached store to the same byte that is not flushed.
+    let follower = after(&[store(X, 1), nt_store(X, 2), Fence]);
+    let mut states = follower.tracker.crash_states(Tearing::Whole);
+    let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
+    assert_eq!(unit.sources(X), [Source::Part(1)]);
+}
+
+#[test]
+fn where_stores_tear_words_narrow_each_other_by_one_store_at_most() {
+    let wide = |value| Op::Store(X, vec![value; 16]);
+    let follower = after(&[wide(1), wide(2), wide(3)]);
+    let mut states = follower.tracker.crash_states(Tearing::Words);
+    let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
+    unit.choose(X, Source::Part(1));
+    assert_eq!(
+        unit.sources(X2),
+        [Source::Part(0), Source::Part(1), Source::Part(2)]
+    );
+    unit.choose(X2, Source::Part(0));
+    assert_eq!(unit.states().len(), 1);
+}
+
+#[test]
+fn a_settled_line_has_nothing_to_narrow() {
+    let follower = after(&[store(X, 1), Clflush(X)]);
+    let mut states = follower.tracker.crash_states(Tearing::Whole);
+    assert!(states.unit_mut(LINE_OF_X).is_none());
+    assert_eq!(states.count(), Some(1));
+}

@@ -1,0 +1,162 @@
+//! Shapes that are published: the examples of "Persistency Semantics of the Intel-x86 Architecture" (Raad et al.,
+//! POPL'20) and of Jaaru (ASPLOS'21, §3), with one or two threads.
+
+use crate::litmus::litmus;
+use crate::program::Op::{Clflush, Clwb, Fence, Read};
+use crate::program::{X, X2, Y, Z, locked, store};
+
+const ALL: &[[u8; 2]] = &[[0, 0], [0, 1], [1, 0], [1, 1]];
+const IN_ORDER: &[[u8; 2]] = &[[0, 0], [1, 0], [1, 1]];
+
+#[test]
+fn a_flush_persists_the_whole_line() {
+    let program = [store(X, 1), store(X2, 1), Clflush(X), store(Y, 1)];
+    litmus(&[&program], [X, X2, Y])
+        .adr(&[[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]])
+        .eadr_and_gpf(&[[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]])
+        .msync(&[
+            [0, 0, 0],
+            [0, 0, 1],
+            [1, 0, 0],
+            [1, 0, 1],
+            [1, 1, 0],
+            [1, 1, 1],
+        ]);
+}
+
+#[test]
+fn one_fence_finishes_many_flushes() {
+    let program = [
+        store(X, 1),
+        store(Y, 1),
+        Clwb(X),
+        Clwb(Y),
+        Fence,
+        store(Z, 1),
+    ];
+    litmus(&[&program], [X, Y, Z])
+        .adr(&[[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]])
+        .eadr_and_gpf(&[[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]]);
+}
+
+#[test]
+fn a_location_written_twice_keeps_one_of_the_newest_values() {
+    let program = [store(X, 1), Clflush(X), store(X, 2), store(Y, 1)];
+    litmus(&[&program], [X, Y])
+        .adr(&[[0, 0], [1, 0], [2, 0], [1, 1], [2, 1]])
+        .eadr_and_gpf(&[[0, 0], [1, 0], [2, 0], [2, 1]])
+        .msync(&[[0, 0], [1, 0], [2, 0], [0, 1], [1, 1], [2, 1]]);
+}
+
+#[test]
+fn the_running_example_of_jaaru() {
+    // x and y share a line; a clflush after the second store leaves the lower bound there.
+    let program = [
+        store(X2, 1),
+        store(X, 2),
+        Clflush(X),
+        store(X2, 3),
+        store(X, 4),
+        store(X2, 5),
+        store(X, 6),
+    ];
+    let after = &[[2, 1], [2, 3], [4, 3], [4, 5], [6, 5]];
+    litmus(&[&program], [X, X2])
+        .at_the_end()
+        .adr(after)
+        .eadr_and_gpf(&[[6, 5]])
+        .msync(&[[0, 0], [0, 1], [2, 1], [2, 3], [4, 3], [4, 5], [6, 5]]);
+}
+
+#[test]
+fn that_another_thread_saw_a_store_does_not_make_it_persistent() {
+    let writer = [store(X, 1)];
+    let reader = [Read(X, 1), store(Y, 1)];
+    litmus(&[&writer, &reader], [X, Y])
+        .adr(ALL)
+        .eadr_and_gpf(IN_ORDER)
+        .msync(ALL);
+}
+
+#[test]
+fn a_store_can_be_seen_before_its_own_thread_flushes_it() {
+    let writer = [store(X, 1), Clflush(X)];
+    let reader = [Read(X, 1), store(Y, 1)];
+    litmus(&[&writer, &reader], [X, Y])
+        .adr(ALL)
+        .eadr_and_gpf(IN_ORDER);
+    // Not once the writer says that it has.
+    let writer = [store(X, 1), Clwb(X), Fence, store(Z, 1)];
+    let reader = [Read(Z, 1), store(Y, 1)];
+    litmus(&[&writer, &reader], [X, Y])
+        .adr(IN_ORDER)
+        .eadr_and_gpf(IN_ORDER)
+        .msync(ALL);
+}
+
+#[test]
+fn whoever_flushes_and_fences_guarantees_the_stores_of_others() {
+    let writer = [store(X, 1)];
+    let helper = [Read(X, 1), Clwb(X), locked(Z, 1), store(Y, 1)];
+    litmus(&[&writer, &helper], [X, Y])
+        .adr(IN_ORDER)
+        .eadr_and_gpf(IN_ORDER)
+        .msync(ALL);
+}
+
+#[test]
+fn a_fence_finishes_only_the_flushes_of_its_own_thread() {
+    let writer = [store(X, 1), Clwb(X), store(Z, 1)];
+    let other = [Read(Z, 1), Fence, store(Y, 1)];
+    litmus(&[&writer, &other], [X, Y])
+        .adr(ALL)
+        .eadr_and_gpf(IN_ORDER)
+        .msync(ALL);
+    // A clflush waits for nobody's fence.
+    let writer = [store(X, 1), Clflush(X), store(Z, 1)];
+    let other = [Read(Z, 1), store(Y, 1)];
+    litmus(&[&writer, &other], [X, Y]).adr(IN_ORDER);
+}
+
+#[test]
+fn a_flush_covers_the_stores_before_it_not_those_before_its_fence() {
+    let flusher = [store(X, 1), Clwb(X), Read(X, 2), Fence, store(Y, 1)];
+    let writer = [Read(X, 1), store(X, 2)];
+    litmus(&[&flusher, &writer], [X, Y])
+        .at_the_end()
+        .adr(&[[1, 0], [1, 1], [2, 0], [2, 1]])
+        .eadr_and_gpf(&[[2, 1]]);
+}
+
+#[test]
+fn two_threads_persist_their_own_lines_in_any_order() {
+    let one = [store(X, 1), Clwb(X), Fence];
+    let other = [store(Y, 1), Clwb(Y), Fence];
+    litmus(&[&one, &other], [X, Y])
+        .adr(ALL)
+        .eadr_and_gpf(ALL)
+        .msync(ALL);
+    litmus(&[&one, &other], [X, Y])
+        .at_the_end()
+        .adr(&[[1, 1]])
+        .eadr_and_gpf(&[[1, 1]])
+        .msync(ALL);
+}
+
+#[test]
+fn threads_that_share_a_line_share_its_sequence() {
+    let one = [store(X, 1), store(Z, 1)];
+    let other = [Read(Z, 1), store(X2, 1)];
+    litmus(&[&one, &other], [X, X2])
+        .adr(IN_ORDER)
+        .eadr_and_gpf(IN_ORDER)
+        .msync(IN_ORDER);
+}
+
+#[test]
+fn a_commit_marker_in_the_line_of_its_data_needs_no_flush_before_it() {
+    let program = [store(X, 1), store(X2, 1), Clwb(X), Fence, store(Y, 1)];
+    litmus(&[&program], [X, X2, Y])
+        .adr(&[[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]])
+        .eadr_and_gpf(&[[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]]);
+}

@@ -1,0 +1,192 @@
+//! The tracker without history: it remembers the newest store of each byte, and no more than is live.
+
+use brownout_model::{
+    Access, ByteMask, FlushKind, LINE, LineSlot, LiveStore, PAGE, Place, Profile, SpaceId,
+    StoreKind, ThreadSlot, Time, Tracker, Watcher,
+};
+
+const FILE: SpaceId = SpaceId(3);
+
+/// Notes what it is told, by the numbers of the stores.
+#[derive(Default)]
+struct Log {
+    guaranteed: Vec<u64>,
+    overwritten: Vec<(u64, u64)>,
+}
+
+impl Watcher for Log {
+    type Store = ();
+    type Flush = ();
+    type Note = u8;
+    const HISTORY: bool = false;
+
+    fn guaranteed(&mut self, _: LineSlot, _: &mut u8, store: &LiveStore<()>, _: Access) {
+        self.guaranteed.push(store.time.0);
+    }
+
+    fn overwritten(
+        &mut self,
+        _: LineSlot,
+        older: &LiveStore<()>,
+        newer: &mut LiveStore<()>,
+        _: ByteMask,
+    ) {
+        self.overwritten.push((older.time.0, newer.time.0));
+    }
+}
+
+struct Run {
+    tracker: Tracker<Log>,
+    log: Log,
+    thread: ThreadSlot,
+    time: u64,
+}
+
+impl Run {
+    fn new() -> Self {
+        let mut tracker = Tracker::new(Profile::ADR);
+        let thread = tracker.add_thread();
+        Run {
+            tracker,
+            log: Log::default(),
+            thread,
+            time: 0,
+        }
+    }
+
+    fn by(&mut self) -> Access {
+        self.time += 1;
+        Access {
+            thread: self.thread,
+            time: Time(self.time),
+        }
+    }
+
+    fn line(&mut self, offset: u64) -> LineSlot {
+        self.tracker.line(Place {
+            space: FILE,
+            offset,
+        })
+    }
+
+    fn store(&mut self, offset: u64, len: u64, kind: StoreKind) {
+        let (by, line) = (self.by(), self.line(offset));
+        let bytes = ByteMask::range(offset % LINE, len);
+        self.tracker.store(&mut self.log, by, line, bytes, kind, ());
+    }
+
+    fn clwb(&mut self, offset: u64) {
+        let (by, line) = (self.by(), self.line(offset));
+        self.tracker
+            .flush(&mut self.log, by, line, FlushKind::Deferred, ());
+    }
+
+    fn fence(&mut self) {
+        let by = self.by();
+        self.tracker.fence(&mut self.log, by);
+    }
+}
+
+use StoreKind::{Cached, NonTemporal};
+
+#[test]
+fn bytes_that_are_overwritten_are_taken_from_the_older_store() {
+    let mut run = Run::new();
+    run.store(0, 8, Cached);
+    run.store(4, 8, Cached);
+    let line = run.line(0);
+    let bytes: Vec<ByteMask> = run.tracker.live(line).map(|store| store.bytes).collect();
+    assert_eq!(bytes, [ByteMask::range(0, 4), ByteMask::range(4, 8)]);
+    run.store(0, 4, NonTemporal);
+    assert_eq!(run.log.overwritten, [(1, 2), (1, 3)]);
+    assert_eq!(run.tracker.live_stores(), 2);
+    run.clwb(0);
+    run.fence();
+    // The fence finishes what waits for it in the order in which it began to.
+    assert_eq!(run.log.guaranteed, [3, 2]);
+    assert_eq!(run.tracker.live_stores(), 0);
+}
+
+#[test]
+fn a_counter_that_nobody_flushes_takes_the_room_of_one_store() {
+    let mut run = Run::new();
+    for _ in 0..10_000 {
+        run.store(0, 8, Cached);
+    }
+    assert_eq!(run.tracker.live_stores(), 1);
+}
+
+#[test]
+fn a_thread_that_never_fences_takes_the_room_of_its_lines() {
+    let mut run = Run::new();
+    for number in 0..100_000 {
+        let offset = number % 7 * LINE;
+        run.store(offset, 8, Cached);
+        run.clwb(offset);
+        run.store(offset + 8, 8, NonTemporal);
+    }
+    assert_eq!(run.tracker.live_stores(), 14);
+    assert!(run.tracker.pending(run.thread).len() < 4096);
+    run.log.guaranteed.clear();
+    run.fence();
+    assert_eq!(run.log.guaranteed.len(), 14);
+    assert_eq!(run.tracker.pending(run.thread), []);
+}
+
+#[test]
+fn pages_without_live_stores_or_notes_are_forgotten() {
+    let mut run = Run::new();
+    let noted = run.line(5 * PAGE);
+    *run.tracker.note_mut(noted) = 7;
+    run.store(6 * PAGE, 8, Cached);
+    for page in 10..50_000 {
+        run.store(page * PAGE, 8, Cached);
+        run.clwb(page * PAGE);
+        run.fence();
+    }
+    assert!(run.tracker.pages() < 10_000, "{}", run.tracker.pages());
+    let place = |offset| Place {
+        space: FILE,
+        offset,
+    };
+    let noted = run.tracker.known_line(place(5 * PAGE));
+    assert_eq!(noted.map(|line| *run.tracker.note(line)), Some(7));
+    let live = run.tracker.known_line(place(6 * PAGE));
+    let live = live.map(|line| run.tracker.live_bytes(line));
+    assert_eq!(live, Some(ByteMask::range(0, 8)));
+    assert_eq!(run.log.guaranteed.len(), 50_000 - 10);
+}
+
+#[test]
+fn discarded_bytes_are_nobodys() {
+    let mut run = Run::new();
+    run.store(60, 4, Cached);
+    run.store(64, 8, Cached);
+    run.store(PAGE, 8, Cached);
+    run.tracker.discard(FILE, 62..68);
+    let first = run.line(0);
+    assert_eq!(run.tracker.live_bytes(first), ByteMask::range(60, 2));
+    let second = run.line(64);
+    assert_eq!(run.tracker.live_bytes(second), ByteMask::range(4, 4));
+    run.tracker.discard(FILE, 0..u64::MAX);
+    assert_eq!(run.tracker.live_stores(), 0);
+    run.clwb(0);
+    run.fence();
+    assert_eq!(run.log.guaranteed, [0; 0]);
+}
+
+#[test]
+fn writing_back_reaches_every_line_of_the_pages_in_range() {
+    let mut run = Run::new();
+    for offset in [0, PAGE - 8, PAGE, 3 * PAGE] {
+        run.store(offset, 8, Cached);
+    }
+    let by = run.by();
+    run.tracker
+        .write_back(&mut run.log, by, FILE, 100..PAGE + 1);
+    assert_eq!(run.log.guaranteed, [1, 2, 3]);
+    let by = run.by();
+    run.tracker
+        .write_back(&mut run.log, by, SpaceId(0), 0..u64::MAX);
+    assert_eq!(run.log.guaranteed.len(), 3);
+}

@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod compare;
+mod corpus;
 mod differential;
 mod exactness;
 mod fuzz;
@@ -41,6 +42,9 @@ cargo xtask COMMAND [OPTIONS]
                         --brownout PATH (instead of building it)  --wrapper 'CMD ARGS' (instead of recording)
   differential          generated instructions do what they do natively
       options:          --core  --seed N  --cases N  --jobs N  --brownout PATH
+  corpus                programs yield exactly the findings that are written on their lines
+      options:          --core (two builds of each variant)  --filter TEXT  --jobs N  --list  --brownout PATH
+                        --native (without brownout)  --dir DIR (programs of your own)
   bench engine          what recording costs, as a multiple of native
       options:          --runs N  --only NAME  --loads  --no-others  --brownout PATH  --wrapper 'CMD ARGS'
 ";
@@ -70,6 +74,7 @@ fn run() -> Result<()> {
         "transparency" => transparency::run(args),
         "exactness" => exactness::run(args),
         "differential" => differential::run(args),
+        "corpus" => corpus::run(args),
         "bench" => bench::run(args),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

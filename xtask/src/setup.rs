@@ -15,6 +15,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("bc", "bc"),
     ("bzip2", "bzip2"),
     ("curl", "curl"),
+    ("clang", "clang"),
     ("dwp", "binutils"),
     ("dwz", "dwz"),
     ("file", "file"),
@@ -53,7 +54,7 @@ const PACKAGES: &[(&str, &str)] = &[
 ];
 
 /// Programs that `test` needs whatever the tables say.
-const ALWAYS: &[&str] = &["dwp", "dwz", "gcc", "g++", "git", "musl-gcc", "ps"];
+const ALWAYS: &[&str] = &["clang", "dwp", "dwz", "gcc", "g++", "git", "musl-gcc", "ps"];
 
 /// Programs that only `bench` uses, for comparison.
 const FOR_BENCH: &[&str] = &[

@@ -123,8 +123,10 @@ fn check_rust(path: &str, text: &str) -> Vec<String> {
     let fenced =
         UNSAFE_CRATES.iter().any(|fence| path.starts_with(fence)) || path.ends_with("/sys.rs");
     // Programs under test do as programs do.
-    let is_test_program =
-        path.starts_with("tests/") || path.contains("/tests/") || path.starts_with("fuzz/");
+    let is_test_program = ["tests/", "corpus/", "fuzz/"]
+        .iter()
+        .any(|folder| path.starts_with(folder))
+        || path.contains("/tests/");
     if !fenced && !is_test_program {
         let block = concat!("unsafe", " {");
         if let Some((number, _)) = (1..)

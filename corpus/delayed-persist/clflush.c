@@ -1,0 +1,11 @@
+/* As with a fence: clflush makes the later store durable at once, while the earlier one is still in the cache. */
+#include "../pm.h"
+
+int main(int argc, char **argv) {
+  struct line *pm = map_pool(argv[1]);
+  MOV(pm[0].word[0], 1); // expect: delayed-persist
+  MOV(pm[1].word[0], 2);
+  CLFLUSH(pm[1]);
+  CLFLUSH(pm[0]);
+  return 0;
+}

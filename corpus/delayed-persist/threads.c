@@ -1,0 +1,24 @@
+/* Each thread makes its valid mark durable before the data that the mark speaks of. */
+// variants: clwb clflushopt
+// build: -pthread
+#include "../pm.h"
+#include <pthread.h>
+
+static void *work(void *slot_) {
+  struct line *slot = slot_;
+  STORE(slot[0].word[0], 7); // expect: delayed-persist
+  STORE(slot[1].word[0], 1);
+  PERSIST(slot[1]);
+  PERSIST(slot[0]);
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  struct line *pm = map_pool(argv[1]);
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++)
+    pthread_create(&threads[i], NULL, work, &pm[i * 2]);
+  for (int i = 0; i < 2; i++)
+    pthread_join(threads[i], NULL);
+  return 0;
+}

@@ -1,0 +1,22 @@
+/* Two threads store to one line, and one of them flushes for both. */
+// variants: clwb clflushopt clflush
+// build: -pthread
+#include "../pm.h"
+#include <pthread.h>
+
+static void *work(void *slot_) {
+  struct line *slot = slot_;
+  STORE(slot->word[0], 1);
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  struct line *pm = map_pool(argv[1]);
+  pthread_t thread;
+  pthread_create(&thread, NULL, work, pm);
+  pthread_join(thread, NULL);
+  STORE(pm[0].word[1], 2);
+  FLUSH(pm[0]); // expect: flush-covers-many
+  FENCE();
+  return 0;
+}

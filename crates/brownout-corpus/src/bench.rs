@@ -1,0 +1,324 @@
+//! The workbench: builds programs, runs each natively and under `brownout check`, and judges.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use crate::build::{Build, Compiler, Level};
+use crate::error::{Error, Result};
+use crate::finding::{Finding, Severity, read_findings};
+use crate::matching::{self, Mismatch};
+use crate::program::{Language, Program};
+use crate::run::{Ended, run};
+
+/// Compiling and running a program of a few lines takes far less, also on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Where programs are built and run.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    /// The `brownout` under test.
+    pub brownout: PathBuf,
+    /// Built programs are kept here and built again when a source is newer.
+    pub built: PathBuf,
+    /// Runs get directories of their own here; best in memory, because pools are flushed often.
+    pub scratch: PathBuf,
+}
+
+/// A program built in one way.
+#[derive(Clone, Debug)]
+pub struct Built<'a> {
+    pub program: &'a Program,
+    pub build: &'a Build,
+    pub path: PathBuf,
+}
+
+impl Built<'_> {
+    pub fn title(&self) -> String {
+        format!("{} {}", self.program.name, self.build)
+    }
+}
+
+/// What came of one program in one build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It yielded exactly what is written in it.
+    AsExpected {
+        findings: usize,
+    },
+    Mismatched(Vec<Mismatch>),
+    /// It did not run, natively or under brownout, as a program of the corpus has to.
+    Broken(String),
+}
+
+impl Bench {
+    /// Compiles `program` unless that has been done since the last change of a source or header.
+    pub fn build<'a>(&self, program: &'a Program, build: &'a Build) -> Result<Built<'a>> {
+        let path = self.built.join(&program.name).join(build.to_string());
+        let built = Built {
+            program,
+            build,
+            path,
+        };
+        if !is_up_to_date(&built.path, &program.source) {
+            let folder = self.built.join(&program.name);
+            fs::create_dir_all(&folder).map_err(Error::io(&folder))?;
+            compile(&built)?;
+        }
+        Ok(built)
+    }
+
+    /// Runs it natively, then under `brownout check`, and compares.
+    pub fn judge(&self, built: &Built) -> Result<Verdict> {
+        if let Some(complaint) = self.try_natively(built)? {
+            return Ok(Verdict::Broken(complaint));
+        }
+        let scratch = self.scratch_dir()?;
+        let out = scratch.path().join("out");
+        let mut command = Command::new(&self.brownout);
+        command
+            .args(["check", "--quiet", "--format", "json", "--out"])
+            .arg(&out)
+            .args(filled(&built.program.options, &pools(scratch.path())?))
+            .arg("--");
+        let checked = run_program(command, built, scratch.path())?;
+        let Some(status) = checked.code().filter(|code| (0..=1).contains(code)) else {
+            return Ok(Verdict::Broken(format!("check: {}", checked.describe())));
+        };
+        let file = out.join("findings.jsonl");
+        let text = fs::read_to_string(&file).map_err(Error::io(&file))?;
+        Ok(verdict(built, status, &read_findings(&text)?))
+    }
+
+    /// Runs it natively; what is wrong with that, if anything.
+    pub fn try_natively(&self, built: &Built) -> Result<Option<String>> {
+        let scratch = self.scratch_dir()?;
+        let ended = run_program(Command::new("/usr/bin/env"), built, scratch.path())?;
+        let fine = ended.code() == Some(0);
+        Ok((!fine).then(|| format!("natively: {}", ended.describe())))
+    }
+
+    fn scratch_dir(&self) -> Result<tempfile::TempDir> {
+        fs::create_dir_all(&self.scratch).map_err(Error::io(&self.scratch))?;
+        tempfile::tempdir_in(&self.scratch).map_err(Error::io(&self.scratch))
+    }
+}
+
+fn verdict(built: &Built, status: i32, findings: &[Finding]) -> Verdict {
+    let Program {
+        source,
+        annotations,
+        ..
+    } = built.program;
+    let mismatches = matching::compare(source, annotations, built.build, findings);
+    let has_bugs = findings
+        .iter()
+        .any(|finding| finding.severity == Severity::Bug);
+    if !mismatches.is_empty() {
+        Verdict::Mismatched(mismatches)
+    } else if status != i32::from(has_bugs) {
+        Verdict::Broken(format!(
+            "check ends with status {status}, which does not fit its findings"
+        ))
+    } else {
+        Verdict::AsExpected {
+            findings: findings.len(),
+        }
+    }
+}
+
+/// The `{dir}` of a run: beside whatever else a run leaves.
+fn pools(scratch: &Path) -> Result<PathBuf> {
+    let dir = scratch.join("pools");
+    fs::create_dir_all(&dir).map_err(Error::io(&dir))?;
+    Ok(dir)
+}
+
+/// Runs the program as last arguments of `prefix`.
+fn run_program(mut prefix: Command, built: &Built, scratch: &Path) -> Result<Ended> {
+    let dir = pools(scratch)?;
+    let env = &built.program.env;
+    prefix
+        .arg(&built.path)
+        .args(filled(&built.program.args, &dir))
+        .envs(env.iter().map(|(name, value)| (name, fill(value, &dir))))
+        .current_dir(scratch);
+    run(&mut prefix, &scratch.join("log"), LIMIT)
+}
+
+fn filled(words: &[String], dir: &Path) -> Vec<String> {
+    words.iter().map(|word| fill(word, dir)).collect()
+}
+
+fn fill(word: &str, dir: &Path) -> String {
+    word.replace("{dir}", &dir.to_string_lossy())
+}
+
+/// Newer than its source and than what all programs share: the files in the folder above the program's.
+fn is_up_to_date(path: &Path, source: &Path) -> bool {
+    let time = |path: &Path| -> Option<SystemTime> { fs::metadata(path).ok()?.modified().ok() };
+    let shared = source
+        .ancestors()
+        .nth(2)
+        .and_then(|dir| fs::read_dir(dir).ok());
+    let newest = shared
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_file())
+        .chain([source.to_owned()])
+        .filter_map(|path| time(&path))
+        .max();
+    time(path)
+        .zip(newest)
+        .is_some_and(|(built, newest)| built > newest)
+}
+
+fn compile(built: &Built) -> Result<()> {
+    // Under another name until it is complete: a compiler that is stopped leaves a piece.
+    let unfinished = built.path.with_extension("unfinished");
+    let mut command = compiler(built.program.language, built.build);
+    command
+        .arg(&built.program.source)
+        .args(&built.program.flags)
+        .arg("-o")
+        .arg(&unfinished);
+    let ended = run(&mut command, &built.path.with_extension("log"), LIMIT)?;
+    if ended.code() != Some(0) {
+        return Err(Error::Compile {
+            command: format!("{command:?}"),
+            output: ended.output,
+        });
+    }
+    fs::rename(&unfinished, &built.path).map_err(Error::io(&unfinished))
+}
+
+/// The compiler with what it needs for `build`. Warnings are errors: a corpus shows mistakes with persistent
+/// memory, not others.
+fn compiler(language: Language, build: &Build) -> Command {
+    let mut command = Command::new(match (build.compiler, language) {
+        (Compiler::Rustc, _) => "rustc",
+        (Compiler::Gcc, Language::Cpp) => "g++",
+        (Compiler::Gcc, _) => "gcc",
+        (Compiler::Clang, Language::Cpp) => "clang++",
+        (Compiler::Clang, _) => "clang",
+    });
+    if build.compiler == Compiler::Rustc {
+        let level = match build.level {
+            Level::O0 => "opt-level=0",
+            Level::O1 => "opt-level=1",
+            Level::O2 => "opt-level=2",
+            Level::O3 => "opt-level=3",
+        };
+        command.args(["--edition=2024", "-g", "-D", "warnings", "-C", level]);
+        if let Some(variant) = &build.variant {
+            command.arg("--cfg").arg(format!("variant={variant:?}"));
+        }
+        return command;
+    }
+    command
+        .args([
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unused-parameter",
+            "-D_GNU_SOURCE",
+        ])
+        .arg(format!("-{}", build.level.tag()));
+    if let Some(variant) = &build.variant {
+        command.arg(format!("-DVARIANT_{variant}"));
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bench whose `brownout` is a script that writes `findings` and ends with `status`.
+    fn bench(dir: &Path, findings: &str, status: i32) -> Bench {
+        use std::os::unix::fs::PermissionsExt;
+        let brownout = dir.join("brownout");
+        let script = format!(
+            "#!/bin/sh\nwhile [ \"$1\" != --out ]; do shift; done\nmkdir \"$2\"\n\
+             printf '%s' '{findings}' > \"$2/findings.jsonl\"\nexit {status}\n"
+        );
+        fs::write(&brownout, script).unwrap();
+        fs::set_permissions(&brownout, fs::Permissions::from_mode(0o755)).unwrap();
+        Bench {
+            brownout,
+            built: dir.join("built"),
+            scratch: dir.join("scratch"),
+        }
+    }
+
+    fn judged(text: &str, findings: &str, status: i32) -> Result<Verdict> {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("corpus/clean");
+        fs::create_dir_all(&folder).unwrap();
+        let source = folder.join("a.c");
+        fs::write(&source, text).unwrap();
+        let program = Program::read(&source).unwrap();
+        let findings = findings.replace("SOURCE", &program.source.to_string_lossy());
+        let bench = bench(dir.path(), &findings, status);
+        let built = bench.build(&program, &program.builds[0])?;
+        bench.judge(&built)
+    }
+
+    const CLEAN: &str = "/* P. */\n// compilers: gcc\nint main(void) { return 0; }\n";
+    const BUGGY: &str = "/* P. */\n// compilers: gcc\nint main(void) { return 0; } // expect: a\n";
+    const FOUND: &str = r#"{"rule":"a","severity":"bug","stacks":[{"frames":[{"function":null,"file":"SOURCE","line":3}]}]}"#;
+
+    #[test]
+    fn a_clean_program_without_findings_is_as_expected() {
+        let verdict = judged(CLEAN, "", 0).unwrap();
+        assert_eq!(verdict, Verdict::AsExpected { findings: 0 });
+    }
+
+    #[test]
+    fn a_buggy_program_with_its_finding_is_as_expected() {
+        let verdict = judged(BUGGY, FOUND, 1).unwrap();
+        assert_eq!(verdict, Verdict::AsExpected { findings: 1 });
+    }
+
+    #[test]
+    fn differences_are_mismatches() {
+        assert!(matches!(judged(BUGGY, "", 0), Ok(Verdict::Mismatched(list)) if list.len() == 1));
+        assert!(
+            matches!(judged(CLEAN, FOUND, 1), Ok(Verdict::Mismatched(list)) if list.len() == 1)
+        );
+    }
+
+    #[test]
+    fn the_status_must_fit_the_findings() {
+        assert!(matches!(judged(BUGGY, FOUND, 0), Ok(Verdict::Broken(_))));
+        assert!(matches!(judged(CLEAN, "", 1), Ok(Verdict::Broken(_))));
+        assert!(matches!(judged(CLEAN, "", 70), Ok(Verdict::Broken(_))));
+    }
+
+    #[test]
+    fn a_program_that_fails_on_its_own_is_broken() {
+        let text = CLEAN.replace("return 0", "return 9");
+        let verdict = judged(&text, "", 0).unwrap();
+        assert!(
+            matches!(verdict, Verdict::Broken(why) if why.contains("natively") && why.contains('9'))
+        );
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_built_is_an_error_with_the_compilers_words() {
+        let error = judged("/* P. */\nint main(void) { return x; }\n", "", 0).unwrap_err();
+        assert!(matches!(&error, Error::Compile { output, .. } if output.contains("undeclared")));
+    }
+
+    #[test]
+    fn variants_reach_the_source() {
+        let text = "/* P. */\n// variants: nt\n#ifndef VARIANT_nt\n#error\n#endif\nint main(void) { return 0; }\n";
+        assert_eq!(
+            judged(text, "", 0).unwrap(),
+            Verdict::AsExpected { findings: 0 }
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! A corpus: small programs with the findings they must yield written on the offending lines.
+//!
+//! ```c
+//! /* The count is stored again and nothing flushes it. */
+//! // variants: clwb clflushopt clflush
+//! #include "../pm.h"
+//!
+//! int main(int argc, char **argv) {
+//!   struct line *pm = pool(argc, argv);
+//!   STORE(pm[0].word[0], 1);
+//!   PERSIST(pm[0]);
+//!   STORE(pm[0].word[0], 2); // expect: missing-flush
+//!   return 0;
+//! }
+//! ```
+//!
+//! Matching is two-way: a finding without an annotation fails, and so does an annotation without a
+//! finding. A finding belongs to the line of the first frame, in its first stack, that lies in the program's
+//! own source file, so that a finding inside `pmem_persist` is expected where the program calls it. A
+//! program without annotations must yield nothing.
+//!
+//! The pieces, in the order in which they are used:
+//!
+//! | | |
+//! |---|---|
+//! | [`Program`] | a source file with its [directives](program) and [annotations](annotation) |
+//! | [`Build`] | one way to build it: compiler, optimisation, variant |
+//! | [`Bench`] | where programs are built and run, natively and under `brownout check` |
+//! | [`matching`] | findings against annotations |
+//!
+//! To hold brownout to programs of one's own, put them in a folder and call [`discover`], or name the
+//! folder with `cargo xtask corpus --dir`. The only thing that is known of brownout here is its command line
+//! and its JSON lines, so that the corpus stays a witness of its own.
+
+#![forbid(unsafe_code)]
+
+pub mod annotation;
+mod bench;
+mod build;
+mod error;
+mod finding;
+pub mod matching;
+pub mod program;
+mod run;
+
+pub use bench::{Bench, Built, Verdict};
+pub use build::{Build, Compiler, Level, Scope};
+pub use error::{Error, Result};
+pub use finding::{Finding, Severity, read_findings};
+pub use program::{Language, Program, discover};

@@ -1,0 +1,263 @@
+//! Findings against annotations, both ways.
+//!
+//! A finding is placed at the first frame of its first stack that lies in the program's source file. Each
+//! annotation that is meant for the build takes the findings of its rule at its line; what is left over on
+//! either side is a [`Mismatch`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use crate::annotation::{Annotation, Claim};
+use crate::build::Build;
+use crate::finding::Finding;
+
+/// A place where program and brownout disagree.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mismatch {
+    /// A finding that no annotation expects; no line if the program's source is not in the stack.
+    Unexpected {
+        line: Option<u32>,
+        rule: String,
+        message: String,
+    },
+    /// An annotation without a finding.
+    Missing { line: u32, rule: String },
+    /// Several findings where one is expected.
+    TooMany {
+        line: u32,
+        rule: String,
+        found: usize,
+    },
+    /// What was known to be missed is found.
+    NoLongerMissed { line: u32, rule: String },
+}
+
+impl Mismatch {
+    pub fn line(&self) -> Option<u32> {
+        match *self {
+            Mismatch::Unexpected { line, .. } => line,
+            Mismatch::Missing { line, .. }
+            | Mismatch::TooMany { line, .. }
+            | Mismatch::NoLongerMissed { line, .. } => Some(line),
+        }
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mismatch::Unexpected { rule, message, .. } => {
+                write!(out, "unexpected {rule}: {message}")
+            }
+            Mismatch::Missing { rule, .. } => write!(out, "{rule} is expected and not found"),
+            Mismatch::TooMany { rule, found, .. } => {
+                write!(out, "{rule} is found {found} times, expected once")
+            }
+            Mismatch::NoLongerMissed { rule, .. } => {
+                write!(out, "{rule} is a known miss and found: make it `expect`")
+            }
+        }
+    }
+}
+
+/// The line of `source` that a finding belongs to.
+pub fn line_of(finding: &Finding, source: &Path) -> Option<u32> {
+    let frames = &finding.stacks.first()?.frames;
+    frames
+        .iter()
+        .find(|frame| {
+            frame
+                .file
+                .as_deref()
+                .is_some_and(|file| same_file(file, source))
+        })?
+        .line
+}
+
+/// Debug information may name a file by way of `..`.
+fn same_file(file: &Path, source: &Path) -> bool {
+    file == source || std::fs::canonicalize(file).is_ok_and(|file| file == source)
+}
+
+/// Compares what `build` of the program in `source` yielded with what is written there.
+pub fn compare(
+    source: &Path,
+    annotations: &[Annotation],
+    build: &Build,
+    findings: &[Finding],
+) -> Vec<Mismatch> {
+    let mut left: BTreeMap<(Option<u32>, &str), Vec<&Finding>> = BTreeMap::new();
+    for finding in findings {
+        let place = (line_of(finding, source), finding.rule.as_str());
+        left.entry(place).or_default().push(finding);
+    }
+    let mut mismatches = Vec::new();
+    for annotation in annotations {
+        if !annotation.scope.includes(build) {
+            continue;
+        }
+        let Annotation {
+            line, rule, claim, ..
+        } = annotation;
+        let found = left
+            .remove(&(Some(*line), rule.as_str()))
+            .map_or(0, |found| found.len());
+        let (line, rule) = (*line, rule.clone());
+        match (claim, found) {
+            (Claim::One, 1) | (Claim::OneOrMore, 1..) | (Claim::KnownMiss { .. }, 0) => {}
+            (Claim::One | Claim::OneOrMore, 0) => mismatches.push(Mismatch::Missing { line, rule }),
+            (Claim::One, found) => mismatches.push(Mismatch::TooMany { line, rule, found }),
+            (Claim::KnownMiss { .. }, _) => {
+                mismatches.push(Mismatch::NoLongerMissed { line, rule })
+            }
+        }
+    }
+    for ((line, rule), findings) in left {
+        mismatches.extend(findings.into_iter().map(|finding| Mismatch::Unexpected {
+            line,
+            rule: rule.to_owned(),
+            message: finding.message.clone(),
+        }));
+    }
+    mismatches.sort_by_key(Mismatch::line);
+    mismatches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::annotation;
+    use crate::build::{Compiler, Level};
+    use crate::finding::{Frame, Severity, Stack};
+
+    const SOURCE: &str = "/corpus/clean/a.c";
+
+    fn frame(file: &str, line: u32) -> Frame {
+        Frame {
+            function: None,
+            file: Some(file.into()),
+            line: Some(line),
+        }
+    }
+
+    fn finding(rule: &str, frames: Vec<Frame>) -> Finding {
+        Finding {
+            rule: rule.to_owned(),
+            severity: Severity::Bug,
+            message: "m".to_owned(),
+            stacks: vec![Stack { frames }],
+        }
+    }
+
+    fn found(rule: &str, line: u32) -> Finding {
+        finding(rule, vec![frame(SOURCE, line)])
+    }
+
+    fn compare_with(text: &str, findings: &[Finding]) -> Vec<Mismatch> {
+        let annotations = annotation::parse(text).unwrap();
+        let build = Build {
+            compiler: Compiler::Gcc,
+            level: Level::O0,
+            variant: Some("clwb".to_owned()),
+        };
+        compare(Path::new(SOURCE), &annotations, &build, findings)
+    }
+
+    fn missing(line: u32, rule: &str) -> Mismatch {
+        let rule = rule.to_owned();
+        Mismatch::Missing { line, rule }
+    }
+
+    fn unexpected(line: Option<u32>, rule: &str) -> Mismatch {
+        Mismatch::Unexpected {
+            line,
+            rule: rule.to_owned(),
+            message: "m".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_is_expected_and_found_is_no_mismatch() {
+        assert_eq!(
+            compare_with("x; // expect: a, b\n", &[found("b", 1), found("a", 1)]),
+            []
+        );
+        assert_eq!(compare_with("x;\n", &[]), []);
+    }
+
+    #[test]
+    fn an_annotation_without_a_finding_fails() {
+        assert_eq!(compare_with("x; // expect: a\n", &[]), [missing(1, "a")]);
+        assert_eq!(compare_with("x; // expect: a+\n", &[]), [missing(1, "a")]);
+    }
+
+    #[test]
+    fn a_finding_without_an_annotation_fails() {
+        assert_eq!(
+            compare_with("x;\n", &[found("a", 1)]),
+            [unexpected(Some(1), "a")]
+        );
+    }
+
+    #[test]
+    fn the_wrong_line_fails_both_ways() {
+        assert_eq!(
+            compare_with("x; // expect: a\ny;\n", &[found("a", 2)]),
+            [missing(1, "a"), unexpected(Some(2), "a")]
+        );
+    }
+
+    #[test]
+    fn one_is_not_two_unless_said() {
+        let twice = [found("a", 1), found("a", 1)];
+        assert_eq!(
+            compare_with("x; // expect: a\n", &twice),
+            [Mismatch::TooMany {
+                line: 1,
+                rule: "a".to_owned(),
+                found: 2
+            }]
+        );
+        assert_eq!(compare_with("x; // expect: a+\n", &twice), []);
+    }
+
+    #[test]
+    fn a_finding_belongs_where_the_program_calls_a_library() {
+        let inside = finding(
+            "a",
+            vec![frame("/usr/lib/x.c", 9), frame(SOURCE, 2), frame(SOURCE, 1)],
+        );
+        assert_eq!(compare_with("x;\ny; // expect: a\n", &[inside]), []);
+    }
+
+    #[test]
+    fn a_finding_outside_of_the_program_is_never_expected() {
+        let outside = finding("a", vec![frame("/usr/lib/x.c", 1)]);
+        assert_eq!(
+            compare_with("x; // expect: a\n", &[outside]),
+            [unexpected(None, "a"), missing(1, "a")]
+        );
+    }
+
+    #[test]
+    fn annotations_for_other_builds_do_not_count() {
+        let text = "x; // expect[clwb]: a // expect[clang]: b\n";
+        assert_eq!(compare_with(text, &[found("a", 1)]), []);
+        assert_eq!(
+            compare_with(text, &[found("a", 1), found("b", 1)]),
+            [unexpected(Some(1), "b")]
+        );
+    }
+
+    #[test]
+    fn a_known_miss_that_is_found_is_told() {
+        let text = "x; // known-miss: a needs more\n";
+        assert_eq!(compare_with(text, &[]), []);
+        let rule = "a".to_owned();
+        assert_eq!(
+            compare_with(text, &[found("a", 1)]),
+            [Mismatch::NoLongerMissed { line: 1, rule }]
+        );
+    }
+}

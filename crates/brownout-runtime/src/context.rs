@@ -122,6 +122,8 @@ pub struct Context {
     pub next_pc: u64,
     /// Where the system-call gate goes on; another thread may redirect it.
     pub sys_resume: u64,
+    /// Non-zero while in the system-call gate, where `sys_resume` may still be redirected.
+    pub in_call: u64,
     /// Top of the runtime's own stack of this thread.
     pub stack: u64,
     pub this: u64,

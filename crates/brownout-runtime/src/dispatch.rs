@@ -19,6 +19,7 @@ const SEGV_ACCERR: i32 = 2;
 /// Serves one exit; the gate then resumes the thread from its context.
 pub extern "C" fn dispatch(context: &mut Context) {
     context.in_rust = 1;
+    context.in_call = 0;
     context.epoch = EPOCH.load(Ordering::Relaxed);
     if context.stepping != 0 {
         context.flags &= !TRAP_FLAG;

@@ -131,6 +131,8 @@ global_asm!(
     "gate_syscall:",
     "mov gs:[{next_pc}], rcx",
     "mov gs:[{sys_resume}], r11",
+    // from here on the way back may be redirected; the dispatcher takes it back if there is no call
+    "mov qword ptr gs:[{in_call}], 1",
     "movzx ecx, ax",
     "mov r11, gs:[{syscall_table}]",
     "movzx ecx, byte ptr [r11 + rcx]",
@@ -147,6 +149,9 @@ global_asm!(
     "syscall",
     ".globl gate_syscall_done",
     "gate_syscall_done:",
+    // locked: the way back is read only after others can see that it is
+    "mov ecx, 0",
+    "xchg gs:[{in_call}], rcx",
     "mov rcx, gs:[{next_pc}]",
     "jmp qword ptr gs:[{sys_resume}]",
     // where a thread goes instead if the code it would return to was retired meanwhile
@@ -423,6 +428,7 @@ global_asm!(
     fault = const Exit::Fault as u32,
     stale = const Exit::Stale as u32,
     next_pc = const offset_of!(Context, next_pc),
+    in_call = const offset_of!(Context, in_call),
     stack = const offset_of!(Context, stack),
     this = const offset_of!(Context, this),
     pending = const offset_of!(Context, pending_flag),

@@ -21,7 +21,8 @@ use crate::{gate, guest, pm};
 use alloc::vec::Vec;
 use brownout_ring::{self as ring, kind, origin};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::ops::Range;
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// A context in the list of threads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,29 +61,41 @@ pub fn for_each_thread(mut visit: impl FnMut(*mut Context)) {
     }
 }
 
-/// Whether every thread has been in the dispatcher since `epoch`, or is there with a system call, from
-/// which it looks its way up anew. A thread that waits in the gate's own system call has not passed.
-pub fn all_threads_passed(epoch: u64) -> bool {
-    // SAFETY: plain reads of words that their threads write; old values only delay the answer.
-    THREADS.lock().iter().all(|thread| unsafe {
-        let serving = (&raw const (*thread.0).exit).read_volatile() == Exit::Syscall as u32
-            && (&raw const (*thread.0).in_rust).read_volatile() != 0;
-        serving || (&raw const (*thread.0).epoch).read_volatile() >= epoch
+/// Whether no thread can be in, or come back to, code in `range` that was retired at `epoch`: it has been
+/// in the dispatcher since, or is there with a system call, from which it looks its way up anew, or is in
+/// the gate's own system call and its way back leads elsewhere, or is made to.
+pub fn all_threads_left(epoch: u64, range: &Range<u64>) -> bool {
+    THREADS.lock().iter().all(|thread| {
+        let context = thread.0;
+        // SAFETY: plain reads of words that their threads write; old values only delay the answer.
+        unsafe {
+            let serving = (&raw const (*context).exit).read_volatile() == Exit::Syscall as u32
+                && (&raw const (*context).in_rust).read_volatile() != 0;
+            serving
+                || (&raw const (*context).epoch).read_volatile() >= epoch
+                || returns_elsewhere(context, range)
+        }
     })
 }
 
-/// Makes threads that will come back from a system call into `[start, end)` look their way up again.
-pub fn redirect_waiters(start: u64, end: u64) {
-    for_each_thread(|context| {
-        // SAFETY: an 8-byte store; the gate reads the word once, and going through the resync entry is
-        // right whichever value it sees.
-        unsafe {
-            let resume = (&raw const (*context).sys_resume).read_volatile();
-            if (start..end).contains(&resume) {
-                (&raw mut (*context).sys_resume).write_volatile(gate::after_syscall());
-            }
+/// Whether a thread is in the gate's own system call and does not come back to `range`.
+///
+/// # Safety
+/// `context` is that of a thread.
+unsafe fn returns_elsewhere(context: *mut Context, range: &Range<u64>) -> bool {
+    // SAFETY: the thread writes `sys_resume` before it sets `in_call`, and clears that, by a locked
+    // instruction, before it reads `sys_resume` once. Whoever sees `in_call` set after having redirected
+    // the thread knows that it has yet to read the new way. Going through the resync entry is right at
+    // any time.
+    unsafe {
+        let resume = (&raw const (*context).sys_resume).read_volatile();
+        if range.contains(&resume) {
+            (&raw mut (*context).sys_resume).write_volatile(gate::after_syscall());
         }
-    });
+        fence(Ordering::SeqCst);
+        (&raw const (*context).in_call).read_volatile() != 0
+            && !range.contains(&(&raw const (*context).sys_resume).read_volatile())
+    }
 }
 
 /// Keeps the wire's descriptor from leaking into programs that are not followed.

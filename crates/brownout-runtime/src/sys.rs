@@ -184,6 +184,13 @@ pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     };
 }
 
+/// Sleeps for less than a second.
+pub fn sleep(nanos: u64) {
+    let time = [0, nanos];
+    // SAFETY: the time lives for the length of the call.
+    unsafe { sys!(linux::__NR_nanosleep, time.as_ptr(), 0) };
+}
+
 /// Ends all threads of the process.
 pub fn exit_group(status: u64) -> ! {
     loop {

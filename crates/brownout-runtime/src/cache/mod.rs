@@ -18,8 +18,8 @@
 //! 4. Jump entries expect rcx in its spill slot; call entries expect one extra word on the stack;
 //!    block entries expect the program's registers untouched.
 //! 5. Nothing leads to code that is not all there: tables and links are changed after it is written.
-//! 6. A retired unit is reused only after every thread has passed through the dispatcher. Threads that
-//!    come back from a system call are sent there.
+//! 6. A retired unit is reused only after every thread has passed through the dispatcher, or is in a
+//!    system call from which it will be sent there.
 
 mod fragment;
 mod table;
@@ -35,6 +35,7 @@ use crate::translate::Emitter;
 use alloc::vec::Vec;
 use core::arch::asm;
 use core::hash::BuildHasherDefault;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use hashbrown::{HashMap, HashSet};
 
@@ -47,6 +48,10 @@ pub const CACHE_END: u64 = CACHE + UNIT * UNITS as u64;
 pub const JUMP_MISS: u64 = 64;
 /// Room that a fragment may take at most.
 const FRAGMENT_ROOM: u64 = 128 << 10;
+
+/// How often, and with pauses of how many nanoseconds, threads are waited for that are in retired code.
+const PATIENCE: u32 = 5000;
+const PAUSE: u64 = 1_000_000;
 
 /// Program addresses from here on have no slot in the branch table.
 pub const FAR: u64 = 1 << 31;
@@ -363,22 +368,31 @@ impl Cache {
         if self.units[following].retired.is_none() && !self.units[following].fragments.is_empty() {
             self.retire(following);
         }
-        for step in 1..UNITS {
-            let unit = (self.current + step) % UNITS;
-            let fresh = self.units[unit].fragments.is_empty();
-            let quiet = self.units[unit]
-                .retired
-                .is_some_and(crate::process::all_threads_passed);
-            if fresh || quiet {
+        // A retired unit is left at the next branch; only a thread that was not given the processor for as
+        // long as a unit takes to fill can still be there.
+        for _ in 0..PATIENCE {
+            if let Some(unit) = self.free_unit() {
                 self.recycle(unit);
                 self.current = unit;
-                self.next = CACHE + UNIT * unit as u64 + if unit == 0 { PAGE } else { 0 };
+                self.next = unit_range(unit).start + if unit == 0 { PAGE } else { 0 };
                 return;
             }
+            sys::sleep(PAUSE);
         }
         fatal::unsupported(format_args!(
             "the code cache is full and none of it can be reclaimed"
         ));
+    }
+
+    /// The next unit that has no code, or only code that no thread can be in or come back to.
+    fn free_unit(&self) -> Option<usize> {
+        let is_free = |&unit: &usize| {
+            let left = |epoch| crate::process::all_threads_left(epoch, &unit_range(unit));
+            self.units[unit].fragments.is_empty() || self.units[unit].retired.is_some_and(left)
+        };
+        (1..UNITS)
+            .map(|step| (self.current + step) % UNITS)
+            .find(is_free)
     }
 
     /// Makes all code of a unit unreachable.
@@ -390,15 +404,11 @@ impl Cache {
             self.forget(unit, index);
         }
         self.units[unit].retired = Some(EPOCH.fetch_add(1, Ordering::SeqCst) + 1);
-        crate::process::redirect_waiters(
-            CACHE + UNIT * unit as u64,
-            CACHE + UNIT * (unit as u64 + 1),
-        );
     }
 
     /// Drops what is known of a retired unit.
     fn recycle(&mut self, unit: usize) {
-        let range = CACHE + UNIT * unit as u64..CACHE + UNIT * (unit as u64 + 1);
+        let range = unit_range(unit);
         self.units[unit] = Unit::default();
         let links = &mut self.links;
         links.retain(|_, link| !range.contains(&link.at));
@@ -424,6 +434,10 @@ impl Cache {
         }
         table::clear_targets(&range);
     }
+}
+
+fn unit_range(unit: usize) -> Range<u64> {
+    CACHE + UNIT * unit as u64..CACHE + UNIT * (unit as u64 + 1)
 }
 
 /// Makes `at` the place where indirect jumps and returns to `pc` go.

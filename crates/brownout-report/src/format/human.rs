@@ -91,7 +91,7 @@ impl Human {
 
     /// The source lines of all stacks, those of one file together.
     fn snippets<'a>(&self, report: &'a Report, stacks: &'a [Stack]) -> Vec<Element<'a>> {
-        let mut files: Vec<(&str, Vec<(SourceLine, &Stack, bool)>)> = Vec::new();
+        let mut files: Vec<(&str, Vec<Marked<'_>>)> = Vec::new();
         let mut elements: Vec<Element<'a>> = Vec::new();
         let mut missing = BTreeSet::new();
         for (index, stack) in stacks.iter().enumerate() {
@@ -101,7 +101,11 @@ impl Human {
             match self.source_line(frame) {
                 Some(Ok(line)) => {
                     let file = frame.file.as_deref().unwrap_or_default();
-                    let entry = (line, stack, index == 0);
+                    let entry = Marked {
+                        line,
+                        role: &stack.role,
+                        primary: index == 0,
+                    };
                     match files.iter_mut().find(|(name, _)| *name == file) {
                         Some((_, lines)) => lines.push(entry),
                         None => files.push((file, vec![entry])),
@@ -118,7 +122,7 @@ impl Human {
             }
         }
         elements.extend(files.into_iter().map(|(file, lines)| {
-            let text = lines[0].0.text.to_string();
+            let text = lines[0].line.text.to_string();
             Snippet::source(text)
                 .path(clean(report.shown_path(file)))
                 .annotations(lines.into_iter().map(annotation))
@@ -178,13 +182,21 @@ fn level(severity: Severity) -> Level<'static> {
     }
 }
 
-fn annotation((line, stack, primary): (SourceLine, &Stack, bool)) -> Annotation<'_> {
-    let kind = if primary {
+/// A statement in a snippet.
+struct Marked<'a> {
+    line: SourceLine,
+    role: &'a str,
+    /// Whether it is the place to look at first.
+    primary: bool,
+}
+
+fn annotation(marked: Marked<'_>) -> Annotation<'_> {
+    let kind = if marked.primary {
         AnnotationKind::Primary
     } else {
         AnnotationKind::Context
     };
-    kind.span(line.statement).label(clean(&stack.role))
+    kind.span(marked.line.statement).label(clean(marked.role))
 }
 
 fn note(name: &str, text: String) -> annotate_snippets::Message<'static> {

@@ -57,6 +57,11 @@ pub enum Exit {
     Stale = 11,
 }
 
+/// Two vector registers in memory, each on a cache line of its own: a dump that crosses lines cannot be
+/// read back at once.
+#[repr(C, align(64))]
+pub struct Vectors(pub [[u8; 64]; 2]);
+
 #[repr(C, align(64))]
 pub struct Context {
     /// The program's registers while the thread is in Rust code.
@@ -135,9 +140,15 @@ pub struct Context {
     pub dirty: u64,
     /// The program's GS base, which is not in the CPU.
     pub app_gs: u64,
+    /// Table of the sites.
+    pub sites: u64,
+    /// The stacks that the thread has met, or 0.
+    pub memos: u64,
+    /// Distance from an address in the mapping used last to where it is flushed.
+    pub flush_delta: u64,
     pub xmm: [[u64; 2]; 16],
-    /// Vector registers dumped for the emulation of scatters.
-    pub vectors: [[u8; 64]; 2],
+    /// Vector registers: the value of a non-temporal store, the operands of scatters.
+    pub vectors: Vectors,
 
     // Known to Rust code only from here on.
     pub tid: u32,

@@ -32,13 +32,12 @@ global_asm!(
     "                    jmp gate_exit",
     "gate_pm_emulate:    mov dword ptr gs:[{exit}], {pm_emulate}",
     "                    jmp gate_exit",
-    "gate_pm_order:      mov dword ptr gs:[{exit}], {pm_order}",
-    "                    jmp gate_exit",
     "gate_stale:         mov dword ptr gs:[{exit}], {stale}",
     "                    jmp gate_exit",
     "gate_fault:         mov dword ptr gs:[{exit}], {fault}",
     "                    jmp gate_exit",
     "gate_unsupported:   mov dword ptr gs:[{exit}], {unsupported}",
+    ".globl gate_exit",
     "gate_exit:",
     "mov gs:[{gpr}+0], rax",
     "mov gs:[{gpr}+8], rcx",
@@ -275,17 +274,6 @@ global_asm!(
     "5:",
     "mov r11, gs:[{r11}]",
     "jmp 2b",
-    // --- end of an access ----------------------------------------------------------------------------
-    "gate_pm_end:",
-    "mov gs:[{rcx}], rcx",
-    "mov rcx, gs:[{stripe}]",
-    "jrcxz 2f",
-    "mov rcx, gs:[{rcx}]",
-    "mov dword ptr gs:[{exit}], {pm_done}",
-    "jmp gate_exit",
-    "2:",
-    "mov rcx, gs:[{rcx}]",
-    "jmp qword ptr gs:[{resume}]",
     ".globl gate_end",
     "gate_end:",
     // --- a system call made by Rust on the program's behalf: rdi = nr, rsi = args -------------------
@@ -438,10 +426,8 @@ global_asm!(
     indirect_call = const Exit::IndirectCall as u32,
     syscall_exit = const Exit::Syscall as u32,
     resync = const Exit::Resync as u32,
-    pm_done = const Exit::PmDone as u32,
     pm_lookup = const Exit::PmLookup as u32,
     pm_emulate = const Exit::PmEmulate as u32,
-    pm_order = const Exit::PmOrder as u32,
     unsupported = const Exit::Unsupported as u32,
     dispatch = sym crate::dispatch::dispatch,
     thread_begin = sym crate::process::thread_begin,
@@ -465,12 +451,10 @@ unsafe extern "C" {
     fn gate_indirect_call();
     fn gate_resync();
     fn gate_pm_emulate();
-    fn gate_pm_order();
     fn gate_unsupported();
     fn gate_fault();
     fn gate_stale();
     fn gate_pm_begin();
-    fn gate_pm_end();
     fn gate_hash();
     fn gate_start();
     fn gate_end();
@@ -504,16 +488,15 @@ pub fn fill_entry_points(context: &mut Context) {
     context.to_indirect_call = gate_indirect_call as *const () as u64;
     context.to_resync = gate_resync as *const () as u64;
     context.to_pm_emulate = gate_pm_emulate as *const () as u64;
-    context.to_pm_order = gate_pm_order as *const () as u64;
     context.to_stale = gate_stale as *const () as u64;
     context.to_unsupported = gate_unsupported as *const () as u64;
     context.to_pm_begin = gate_pm_begin as *const () as u64;
-    context.to_pm_end = gate_pm_end as *const () as u64;
     context.to_hash = gate_hash as *const () as u64;
     context.to_syscall = gate_syscall as *const () as u64;
     context.hash_table = crate::cache::hash_table();
     context.syscall_table = crate::syscall::table();
     context.stripes = crate::pm::stripes();
+    crate::pm::connect(context);
 }
 
 /// Leaves Rust code for generated code, with the state that the thread's context holds.
@@ -591,7 +574,7 @@ pub enum Place {
     SyscallAfter,
     /// In [`native_syscall`], before the call.
     NativeBefore,
-    /// In [`copy`], [`load`] or [`verify`]: a fault goes on here.
+    /// At a read or write of the program's memory that may fault: then it goes on here.
     Guarded(u64),
     /// Elsewhere in the assembly that generated code runs through.
     Inside,
@@ -615,7 +598,9 @@ pub fn place(rip: u64) -> Place {
         Place::Guarded(at(gate_load_fault))
     } else if rip == at(gate_verify_insn) {
         Place::Guarded(at(gate_verify_fault))
-    } else if (at(gate_start)..at(gate_end)).contains(&rip) {
+    } else if let Some(fault) = crate::pm::fault_in_shortcut(rip) {
+        Place::Guarded(fault)
+    } else if (at(gate_start)..at(gate_end)).contains(&rip) || crate::pm::in_shortcut(rip) {
         Place::Inside
     } else {
         Place::Outside

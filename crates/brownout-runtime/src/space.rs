@@ -47,7 +47,7 @@ struct Module {
 }
 
 /// Counts changes of executable memory.
-static EPOCH: AtomicU32 = AtomicU32::new(1);
+pub(crate) static EPOCH: AtomicU32 = AtomicU32::new(1);
 
 /// A number that differs before and after any change of executable memory.
 pub fn epoch() -> u32 {

@@ -7,17 +7,17 @@ use brownout_ring as ring;
 use brownout_ring::{Control, Record, Slot};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-static CONTROL: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
+pub(crate) static CONTROL: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
 static FD: AtomicI32 = AtomicI32::new(-1);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Bytes published since the recorder was last told.
-const DOORBELL_EVERY: u64 = (ring::RING_BYTES / 4) as u64;
+pub(crate) const DOORBELL_EVERY: u64 = (ring::RING_BYTES / 4) as u64;
 /// Rings that threads have left behind, mapped and ready for the next ones: (slot, address).
 static SPARE: Lock<alloc::vec::Vec<(u32, u64)>> = Lock::new(alloc::vec::Vec::new());
 
 /// Set while this thread is the only one of the whole recording: then drawing a number needs no
 /// locked instruction.
-static ALONE: AtomicBool = AtomicBool::new(false);
+pub(crate) static ALONE: AtomicBool = AtomicBool::new(false);
 
 /// Notes whether the calling thread is the only one of its process, before that changes.
 pub fn set_alone(alone: bool) {
@@ -107,14 +107,17 @@ pub fn forget_spares() {
     SPARE.lock().clear();
 }
 
-/// One thread's ring.
+/// One thread's ring. Known by offset to [`crate::pm`]'s assembly.
+#[repr(C)]
 pub struct Producer {
-    slot: Option<&'static Slot>,
+    pub(crate) slot: Option<&'static Slot>,
+    pub(crate) ring: u64,
+    /// Bytes written so far, and how many of them the recorder had taken when it was last looked.
+    pub(crate) head: u64,
+    pub(crate) tail: u64,
+    /// `head` when the recorder was last told.
+    pub(crate) announced: u64,
     index: u32,
-    ring: u64,
-    head: u64,
-    tail: u64,
-    announced: u64,
 }
 
 /// The parts of a record that are not payload.

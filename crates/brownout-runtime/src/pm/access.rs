@@ -1,5 +1,6 @@
 //! Accesses to candidates: before, after, and what happens when they fault.
 
+use super::order::flush_delta;
 use super::site::{Site, SiteKind, site};
 use super::{calls, lock_all, lock_stripe, mappings, split, stripe_of, unlock_all, unlock_stripe};
 use crate::context::Context;
@@ -47,6 +48,7 @@ pub fn access_lookup(context: &mut Context) -> bool {
     context.near_start = mapping.start;
     context.near_len = mapping.end - mapping.start;
     context.near_delta = mapping.delta;
+    context.flush_delta = flush_delta(mapping.delta);
     context.alias = address.wrapping_add(mapping.delta);
     lock_range(context, address, size);
     if site.kind == SiteKind::Area {
@@ -124,7 +126,7 @@ pub fn access_done(context: &mut Context) -> bool {
     match site.kind {
         SiteKind::Store(flags) => record_store(context, flags, caller, 0, bytes_at(alias, size)),
         SiteKind::Captured(flags) => {
-            let value = bytes_at(context.vectors.as_ptr() as u64, size);
+            let value = bytes_at(context.vectors.0.as_ptr() as u64, size);
             record_store(context, flags, caller, 0, value);
         }
         SiteKind::Conditional(flags) => {

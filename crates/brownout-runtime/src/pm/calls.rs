@@ -117,6 +117,7 @@ fn walk(context: &mut Context) -> u32 {
             }
             id
         });
+    context.memos = stack.memos();
     context.pm.stack = Some(stack);
     id.0
 }

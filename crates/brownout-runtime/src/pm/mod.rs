@@ -19,6 +19,7 @@ mod emulate;
 mod kernel;
 mod mappings;
 mod order;
+mod shortcut;
 mod site;
 mod split;
 mod string;
@@ -29,6 +30,7 @@ pub use emulate::emulate;
 pub use kernel::{put, put_value, syscall};
 pub use mappings::{has_alias_in, is_candidate, map, protect, remap, unmapped};
 pub use order::order;
+pub use shortcut::{connect, fault_in_shortcut, in_shortcut};
 pub use site::{Site, SiteKind, Sites, site};
 
 use crate::context::Context;

@@ -3,9 +3,15 @@
 use super::site::{SiteKind, site};
 use super::{calls, mappings};
 use crate::context::Context;
+use crate::wire::{self, Head};
 use crate::fatal;
-use crate::wire::Head;
 use brownout_ring::{flush, kind};
+
+/// How far from the program's address of a candidate it is flushed, given how far its alias is:
+/// flushing needs the right to read.
+pub(super) fn flush_delta(delta: u64) -> u64 {
+    if wire::wants_loads() { delta } else { 0 }
+}
 
 /// A flush or fence is about to happen: recorded before it takes effect, so that nothing that depends
 /// on it can be recorded earlier.
@@ -33,11 +39,7 @@ pub fn order(context: &mut Context) {
                 mappings::find(context.ea).map(|mapping| mapping.delta)
             };
             let volatile = if delta.is_none() { flush::VOLATILE } else { 0 };
-            // Flushing needs the right to read.
-            context.alias = match delta {
-                Some(delta) if crate::wire::wants_loads() => context.ea.wrapping_add(delta),
-                _ => context.ea,
-            };
+            context.alias = context.ea.wrapping_add(delta.map_or(0, flush_delta));
             let head = Head {
                 kind: kind::FLUSH,
                 flags: flags | volatile,

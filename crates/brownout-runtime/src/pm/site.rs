@@ -1,6 +1,7 @@
 //! Instructions of interest: what the translator asks about each instruction, and what is known of
 //! those that have touched a candidate.
 
+use super::shortcut::Shortcut;
 use crate::cache::{FastMap, FastSet};
 use crate::context::Context;
 use crate::translate::{
@@ -54,19 +55,31 @@ pub enum SiteKind {
     Unsupported,
 }
 
+/// An instruction of interest. The first part is known by offset to the assembly in `shortcut`.
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub struct Site {
     pub pc: u64,
-    pub kind: SiteKind,
+    pub(super) shortcut: Shortcut,
     pub size: u32,
+    pub kind: SiteKind,
     pub insn: Instruction,
 }
+
+/// Bytes of an entry of the table, as a power of two.
+pub(super) const SITE_SHIFT: u32 = 6;
+const _: () = assert!(size_of::<Site>() == 1 << SITE_SHIFT);
 
 pub fn create() {
     TABLE.store(
         memory::map(MAX_SITES * size_of::<Site>() as u64),
         Ordering::Relaxed,
     );
+}
+
+/// Address of the table, for contexts.
+pub fn table() -> u64 {
+    TABLE.load(Ordering::Relaxed)
 }
 
 /// The site with a number that generated code was given.
@@ -135,8 +148,9 @@ impl Sites {
         unsafe {
             table.add(number as usize).write(Site {
                 pc: insn.ip(),
-                kind,
+                shortcut: Shortcut::of(kind, size),
                 size,
+                kind,
                 insn: *insn,
             })
         };

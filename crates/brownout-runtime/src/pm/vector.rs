@@ -31,7 +31,7 @@ fn lanes(insn: &Instruction, data_bytes: usize) -> usize {
 
 /// Address of an element; the index was left in the second of `Context::vectors`.
 fn address(context: &Context, insn: &Instruction, base: u64, lane: usize) -> u64 {
-    let indexes = &context.vectors[1];
+    let indexes = &context.vectors.0[1];
     let index = if has_wide_index(insn) {
         let raw = &indexes[lane * 8..(lane + 1) * 8];
         i64::from_le_bytes(raw.try_into().unwrap_or_default())
@@ -53,7 +53,7 @@ pub fn scatter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         }
         let at = address(context, insn, base, lane);
         let mut bytes = [0u8; 8];
-        bytes[..element].copy_from_slice(&context.vectors[0][lane * element..(lane + 1) * element]);
+        bytes[..element].copy_from_slice(&context.vectors.0[0][lane * element..(lane + 1) * element]);
         if let Err(bad) = store_bytes(context, 0, at, &bytes[..element]) {
             // The mask tells which elements are still to be stored.
             set_mask(insn.op_mask(), context.extra);
@@ -121,6 +121,6 @@ fn selects(context: &Context, insn: &Instruction, lane: usize, element: usize) -
     if insn.has_op_mask() {
         context.extra >> lane & 1 != 0
     } else {
-        context.vectors[0][(lane + 1) * element - 1] & 0x80 != 0
+        context.vectors.0[0][(lane + 1) * element - 1] & 0x80 != 0
     }
 }

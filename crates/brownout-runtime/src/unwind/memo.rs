@@ -3,17 +3,21 @@
 //! Events come again and again from the same instruction at the same depth. What a walk from there found
 //! holds as long as the words it read still hold the same values: comparing them is all that is left
 //! to do. Unlike the remembered stack in [`super::stack`], which is the last one only, many are kept.
+//!
+//! The table is laid out for [`crate::pm`]'s assembly, which looks there first ([`layout`]).
 
 use super::{ContextId, Memory, Registers};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Places that are told apart; a power of two.
-const SETS: usize = 512;
+pub const SETS: usize = 512;
 /// Stacks that are kept for each: the same function is called from several others at the same depth.
 const WAYS: usize = 6;
 /// A stack that depends on more words than this is not kept.
 const MAX_WORDS: usize = 96;
+/// Spreads places over the table.
+pub const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 const RSP: usize = 4;
 const RBP: usize = 5;
 
@@ -26,21 +30,46 @@ pub struct Word {
 }
 
 #[derive(Default)]
+#[repr(C)]
 struct Memo {
     rip: u64,
     rsp: u64,
-    /// The value it must have, if the walk used it.
-    rbp: Option<u64>,
+    /// All ones if the walk used rbp, which then must have the value `rbp`; otherwise both are 0.
+    rbp_mask: u64,
+    rbp: u64,
+    /// Where `words` are.
+    start: u64,
+    end: u64,
     epoch: u32,
-    words: Vec<Word>,
     context: ContextId,
+    words: Vec<Word>,
 }
 
 #[derive(Default)]
+#[repr(C)]
 struct Set {
     memos: [Memo; WAYS],
     /// The one to be replaced next.
     next: usize,
+}
+
+/// Where in the table the parts of a memo are.
+pub mod layout {
+    use super::{Memo, Set};
+    use core::mem::offset_of;
+
+    pub use super::{MIX, SETS};
+    pub const SET_BYTES: usize = size_of::<Set>();
+    pub const MEMOS_BYTES: usize = size_of::<Memo>() * super::WAYS;
+    pub const MEMO_BYTES: usize = size_of::<Memo>();
+    pub const RIP: usize = offset_of!(Memo, rip);
+    pub const RSP: usize = offset_of!(Memo, rsp);
+    pub const RBP_MASK: usize = offset_of!(Memo, rbp_mask);
+    pub const RBP: usize = offset_of!(Memo, rbp);
+    pub const START: usize = offset_of!(Memo, start);
+    pub const END: usize = offset_of!(Memo, end);
+    pub const EPOCH: usize = offset_of!(Memo, epoch);
+    pub const CONTEXT: usize = offset_of!(Memo, context);
 }
 
 pub struct Memos {
@@ -54,9 +83,14 @@ impl Memos {
         }
     }
 
+    /// Address of the table, which never changes.
+    pub fn address(&self) -> u64 {
+        self.sets.as_ptr() as u64
+    }
+
     #[inline]
     fn set(&mut self, rip: u64, rsp: u64) -> &mut Set {
-        let mixed = (rip ^ rsp.rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = (rip ^ rsp.rotate_left(17)).wrapping_mul(MIX);
         &mut self.sets[(mixed >> 40) as usize % SETS]
     }
 
@@ -74,7 +108,7 @@ impl Memos {
             memo.rip == rip
                 && memo.rsp == gpr[RSP]
                 && memo.epoch == epoch
-                && memo.rbp.is_none_or(|rbp| rbp == gpr[RBP])
+                && gpr[RBP] & memo.rbp_mask == memo.rbp
                 && mem.all_hold(gpr[RSP], &memo.words)
         };
         set.memos
@@ -108,7 +142,11 @@ impl Memos {
         }
         memo.rip = regs.rip;
         memo.rsp = regs.gpr[RSP];
-        memo.rbp = uses_rbp.then_some(regs.gpr[RBP]);
+        memo.rbp_mask = if uses_rbp { u64::MAX } else { 0 };
+        memo.rbp = regs.gpr[RBP] & memo.rbp_mask;
+        let words = memo.words.as_ptr_range();
+        memo.start = words.start as u64;
+        memo.end = words.end as u64;
         memo.epoch = epoch;
         memo.context = context;
     }

@@ -32,7 +32,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub use memo::Word;
+pub use memo::{Word, layout as memo_layout};
 pub use stack::StackCache;
 pub use tree::{ContextId, ContextTree, OMITTED};
 

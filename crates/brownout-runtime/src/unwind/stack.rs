@@ -140,6 +140,11 @@ impl StackCache {
         }
     }
 
+    /// Address of the stacks that are kept, laid out as [`crate::unwind::memo_layout`] says.
+    pub fn memos(&self) -> u64 {
+        self.memos.address()
+    }
+
     /// The context of an event, if it came from the same place with the same stack before. Takes the
     /// registers where they are: copying what was just written would stall.
     #[inline]

@@ -1,0 +1,449 @@
+//! The common events, recorded in assembly.
+//!
+//! Entering Rust costs more than all that has to be done for a store from a known place: find the
+//! calling context among the stacks that the thread has met, draw a number, write the record. That is
+//! done here. Whatever is not plain (a place or a stack met for the first time, an access that crosses
+//! pages, a full ring) goes the long way through the gate, with nothing changed: [`super::access_done`] and
+//! [`super::order`] do the same for all cases and say why.
+//!
+//! Generated code comes here with the program's registers in place and goes on at `Context::resume`. Nothing
+//! is kept on the program's stack.
+
+use super::site::{SITE_SHIFT, Site, SiteKind};
+use crate::context::{Context, Exit};
+use crate::unwind::memo_layout as memo;
+use crate::wire::{self, Producer};
+use brownout_ring::{Control, RING_BYTES, Record, Slot, kind, recording, store};
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+/// Where the assembly finds the payload of a site's record.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// Only Rust code knows.
+    Elsewhere = 0,
+    /// At the alias.
+    Memory = 1,
+    /// In `Context::vectors`.
+    Vectors = 2,
+    /// At the alias, if the zero flag was set.
+    MemoryIfZero = 3,
+    /// There is none, nor an address.
+    Fence = 4,
+    /// There is none.
+    Flush = 5,
+}
+
+/// What an event does to `Context::dirty`.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dirt {
+    Gone = 0,
+    New = 1,
+    Kept = 2,
+}
+
+/// How the assembly records a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Shortcut {
+    /// `kind` and `flags` of its record.
+    kind: u16,
+    flags: u16,
+    source: Source,
+    dirt: Dirt,
+}
+
+/// The longest payload that is copied here.
+const MAX_SIZE: u32 = 64;
+
+impl Shortcut {
+    pub fn of(site: SiteKind, size: u32) -> Shortcut {
+        let stored = |source, flags| {
+            let locked = flags & store::LOCKED != 0;
+            let dirt = if locked { Dirt::Gone } else { Dirt::New };
+            (kind::STORE, flags, source, dirt)
+        };
+        let (kind, flags, source, dirt) = match site {
+            _ if size > MAX_SIZE => (0, 0, Source::Elsewhere, Dirt::Kept),
+            SiteKind::Store(flags) => stored(Source::Memory, flags),
+            SiteKind::Captured(flags) => stored(Source::Vectors, flags),
+            SiteKind::Conditional(flags) => stored(Source::MemoryIfZero, flags),
+            SiteKind::Load => (kind::LOAD, 0, Source::Memory, Dirt::Kept),
+            SiteKind::Fence(flags) => (kind::FENCE, flags, Source::Fence, Dirt::Gone),
+            SiteKind::Flush(flags) => (kind::FLUSH, flags, Source::Flush, Dirt::New),
+            _ => (0, 0, Source::Elsewhere, Dirt::Kept),
+        };
+        Shortcut {
+            kind,
+            flags,
+            source,
+            dirt,
+        }
+    }
+}
+
+/// Offset of a part of the thread's ring in its context.
+const fn ring(field: usize) -> usize {
+    offset_of!(Context, wire) + field
+}
+
+/// Offset of a part of a site's shortcut.
+const fn site(field: usize) -> usize {
+    offset_of!(Site, shortcut) + field
+}
+
+global_asm!(
+    ".text",
+    ".globl shortcut_first",
+    "shortcut_first:",
+    // --- a flush or fence is about to happen --------------------------------------------------------
+    ".globl shortcut_order",
+    "shortcut_order:",
+    "mov gs:[{spill_rcx}], rcx",
+    "mov gs:[{spill_rax}], rax",
+    "lahf",
+    "seto al",
+    "mov gs:[{spill_flags}], rax",
+    "mov dword ptr gs:[{exit}], {pm_order}",
+    "mov gs:[{gpr}+16], rdx",
+    "mov gs:[{gpr}+48], rsi",
+    "mov gs:[{gpr}+56], rdi",
+    "mov gs:[{gpr}+64], r8",
+    "mov gs:[{gpr}+72], r9",
+    "mov gs:[{gpr}+80], r10",
+    "mov gs:[{gpr}+88], r11",
+    "mov edx, gs:[{argument}]",
+    "shl rdx, {site_shift}",
+    "add rdx, gs:[{sites}]",
+    "cmp byte ptr [rdx + {source}], {fence}",
+    "je 2f",
+    // a flush: at the mapping used last, or it has to be looked up
+    "mov rax, gs:[{ea}]",
+    "mov rcx, rax",
+    "sub rcx, gs:[{near_start}]",
+    "cmp rcx, gs:[{near_len}]",
+    "jae 9f",
+    "add rax, gs:[{flush_delta}]",
+    "mov gs:[{alias}], rax",
+    "jmp 2f",
+    // --- an access has been made; it need not have been to a candidate --------------------------------
+    "8:",
+    "mov rcx, gs:[{spill_rcx}]",
+    "jmp qword ptr gs:[{resume}]",
+    ".globl shortcut_end",
+    "shortcut_end:",
+    "mov gs:[{spill_rcx}], rcx",
+    "mov rcx, gs:[{stripe}]",
+    "jrcxz 8b",
+    "mov gs:[{spill_rax}], rax",
+    "lahf",
+    "seto al",
+    "mov gs:[{spill_flags}], rax",
+    "mov dword ptr gs:[{exit}], {pm_done}",
+    "mov gs:[{gpr}+16], rdx",
+    "mov gs:[{gpr}+48], rsi",
+    "mov gs:[{gpr}+56], rdi",
+    "mov gs:[{gpr}+64], r8",
+    "mov gs:[{gpr}+72], r9",
+    "mov gs:[{gpr}+80], r10",
+    "mov gs:[{gpr}+88], r11",
+    "mov rax, gs:[{stripe2}]",
+    "or rax, gs:[{split}]",
+    "jne 9f",
+    "mov edx, gs:[{argument}]",
+    "shl rdx, {site_shift}",
+    "add rdx, gs:[{sites}]",
+    // --- the calling context: rdx = site; leaves it in r9d -------------------------------------------
+    "2:",
+    "mov rax, gs:[{memos}]",
+    "test rax, rax",
+    "je 9f",
+    "mov r8, [rdx + {site_pc}]",
+    "mov rcx, rsp",
+    "rol rcx, 17",
+    "xor rcx, r8",
+    "movabs r9, {mix}",
+    "imul rcx, r9",
+    "shr rcx, 40",
+    "and ecx, {sets} - 1",
+    "imul ecx, ecx, {set_bytes}",
+    "add rax, rcx",
+    "mov ecx, [rip + {epoch}]",
+    "lea r9, [rax + {memos_bytes}]",
+    "3:",
+    "cmp r8, [rax + {memo_rip}]",
+    "jne 4f",
+    "cmp rsp, [rax + {memo_rsp}]",
+    "jne 4f",
+    "cmp ecx, [rax + {memo_epoch}]",
+    "jne 4f",
+    "mov rdi, rbp",
+    "and rdi, [rax + {memo_rbp_mask}]",
+    "cmp rdi, [rax + {memo_rbp}]",
+    "jne 4f",
+    "mov rdi, [rax + {memo_start}]",
+    "mov r10, [rax + {memo_end}]",
+    "5:",
+    "cmp rdi, r10",
+    "je 6f",
+    "mov r11, [rdi]",
+    "mov rsi, [rdi + 8]",
+    "add rdi, 16",
+    ".globl shortcut_word",
+    "shortcut_word:",
+    "cmp rsi, [rsp + r11]",
+    "je 5b",
+    ".globl shortcut_word_fault",
+    "shortcut_word_fault:",
+    "4:",
+    "add rax, {memo_bytes}",
+    "cmp rax, r9",
+    "jne 3b",
+    "jmp 9f",
+    "6:",
+    "mov r9d, [rax + {memo_context}]",
+    // --- where the payload is: into rsi; the address of the event into rdi -----------------------------
+    "mov rdi, gs:[{ea}]",
+    "mov rsi, gs:[{alias}]",
+    "movzx eax, byte ptr [rdx + {source}]",
+    "cmp eax, {memory}",
+    "je 5f",
+    "cmp eax, {flush}",
+    "je 5f",
+    "cmp eax, {vectors}",
+    "je 3f",
+    "cmp eax, {fence}",
+    "je 4f",
+    "cmp eax, {memory_if_zero}",
+    "jne 9f",
+    "cmp byte ptr gs:[{extra}], 0",
+    "je 9f",
+    "jmp 5f",
+    "3:",
+    "mov rsi, gs:[{this}]",
+    "add rsi, {vectors_at}",
+    "jmp 5f",
+    "4:",
+    "xor edi, edi",
+    // --- room in the ring: the new head into r10, the record's address into rcx ------------------------
+    "5:",
+    "mov rax, [rip + {control}]",
+    "cmp dword ptr [rax + {recording}], {on}",
+    "jne 9f",
+    "cmp qword ptr gs:[{slot}], 0",
+    "je 9f",
+    "mov r8d, [rdx + {site_size}]",
+    "lea r11, [r8 + {head_bytes} + 7]",
+    "and r11, -8",
+    "mov rcx, gs:[{head}]",
+    "lea r10, [rcx + r11]",
+    "mov rax, r10",
+    "sub rax, gs:[{tail}]",
+    "cmp rax, {ring_bytes}",
+    "ja 9f",
+    "mov rax, r10",
+    "sub rax, gs:[{announced}]",
+    "cmp rax, {doorbell}",
+    "jae 9f",
+    "and ecx, {ring_bytes} - 1",
+    "add rcx, gs:[{ring}]",
+    // --- the head of the record; nothing can fail from here on -----------------------------------------
+    "mov [rcx + {record_len}], r11d",
+    "mov eax, [rdx + {tag}]",
+    "mov [rcx + {record_kind}], eax",
+    "mov rax, [rdx + {site_pc}]",
+    "mov [rcx + {record_pc}], rax",
+    "mov [rcx + {record_context}], r9d",
+    "mov [rcx + {record_size}], r8d",
+    "mov [rcx + {record_addr}], rdi",
+    "mov rdi, [rip + {control}]",
+    "cmp byte ptr [rip + {alone}], 0",
+    "je 3f",
+    "mov rax, [rdi + {next_seq}]",
+    "lea r9, [rax + 1]",
+    "mov [rdi + {next_seq}], r9",
+    "jmp 4f",
+    "3:",
+    "mov eax, 1",
+    "lock xadd [rdi + {next_seq}], rax",
+    "4:",
+    "mov [rcx + {record_seq}], rax",
+    // --- the payload, in words as it was stored: wider loads would wait for the stores to drain --------
+    "add rcx, {head_bytes}",
+    "sub r8, 8",
+    "jb 6f",
+    "5:",
+    "mov rax, [rsi]",
+    "mov [rcx], rax",
+    "add rsi, 8",
+    "add rcx, 8",
+    "sub r8, 8",
+    "jae 5b",
+    "6:",
+    "test r8b, 4",
+    "je 3f",
+    "mov eax, [rsi]",
+    "mov [rcx], eax",
+    "add rsi, 4",
+    "add rcx, 4",
+    "3:",
+    "test r8b, 2",
+    "je 4f",
+    "movzx eax, word ptr [rsi]",
+    "mov [rcx], ax",
+    "add rsi, 2",
+    "add rcx, 2",
+    "4:",
+    "test r8b, 1",
+    "je 5f",
+    "movzx eax, byte ptr [rsi]",
+    "mov [rcx], al",
+    // --- publish, let go of the lock -------------------------------------------------------------------
+    "5:",
+    "mov rax, gs:[{slot}]",
+    "mov gs:[{head}], r10",
+    "mov [rax + {slot_head}], r10",
+    "movzx eax, byte ptr [rdx + {dirt}]",
+    "cmp eax, {kept}",
+    "je 3f",
+    "mov gs:[{dirty}], rax",
+    "3:",
+    "mov rcx, gs:[{stripe}]",
+    "jrcxz 4f",
+    "mov dword ptr [rcx], 0",
+    "mov qword ptr gs:[{stripe}], 0",
+    "4:",
+    "mov rdx, gs:[{gpr}+16]",
+    "mov rsi, gs:[{gpr}+48]",
+    "mov rdi, gs:[{gpr}+56]",
+    "mov r8, gs:[{gpr}+64]",
+    "mov r9, gs:[{gpr}+72]",
+    "mov r10, gs:[{gpr}+80]",
+    "mov r11, gs:[{gpr}+88]",
+    "mov rax, gs:[{spill_flags}]",
+    "add al, 127",
+    "sahf",
+    "mov rax, gs:[{spill_rax}]",
+    "mov rcx, gs:[{spill_rcx}]",
+    "jmp qword ptr gs:[{resume}]",
+    // --- the long way ----------------------------------------------------------------------------------
+    "9:",
+    "mov rdx, gs:[{gpr}+16]",
+    "mov rsi, gs:[{gpr}+48]",
+    "mov rdi, gs:[{gpr}+56]",
+    "mov r8, gs:[{gpr}+64]",
+    "mov r9, gs:[{gpr}+72]",
+    "mov r10, gs:[{gpr}+80]",
+    "mov r11, gs:[{gpr}+88]",
+    "mov rax, gs:[{spill_flags}]",
+    "add al, 127",
+    "sahf",
+    "mov rax, gs:[{spill_rax}]",
+    "mov rcx, gs:[{spill_rcx}]",
+    "jmp gate_exit",
+    ".globl shortcut_last",
+    "shortcut_last:",
+    gpr = const offset_of!(Context, gpr),
+    spill_rcx = const offset_of!(Context, spill_rcx),
+    spill_rax = const offset_of!(Context, spill_rax),
+    spill_flags = const offset_of!(Context, spill_flags),
+    exit = const offset_of!(Context, exit),
+    argument = const offset_of!(Context, argument),
+    resume = const offset_of!(Context, resume),
+    sites = const offset_of!(Context, sites),
+    memos = const offset_of!(Context, memos),
+    ea = const offset_of!(Context, ea),
+    alias = const offset_of!(Context, alias),
+    extra = const offset_of!(Context, extra),
+    this = const offset_of!(Context, this),
+    vectors_at = const offset_of!(Context, vectors),
+    near_start = const offset_of!(Context, near_start),
+    near_len = const offset_of!(Context, near_len),
+    flush_delta = const offset_of!(Context, flush_delta),
+    stripe = const offset_of!(Context, stripe),
+    stripe2 = const offset_of!(Context, stripe2),
+    split = const offset_of!(Context, split),
+    dirty = const offset_of!(Context, dirty),
+    pm_order = const Exit::PmOrder as u32,
+    pm_done = const Exit::PmDone as u32,
+    site_shift = const SITE_SHIFT,
+    site_pc = const offset_of!(Site, pc),
+    site_size = const offset_of!(Site, size),
+    tag = const site(offset_of!(Shortcut, kind)),
+    source = const site(offset_of!(Shortcut, source)),
+    dirt = const site(offset_of!(Shortcut, dirt)),
+    memory = const Source::Memory as u32,
+    vectors = const Source::Vectors as u32,
+    memory_if_zero = const Source::MemoryIfZero as u32,
+    fence = const Source::Fence as u32,
+    flush = const Source::Flush as u32,
+    kept = const Dirt::Kept as u32,
+    mix = const memo::MIX as i64,
+    sets = const memo::SETS,
+    set_bytes = const memo::SET_BYTES,
+    memos_bytes = const memo::MEMOS_BYTES,
+    memo_bytes = const memo::MEMO_BYTES,
+    memo_rip = const memo::RIP,
+    memo_rsp = const memo::RSP,
+    memo_rbp_mask = const memo::RBP_MASK,
+    memo_rbp = const memo::RBP,
+    memo_start = const memo::START,
+    memo_end = const memo::END,
+    memo_epoch = const memo::EPOCH,
+    memo_context = const memo::CONTEXT,
+    epoch = sym crate::space::EPOCH,
+    control = sym wire::CONTROL,
+    alone = sym wire::ALONE,
+    recording = const offset_of!(Control, recording),
+    on = const recording::ON,
+    next_seq = const offset_of!(Control, next_seq),
+    slot = const ring(offset_of!(Producer, slot)),
+    ring = const ring(offset_of!(Producer, ring)),
+    head = const ring(offset_of!(Producer, head)),
+    tail = const ring(offset_of!(Producer, tail)),
+    announced = const ring(offset_of!(Producer, announced)),
+    slot_head = const offset_of!(Slot, head),
+    ring_bytes = const RING_BYTES,
+    doorbell = const wire::DOORBELL_EVERY,
+    head_bytes = const size_of::<Record>(),
+    record_len = const offset_of!(Record, len),
+    record_kind = const offset_of!(Record, kind),
+    record_seq = const offset_of!(Record, seq),
+    record_pc = const offset_of!(Record, pc),
+    record_context = const offset_of!(Record, context),
+    record_size = const offset_of!(Record, size),
+    record_addr = const offset_of!(Record, addr),
+);
+
+const _: () = {
+    assert!(offset_of!(Shortcut, flags) == offset_of!(Shortcut, kind) + 2);
+    assert!(offset_of!(Record, flags) == offset_of!(Record, kind) + 2);
+};
+
+unsafe extern "C" {
+    fn shortcut_first();
+    fn shortcut_order();
+    fn shortcut_end();
+    fn shortcut_word();
+    fn shortcut_word_fault();
+    fn shortcut_last();
+}
+
+/// Tells generated code where the shortcuts are.
+pub fn connect(context: &mut Context) {
+    context.to_pm_order = shortcut_order as *const () as u64;
+    context.to_pm_end = shortcut_end as *const () as u64;
+    context.sites = super::site::table();
+}
+
+/// Whether `rip` is here.
+pub fn in_shortcut(rip: u64) -> bool {
+    (shortcut_first as *const () as u64..shortcut_last as *const () as u64).contains(&rip)
+}
+
+/// Where a thread goes on whose read of a stack at `rip` faulted.
+pub fn fault_in_shortcut(rip: u64) -> Option<u64> {
+    (rip == shortcut_word as *const () as u64).then_some(shortcut_word_fault as *const () as u64)
+}

@@ -174,7 +174,7 @@ impl Drain<'_> {
         // A process that was just forked holds the wire before it has a slot. One that never claims
         // one (a set-user-id program, say) is not followed, and not waited for.
         let since = self.slotless_since.get_or_insert_with(Instant::now);
-        since.elapsed() > NEWBORN_GRACE || !self.holders.exist()
+        !self.wire.has_children() || since.elapsed() > NEWBORN_GRACE || !self.holders.exist()
     }
 
     fn settle<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {

@@ -73,6 +73,7 @@ impl<'a> FakeProducer<'a> {
                     .is_ok()
             })
             .expect("a free slot");
+        wire.use_slots(index as u32 + 1);
         let slot = wire.slot(SlotIndex(index));
         slot.process.store(process, Relaxed);
         slot.pid.store(pid, Relaxed);

@@ -148,6 +148,8 @@ impl Stream {
     }
 
     /// Consumes the front record, which [`Stream::front`] has seen.
+    // Inlined, as a head that is moved after its fields were written one by one stalls the processor.
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> (Record, &[u8]) {
         let bytes = &self.buffer[self.start..];
         let head = bytes
@@ -170,6 +172,7 @@ impl Stream {
 /// A refill always makes room for the longest record.
 const _: () = assert!(MAX_RECORD <= RING_BYTES);
 
+#[inline(always)]
 fn parse_head(bytes: &[u8; HEAD_BYTES]) -> Record {
     Record {
         len: u32::from_ne_bytes(field(bytes, offset_of!(Record, len))),

@@ -87,14 +87,26 @@ impl Wire {
 
     /// All slots that are live or closed.
     pub(crate) fn occupied(&self) -> impl Iterator<Item = SlotIndex> + '_ {
-        (0..SLOTS)
+        let used = self.table.control().slots_used.load(SeqCst) as usize;
+        (0..used.min(SLOTS))
             .map(SlotIndex)
             .filter(|&index| self.state(index) != SlotState::Vacant)
+    }
+
+    /// Whether any process of the recording ever started another.
+    pub(crate) fn has_children(&self) -> bool {
+        self.table.control().children.load(SeqCst) != 0
     }
 
     /// How many sequence numbers have been drawn.
     pub(crate) fn drawn(&self) -> u64 {
         self.table.control().next_seq.0.load(SeqCst)
+    }
+
+    /// Tells that slots below `count` are in use, as producers do.
+    #[cfg(test)]
+    pub(crate) fn use_slots(&self, count: u32) {
+        self.table.control().slots_used.fetch_max(count, SeqCst);
     }
 
     /// Draws the next sequence number, as producers do.

@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below does; both sides come from one build, so they must agree.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Name of the environment variable by which an exec hands the wire on; the target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -60,6 +60,10 @@ pub struct Control {
     /// One of [`recording`].
     pub recording: AtomicU32,
     pub next_process: AtomicU32,
+    /// Slots that were ever claimed are below this one; raised before a slot becomes LIVE.
+    pub slots_used: AtomicU32,
+    /// Processes that were ever started by others, counted before they are.
+    pub children: AtomicU32,
     pub next_seq: Line<AtomicU64>,
 }
 

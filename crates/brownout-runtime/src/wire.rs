@@ -97,6 +97,14 @@ pub fn enter_process(pid: u32) {
     }
 }
 
+/// Tells the recorder that another process is about to be started, so that it does not go before that one
+/// has come.
+pub fn announce_process() {
+    if let Some(control) = control() {
+        control.children.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 /// Number of this process in the recording.
 pub fn process() -> u32 {
     PROCESS.load(Ordering::Relaxed)
@@ -159,6 +167,11 @@ impl Producer {
             slot.state.store(ring::slot::FREE, Ordering::Release);
             return;
         };
+        if let Some(control) = control() {
+            control
+                .slots_used
+                .fetch_max(index as u32 + 1, Ordering::Relaxed);
+        }
         slot.process.store(process(), Ordering::Relaxed);
         slot.pid.store(pid, Ordering::Relaxed);
         slot.tid.store(tid, Ordering::Relaxed);

@@ -3,8 +3,8 @@
 use super::site::{SiteKind, site};
 use super::{calls, mappings};
 use crate::context::Context;
-use crate::wire::{self, Head};
 use crate::fatal;
+use crate::wire::{self, Head};
 use brownout_ring::{flush, kind};
 
 /// How far from the program's address of a candidate it is flushed, given how far its alias is:

@@ -53,7 +53,8 @@ pub fn scatter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         }
         let at = address(context, insn, base, lane);
         let mut bytes = [0u8; 8];
-        bytes[..element].copy_from_slice(&context.vectors.0[0][lane * element..(lane + 1) * element]);
+        bytes[..element]
+            .copy_from_slice(&context.vectors.0[0][lane * element..(lane + 1) * element]);
         if let Err(bad) = store_bytes(context, 0, at, &bytes[..element]) {
             // The mask tells which elements are still to be stored.
             set_mask(insn.op_mask(), context.extra);

@@ -88,6 +88,9 @@ pub fn vfork(context: &mut Context) -> Raw {
 }
 
 fn run_clone(context: &mut Context, request: CloneRequest) -> Raw {
+    if request.flags & CLONE_THREAD == 0 {
+        wire::announce_process();
+    }
     if request.flags & CLONE_VM == 0 {
         fork_process(context, request)
     } else {

@@ -27,8 +27,8 @@ const FULL: usize = 1 << 20;
 /// reader accepts.
 pub(crate) const MAX_EVENT: usize = 8 << 20;
 
-/// Higher levels gain little on columns this regular.
-const COMPRESSION_LEVEL: i32 = 1;
+/// Fast, so that recording is: columns this regular shrink well at any level.
+const COMPRESSION_LEVEL: i32 = -3;
 
 /// Rows of the chunk that is being written.
 pub(crate) struct ChunkEncoder {
@@ -105,7 +105,7 @@ impl ChunkEncoder {
     }
 
     /// Adds an event. The chunk must not be full.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn event(&mut self, event: &Event<'_>) -> Result<(), WriteError> {
         match event.kind {
             EventKind::Store {
@@ -226,7 +226,7 @@ impl ChunkEncoder {
         self.counts = EventCounts::default();
     }
 
-    #[inline]
+    #[inline(always)]
     fn access(
         &mut self,
         event: &Event<'_>,
@@ -260,7 +260,7 @@ impl ChunkEncoder {
     }
 
     /// Adds a row for an event; its site is returned.
-    #[inline]
+    #[inline(always)]
     fn row(&mut self, event: &Event<'_>, op: u8, size: u32) -> u16 {
         let on_thread = self
             .threads
@@ -326,7 +326,7 @@ impl ChunkEncoder {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn address(&mut self, site: u16, addr: Address) {
         let recent = &mut self.threads[self.run_thread].recent;
         let addresses = &mut self.addresses;

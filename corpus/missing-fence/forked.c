@@ -5,6 +5,8 @@
 
 int main(int argc, char **argv) {
   struct line *pm = map_pool(argv[1]);
+  STORE(pm[1].word[0], 1);
+  PERSIST(pm[1]);
   pid_t child = fork();
   if (child == 0) {
     STORE(pm[0].word[0], 1);

@@ -19,6 +19,8 @@ static void *work(void *slot_) {
 int main(int argc, char **argv) {
   struct line *pm = map_pool(argv[1]);
   pthread_t thread;
+  STORE(pm[1].word[0], 1);
+  PERSIST(pm[1]);
   pthread_create(&thread, NULL, work, pm);
   while (!flushed)
     sched_yield();

@@ -14,6 +14,8 @@ static void *work(void *slot_) {
 int main(int argc, char **argv) {
   struct line *pm = map_pool(argv[1]);
   pthread_t threads[2];
+  STORE(pm[2].word[0], 2);
+  PERSIST(pm[2]);
   for (int i = 0; i < 2; i++)
     pthread_create(&threads[i], NULL, work, &pm[i]);
   for (int i = 0; i < 2; i++)

@@ -1,0 +1,17 @@
+/* The process ends as C programs end, and of all its threads only the C library's exit happens to use a lock. */
+// variants: clwb clflushopt nt
+// build: -pthread
+#include "../pm.h"
+#include <pthread.h>
+
+static void *nothing(void *unused) { return unused; }
+
+int main(int argc, char **argv) {
+  struct line *pm = map_pool(argv[1]);
+  pthread_t thread; /* a process that has had threads takes its locks in earnest */
+  pthread_create(&thread, NULL, nothing, NULL);
+  pthread_join(thread, NULL);
+  STORE(pm[0].word[0], 1); // expect[nt]: accidental-fence
+  FLUSH(pm[0]);            // expect[clwb, clflushopt]: accidental-fence
+  return 0;
+}

@@ -1,0 +1,12 @@
+/* A fence for each line. */
+// variants: clwb clflushopt nt
+#include "../pm.h"
+
+int main(int argc, char **argv) {
+  struct line *pm = map_pool(argv[1]);
+  STORE(pm[0].word[0], 1);
+  PERSIST(pm[0]);
+  STORE(pm[1].word[0], 2);
+  PERSIST(pm[1]);
+  return 0;
+}

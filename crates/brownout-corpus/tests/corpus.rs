@@ -1,0 +1,111 @@
+//! The corpus itself: every program is well-formed, small, and in the folder it belongs to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use brownout_corpus::{Language, Program, discover};
+
+/// Programs a rule has at least, and twins in `clean`, named after it.
+const BUGGY: usize = 3;
+const CLEAN: usize = 2;
+/// Lines a program has at most.
+const LINES: usize = 45;
+
+fn corpus() -> Vec<Program> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    discover(&dir).expect("every program is well-formed")
+}
+
+fn folder(program: &Program) -> &str {
+    program.name.split_once('/').expect("a name has a folder").0
+}
+
+fn by_folder(programs: &[Program]) -> BTreeMap<&str, Vec<&Program>> {
+    let mut folders: BTreeMap<&str, Vec<&Program>> = BTreeMap::new();
+    for program in programs {
+        folders.entry(folder(program)).or_default().push(program);
+    }
+    folders
+}
+
+#[test]
+fn clean_programs_expect_nothing() {
+    let programs = corpus();
+    let loud: Vec<&str> = by_folder(&programs)["clean"]
+        .iter()
+        .filter(|program| !program.annotations.is_empty())
+        .map(|program| program.name.as_str())
+        .collect();
+    assert_eq!(loud, [""; 0]);
+}
+
+#[test]
+fn every_other_program_speaks_of_the_rule_it_is_filed_under() {
+    let programs = corpus();
+    let misfiled: Vec<&str> = programs
+        .iter()
+        .filter(|program| folder(program) != "clean")
+        .filter(|program| {
+            let mut rules = program.annotations.iter().map(|note| note.rule.as_str());
+            !rules.any(|rule| rule == folder(program))
+        })
+        .map(|program| program.name.as_str())
+        .collect();
+    assert_eq!(misfiled, [""; 0]);
+}
+
+#[test]
+fn every_rule_has_programs_in_several_guises_and_clean_twins() {
+    let programs = corpus();
+    let folders = by_folder(&programs);
+    for (rule, buggy) in &folders {
+        if *rule == "clean" {
+            continue;
+        }
+        assert!(buggy.len() >= BUGGY, "{rule} has {} programs", buggy.len());
+        let prefix = match rule.strip_prefix("tx-") {
+            Some(_) => "tx_".to_owned(),
+            None => format!("{}_", rule.replace('-', "_")),
+        };
+        let twins = folders["clean"]
+            .iter()
+            .filter(|program| program.name.starts_with(&format!("clean/{prefix}")));
+        assert!(twins.count() >= CLEAN, "{rule} has too few clean twins");
+    }
+}
+
+#[test]
+fn every_flush_is_tried_and_every_language_written() {
+    let programs = corpus();
+    let variants: BTreeSet<&str> = programs
+        .iter()
+        .flat_map(|program| &program.builds)
+        .filter_map(|build| build.variant.as_deref())
+        .collect();
+    assert_eq!(
+        variants,
+        BTreeSet::from(["clwb", "clflush", "clflushopt", "nt"])
+    );
+    for language in [Language::C, Language::Cpp, Language::Rust] {
+        let count = programs
+            .iter()
+            .filter(|program| program.language == language)
+            .count();
+        assert!(count >= 5, "{count} programs in {language:?}");
+    }
+}
+
+#[test]
+fn programs_are_small() {
+    let long: Vec<String> = corpus()
+        .iter()
+        .map(|program| {
+            let text = fs::read_to_string(&program.source).expect("it was read before");
+            (program.name.clone(), text.lines().count())
+        })
+        .filter(|(_, lines)| *lines > LINES)
+        .map(|(name, lines)| format!("{name}: {lines} lines"))
+        .collect();
+    assert_eq!(long, [""; 0]);
+}

@@ -55,7 +55,7 @@ pub trait Watcher {
     /// `store` is guaranteed from `by.time` on, by what `by.thread` did then.
     fn guaranteed(
         &mut self,
-        line: LineSlot,
+        line: Place,
         note: &mut Self::Note,
         store: &LiveStore<Self::Store>,
         by: Access,
@@ -64,7 +64,7 @@ pub trait Watcher {
     /// Some `bytes` of `older`, which is not guaranteed, are overwritten by `newer`. Only without history.
     fn overwritten(
         &mut self,
-        line: LineSlot,
+        line: Place,
         older: &LiveStore<Self::Store>,
         newer: &mut LiveStore<Self::Store>,
         bytes: ByteMask,
@@ -72,8 +72,8 @@ pub trait Watcher {
 
     /// `store` is guaranteed, and so are all before it to the same bytes: it belongs to what every
     /// crash from now on leaves. Stores to a byte settle in the order of issue.
-    fn settled(&mut self, place: Place, store: &LiveStore<Self::Store>) {
-        let _ = (place, store);
+    fn settled(&mut self, line: Place, store: &LiveStore<Self::Store>) {
+        let _ = (line, store);
     }
 }
 
@@ -184,14 +184,15 @@ impl<W: Watcher> Tracker<W> {
             next: NIL,
             tag,
         };
-        let state = &mut self.lines[line];
-        if !W::HISTORY && !state.live.bytes.and(bytes).is_empty() {
-            Self::overwrite(watcher, &mut self.live, line, &mut state.live, &mut store);
+        if !W::HISTORY && !self.lines[line].live.bytes.and(bytes).is_empty() {
+            self.overwrite(watcher, line, &mut store);
         }
         if wait == Wait::Nothing {
-            watcher.guaranteed(line, &mut state.note, &store, by);
+            let place = self.lines.place(line);
+            let state = &mut self.lines[line];
+            watcher.guaranteed(place, &mut state.note, &store, by);
             if !W::HISTORY || state.live.is_empty() {
-                watcher.settled(self.lines.place(line), &store);
+                watcher.settled(place, &store);
                 return;
             }
         }
@@ -209,17 +210,12 @@ impl<W: Watcher> Tracker<W> {
 
     /// Takes what a new store covers away from older ones.
     #[inline(never)]
-    fn overwrite(
-        watcher: &mut W,
-        slab: &mut Slab<W::Store>,
-        line: LineSlot,
-        list: &mut LiveList,
-        newer: &mut LiveStore<W::Store>,
-    ) {
-        slab.retain(list, |older| {
+    fn overwrite(&mut self, watcher: &mut W, line: LineSlot, newer: &mut LiveStore<W::Store>) {
+        let place = self.lines.place(line);
+        self.live.retain(&mut self.lines[line].live, |older| {
             let covered = older.bytes.and(newer.bytes);
             if !covered.is_empty() {
-                watcher.overwritten(line, older, newer, covered);
+                watcher.overwritten(place, older, newer, covered);
                 older.bytes = older.bytes.without(covered);
             }
             !older.bytes.is_empty()
@@ -311,6 +307,25 @@ impl<W: Watcher> Tracker<W> {
         self.live.iter(self.lines[line].live)
     }
 
+    /// The stores to bytes of `range` that are not settled, in the order of places, then of issue.
+    pub fn live_in(
+        &self,
+        space: SpaceId,
+        range: Range<u64>,
+    ) -> impl Iterator<Item = (Place, LineSlot, &LiveStore<W::Store>)> {
+        let pages = self.lines.pages_in(space, range.clone()).into_iter();
+        let lines = pages.flat_map(|(offset, first)| {
+            (0..PAGE / LINE).map(move |number| (offset + number * LINE, first.in_page(number)))
+        });
+        lines.flat_map(move |(offset, line)| {
+            let inside = bytes_in(offset, &range);
+            let stores = self.live(line);
+            stores
+                .filter(move |store| !store.bytes.and(inside).is_empty())
+                .map(move |store| (Place { space, offset }, line, store))
+        })
+    }
+
     /// The bytes of a line that are not settled.
     #[inline]
     pub fn live_bytes(&self, line: LineSlot) -> ByteMask {
@@ -397,7 +412,7 @@ impl<W: Watcher> Tracker<W> {
         self.live.retain(live, |store| {
             if !store.guaranteed && which(store) {
                 store.guaranteed = true;
-                watcher.guaranteed(line, note, store, by);
+                watcher.guaranteed(place, note, store, by);
             }
             // Without history no two live stores share a byte, so that none has to wait.
             if store.guaranteed && (!W::HISTORY || waits.and(store.bytes).is_empty()) {

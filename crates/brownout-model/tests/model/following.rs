@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineSlot, LiveStore, PersistInterval, Place, Profile,
-    SpaceId, StoreKind, Tearing, ThreadSlot, Time, Tracker, Watcher, parts,
+    Access, ByteMask, FlushKind, LINE, LiveStore, PersistInterval, Place, Profile, SpaceId,
+    StoreKind, Tearing, ThreadSlot, Time, Tracker, Watcher, parts,
 };
 
 use crate::program::{Offset, Op, Step};
@@ -21,7 +21,7 @@ pub type Values = [u8; LINE as usize];
 #[derive(Default)]
 pub struct Base {
     pub memory: Memory,
-    pub guaranteed: BTreeMap<(Time, LineSlot), Time>,
+    pub guaranteed: BTreeMap<(Time, Place), Time>,
 }
 
 impl Watcher for Base {
@@ -30,14 +30,14 @@ impl Watcher for Base {
     type Note = ();
     const HISTORY: bool = true;
 
-    fn guaranteed(&mut self, line: LineSlot, (): &mut (), store: &LiveStore<Values>, by: Access) {
+    fn guaranteed(&mut self, line: Place, (): &mut (), store: &LiveStore<Values>, by: Access) {
         let before = self.guaranteed.insert((store.time, line), by.time);
         assert_eq!(before, None, "a store is guaranteed once");
     }
 
     fn overwritten(
         &mut self,
-        _: LineSlot,
+        _: Place,
         _: &LiveStore<Values>,
         _: &mut LiveStore<Values>,
         _: ByteMask,
@@ -57,7 +57,7 @@ pub struct Follower {
     threads: Vec<ThreadSlot>,
     time: Time,
     pub issued: Vec<PersistInterval>,
-    lines: Vec<LineSlot>,
+    lines: Vec<Place>,
 }
 
 impl Follower {
@@ -117,10 +117,11 @@ impl Follower {
             {
                 values[at] = byte;
             }
-            let line = self.tracker.line(Place {
+            let place = Place {
                 space: SPACE,
                 offset: start,
-            });
+            };
+            let line = self.tracker.line(place);
             let unit = self.tracker.profile().unit;
             self.issued.push(PersistInterval {
                 unit: Place {
@@ -131,7 +132,7 @@ impl Follower {
                 issued: by.time,
                 guaranteed: None,
             });
-            self.lines.push(line);
+            self.lines.push(place);
             self.tracker
                 .store(&mut self.base, by, line, mask, kind, values);
         }

@@ -20,13 +20,13 @@ impl Watcher for Log {
     type Note = u8;
     const HISTORY: bool = false;
 
-    fn guaranteed(&mut self, _: LineSlot, _: &mut u8, store: &LiveStore<()>, _: Access) {
+    fn guaranteed(&mut self, _: Place, _: &mut u8, store: &LiveStore<()>, _: Access) {
         self.guaranteed.push(store.time.0);
     }
 
     fn overwritten(
         &mut self,
-        _: LineSlot,
+        _: Place,
         older: &LiveStore<()>,
         newer: &mut LiveStore<()>,
         _: ByteMask,

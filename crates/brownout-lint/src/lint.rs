@@ -1,0 +1,589 @@
+//! Follows a trace with the model and shows the rules what happens.
+//!
+//! `msync` and `fsync` make stores durable under every profile: a program that relies on them alone is judged by
+//! them, also under `adr`, where they are flush and fence of their pages in one call. Under `msync` flush
+//! and fence instructions do nothing for durability and are not looked at.
+
+use std::ops::Range;
+
+use brownout_model::{
+    Access, ByteMask, FlushKind, LINE, LineSlot, Pending, Place, Profile, SpaceId, StoreKind,
+    ThreadSlot, Time, Tracker,
+};
+use brownout_trace::selection::{Patterns, Selection, Survey};
+use brownout_trace::{
+    Address, Definitions, Event, EventKind, FenceKind, FileId, FileRange, ProcessEnd, ProcessId,
+    ProcessOrigin, StoreFlavor, Sync, ThreadId,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::address::Addresses;
+use crate::attribution::Attribution;
+use crate::finding::RawFinding;
+use crate::judgement::WrittenBack;
+use crate::moments::{FenceMoment, FlushMoment, StoreTag, Work};
+use crate::overwrites::NOTHING;
+use crate::sites::{SiteId, Sites};
+use crate::thread::{AccidentallyOrdered, Ordered, ThreadState};
+use crate::watch::Watch;
+
+/// Applies all rules to a trace, event by event.
+pub struct Lint<A> {
+    pub(crate) tracker: Tracker<Watch>,
+    pub(crate) watch: Watch,
+    pub(crate) written_back: WrittenBack,
+    /// Processes that came to their own end.
+    pub(crate) completed: FxHashSet<ProcessId>,
+    sites: Sites<A>,
+    addresses: Addresses,
+    survey: Survey,
+    threads: FxHashMap<(ProcessId, ThreadId), ThreadSlot>,
+    current: Option<((ProcessId, ThreadId), ThreadSlot)>,
+}
+
+/// What a whole trace led to.
+pub struct Outcome<A> {
+    /// Which files are persistent memory.
+    pub selection: Selection,
+    /// By rule, then in the order in which they were met.
+    pub findings: Vec<RawFinding>,
+    /// As it was given to [`Lint::new`].
+    pub attribution: A,
+}
+
+impl<A: Attribution> Lint<A> {
+    pub fn new(profile: Profile, attribution: A) -> Self {
+        Lint {
+            tracker: Tracker::new(profile),
+            watch: Watch::new(),
+            written_back: WrittenBack::default(),
+            completed: FxHashSet::default(),
+            sites: Sites::new(attribution),
+            addresses: Addresses::default(),
+            survey: Survey::default(),
+            threads: FxHashMap::default(),
+            current: None,
+        }
+    }
+
+    /// Takes the next event. `definitions` are those after it.
+    #[inline]
+    pub fn observe(&mut self, event: &Event<'_>, definitions: &Definitions) {
+        self.survey.observe(event, definitions);
+        match event.kind {
+            EventKind::Store {
+                addr,
+                bytes,
+                flavor,
+                locked,
+                ..
+            } => {
+                let site = self.sites.of(&mut self.watch.known, event, definitions);
+                let by = self.access(event);
+                if locked {
+                    self.locked_store(by, site);
+                }
+                let kind = match flavor {
+                    StoreFlavor::Temporal => StoreKind::Cached,
+                    StoreFlavor::NonTemporal | StoreFlavor::Direct => StoreKind::NonTemporal,
+                };
+                self.store(event.process, by, site, addr, bytes, kind);
+            }
+            EventKind::Flush {
+                addr,
+                kind,
+                volatile,
+            } if self.tracker.profile().needs_fences() => {
+                let site = self.sites.of(&mut self.watch.known, event, definitions);
+                let by = self.access(event);
+                let kind = match kind {
+                    brownout_trace::FlushKind::Clflush => FlushKind::Immediate,
+                    brownout_trace::FlushKind::Clflushopt | brownout_trace::FlushKind::Clwb => {
+                        FlushKind::Deferred
+                    }
+                };
+                let range = self.addresses.resolve(event.process, addr, 1);
+                match range.filter(|_| !volatile) {
+                    Some(range) => self.flush(by, site, range, kind),
+                    None => self.flush_volatile(by, site, kind),
+                }
+            }
+            EventKind::Fence { kind } if self.tracker.profile().needs_fences() => {
+                let site = self.sites.of(&mut self.watch.known, event, definitions);
+                let by = self.access(event);
+                match kind {
+                    FenceKind::Sfence | FenceKind::Mfence => self.fence(by, site, kind),
+                    FenceKind::Locked => self.locked(by, site),
+                }
+            }
+            EventKind::KernelWrite { addr, bytes, .. } => {
+                let site = self.sites.of(&mut self.watch.known, event, definitions);
+                let by = self.access(event);
+                self.store(event.process, by, site, addr, bytes, StoreKind::Cached);
+            }
+            EventKind::Load { .. } | EventKind::Flush { .. } | EventKind::Fence { .. } => {}
+            _ => self.observe_rare(event, definitions),
+        }
+    }
+
+    #[inline(never)]
+    fn observe_rare(&mut self, event: &Event<'_>, definitions: &Definitions) {
+        let process = event.process;
+        match event.kind {
+            EventKind::FileWrite {
+                file,
+                offset,
+                bytes,
+                ..
+            } => self.file_written(file, offset..offset.saturating_add(bytes.len() as u64)),
+            EventKind::FileResize { file, len } => self.discard(file, len..u64::MAX),
+            EventKind::Sync(sync) => {
+                let site = self.sites.of(&mut self.watch.known, event, definitions);
+                let by = self.access(event);
+                self.sync(process, by, site, sync);
+            }
+            EventKind::Map(mapping) => {
+                let gone = self.addresses.map(process, mapping);
+                self.abandon(gone);
+            }
+            EventKind::Unmap { addr, len } => {
+                let gone = self.addresses.unmap(process, addr, len);
+                self.abandon(gone);
+            }
+            EventKind::Remap {
+                old,
+                old_len,
+                new,
+                new_len,
+            } => {
+                let old = old.0..old.0.saturating_add(old_len);
+                let new = new.0..new.0.saturating_add(new_len);
+                let gone = self.addresses.remap(process, old, new);
+                self.abandon(gone);
+            }
+            EventKind::Module { .. } => self.sites.module_mapped(event, definitions),
+            EventKind::ProcessStart {
+                parent,
+                origin,
+                pid,
+                ..
+            } => match (origin, parent) {
+                (ProcessOrigin::Fork, Some(parent)) => self.addresses.fork(parent, process),
+                _ => self.replaced_by(process, pid, definitions),
+            },
+            EventKind::ThreadExit => {
+                if let Some(thread) = self.threads.remove(&(process, event.thread)) {
+                    self.thread_ended(thread);
+                }
+                self.current = None;
+            }
+            EventKind::ProcessExit { end } => {
+                self.process_ended(process, matches!(end, ProcessEnd::Exited { .. }));
+            }
+            _ => {}
+        }
+    }
+
+    /// A transaction of the thread has logged `len` bytes at `addr`, or allocated them: until it ends, the order
+    /// in which stores to them become persistent does not matter.
+    pub fn transaction_logs(
+        &mut self,
+        (process, thread): (ProcessId, ThreadId),
+        addr: Address,
+        len: u64,
+    ) {
+        let slot = self.switch_to((process, thread));
+        let transaction = &mut self.watch.threads[slot.index()].transaction;
+        for range in self.addresses.resolve_all(process, addr, len) {
+            transaction.log(range.file, range.offset, range.len);
+        }
+    }
+
+    /// The outermost transaction of the thread has ended.
+    pub fn transaction_ends(&mut self, thread: (ProcessId, ThreadId)) {
+        let slot = self.switch_to(thread);
+        self.watch.threads[slot.index()].transaction.end();
+    }
+
+    /// The trace has ended. Where patterns are given, they alone say which files are persistent.
+    pub fn finish(mut self, definitions: &Definitions, patterns: Option<&Patterns>) -> Outcome<A> {
+        let selection = self.survey.select(definitions, patterns);
+        for thread in self.tracker.threads() {
+            self.thread_ended(thread);
+        }
+        self.judge(&selection);
+        Outcome {
+            findings: self
+                .watch
+                .rules
+                .into_findings(&self.watch.known, &selection),
+            selection,
+            attribution: self.sites.into_attribution(),
+        }
+    }
+
+    /// Who does something, and when.
+    #[inline]
+    fn access(&mut self, event: &Event<'_>) -> Access {
+        let key = (event.process, event.thread);
+        let thread = match self.current {
+            Some((current, slot)) if current == key => slot,
+            _ => self.switch_to(key),
+        };
+        Access {
+            thread,
+            time: Time(event.index.0),
+        }
+    }
+
+    #[inline(never)]
+    fn switch_to(&mut self, key: (ProcessId, ThreadId)) -> ThreadSlot {
+        let (tracker, watch) = (&mut self.tracker, &mut self.watch);
+        let slot = *self.threads.entry(key).or_insert_with(|| {
+            watch.threads.push(ThreadState::new(key.0));
+            tracker.add_thread()
+        });
+        self.current = Some((key, slot));
+        slot
+    }
+
+    #[inline]
+    fn store(
+        &mut self,
+        process: ProcessId,
+        by: Access,
+        site: SiteId,
+        addr: Address,
+        bytes: &[u8],
+        kind: StoreKind,
+    ) {
+        let (mut addr, mut bytes) = (addr, bytes);
+        while !bytes.is_empty() {
+            let len = bytes.len() as u64;
+            let Some(range) = self.addresses.resolve(process, addr, len) else {
+                return;
+            };
+            let (now, later) = bytes.split_at(range.len as usize);
+            self.store_to(by, site, range, now, kind);
+            addr = Address(addr.0.wrapping_add(range.len));
+            bytes = later;
+        }
+    }
+
+    #[inline]
+    fn store_to(
+        &mut self,
+        by: Access,
+        site: SiteId,
+        range: FileRange,
+        bytes: &[u8],
+        kind: StoreKind,
+    ) {
+        let thread = &mut self.watch.threads[by.thread.index()];
+        thread.file = Some(range.file);
+        let logged = thread
+            .transaction
+            .covers(range.file, range.offset, range.len);
+        for (offset, mask, before) in brownout_model::parts(range.offset, range.len) {
+            let line = self.tracker.line(place(range.file, offset));
+            let part = &bytes[before as usize..];
+            let tag = StoreTag {
+                value: first_bytes(part),
+                site,
+                overwrote: NOTHING,
+                start: mask.first() as u8,
+                len: mask.0.count_ones() as u8,
+                logged,
+                abandoned: false,
+            };
+            self.tracker
+                .store(&mut self.watch, by, line, mask, kind, tag);
+            let known = &self.watch.known;
+            let note = self.tracker.note_mut(line);
+            match kind {
+                StoreKind::Cached => note.store(site, |one, other| known.is_one_copy(one, other)),
+                StoreKind::NonTemporal => {
+                    note.non_temporal = true;
+                    self.non_temporal(by, site, line);
+                }
+            }
+        }
+    }
+
+    /// A non-temporal store has begun to wait for a fence.
+    fn non_temporal(&mut self, by: Access, site: SiteId, line: LineSlot) {
+        if !self.tracker.profile().needs_fences() {
+            return;
+        }
+        let thread = &mut self.watch.threads[by.thread.index()];
+        thread.waiting += 1;
+        let before = thread.last_non_temporal.replace((line, site));
+        let known = &self.watch.known;
+        let same = |(other, of): (LineSlot, SiteId)| other == line && known.is_one_copy(of, site);
+        if thread.ordering == 0 || !before.is_some_and(same) {
+            thread.begin(Ordered {
+                role: "store",
+                site,
+                time: by.time.0,
+                line: self.tracker.place(line),
+            });
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self, by: Access, site: SiteId, range: FileRange, kind: FlushKind) {
+        let place = place(range.file, range.offset - range.offset % LINE);
+        let line = self.tracker.line(place);
+        let work = self.work(by, line);
+        self.tracker.flush(&mut self.watch, by, line, kind, site);
+        self.tracker.note_mut(line).flush();
+        let thread = &mut self.watch.threads[by.thread.index()];
+        thread.file = Some(range.file);
+        if kind == FlushKind::Deferred {
+            thread.waiting += 1;
+            if matches!(work, Work::Stores { .. } | Work::Other) {
+                thread.begin(Ordered {
+                    role: "flush",
+                    site,
+                    time: by.time.0,
+                    line: place,
+                });
+            }
+        }
+        let moment = FlushMoment {
+            time: by.time.0,
+            site,
+            line: place,
+            work,
+        };
+        self.watch.rules.flushed(&self.watch.known, &moment);
+    }
+
+    /// What a flush of the line by this thread has to do.
+    #[inline]
+    fn work(&self, by: Access, line: LineSlot) -> Work {
+        let note = self.tracker.note(line);
+        if note.dirty {
+            return match note.stores {
+                0 => Work::Other,
+                count => Work::Stores {
+                    count,
+                    first: note.first,
+                    last: note.last,
+                },
+            };
+        }
+        if self.tracker.live_bytes(line).is_empty() {
+            return Work::Nothing;
+        }
+        let mut live = self.tracker.live(line);
+        let non_temporal = |kind| kind == StoreKind::NonTemporal;
+        if note.non_temporal
+            && let Some(store) = live.find(|store| non_temporal(store.kind))
+        {
+            let (store, time) = (store.tag.site, store.time.0);
+            return Work::NonTemporal { store, time };
+        }
+        let mut live = self.tracker.live(line);
+        let mut own = self.tracker.pending(by.thread).iter().rev();
+        let flushed_by_others = live.any(|store| !non_temporal(store.kind))
+            && !own.any(
+                |pending| matches!(pending, Pending::Flush { line: other, .. } if *other == line),
+            );
+        if flushed_by_others {
+            Work::Other
+        } else {
+            Work::Nothing
+        }
+    }
+
+    fn flush_volatile(&mut self, by: Access, site: SiteId, kind: FlushKind) {
+        let watch = &mut self.watch;
+        if kind == FlushKind::Deferred {
+            watch.threads[by.thread.index()].waiting += 1;
+        }
+        if watch.known.is_users(site) {
+            watch.rules.flush_volatile.flushed(site, by.time.0);
+        }
+    }
+
+    #[inline]
+    fn fence(&mut self, by: Access, site: SiteId, kind: FenceKind) {
+        let thread = &self.watch.threads[by.thread.index()];
+        let moment = FenceMoment {
+            time: by.time.0,
+            site,
+            kind,
+            awaited: thread.waiting > 0,
+            ordered: thread.ordering,
+            examples: thread.examples,
+            file: thread.file,
+        };
+        self.watch.rules.fenced(&self.watch.known, &moment);
+        self.real_fence(by, site);
+    }
+
+    #[inline]
+    fn real_fence(&mut self, by: Access, site: SiteId) {
+        self.tracker.fence(&mut self.watch, by);
+        let thread = &mut self.watch.threads[by.thread.index()];
+        thread.waiting = 0;
+        thread.accidental.clear();
+        thread.fenced(site, by.time.0);
+    }
+
+    /// A locked store to a candidate is a fence before it is a store.
+    fn locked_store(&mut self, by: Access, site: SiteId) {
+        if self.tracker.profile().needs_fences() {
+            self.real_fence(by, site);
+        }
+    }
+
+    /// A locked instruction elsewhere.
+    fn locked(&mut self, by: Access, site: SiteId) {
+        for pending in self.tracker.pending(by.thread) {
+            let line = pending.line();
+            let (role, begun, time) = match *pending {
+                Pending::Flush { time, tag, .. } => ("flush", tag, time),
+                Pending::NonTemporal { time, .. } => {
+                    let mut stores = self.tracker.live(line);
+                    match stores.find(|store| store.time == time) {
+                        Some(store) => ("store", store.tag.site, time),
+                        None => continue,
+                    }
+                }
+            };
+            if self.watch.known.is_users(begun) {
+                let file = FileId(self.tracker.place(line).space.0);
+                let thread = &mut self.watch.threads[by.thread.index()];
+                thread.ordered_by_accident(AccidentallyOrdered {
+                    role,
+                    site: begun,
+                    time: time.0,
+                    fence: site,
+                    fence_time: by.time.0,
+                    file,
+                    count: 1,
+                });
+            }
+        }
+        self.tracker.fence(&mut self.watch, by);
+        self.watch.threads[by.thread.index()].fenced(site, by.time.0);
+    }
+
+    fn sync(&mut self, process: ProcessId, by: Access, site: SiteId, sync: Sync) {
+        let whole = |file| {
+            vec![FileRange {
+                file,
+                offset: 0,
+                len: u64::MAX,
+            }]
+        };
+        let ranges = match sync {
+            Sync::Msync {
+                addr,
+                len,
+                asynchronous: false,
+            } => self.addresses.resolve_all(process, addr, len),
+            Sync::Fsync { file } | Sync::Fdatasync { file } | Sync::Syncfs { file } => whole(file),
+            // They begin to write back and do not wait for it, or not for all it takes.
+            Sync::Msync { .. } | Sync::SyncFileRange { .. } => return,
+        };
+        self.watch.writing_back = true;
+        for range in ranges {
+            let bytes = range.offset..range.offset.saturating_add(range.len);
+            self.written_back.add(range.file, bytes.clone());
+            let space = SpaceId(range.file.0);
+            self.tracker.write_back(&mut self.watch, by, space, bytes);
+        }
+        self.watch.writing_back = false;
+        self.watch.threads[by.thread.index()].synced(site, by.time.0);
+    }
+
+    /// The kernel wrote to the file. What was stored there is no more, and the rest is the file
+    /// system's business; but the lines are worth a flush.
+    fn file_written(&mut self, file: FileId, bytes: Range<u64>) {
+        self.discard(file, bytes.clone());
+        let len = bytes.end - bytes.start;
+        for (offset, _, _) in brownout_model::parts(bytes.start, len) {
+            let line = self.tracker.line(place(file, offset));
+            self.tracker.note_mut(line).dirty = true;
+        }
+    }
+
+    fn discard(&mut self, file: FileId, gone: Range<u64>) {
+        let watch = &mut self.watch;
+        let space = SpaceId(file.0);
+        self.tracker
+            .retain(space, gone.clone(), |line, _, _, store| {
+                let from = gone.start.saturating_sub(line.offset).min(LINE);
+                let to = gone.end.saturating_sub(line.offset).min(LINE);
+                store.bytes = store.bytes.without(ByteMask::range(from, to - from));
+                if store.bytes.is_empty() {
+                    watch.release(&store.tag);
+                }
+                !store.bytes.is_empty()
+            });
+    }
+
+    /// Another program runs in the place of the process with the same pid, if there was one.
+    fn replaced_by(&mut self, process: ProcessId, pid: u32, definitions: &Definitions) {
+        let others = definitions
+            .processes()
+            .filter(|other| other.pid == pid && other.id != process && other.end.is_none());
+        let others: Vec<ProcessId> = others.map(|other| other.id).collect();
+        for other in others {
+            self.process_ended(other, true);
+        }
+    }
+
+    fn process_ended(&mut self, process: ProcessId, completed: bool) {
+        if completed {
+            self.completed.insert(process);
+        }
+        let gone = self.addresses.end(process);
+        if completed {
+            self.abandon(gone);
+        }
+        let threads = &mut self.threads;
+        let mut ended = Vec::new();
+        threads.retain(|&(of, _), &mut slot| {
+            if of == process {
+                ended.push(slot);
+            }
+            of != process
+        });
+        for thread in ended {
+            self.thread_ended(thread);
+        }
+        self.current = None;
+    }
+
+    fn thread_ended(&mut self, thread: ThreadSlot) {
+        let state = &mut self.watch.threads[thread.index()];
+        for ordered in state.accidental.drain(..) {
+            self.watch.rules.accidental_fence.left(&ordered);
+        }
+    }
+}
+
+#[inline]
+fn place(file: FileId, offset: u64) -> Place {
+    Place {
+        space: SpaceId(file.0),
+        offset,
+    }
+}
+
+/// Up to eight bytes as a little-endian number.
+#[inline]
+fn first_bytes(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk::<8>() {
+        Some(chunk) => u64::from_le_bytes(*chunk),
+        None => {
+            let mut chunk = [0; 8];
+            chunk[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(chunk)
+        }
+    }
+}

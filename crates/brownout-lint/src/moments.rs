@@ -1,0 +1,128 @@
+//! What the rules are shown: moments of a run, with what is known then.
+
+use brownout_model::{ByteMask, LiveStore, Place};
+use brownout_trace::{FenceKind, FileId};
+
+use crate::finding::RawValue;
+use crate::sites::SiteId;
+use crate::thread::Ordered;
+
+/// What is remembered of a live store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreTag {
+    /// The first bytes, as a little-endian number.
+    pub(crate) value: u64,
+    pub(crate) site: SiteId,
+    /// Head of the list of [what it overwrote](crate::overwrites).
+    pub(crate) overwrote: u32,
+    /// Where in the line it began, and its length there.
+    pub(crate) start: u8,
+    pub(crate) len: u8,
+    /// To bytes that a running transaction has logged.
+    pub(crate) logged: bool,
+    /// Its bytes were unmapped before anything was done to make it persistent.
+    pub(crate) abandoned: bool,
+}
+
+impl StoreTag {
+    /// Bytes of a store that are known.
+    pub(crate) const KNOWN: u8 = 8;
+
+    /// Whether two stores put the same into `bytes`, as far as is known.
+    pub(crate) fn agrees(&self, other: &StoreTag, bytes: ByteMask) -> bool {
+        let byte = |tag: &StoreTag, at: u64| {
+            let at = (at as u8).wrapping_sub(tag.start);
+            (at < Self::KNOWN).then(|| tag.value.to_le_bytes()[usize::from(at)])
+        };
+        let mut all = bytes.runs().flat_map(|(start, len)| start..start + len);
+        all.all(|at| {
+            let (one, two) = (byte(self, at), byte(other, at));
+            one.is_some() && one == two
+        })
+    }
+
+    pub(crate) fn value(&self, name: &'static str) -> RawValue {
+        let len = self.len.min(Self::KNOWN);
+        let bytes = self.value.to_le_bytes()[..usize::from(len)].to_vec();
+        RawValue { name, bytes }
+    }
+}
+
+/// A flush of a line.
+pub(crate) struct FlushMoment {
+    pub(crate) time: u64,
+    pub(crate) site: SiteId,
+    /// The start of the line.
+    pub(crate) line: Place,
+    pub(crate) work: Work,
+}
+
+/// What a flush finds to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Nothing was stored since the line was flushed or mapped.
+    Nothing,
+    /// Non-temporal stores only, which wait for a fence and not for a flush; one of them.
+    NonTemporal { store: SiteId, time: u64 },
+    /// Cached stores: how many, and the first and last of them.
+    Stores {
+        count: u16,
+        first: SiteId,
+        last: SiteId,
+    },
+    /// Something that is not a store of the program, or that another thread has flushed and not
+    /// fenced.
+    Other,
+}
+
+/// An `sfence` or `mfence`.
+pub(crate) struct FenceMoment {
+    pub(crate) time: u64,
+    pub(crate) site: SiteId,
+    pub(crate) kind: FenceKind,
+    /// Anything waited for it, be it in vain.
+    pub(crate) awaited: bool,
+    /// How many flushes and non-temporal stores only this fence orders, and two of them.
+    pub(crate) ordered: u32,
+    pub(crate) examples: [Option<Ordered>; 2],
+    /// What the thread had to do with last; `None` if it never touched persistent memory.
+    pub(crate) file: Option<FileId>,
+}
+
+/// A store that will not be guaranteed any more.
+pub(crate) struct LostStore<'a> {
+    pub(crate) line: Place,
+    pub(crate) store: &'a LiveStore<StoreTag>,
+    pub(crate) why: Lost,
+}
+
+/// Why a store is not guaranteed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// It was not flushed, but its line is at some time.
+    NotFlushed,
+    /// Its line never is.
+    NeverFlushed,
+    /// The flush of its line was not fenced.
+    FlushNotFenced { flush: SiteId, time: u64 },
+    /// It is non-temporal and was not fenced.
+    NotFenced,
+}
+
+impl LostStore<'_> {
+    pub(crate) fn file(&self) -> FileId {
+        file(self.line)
+    }
+}
+
+pub(crate) fn file(place: Place) -> FileId {
+    FileId(place.space.0)
+}
+
+/// `8 bytes`, `1 byte`.
+pub(crate) fn bytes_text(bytes: ByteMask) -> String {
+    match bytes.0.count_ones() {
+        1 => "1 byte".to_owned(),
+        count => format!("{count} bytes"),
+    }
+}

@@ -1,0 +1,143 @@
+//! Stores that were overwritten before they were guaranteed, kept until the store on top of them is.
+//!
+//! Each live store may head a list of overwritings below it. A pair of places occurs once in a list,
+//! so that a counter that is written a million times between two flushes costs one entry.
+
+use brownout_model::{ByteMask, Place};
+
+use crate::moments::StoreTag;
+use crate::sites::SiteId;
+
+/// No list.
+pub(crate) const NOTHING: u32 = u32::MAX;
+
+/// A store at `older` whose bytes were stored to again at `newer`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Overwriting {
+    pub(crate) older: SiteId,
+    pub(crate) older_time: u64,
+    pub(crate) older_value: StoreTag,
+    pub(crate) newer: SiteId,
+    pub(crate) newer_time: u64,
+    pub(crate) newer_value: StoreTag,
+    pub(crate) line: Place,
+    pub(crate) bytes: ByteMask,
+    pub(crate) count: u64,
+}
+
+/// All lists, in memory that is used again.
+#[derive(Default)]
+pub(crate) struct Overwrites {
+    entries: Vec<(Overwriting, u32)>,
+    free: Vec<u32>,
+}
+
+impl Overwrites {
+    /// Adds an overwriting to a list; the new head.
+    pub(crate) fn push(&mut self, head: u32, overwriting: Overwriting) -> u32 {
+        let mut at = head;
+        while let Some((entry, next)) = self.entries.get_mut(at as usize) {
+            if entry.older == overwriting.older && entry.newer == overwriting.newer {
+                entry.count += overwriting.count;
+                return head;
+            }
+            at = *next;
+        }
+        match self.free.pop() {
+            Some(index) => {
+                self.entries[index as usize] = (overwriting, head);
+                index
+            }
+            None => {
+                self.entries.push((overwriting, head));
+                self.entries.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Moves the entries of one list to another; its head.
+    pub(crate) fn join(&mut self, head: u32, mut other: u32) -> u32 {
+        if head == NOTHING {
+            return other;
+        }
+        let mut head = head;
+        while let Some(&(entry, next)) = self.entries.get(other as usize) {
+            self.free.push(other);
+            head = self.push(head, entry);
+            other = next;
+        }
+        head
+    }
+
+    /// Takes a list apart.
+    pub(crate) fn take(&mut self, mut head: u32, mut each: impl FnMut(&Overwriting)) {
+        while let Some((entry, next)) = self.entries.get(head as usize) {
+            each(entry);
+            self.free.push(head);
+            head = *next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overwriting(older_time: u64) -> Overwriting {
+        let tag = StoreTag {
+            value: 0,
+            site: SiteId::default(),
+            overwrote: NOTHING,
+            start: 0,
+            len: 8,
+            logged: false,
+            abandoned: false,
+        };
+        Overwriting {
+            older: SiteId::default(),
+            older_time,
+            older_value: tag,
+            newer: SiteId::NONE,
+            newer_time: older_time + 1,
+            newer_value: tag,
+            line: Place::default(),
+            bytes: ByteMask::ALL,
+            count: 1,
+        }
+    }
+
+    fn list(overwrites: &mut Overwrites, head: u32) -> Vec<(u64, u64)> {
+        let mut found = Vec::new();
+        overwrites.take(head, |entry| found.push((entry.older_time, entry.count)));
+        found
+    }
+
+    #[test]
+    fn equal_pairs_are_counted_in_one_entry() {
+        let mut overwrites = Overwrites::default();
+        let mut head = NOTHING;
+        for time in 0..1000 {
+            head = overwrites.push(head, overwriting(time));
+        }
+        assert_eq!(overwrites.entries.len(), 1);
+        assert_eq!(list(&mut overwrites, head), [(0, 1000)]);
+    }
+
+    #[test]
+    fn joined_lists_use_no_more_room() {
+        let mut overwrites = Overwrites::default();
+        let other = Overwriting {
+            newer: SiteId::default(),
+            ..overwriting(5)
+        };
+        let one = overwrites.push(NOTHING, overwriting(1));
+        let two = overwrites.push(NOTHING, overwriting(2));
+        let two = overwrites.push(two, other);
+        let joined = overwrites.join(one, two);
+        assert_eq!(overwrites.entries.len(), 3);
+        let mut found = list(&mut overwrites, joined);
+        found.sort_unstable();
+        assert_eq!(found, [(1, 2), (5, 1)]);
+        assert_eq!(overwrites.free.len(), 3);
+    }
+}

@@ -1,0 +1,71 @@
+//! `dirty-overwrite`: bytes are stored to again before the first store was guaranteed, and only the second is
+//! persisted.
+//!
+//! pmemcheck ("overwritten stores"). Fires when the store on top is guaranteed, so that a store which is
+//! never persisted at all is told once, by `missing-flush`.
+//!
+//! Never reports storing the same value again (as far as the first eight bytes of each store tell), what
+//! a library does, nor bytes that a running transaction has logged: there only the last value counts.
+
+use brownout_report::{Category, RuleInfo, Severity};
+
+use crate::moments::{bytes_text, file};
+use crate::overwrites::Overwriting;
+use crate::tally::{Key, Occurrence, Tally};
+
+pub(crate) const INFO: RuleInfo = RuleInfo {
+    id: "dirty-overwrite",
+    severity: Severity::Warning,
+    category: Category::Ordering,
+    summary: "a store is overwritten before it was persistent",
+    explanation: "\
+## What it does
+
+Finds stores to persistent memory that are overwritten, in whole or in part, before they were flushed and
+fenced, and that reach persistence only in their overwritten form.
+
+## Why is this bad?
+
+If the first value mattered (a state that recovery looks for, a length that guards data), a crash never
+shows it, or shows it although the program has moved on: the order of the two states is up to the cache. If
+it did not matter, the first store is work for nothing.
+
+## Example
+
+```c
+log->state = PREPARED;
+log->state = COMMITTED;     /* PREPARED may never be seen */
+pmem_persist(&log->state, sizeof log->state);
+```
+
+## Fix
+
+Persist the first value before storing the second, or do not store it. Clearing a structure with `memset` and
+then filling it is harmless; fill it in volatile memory and copy it, or suppress the finding.
+",
+};
+
+pub(crate) struct DirtyOverwrite(pub(crate) Tally);
+
+impl DirtyOverwrite {
+    /// The store on top of an overwritten one is guaranteed.
+    pub(crate) fn persisted(&mut self, over: &Overwriting) {
+        let key = Key::pair(over.older, over.newer, file(over.line));
+        self.0
+            .add_many(key, over.count, over.newer_time, || Occurrence {
+                message: format!(
+                    "{} stored here are overwritten before they are persistent",
+                    bytes_text(over.bytes)
+                ),
+                places: vec![
+                    ("store", over.older, Some(over.older_time)),
+                    ("overwrite", over.newer, Some(over.newer_time)),
+                ],
+                bytes: vec![(over.line, over.bytes)],
+                values: vec![
+                    over.older_value.value("stored"),
+                    over.newer_value.value("overwritten by"),
+                ],
+            });
+    }
+}

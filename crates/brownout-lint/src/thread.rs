@@ -1,0 +1,186 @@
+//! What is remembered of each thread.
+
+use brownout_model::{LineSlot, Place};
+use brownout_trace::{FileId, ProcessId};
+
+use crate::sites::SiteId;
+
+/// A store and its time; the time 0 is before all stores that count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Newest {
+    pub(crate) time: u64,
+    pub(crate) site: SiteId,
+}
+
+impl Newest {
+    const NOTHING: Newest = Newest {
+        time: 0,
+        site: SiteId::NONE,
+    };
+
+    #[inline]
+    pub(crate) fn raise(&mut self, time: u64, site: SiteId) {
+        if time > self.time {
+            *self = Newest { time, site };
+        }
+    }
+}
+
+/// A flush or non-temporal store that a locked instruction has ordered, and no real fence since.
+#[derive(Clone, Debug)]
+pub(crate) struct AccidentallyOrdered {
+    pub(crate) role: &'static str,
+    pub(crate) site: SiteId,
+    pub(crate) time: u64,
+    pub(crate) fence: SiteId,
+    pub(crate) fence_time: u64,
+    pub(crate) file: FileId,
+    pub(crate) count: u64,
+}
+
+/// Something that a fence orders.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ordered {
+    pub(crate) role: &'static str,
+    pub(crate) site: SiteId,
+    pub(crate) time: u64,
+    /// The start of the line.
+    pub(crate) line: Place,
+}
+
+/// State of a thread.
+#[derive(Debug)]
+pub(crate) struct ThreadState {
+    pub(crate) process: ProcessId,
+    /// The last fence or locked instruction, or call that wrote pages back.
+    pub(crate) last_fence: u64,
+    /// The newest store of the thread that one of its fences has guaranteed, and that fence.
+    pub(crate) persisted: Newest,
+    pub(crate) persisted_by: (SiteId, u64),
+    /// The same since the last fence.
+    pub(crate) persisting: Newest,
+    /// Deferred flushes and non-temporal stores since the last real fence, those of volatile memory too.
+    pub(crate) waiting: u32,
+    /// Of these, the ones that had something to persist and that no locked instruction has ordered.
+    pub(crate) ordering: u32,
+    pub(crate) examples: [Option<Ordered>; 2],
+    pub(crate) last_non_temporal: Option<(LineSlot, SiteId)>,
+    pub(crate) accidental: Vec<AccidentallyOrdered>,
+    /// The file the thread stored to or flushed last.
+    pub(crate) file: Option<FileId>,
+    pub(crate) transaction: RunningTransaction,
+}
+
+impl ThreadState {
+    pub(crate) fn new(process: ProcessId) -> Self {
+        ThreadState {
+            process,
+            last_fence: 0,
+            persisted: Newest::NOTHING,
+            persisted_by: (SiteId::NONE, 0),
+            persisting: Newest::NOTHING,
+            waiting: 0,
+            ordering: 0,
+            examples: [None; 2],
+            last_non_temporal: None,
+            accidental: Vec::new(),
+            file: None,
+            transaction: RunningTransaction::default(),
+        }
+    }
+
+    /// Something was begun that the next fence will order.
+    #[inline]
+    pub(crate) fn begin(&mut self, ordered: Ordered) {
+        if let Some(example) = self.examples.get_mut(self.ordering as usize) {
+            *example = Some(ordered);
+        }
+        self.ordering = self.ordering.saturating_add(1);
+    }
+
+    /// A fence at `site` has done its work.
+    #[inline]
+    pub(crate) fn fenced(&mut self, site: SiteId, time: u64) {
+        self.synced(site, time);
+        self.ordering = 0;
+    }
+
+    /// A call at `site` that wrote pages back has done its work; flushes still wait.
+    #[inline]
+    pub(crate) fn synced(&mut self, site: SiteId, time: u64) {
+        self.last_fence = time;
+        if self.persisting.time > self.persisted.time {
+            self.persisted = self.persisting;
+            self.persisted_by = (site, time);
+        }
+    }
+
+    pub(crate) fn ordered_by_accident(&mut self, ordered: AccidentallyOrdered) {
+        let mut known = self.accidental.iter_mut();
+        match known.find(|known| known.site == ordered.site && known.fence == ordered.fence) {
+            Some(known) => known.count += ordered.count,
+            None => self.accidental.push(ordered),
+        }
+    }
+}
+
+/// The bytes that a transaction in progress has logged, so that a crash undoes or redoes stores to
+/// them whatever their order.
+#[derive(Debug, Default)]
+pub(crate) struct RunningTransaction {
+    logged: Vec<(FileId, u64, u64)>,
+}
+
+impl RunningTransaction {
+    /// Bytes were logged, or belong to an object that the transaction allocated.
+    pub(crate) fn log(&mut self, file: FileId, offset: u64, len: u64) {
+        self.logged.push((file, offset, offset.saturating_add(len)));
+    }
+
+    /// The outermost transaction has ended.
+    pub(crate) fn end(&mut self) {
+        self.logged.clear();
+    }
+
+    /// Whether all of a store is logged.
+    #[inline]
+    pub(crate) fn covers(&self, file: FileId, offset: u64, len: u64) -> bool {
+        !self.logged.is_empty() && self.covers_in_parts(file, offset, offset.saturating_add(len))
+    }
+
+    #[inline(never)]
+    fn covers_in_parts(&self, file: FileId, mut from: u64, to: u64) -> bool {
+        // Each round gets past one logged range at least.
+        while from < to {
+            let reaching = self
+                .logged
+                .iter()
+                .filter(|(logged, start, end)| *logged == file && *start <= from && from < *end);
+            match reaching.map(|range| range.2).max() {
+                Some(end) => from = end,
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_logged_when_ranges_cover_it_together() {
+        let file = FileId(1);
+        let mut transaction = RunningTransaction::default();
+        assert!(!transaction.covers(file, 0, 8));
+        transaction.log(file, 0, 8);
+        transaction.log(file, 8, 4);
+        assert!(transaction.covers(file, 0, 8));
+        assert!(transaction.covers(file, 4, 8));
+        assert!(!transaction.covers(file, 4, 9));
+        assert!(!transaction.covers(FileId(2), 0, 8));
+        transaction.end();
+        assert!(!transaction.covers(file, 0, 8));
+    }
+}

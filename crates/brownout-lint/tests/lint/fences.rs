@@ -1,0 +1,179 @@
+//! `redundant-fence`, `accidental-fence`, `fence-orders-many`.
+
+use brownout_lint::Origin;
+use brownout_trace::{Event, EventKind};
+
+use crate::run::{A, A2, B, C, HEAP, Run, SECOND};
+
+#[test]
+fn a_second_fence_has_nothing_to_wait_for() {
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .persist(2, A)
+        .at(4)
+        .sfence()
+        .at(5)
+        .mfence();
+    assert_eq!(
+        run.findings(),
+        ["redundant-fence fence@4", "redundant-fence fence@5"]
+    );
+}
+
+#[test]
+fn clflush_needs_no_fence() {
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).clflush(A).at(3).sfence();
+    assert_eq!(run.findings(), ["redundant-fence fence@3"]);
+}
+
+#[test]
+fn a_fence_waits_for_flushes_that_were_for_nothing() {
+    let mut run = Run::new();
+    run.at(1).store(A).persist(2, A);
+    run.at(4)
+        .clwb(HEAP)
+        .at(5)
+        .sfence()
+        .at(6)
+        .clwb(A)
+        .at(7)
+        .sfence();
+    assert_eq!(run.findings_of("redundant-fence"), [""; 0]);
+}
+
+#[test]
+fn threads_without_persistent_data_fence_for_other_reasons() {
+    let mut run = Run::new();
+    run.at(1).store(A).persist(2, A);
+    run.thread(SECOND).at(4).sfence().at(5).mfence();
+    assert_eq!(run.findings(), [""; 0]);
+}
+
+#[test]
+fn fences_inside_the_c_library_order_volatile_memory() {
+    let mut run = Run::new();
+    run.at(1).store(A).persist(2, A).at(50).sfence();
+    let found = run.findings_by(|event: &Event<'_>, _: &_| match event.pc.0 {
+        50 => Origin::CLibrary,
+        _ => Origin::User,
+    });
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn locked_instructions_are_never_redundant() {
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .persist(2, A)
+        .at(4)
+        .lock()
+        .at(5)
+        .locked_store(B);
+    run.persist(6, B);
+    assert_eq!(run.findings(), [""; 0]);
+}
+
+#[test]
+fn a_locked_store_to_the_pool_is_a_fence() {
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).clwb(A).at(3).locked_store(B);
+    run.persist(4, B);
+    assert_eq!(run.findings(), [""; 0]);
+}
+
+#[test]
+fn a_flush_that_only_a_lock_has_ordered_is_ordered_by_accident() {
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).clwb(A).at(3).lock();
+    assert_eq!(run.findings(), ["accidental-fence flush@2 fence@3"]);
+    let mut run = Run::new();
+    run.thread(SECOND).at(1).nt_store(A).at(2).lock();
+    run.event(EventKind::ThreadExit);
+    assert_eq!(run.findings(), ["accidental-fence store@1 fence@2"]);
+}
+
+#[test]
+fn a_real_fence_makes_it_no_accident_and_is_not_redundant() {
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).clwb(A).at(3).lock().at(4).sfence();
+    assert_eq!(run.findings(), [""; 0]);
+}
+
+#[test]
+fn a_program_that_always_relies_on_its_lock_is_told_once() {
+    let mut run = Run::new();
+    for _ in 0..50 {
+        run.at(1).store(A).at(2).clwb(A).at(3).lock();
+    }
+    assert_eq!(run.findings(), ["accidental-fence flush@2 fence@3 ×50"]);
+}
+
+#[test]
+fn what_waits_for_one_fence_is_in_no_order() {
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .at(2)
+        .clwb(A)
+        .at(3)
+        .store(B)
+        .at(4)
+        .clwb(B);
+    run.at(5).sfence();
+    assert_eq!(
+        run.findings(),
+        ["fence-orders-many fence@5 flush@2 flush@4"]
+    );
+    let mut run = Run::new();
+    run.at(1).nt_store(A).at(2).nt_store(A2).at(3).sfence();
+    assert_eq!(
+        run.findings(),
+        ["fence-orders-many fence@3 store@1 store@2"]
+    );
+}
+
+#[test]
+fn only_what_has_something_to_persist_counts() {
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .at(2)
+        .clwb(A)
+        .at(3)
+        .clwb(C)
+        .at(4)
+        .clwb(HEAP);
+    run.at(5).sfence();
+    assert_eq!(run.findings_of("fence-orders-many"), [""; 0]);
+}
+
+#[test]
+fn what_a_lock_has_ordered_does_not_wait_for_the_fence() {
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).clwb(A).at(3).lock();
+    run.at(4).store(B).at(5).clwb(B).at(6).sfence();
+    assert_eq!(run.findings(), [""; 0]);
+}
+
+#[test]
+fn one_copy_to_one_line_is_one_thing_to_order() {
+    let copy = |event: &Event<'_>, _: &_| match event.pc.0 {
+        1000.. => Origin::Carrier,
+        _ => Origin::User,
+    };
+    let mut run = Run::new();
+    for word in 0..8 {
+        run.at(1000 + word).nt_store(A + word * 8);
+    }
+    run.at(1).sfence();
+    assert_eq!(run.findings_by(copy), [""; 0]);
+    let mut run = Run::new();
+    run.at(1000).nt_store(A).at(1001).nt_store(B).at(1).sfence();
+    assert_eq!(
+        run.findings_by(copy),
+        ["fence-orders-many fence@1 store@1000 store@1001"]
+    );
+}

@@ -1,0 +1,99 @@
+//! Whose events are reported, and how those of libraries count.
+
+use brownout_lint::Origin;
+use brownout_trace::{Definitions, Event};
+
+use crate::run::{A, A2, B, C, HEAP, Run};
+
+/// Instructions from 500 on are the library's, from 1000 on those of a copying function.
+fn by_number(event: &Event<'_>, _: &Definitions) -> Origin {
+    match event.pc.0 {
+        1000.. => Origin::CLibrary,
+        500.. => Origin::Library,
+        _ => Origin::User,
+    }
+}
+
+#[test]
+fn what_a_library_does_for_itself_is_not_reported() {
+    let mut run = Run::new();
+    // Each of these would be a finding.
+    run.at(500).store(A).at(501).store(A).persist(502, A);
+    run.at(504)
+        .clwb(A)
+        .at(505)
+        .clwb(HEAP)
+        .at(506)
+        .sfence()
+        .at(507)
+        .sfence();
+    run.at(508)
+        .store(B)
+        .at(509)
+        .store(C)
+        .persist(510, C)
+        .persist(512, B);
+    run.at(514)
+        .store(A)
+        .at(515)
+        .nt_store(C)
+        .at(516)
+        .store(B)
+        .at(517)
+        .clwb(B);
+    assert_eq!(run.findings_by(by_number), [""; 0]);
+}
+
+#[test]
+fn the_users_store_is_persisted_by_the_librarys_flush() {
+    let mut run = Run::new();
+    run.at(1).store(A).persist(500, A);
+    assert_eq!(run.findings_by(by_number), [""; 0]);
+}
+
+#[test]
+fn a_librarys_store_does_not_make_the_users_late() {
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .at(500)
+        .store(B)
+        .persist(501, B)
+        .persist(2, A);
+    assert_eq!(run.findings_by(by_number), [""; 0]);
+}
+
+#[test]
+fn each_place_is_asked_about_once_and_numbered() {
+    let mut run = Run::new();
+    for _ in 0..3 {
+        run.at(1).store(A).at(2).store(A2).persist(3, A);
+    }
+    let mut asked = Vec::new();
+    let findings = run
+        .lint(|event: &Event<'_>, _: &Definitions| {
+            asked.push(event.pc.0);
+            Origin::User
+        })
+        .findings;
+    for finding in &findings {
+        for place in &finding.places {
+            assert_eq!(place.number as u64 + 1, place.pc.0);
+        }
+    }
+    assert_eq!(asked, [1, 2, 3, 4]);
+}
+
+#[test]
+fn one_copy_is_one_store() {
+    let mut run = Run::new();
+    run.at(1000).store(A).at(1001).store(A2).persist(1, A);
+    assert_eq!(run.findings_by(by_number), [""; 0]);
+    // Two calls from two places are two stores.
+    let mut run = Run::new();
+    run.at(1000).store(A).at(2000).store(A2).persist(1, A);
+    assert_eq!(
+        run.findings_by(by_number),
+        ["flush-covers-many flush@1 first store@1000 last store@2000"]
+    );
+}

@@ -1,0 +1,11 @@
+//! The rules' specification: for each, runs in which it fires and twins in which it is silent.
+
+mod durability;
+mod fences;
+mod files;
+mod flushes;
+mod hostile;
+mod libraries;
+mod ordering;
+mod processes;
+mod run;

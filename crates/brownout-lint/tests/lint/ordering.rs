@@ -1,0 +1,237 @@
+//! `dirty-overwrite`, `delayed-persist`.
+
+use brownout_lint::{Lint, Origin, Profile};
+use brownout_trace::{Address, Event};
+
+use crate::run::{A, A2, B, C, MAIN, POOL, PROCESS, Run, SECOND, replay};
+
+#[test]
+fn a_value_that_is_overwritten_before_it_is_persistent_is_never_seen() {
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).store(A).persist(3, A);
+    assert_eq!(
+        run.findings_of("dirty-overwrite"),
+        ["dirty-overwrite store@1 overwrite@2"]
+    );
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .persist(2, A)
+        .at(4)
+        .store(A)
+        .persist(5, A);
+    assert_eq!(run.findings(), [""; 0]);
+}
+
+#[test]
+fn overwriting_a_part_is_overwriting() {
+    let mut run = Run::new();
+    run.at(1).store_value(A, &[1; 8]);
+    run.at(2).store_value(A + 6, &[2; 4]).persist(3, A);
+    assert_eq!(
+        run.findings_of("dirty-overwrite"),
+        ["dirty-overwrite store@1 overwrite@2"]
+    );
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).store(A2).persist(3, A);
+    assert_eq!(run.findings_of("dirty-overwrite"), [""; 0]);
+}
+
+#[test]
+fn storing_the_same_value_again_overwrites_nothing() {
+    let mut run = Run::new();
+    run.at(1).store_value(A, &[7; 8]);
+    run.at(2).store_value(A + 4, &[7; 4]).persist(3, A);
+    assert_eq!(run.findings_of("dirty-overwrite"), [""; 0]);
+}
+
+#[test]
+fn what_is_never_persistent_is_told_as_that_alone() {
+    let mut run = Run::new();
+    run.at(1).store(C).persist(2, C);
+    run.at(4).store(C).at(5).store(C);
+    assert_eq!(run.findings(), ["missing-flush store@5"]);
+}
+
+#[test]
+fn every_value_of_a_chain_is_told() {
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .at(2)
+        .store(A)
+        .at(3)
+        .store(A)
+        .persist(4, A);
+    let mut found = run.findings_of("dirty-overwrite");
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        [
+            "dirty-overwrite store@1 overwrite@2",
+            "dirty-overwrite store@2 overwrite@3"
+        ]
+    );
+    let mut run = Run::new();
+    run.at(1);
+    for _ in 0..100 {
+        run.store(A);
+    }
+    run.persist(2, A);
+    assert_eq!(
+        run.findings_of("dirty-overwrite"),
+        ["dirty-overwrite store@1 overwrite@1 ×99"]
+    );
+}
+
+#[test]
+fn a_flush_between_two_stores_is_not_enough_without_its_fence() {
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .at(2)
+        .clwb(A)
+        .at(3)
+        .store(A)
+        .persist(4, A);
+    assert_eq!(
+        run.findings_of("dirty-overwrite"),
+        ["dirty-overwrite store@1 overwrite@3"]
+    );
+}
+
+#[test]
+fn a_store_persisted_after_a_later_one_is_delayed() {
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .at(2)
+        .store(B)
+        .persist(3, B)
+        .persist(5, A);
+    assert_eq!(
+        run.findings(),
+        ["delayed-persist store@1 later store@2 fence@4"]
+    );
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .persist(2, A)
+        .at(4)
+        .store(B)
+        .persist(5, B);
+    assert_eq!(run.findings(), [""; 0]);
+}
+
+#[test]
+fn stores_that_one_fence_persists_are_not_delayed() {
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).store(B);
+    run.at(3).clwb(B).at(4).clwb(A).at(5).sfence();
+    assert_eq!(run.findings_of("delayed-persist"), [""; 0]);
+}
+
+#[test]
+fn flushing_a_range_line_by_line_delays_nothing() {
+    // Stored backwards, flushed forwards.
+    let mut run = Run::new();
+    run.at(1)
+        .store(B)
+        .at(2)
+        .store(A)
+        .at(3)
+        .clflush(A)
+        .at(4)
+        .clflush(B);
+    assert_eq!(run.findings(), [""; 0]);
+}
+
+#[test]
+fn the_flush_of_a_neighbour_does_not_make_up_for_the_delay() {
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).store(B).persist(3, B);
+    run.at(5).store(A2).persist(6, A2);
+    assert_eq!(
+        run.findings_of("delayed-persist"),
+        ["delayed-persist store@1 later store@2 fence@4"]
+    );
+}
+
+#[test]
+fn threads_are_judged_by_their_own_fences() {
+    let mut run = Run::new();
+    run.at(1).store(A);
+    run.thread(SECOND).at(2).store(B).persist(3, B);
+    run.thread(MAIN).persist(5, A);
+    assert_eq!(run.findings(), [""; 0]);
+    // Another thread persists the store, but too late for its own.
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).store(B).persist(3, B);
+    run.thread(SECOND).persist(5, A);
+    assert_eq!(
+        run.findings(),
+        ["delayed-persist store@1 later store@2 fence@4"]
+    );
+}
+
+#[test]
+fn pages_written_back_one_after_the_other_are_delayed_likewise() {
+    let mut run = Run::under(Profile::MSYNC);
+    run.at(1)
+        .store(A)
+        .at(2)
+        .store(C)
+        .at(3)
+        .msync(C, 8)
+        .at(4)
+        .msync(POOL, 8);
+    assert_eq!(
+        run.findings(),
+        ["delayed-persist store@1 later store@2 fence@3"]
+    );
+    let mut run = Run::under(Profile::MSYNC);
+    run.at(1).store(A).at(2).store(C).at(3).msync(POOL, 0x2000);
+    assert_eq!(run.findings(), [""; 0]);
+}
+
+#[test]
+fn order_does_not_matter_for_what_a_transaction_has_logged() {
+    let user = |_: &Event<'_>, _: &_| Origin::User;
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .at(2)
+        .store(A)
+        .at(3)
+        .store(B)
+        .persist(4, B)
+        .persist(6, A);
+    let trace = run.take_trace();
+    let mut lint = Lint::new(Profile::ADR, user);
+    let thread = (PROCESS, MAIN);
+    let definitions = replay(&trace, |event, definitions| {
+        if event.pc.0 == 1 {
+            lint.transaction_logs(thread, Address(A), 64);
+        }
+        lint.observe(event, definitions);
+    });
+    let found = lint.finish(&definitions, None).findings;
+    let rules: Vec<&str> = found.iter().map(|finding| finding.rule.id).collect();
+    assert_eq!(rules, ["flush-covers-many"]);
+
+    // The next transaction has not logged it.
+    let mut lint = Lint::new(Profile::ADR, user);
+    let definitions = replay(&trace, |event, definitions| {
+        if event.pc.0 == 1 {
+            lint.transaction_logs(thread, Address(A), 64);
+            lint.transaction_ends(thread);
+        }
+        lint.observe(event, definitions);
+    });
+    let found = lint.finish(&definitions, None).findings;
+    let rules: Vec<&str> = found.iter().map(|finding| finding.rule.id).collect();
+    assert_eq!(
+        rules,
+        ["dirty-overwrite", "delayed-persist", "flush-covers-many"]
+    );
+}

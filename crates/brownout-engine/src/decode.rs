@@ -7,9 +7,9 @@ use crate::liveness::Owner;
 use crate::stream::Corruption;
 use brownout_ring::{Record, fence, flush, kind, map, origin, store, sync};
 use brownout_trace::{
-    Address, AppPc, Arguments, ContextId, Event, EventIndex, EventKind, FenceKind, FileId,
-    FileIdentity, FlushKind, Mapping, ProcessEnd, ProcessId, ProcessOrigin, StoreFlavor, Sync,
-    ThreadId,
+    Address, AppPc, Arguments, CallArguments, ContextId, Event, EventIndex, EventKind, FenceKind,
+    FileId, FileIdentity, FlushKind, FunctionId, Mapping, ProcessEnd, ProcessId, ProcessOrigin,
+    StoreFlavor, Sync, ThreadId,
 };
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -266,9 +266,28 @@ pub(crate) fn decode<'a>(
                 _ => return Err(wrong_flags),
             },
         },
+        kind::CALL => EventKind::Call {
+            function: function(head)?,
+            args: payload.call_arguments()?,
+        },
+        kind::RETURN => EventKind::Return {
+            function: function(head)?,
+            value: if payload.bytes.is_empty() {
+                None
+            } else {
+                Some([payload.u64()?, payload.u64()?])
+            },
+        },
         kind => return Err(Corruption::Kind { kind }),
     };
     Ok(Decoded::Event(event(kind)))
+}
+
+/// The watched function that a record is about, by its number in the table.
+fn function(head: &Record) -> Result<FunctionId, Corruption> {
+    let number = head.addr;
+    let unknown = |_| Corruption::Function { number };
+    u32::try_from(number).map(FunctionId).map_err(unknown)
 }
 
 fn store_flavor(flags: u16) -> Option<StoreFlavor> {
@@ -323,6 +342,17 @@ impl<'a> Payload<'a> {
         let path = Path::new(OsStr::from_bytes(&self.bytes[..end]));
         self.bytes = self.bytes.get(end + 1..).unwrap_or_default();
         path
+    }
+
+    fn call_arguments(&mut self) -> Result<CallArguments, Corruption> {
+        let mut values = Vec::with_capacity(CallArguments::MAX);
+        while !self.bytes.is_empty() {
+            values.push(self.u64()?);
+        }
+        if values.len() > CallArguments::MAX {
+            return Err(self.wrong);
+        }
+        Ok(CallArguments::new(&values))
     }
 
     /// A [`brownout_ring::FileAt`]: the file, and the offset in it.

@@ -11,6 +11,7 @@ use crate::supervisor::{Drained, Supervisor, TargetEnd};
 use crate::sys::process::Pid;
 use crate::sys::signals::SignalGate;
 use crate::trace_sink::{EventSink, StopReason};
+use crate::watch::{WatchError, WatchTable, WatchedFunction};
 use crate::wire::Wire;
 use brownout_ring::option;
 use brownout_trace::{EarlyStop, Ending, EventCounts, Header, ProcessEnd, TraceWriter, WriteError};
@@ -33,6 +34,8 @@ pub struct RecordOptions {
     pub pm: Vec<OsString>,
     /// Record loads too.
     pub loads: bool,
+    /// Functions whose calls are recorded.
+    pub watch: Vec<WatchedFunction>,
     /// What happens to the target when the trace cannot be written any more.
     pub on_full: OnFull,
 }
@@ -86,6 +89,8 @@ pub struct Recording {
 pub enum RecordError {
     #[error(transparent)]
     Program(#[from] ProgramError),
+    #[error(transparent)]
+    Watch(#[from] WatchError),
     #[error("the trace {} cannot be created", path.display())]
     CreateTrace {
         path: PathBuf,
@@ -120,9 +125,12 @@ fn record_with(
     observe: &mut dyn FnMut(Notice<'_>),
 ) -> Result<Recording, RecordError> {
     let program = Program::find(&options.command)?;
+    let watched = WatchTable::of(&options.watch)?;
     let gate = SignalGate::open().map_err(RecordError::SetUp)?;
     let wire = Wire::create(if options.loads { option::LOADS } else { 0 });
     let wire = wire.map_err(RecordError::SetUp)?;
+    wire.put_watch_table(&watched.bytes)
+        .map_err(RecordError::SetUp)?;
     let writer = create_trace(options)?;
 
     let started = Instant::now();
@@ -140,7 +148,10 @@ fn record_with(
     let (ended, drained) = thread::scope(|scope| {
         let drain = scope.spawn(|| {
             let mut sink = EventSink::new(writer);
-            let result = drain(&wire, &holders, &signals, &mut sink);
+            let result = sink
+                .watch(&watched.names)
+                .map_err(StopReason::from)
+                .and_then(|()| drain(&wire, &holders, &signals, &mut sink));
             // From here on nobody takes records, so nobody may wait for that.
             wire.turn_off();
             signals.drain_over.store(true, Ordering::SeqCst);

@@ -34,6 +34,8 @@ pub enum Corruption {
     Payload { kind: u16, size: u64 },
     #[error("it tells the content of a file (device {dev}, inode {ino}) that was never mapped")]
     File { dev: u64, ino: u64 },
+    #[error("it tells of a call of function {number}, which is not watched")]
+    Function { number: u64 },
 }
 
 impl From<BadCounters> for Corruption {

@@ -4,10 +4,11 @@ use crate::build_ids::BuildIds;
 use crate::decode::{Decoded, decode, decode_access, event};
 use crate::liveness::Owner;
 use crate::merge::{Amount, Refusal, Sink};
+use crate::stream::Corruption;
 use brownout_ring::Record;
 use brownout_trace::{
-    AppPc, ContextId, Event, EventIndex, EventKind, ProcessEnd, ProcessId, ThreadId, TraceSink,
-    TraceWriter, WriteError,
+    AppPc, ContextId, Event, EventIndex, EventKind, FunctionId, ProcessEnd, ProcessId, ThreadId,
+    TraceSink, TraceWriter, WriteError,
 };
 use std::collections::HashMap;
 use std::io;
@@ -30,6 +31,8 @@ pub(crate) struct EventSink<S: TraceSink> {
     build_ids: BuildIds,
     /// The latest process with each process id, as long as it has not told its end.
     running: HashMap<u32, ProcessId>,
+    /// How many functions are watched.
+    watched: usize,
 }
 
 impl<S: TraceSink> EventSink<S> {
@@ -38,7 +41,31 @@ impl<S: TraceSink> EventSink<S> {
             writer,
             build_ids: BuildIds::default(),
             running: HashMap::new(),
+            watched: 0,
         }
+    }
+
+    /// Names the functions whose calls will be told, in the order of their numbers.
+    pub(crate) fn watch(&mut self, names: &[String]) -> Result<(), WriteError> {
+        for (number, name) in names.iter().enumerate() {
+            let id = self.writer.function(name)?;
+            debug_assert_eq!(id, FunctionId(number as u32), "names are not told twice");
+        }
+        self.watched = names.len();
+        Ok(())
+    }
+
+    /// Calls are of functions that are watched.
+    fn check(&self, decoded: &Decoded<'_>) -> Result<(), Corruption> {
+        if let Decoded::Event(event) = decoded
+            && let EventKind::Call { function, .. } | EventKind::Return { function, .. } =
+                event.kind
+            && function.0 as usize >= self.watched
+        {
+            let number = function.0.into();
+            return Err(Corruption::Function { number });
+        }
+        Ok(())
     }
 
     /// Adds how the process `pid` ended, if it could not tell so itself.
@@ -145,6 +172,7 @@ impl<S: TraceSink> Sink for EventSink<S> {
             None => {
                 let known = |file| self.writer.known_file(file);
                 let decoded = decode(owner, head, payload, known).map_err(Refusal::Corrupt)?;
+                self.check(&decoded).map_err(Refusal::Corrupt)?;
                 self.write(owner, decoded)
             }
         };

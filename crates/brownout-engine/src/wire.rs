@@ -8,7 +8,8 @@
 use crate::sys::memory::{self, Table, Use};
 use crate::sys::process::with_file_size_limit_raised;
 use brownout_ring::{
-    Control, MAGIC, RING_BYTES, SLOTS, Slot, VERSION, WIRE_BYTES, recording, ring_offset, slot,
+    Control, MAGIC, RING_BYTES, SLOTS, Slot, VERSION, WATCH_BYTES, WATCH_TABLE, WIRE_BYTES,
+    recording, ring_offset, slot,
 };
 use std::fs::File;
 use std::io;
@@ -66,6 +67,12 @@ impl Wire {
         }
         let table = Table::map(&file)?;
         Ok(Wire { file, table })
+    }
+
+    /// Tells the target which functions are watched; before it is started.
+    pub(crate) fn put_watch_table(&self, table: &[u8]) -> io::Result<()> {
+        debug_assert!(table.len() <= WATCH_BYTES);
+        self.file.write_all_at(table, WATCH_TABLE as u64)
     }
 
     /// The memfd, to be handed on to the target.

@@ -1,5 +1,5 @@
 //! The wire between a recorded process and the recorder: one memfd, shared by every process of a
-//! recording, with a control page, a table of slots and one byte ring per slot.
+//! recording, with a control page, a table of slots, a table of watched functions and one byte ring per slot.
 //!
 //! A thread of the target owns a slot from its first event to its exit. It appends [`Record`]s to its
 //! ring and publishes them by moving `head`; the recorder, another process, consumes them and moves
@@ -36,8 +36,11 @@ pub const MAX_RECORD: usize = 64 << 10;
 
 /// Offset of the slot table in the memfd.
 pub const SLOT_TABLE: usize = 4096;
+/// Offset in the memfd of the table of watched functions (see [`watch`]), and its size.
+pub const WATCH_TABLE: usize = SLOT_TABLE + SLOTS * size_of::<Slot>();
+pub const WATCH_BYTES: usize = 64 << 10;
 /// Offset of slot 0's ring in the memfd.
-pub const RINGS: usize = SLOT_TABLE + SLOTS * size_of::<Slot>();
+pub const RINGS: usize = WATCH_TABLE + WATCH_BYTES;
 /// Size of the memfd. It is sparse: a ring takes memory when it is first used.
 pub const WIRE_BYTES: usize = RINGS + SLOTS * RING_BYTES;
 
@@ -183,6 +186,11 @@ pub mod kind {
     pub const NOTE: u16 = 19;
     /// A mapping of `addr`, 8 bytes of length, is now writable (flags 1) or not (flags 0) by the program.
     pub const PROTECT: u16 = 20;
+    /// A watched function is entered: `addr` is its number; payload: the watched arguments, 8 bytes each.
+    pub const CALL: u16 = 21;
+    /// A watched function was left: `addr` is its number; payload: rax and rdx, or nothing if it did not
+    /// return but was jumped out of.
+    pub const RETURN: u16 = 22;
 }
 
 /// Flags of [`kind::STORE`].
@@ -223,6 +231,38 @@ pub mod sync {
     pub const SYNCFS: u16 = 5;
     /// Set beside `MSYNC`: `MS_ASYNC`, which guarantees nothing.
     pub const ASYNC: u16 = 0x100;
+}
+
+/// The table of watched functions: what the recorder wants to know calls of. Entries follow each other: a
+/// byte that says how many arguments to keep, two bytes of length, the name. The end is an entry without
+/// name, or the end of the table. A function's number is its entry's place.
+pub mod watch {
+    /// Arguments in general registers, in the order of the calling convention.
+    pub const MAX_ARGUMENTS: u8 = 6;
+    /// Bytes of an entry before the name.
+    pub const HEAD: usize = 3;
+    /// Bytes of a name, at most.
+    pub const MAX_NAME: usize = 4096;
+
+    /// The head of the entry for a function; `None` if it has no name or one that is too long.
+    pub fn head(arguments: u8, name: &str) -> Option<[u8; HEAD]> {
+        let len = Some(name.len()).filter(|len| (1..=MAX_NAME).contains(len))?;
+        let [low, high] = (len as u16).to_le_bytes();
+        Some([arguments.min(MAX_ARGUMENTS), low, high])
+    }
+
+    /// The entries of a table: how many arguments to keep, and the name.
+    pub fn entries(table: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+        let mut rest = table;
+        core::iter::from_fn(move || {
+            let (&[arguments, low, high], after) = rest.split_first_chunk::<HEAD>()?;
+            let len = usize::from(u16::from_le_bytes([low, high]));
+            let known = (1..=MAX_NAME).contains(&len);
+            let (name, after) = after.split_at_checked(len).filter(|_| known)?;
+            rest = after;
+            Some((arguments.min(MAX_ARGUMENTS), name))
+        })
+    }
 }
 
 /// A place in a file, by the kernel's name for it.
@@ -301,6 +341,7 @@ const _: () = {
     assert!(size_of::<Control>() <= SLOT_TABLE);
     assert!(size_of::<Slot>() == 64);
     assert!(size_of::<Record>() == 40);
+    assert!(WATCH_TABLE.is_multiple_of(4096));
     assert!(RINGS.is_multiple_of(4096));
     assert!(RING_BYTES.is_multiple_of(4096));
 };

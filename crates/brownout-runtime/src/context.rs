@@ -7,6 +7,7 @@
 use crate::memory;
 use crate::pm::ThreadState;
 use crate::signal::{Actions, Pending};
+use crate::watch::OpenCalls;
 use crate::wire::Producer;
 use core::arch::asm;
 use core::mem::offset_of;
@@ -55,6 +56,9 @@ pub enum Exit {
     Fault = 10,
     /// The code at `pc` is no longer what was translated.
     Stale = 11,
+    /// The thread enters a watched function at `ea`, or may have returned from one to there; `argument`
+    /// tells which.
+    Watch = 12,
 }
 
 /// Two vector registers in memory, each on a cache line of its own: a dump that crosses lines cannot be
@@ -120,6 +124,7 @@ pub struct Context {
     pub to_unsupported: u64,
     pub to_stale: u64,
     pub to_hash: u64,
+    pub to_watch: u64,
     /// Table of the hash lookup of branch targets.
     pub hash_table: u64,
     /// One byte per system call number, non-zero if it goes through Rust code.
@@ -179,6 +184,7 @@ pub struct Context {
     pub altstack: crate::signal::AltStack,
     pub wire: Producer,
     pub pm: ThreadState,
+    pub watch: OpenCalls,
     pub block: ThreadBlock,
 }
 
@@ -224,6 +230,7 @@ impl Context {
             (&raw mut (*context).altstack).write(crate::signal::AltStack::disabled());
             (&raw mut (*context).wire).write(Producer::none());
             (&raw mut (*context).pm).write(ThreadState::new());
+            (&raw mut (*context).watch).write(OpenCalls::new());
             (&raw mut (*context).wait_mask).write(None);
             (*context).block = block;
             (*context).this = addr;

@@ -6,7 +6,7 @@ use crate::memory::page_down;
 use crate::signal::{self, Info, Pending, SIGBUS, SIGSEGV};
 use crate::sys::linux::SIGFPE;
 use crate::translate::{NotExecutable, Translator};
-use crate::{fatal, guest, pm, process, space, syscall, translate};
+use crate::{fatal, guest, pm, process, space, syscall, translate, watch};
 use core::sync::atomic::{Ordering, compiler_fence};
 
 const TRAP_FLAG: u64 = 0x100;
@@ -20,7 +20,9 @@ const SEGV_ACCERR: i32 = 2;
 pub extern "C" fn dispatch(context: &mut Context) {
     context.in_rust = 1;
     context.in_call = 0;
-    context.epoch = EPOCH.load(Ordering::Relaxed);
+    if !comes_back(context.exit) {
+        context.epoch = EPOCH.load(Ordering::Relaxed);
+    }
     if context.stepping != 0 {
         context.flags &= !TRAP_FLAG;
         context.stepping = 0;
@@ -36,6 +38,10 @@ pub extern "C" fn dispatch(context: &mut Context) {
         }
         x if x == Exit::PmLookup as u32 => at_boundary = pm::access_lookup(context),
         x if x == Exit::PmEmulate as u32 => at_boundary = pm::emulate(context),
+        x if x == Exit::Watch as u32 => {
+            watch::visit(context);
+            at_boundary = false;
+        }
         x if x == Exit::Link as u32 => link(context),
         x if x == Exit::Indirect as u32 => indirect(context),
         x if x == Exit::IndirectCall as u32 => indirect_call(context),
@@ -49,6 +55,20 @@ pub extern "C" fn dispatch(context: &mut Context) {
         other => fatal::fault(format_args!("unknown exit {other}")),
     }
     leave(context, at_boundary);
+}
+
+/// Whether a thread goes on in the code that it comes from. It has not left that code, so that its unit
+/// must not be reused.
+fn comes_back(exit: u32) -> bool {
+    [
+        Exit::PmDone,
+        Exit::PmLookup,
+        Exit::PmEmulate,
+        Exit::PmOrder,
+        Exit::Watch,
+    ]
+    .into_iter()
+    .any(|visit| visit as u32 == exit)
 }
 
 /// Delivers what is pending and finds where to resume.
@@ -203,6 +223,7 @@ fn fault(context: &mut Context) {
         // Its address is that of the instruction, not of an operand.
         context.pending.info.set_address(context.pc);
     }
+    context.watch.faulted(context.pc, context.gpr[reg::RSP]);
     let signal = context.pending.signal;
     let address = context.pending.info.address();
     let explained = match signal {

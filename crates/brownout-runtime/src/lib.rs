@@ -16,7 +16,8 @@
 //! # Layers
 //!
 //! `gate` (assembly) ⇄ `dispatch` ⇄ { `translate` → `cache`, `syscall`, `signal`, `process` };
-//! `pm` is the instrument that records persistent memory; `wire` carries its events out.
+//! `pm` is the instrument that records persistent memory, `watch` that which records calls of functions;
+//! `wire` carries their events out.
 #![cfg_attr(not(test), no_std)]
 extern crate alloc;
 
@@ -38,4 +39,5 @@ pub mod sys;
 pub mod syscall;
 pub mod translate;
 pub mod unwind;
+pub mod watch;
 pub mod wire;

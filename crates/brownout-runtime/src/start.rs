@@ -8,7 +8,7 @@ use crate::signal::{self, Actions};
 use crate::space::SPACE;
 use crate::sys::{self, is_err, linux};
 use crate::translate::Translator;
-use crate::{fatal, gate, pm, process, syscall, wire};
+use crate::{fatal, gate, pm, process, syscall, watch, wire};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -118,10 +118,7 @@ fn open_and_map(path: &CStr, stack: &InitialStack) -> Image {
     } else {
         load::map(fd as i32)
     };
-    if !is_err(fd) {
-        sys::close(fd as i32);
-    }
-    match result {
+    let image = match result {
         Ok(image) => {
             for &(addr, len, offset) in &image.code {
                 let mut space = SPACE.lock();
@@ -132,6 +129,7 @@ fn open_and_map(path: &CStr, stack: &InitialStack) -> Image {
                 if ambiguous {
                     crate::dispatch::with_translator(|translator| translator.cache.all_far = true);
                 }
+                watch::module_mapped(fd as i32, addr, len, offset);
             }
             image
         }
@@ -142,7 +140,9 @@ fn open_and_map(path: &CStr, stack: &InitialStack) -> Image {
         Err(refusal) => {
             fatal::unsupported(format_args!("cannot run {path:?}: {}", describe(&refusal)))
         }
-    }
+    };
+    sys::close(fd as i32);
+    image
 }
 
 fn describe(refusal: &Refusal) -> &'static str {

@@ -55,6 +55,44 @@ fn an_event_carries_process_thread_instruction_and_context() {
 }
 
 #[test]
+fn calls_keep_their_arguments_and_returns_their_result() {
+    let function = FunctionId(0x7000);
+    let arguments = words(&[1, u64::MAX]);
+    assert_eq!(
+        event_kind(kind::CALL, 0, &arguments),
+        EventKind::Call {
+            function,
+            args: CallArguments::new(&[1, u64::MAX]),
+        }
+    );
+    assert_eq!(
+        event_kind(kind::RETURN, 0, &words(&[3, 4])),
+        EventKind::Return {
+            function,
+            value: Some([3, 4]),
+        }
+    );
+    assert_eq!(
+        event_kind(kind::RETURN, 0, &[]),
+        EventKind::Return {
+            function,
+            value: None,
+        }
+    );
+    for (kind, payload) in [
+        (kind::CALL, words(&[0; 7])),
+        (kind::CALL, vec![0; 12]),
+        (kind::RETURN, words(&[0])),
+    ] {
+        let size = payload.len() as u64;
+        assert_eq!(
+            decoded(kind, 0, &payload),
+            Err(Corruption::Payload { kind, size })
+        );
+    }
+}
+
+#[test]
 fn stores_keep_their_bytes_and_flavour() {
     let store = |flags| event_kind(kind::STORE, flags, b"abc");
     let expected = |flavor, locked, string| EventKind::Store {

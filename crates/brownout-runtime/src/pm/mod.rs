@@ -26,6 +26,7 @@ mod string;
 mod vector;
 
 pub use access::{access_done, access_lookup, fault, release};
+pub use calls::context_of;
 pub use emulate::emulate;
 pub use kernel::{put, put_value, syscall};
 pub use mappings::{has_alias_in, is_candidate, map, protect, remap, unmapped};

@@ -162,6 +162,7 @@ fn clone_thread(context: &mut Context, request: CloneRequest) -> Raw {
         // Either there is no child, or it has left this memory by now.
         unregister(child);
         new.wire.reclaim();
+        crate::watch::left_thread(new);
         blocks::give_back(child as u64);
     }
     raw

@@ -2,9 +2,9 @@
 
 use super::{THREADS, blocks, is_guest_in_memory, unregister};
 use crate::context::Context;
-use crate::pm;
 use crate::sys::{self, linux};
 use crate::wire::Head;
+use crate::{pm, watch};
 use brownout_ring::kind;
 
 /// The program's `exit`: ends the thread.
@@ -20,6 +20,7 @@ pub fn exit_thread(context: &mut Context, status: u64) -> ! {
         &[],
     );
     context.wire.close();
+    watch::left_thread(context);
     sys::set_mask(!0);
     let this = &raw mut *context;
     unregister(this);

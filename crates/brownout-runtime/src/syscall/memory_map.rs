@@ -5,7 +5,7 @@ use crate::dispatch::with_translator;
 use crate::memory::{PAGE, page_up};
 use crate::space::SPACE;
 use crate::sys::{self, Raw, err, errno, is_err, linux};
-use crate::{pm, process};
+use crate::{pm, process, watch};
 
 const MAP_FIXED: u64 = linux::MAP_FIXED as u64;
 const MAP_FIXED_NOREPLACE: u64 = linux::MAP_FIXED_NOREPLACE as u64;
@@ -68,6 +68,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
         arrive(raw, page_up(len), prot);
         if flags & MAP_ANONYMOUS == 0 {
             SPACE.lock().add_module(raw, raw + page_up(len), offset);
+            watch::module_mapped(fd as i32, raw, page_up(len), offset);
             let mut buffer = [0u8; 4096];
             if let Some(path) = sys::fd_path(fd as i32, &mut buffer) {
                 process::announce_module(context, raw, page_up(len), offset, path);
@@ -117,7 +118,7 @@ fn arrive(start: u64, len: u64, prot: u64) {
 fn leave(context: &mut Context, start: u64, len: u64) {
     let end = start.saturating_add(page_up(len));
     pm::unmapped(context, start, end);
-    forget_code(start, end);
+    forget_module(start, end);
 }
 
 /// The program asks for addresses that the branch table occupies: it gets them, and branches do
@@ -132,6 +133,14 @@ fn give_up_table(start: u64, len: u64) {
         translator.cache.invalidate_all();
         crate::cache::give_up_table(start, end);
     });
+}
+
+/// What was mapped in a range is no longer there.
+fn forget_module(start: u64, end: u64) {
+    if SPACE.lock().any_executable(start, end) {
+        watch::module_unmapped(start, end);
+        forget_code(start, end);
+    }
 }
 
 fn forget_code(start: u64, end: u64) {
@@ -219,7 +228,7 @@ pub fn mremap(context: &mut Context, args: [u64; 6]) -> Raw {
     if flags & u64::from(linux::MREMAP_FIXED) != 0 {
         leave(context, new, new_len);
     }
-    forget_code(old, old.saturating_add(page_up(old_len)));
+    forget_module(old, old.saturating_add(page_up(old_len)));
     if executable {
         arrive(raw, page_up(new_len), PROT_EXEC | PROT_WRITE);
     }

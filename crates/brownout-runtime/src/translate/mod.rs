@@ -11,7 +11,7 @@
 //! 4. *GS.* The register is the engine's; operands and `rdgsbase`/`wrgsbase` use the program's value.
 //!    What needs the register itself (its selector, implicit operands) is not supported.
 //! 5. *`xbegin`*, which always aborts: a legal outcome at any time.
-//! 6. *What an instrument asks for* by its [`Treatment`]. (`observe`)
+//! 6. *What an instrument asks for* by its [`Treatment`], and the visits that `watch` wants. (`observe`)
 //!
 //! A fragment is a run of code along fall-through paths and unconditional jumps, with entries at each
 //! block. What is known about it for signals and invalidation is in [`crate::cache::Fragment`].
@@ -33,6 +33,7 @@ pub use operand::{
 use crate::cache::{CACHE, Cache, Draft, FAR, JUMP_MISS, Link, Repair, set_hash_entry};
 use crate::pm;
 use crate::space;
+use crate::watch::Watches;
 use alloc::vec::Vec;
 use iced_x86::{
     Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, Register,
@@ -94,6 +95,7 @@ pub struct Translator {
     pub cache: Cache,
     pub analyst: Analyst,
     pub sites: pm::Sites,
+    pub watches: Watches,
 }
 
 /// Why there is no code at an address.
@@ -105,6 +107,7 @@ struct Work<'a> {
     cache: &'a mut Cache,
     analyst: &'a mut Analyst,
     sites: &'a mut pm::Sites,
+    watches: &'a Watches,
     out: Emitter,
     draft: Draft,
     links: Vec<(u32, Link)>,
@@ -130,6 +133,7 @@ impl Translator {
             cache,
             analyst: Analyst::new(),
             sites: pm::Sites::new(),
+            watches: Watches::new(),
         }
     }
 
@@ -212,6 +216,7 @@ impl Translator {
             cache: &mut self.cache,
             analyst: &mut self.analyst,
             sites: &mut self.sites,
+            watches: &self.watches,
             out,
             draft: Draft::new(start, pc),
             links: Vec::new(),
@@ -303,6 +308,7 @@ impl Work<'_> {
                 self.define_block(insn.ip());
             }
             self.draft.boundary(self.out.here(), insn.ip(), insn.len());
+            self.watch(insn.ip());
             match self.instruction(&insn, code) {
                 Next::Straight if instructions.is_multiple_of(MAX_INSTRUCTIONS) => {
                     self.jump_to(insn.next_ip());

@@ -35,6 +35,15 @@ impl Work<'_> {
         debug_assert_eq!(self.out.here(), after);
     }
 
+    /// The visits that are wanted before the instruction at `pc`. It is given in the slot for addresses:
+    /// where the thread's last indirect branch went to is still known by its own.
+    pub(super) fn watch(&mut self, pc: u64) {
+        for argument in self.watches.visits(pc).into_iter().flatten() {
+            self.out.gs_store_imm(gs!(ea), pc);
+            self.visit(argument, gs!(to_watch));
+        }
+    }
+
     /// The runtime carries the instruction out.
     pub(super) fn emulate(&mut self, site: u32) {
         self.visit(site, gs!(to_pm_emulate));

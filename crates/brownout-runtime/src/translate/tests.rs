@@ -9,7 +9,7 @@ mod listing;
 use super::*;
 use crate::space::SPACE;
 use crate::sys::{self, is_err, linux};
-use cases::View::{Checked, Touched, TouchedLoads};
+use cases::View::{Checked, Entered, Returned, Touched, TouchedLoads};
 use cases::{Case, FILES, NEAR};
 use listing::Listing;
 use std::format;
@@ -53,6 +53,11 @@ fn translation(translator: &mut Translator, case: &Case) -> String {
     place_code(pc, bytes, view == Checked);
     if matches!(view, Touched | TouchedLoads) {
         translator.sites.touch(pc);
+    }
+    match view {
+        Entered => translator.watches.enter_at(pc, 7),
+        Returned => assert!(translator.watches.return_at(pc)),
+        _ => {}
     }
     translator.sites.record_loads(view == TouchedLoads);
     align_cache(translator);

@@ -27,6 +27,14 @@ pub struct RecordArgs {
     #[arg(long)]
     pub loads: bool,
 
+    /// Record calls of FUNCTION too, with its first six integer arguments and its result
+    ///
+    /// FUNCTION is a name as in symbol tables; of C++ and Rust functions the mangled one. It is found in
+    /// the program and in each library that has a symbol for it. May be given several times. Calls
+    /// of libpmemobj's transactional functions are always recorded.
+    #[arg(long = "watch", value_name = "FUNCTION")]
+    pub watched: Vec<String>,
+
     /// Where to write the trace
     #[arg(short, long, value_name = "TRACE")]
     pub output: PathBuf,

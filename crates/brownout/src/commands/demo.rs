@@ -30,6 +30,7 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
         &RecordArgs {
             patterns: Vec::new(),
             loads: false,
+            watched: Vec::new(),
             output: trace.clone(),
             on_full: OnFull::Continue,
             command: vec![program.into(), pool.into(), "put".into(), ENTRIES.into()],

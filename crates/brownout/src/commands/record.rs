@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode as Status;
 use std::time::{Duration, Instant};
 
-use brownout_engine::{Notice, RecordOptions, Recording, StopReason};
+use brownout_engine::{Notice, RecordOptions, Recording, StopReason, WatchedFunction};
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{Definitions, EventClass, ProcessEnd};
 
@@ -39,6 +39,7 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
         trace: arguments.output.clone(),
         pm: arguments.patterns.clone(),
         loads: arguments.loads,
+        watch: watched_functions(&arguments.watched),
         on_full: match arguments.on_full {
             OnFull::Continue => brownout_engine::OnFull::Continue,
             OnFull::Stop => brownout_engine::OnFull::Stop,
@@ -81,6 +82,14 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
         arguments.output.display()
     ));
     Ok(recording)
+}
+
+/// What the user names, and what the analyses need.
+fn watched_functions(names: &[String]) -> Vec<WatchedFunction> {
+    let mut functions: Vec<WatchedFunction> =
+        names.iter().cloned().map(WatchedFunction::named).collect();
+    functions.extend(brownout_engine::libpmemobj_transactions());
+    functions
 }
 
 /// Ends as the program did.

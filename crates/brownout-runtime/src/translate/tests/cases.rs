@@ -1,6 +1,6 @@
 //! The code that is translated for the goldens.
 
-use View::{Checked, Plain, Touched, TouchedLoads};
+use View::{Checked, Entered, Plain, Returned, Touched, TouchedLoads};
 
 /// Below 2 GiB, in reach of the cache.
 pub const NEAR: u64 = 0x2000_0000;
@@ -17,6 +17,10 @@ pub enum View {
     TouchedLoads,
     /// It may change at any time.
     Checked,
+    /// Its first instruction is that of a watched function.
+    Entered,
+    /// Calls of watched functions have returned to its first instruction.
+    Returned,
 }
 
 /// One piece of code: what it shows, where it lies, how it is looked at, its bytes.
@@ -328,6 +332,24 @@ pub const FILES: &[(&str, &[Case])] = &[
                 b"\x48\xb8\x11\x22\x33\x44\x55\x66\x77\x88\xc3",
             ),
             ("in high code", HIGH, Checked, b"\x48\xff\xc0\x0f\x0b"),
+        ],
+    ),
+    (
+        "watch",
+        &[
+            ("a watched function", NEAR, Entered, b"\x55\x0f\x0b"),
+            (
+                "a watched function in high code",
+                HIGH,
+                Entered,
+                b"\x55\x0f\x0b",
+            ),
+            (
+                "where watched functions have returned to",
+                NEAR,
+                Returned,
+                b"\x85\xc0\x0f\x0b",
+            ),
         ],
     ),
 ];

@@ -1,0 +1,45 @@
+/* Watched functions on stacks of their own that take turns.
+ *
+ * @flags -O1
+ */
+#include <ucontext.h>
+#include "told.h"
+
+enum { STACK = 256 << 10 };
+
+static ucontext_t home, away[2];
+
+watched long step(long n) {
+  told("call", "step", n);
+  told("return", "step", n + 1);
+  return n + 1;
+}
+
+watched long part(long which) {
+  told("call", "part", which);
+  for (long i = 0; i < 3; i++) {
+    step(which * 10 + i);
+    check(swapcontext(&away[which], &home) == 0);
+  }
+  told("return", "part", which);
+  return which;
+}
+
+static void run(int which) { part(which); }
+
+int main(void) {
+  for (int i = 0; i < 2; i++) {
+    check(getcontext(&away[i]) == 0);
+    away[i].uc_stack.ss_sp = malloc(STACK);
+    away[i].uc_stack.ss_size = STACK;
+    away[i].uc_link = &home;
+    makecontext(&away[i], (void (*)(void))run, 1, i);
+  }
+  for (int turn = 0; turn < 4; turn++) {
+    for (int i = 0; i < 2; i++) {
+      check(swapcontext(&home, &away[i]) == 0);
+      step(100 + turn);
+    }
+  }
+  return 0;
+}

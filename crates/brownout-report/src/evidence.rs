@@ -14,7 +14,7 @@ pub struct Evidence {
     pub ranges: Vec<ByteRange>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<Value>,
-    /// Positions in the trace, in the order of the stacks.
+    /// Positions in the trace, in the order of the stacks, as far as they are known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<u64>,
     /// Whatever else a rule has to tell.

@@ -8,8 +8,8 @@
 //! apart. The *site* leaves the lines out: it survives an edit above the place, which is what a baseline
 //! needs, at the price that it is the same for two findings in one function.
 //!
-//! Frames without a line are known by function and module name. Only a stack that has no line at all
-//! counts its offsets into modules too, since nothing else would tell its findings apart; these are
+//! Frames without a line are known by function and module name. Only a stack in which no line of the
+//! program is known (those of libraries do not help) counts its offsets into modules too, since nothing else would tell its findings apart; these are
 //! good for one build of the module.
 
 use std::fmt;
@@ -52,7 +52,10 @@ fn hash(rule: &str, stacks: &[Stack], grade: Grade) -> String {
     for stack in stacks {
         hasher.write_u64(stack.frames.len() as u64);
         write_text(&mut hasher, &stack.role);
-        let has_lines = stack.frames.iter().any(|frame| frame.line.is_some());
+        let has_lines = stack
+            .frames
+            .iter()
+            .any(|frame| frame.line.is_some() && !frame.is_plumbing());
         for frame in &stack.frames {
             write_frame(&mut hasher, frame, grade, has_lines);
         }
@@ -164,6 +167,14 @@ mod tests {
         };
         let of = |frames| exact("r", &stack(frames));
         assert_ne!(of(vec![bare("/bin/p", 1)]), of(vec![bare("/bin/p", 2)]));
+        let start = || Frame {
+            module: "/lib/libc.so.6".into(),
+            ..frame("__libc_start_main", "libc-start.c", 360)
+        };
+        assert_ne!(
+            of(vec![bare("/bin/p", 1), start()]),
+            of(vec![bare("/bin/p", 2), start()])
+        );
         let call = || frame("put", "kv.c", 7);
         assert_eq!(
             of(vec![bare("/lib/libc.so.6", 1), call()]),

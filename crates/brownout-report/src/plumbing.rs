@@ -12,20 +12,20 @@ use crate::{Frame, Stack};
 
 impl Stack {
     /// The frame that tells a reader most: the innermost one with a source line that is not plumbing,
-    /// or else with a source line, or else the innermost of all. `None` for a stack without frames.
+    /// or else the innermost that is not plumbing, or else the innermost of all. `None` for a stack
+    /// without frames.
     pub fn telling_frame(&self) -> Option<&Frame> {
-        let with_line = || self.frames.iter().filter(|frame| frame.line.is_some());
-        with_line()
-            .find(|frame| !frame.is_plumbing())
-            .or_else(|| with_line().next())
+        let program = || self.frames.iter().filter(|frame| !frame.is_plumbing());
+        program()
+            .find(|frame| frame.line.is_some())
+            .or_else(|| program().next())
             .or_else(|| self.frames.first())
     }
 
     /// The frames without those outermost ones that lead to every `main` alike. All frames if these
     /// are all there is.
     pub fn frames_of_program(&self) -> &[Frame] {
-        let is_start = |frame: &Frame| frame.line.is_none() && frame.is_plumbing();
-        let last = self.frames.iter().rposition(|frame| !is_start(frame));
+        let last = self.frames.iter().rposition(|frame| !frame.is_plumbing());
         last.map_or(&self.frames, |last| &self.frames[..=last])
     }
 }
@@ -119,10 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn without_lines_the_innermost_frame_must_do() {
-        let memcpy = frame("memcpy", LIBC, None);
+    fn without_lines_the_innermost_frame_of_the_program_must_do() {
+        let memcpy = frame("memcpy", LIBC, Some(("./string/memcpy.S", 3)));
         let put = frame("put", PROGRAM, None);
-        assert_eq!(stack(&[memcpy.clone(), put]).telling_frame(), Some(&memcpy));
+        let main = frame("main", PROGRAM, None);
+        let frames = [memcpy.clone(), put.clone(), main];
+        assert_eq!(stack(&frames).telling_frame(), Some(&put));
+        assert_eq!(stack(&frames[..1]).telling_frame(), Some(&memcpy));
         assert_eq!(stack(&[]).telling_frame(), None);
     }
 
@@ -131,7 +134,7 @@ mod tests {
         let memcpy = frame("memcpy", LIBC, None);
         let main = frame("main", PROGRAM, Some(("/src/main.c", 7)));
         let start = [
-            frame("__libc_start_main", LIBC, None),
+            frame("__libc_start_main", LIBC, Some(("./csu/libc-start.c", 360))),
             frame("_start", PROGRAM, None),
         ];
         let frames = [

@@ -6,9 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use brownout_engine::RecordError;
+use brownout_report::{BaselineError, ParseError, SuppressionError};
 use brownout_trace::selection::PatternError;
 use brownout_trace::{Damage, EventIndex, ReadError};
 
+use crate::config::ConfigError;
 use crate::exit_code::ExitCode;
 
 /// What ends a command early.
@@ -66,6 +68,58 @@ pub enum Failure {
     },
     #[error("the recorded path {} is not an absolute path that an image can be written for", path.display())]
     ImagePath { path: PathBuf },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A file of suppressions, or a baseline.
+    #[error("{} cannot be read", path.display())]
+    Decision {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the suppressions in {} cannot be used", path.display())]
+    Suppressions {
+        path: PathBuf,
+        #[source]
+        source: SuppressionError,
+    },
+    #[error("the baseline {} cannot be used", path.display())]
+    Baseline {
+        path: PathBuf,
+        #[source]
+        source: BaselineError,
+    },
+    #[error(
+        "{} holds what brownout has not written, and is left alone; name another directory with --out",
+        path.display()
+    )]
+    NotOurs { path: PathBuf },
+    #[error("the directory {} cannot be used for results", path.display())]
+    OutputDirectory {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{} cannot be written", path.display())]
+    Written {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{} does not hold the results of a check", path.display())]
+    Results {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{} is damaged", path.display())]
+    Findings {
+        path: PathBuf,
+        #[source]
+        source: ParseError,
+    },
+    #[error("there is no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all")]
+    NoSuchRule { rule: String, near: &'static str },
 }
 
 impl Failure {

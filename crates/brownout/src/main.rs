@@ -6,15 +6,21 @@
 
 mod arguments;
 mod commands;
+mod config;
 mod console;
 mod event_json;
 mod event_text;
+mod examination;
 mod exit_code;
 mod failure;
 mod image_files;
+mod output_directory;
 mod progress;
+mod rules;
+mod settings;
 mod stacks;
 mod trace_file;
+mod verdict;
 
 use std::io::{self, Write as _};
 use std::panic::PanicHookInfo;

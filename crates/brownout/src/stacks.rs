@@ -5,7 +5,7 @@
 //! the event itself, and into source lines when somebody wants to see it.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brownout_symbols::{BuildId, FileOffset, Frame, ModuleId, Probe, Symbolizer};
@@ -33,6 +33,22 @@ enum Place {
     Nowhere(AppPc),
 }
 
+/// A frame as findings have it.
+pub fn report_frame(frame: &Frame) -> brownout_report::Frame {
+    brownout_report::Frame {
+        function: frame.function.clone(),
+        file: frame
+            .file
+            .as_ref()
+            .map(|file| file.to_string_lossy().into_owned()),
+        line: frame.line,
+        column: frame.column,
+        module: frame.module.to_string_lossy().into_owned(),
+        offset: frame.offset,
+        inlined: frame.inlined,
+    }
+}
+
 /// What a single line can say of a stack.
 pub struct TellingFrame {
     pub frame: Frame,
@@ -50,17 +66,9 @@ impl TellingFrame {
     }
 }
 
-/// Whether a frame is code that every program has alike: a compiler's intrinsics (`_mm_clwb`) or the
-/// C library (`memcpy`). Who called it is what a reader wants to know.
-fn is_plumbing(frame: &Frame) -> bool {
-    const COMPILER_HEADERS: [&str; 2] = ["/lib/gcc/", "/clang/"];
-    const LIBC: [&str; 4] = ["libc.so", "libc-", "ld-linux", "ld-musl"];
-    let header = frame.file.as_ref().map(|file| file.to_string_lossy());
-    let intrinsic = frame.inlined
-        && header.is_some_and(|file| COMPILER_HEADERS.iter().any(|dir| file.contains(dir)));
-    let module = frame.module.file_name().map(|name| name.to_string_lossy());
-    let libc = module.is_some_and(|name| LIBC.iter().any(|prefix| name.starts_with(prefix)));
-    intrinsic || libc
+/// Code that is in no file has a name in brackets.
+fn is_relative_file(path: &Path) -> bool {
+    path.is_relative() && !path.as_os_str().as_encoded_bytes().starts_with(b"[")
 }
 
 fn unknown(pc: AppPc) -> Frame {
@@ -68,8 +76,9 @@ fn unknown(pc: AppPc) -> Frame {
 }
 
 /// All stacks seen so far.
-#[derive(Default)]
 pub struct StackTable {
+    /// Where the program was started, which is where relative paths of modules begin.
+    directory: PathBuf,
     symbolizer: Symbolizer,
     stacks: Vec<Arc<[Place]>>,
     ids: HashMap<Arc<[Place]>, StackId>,
@@ -79,6 +88,18 @@ pub struct StackTable {
 }
 
 impl StackTable {
+    /// For a program that was started in `directory`.
+    pub fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            symbolizer: Symbolizer::new(),
+            stacks: Vec::new(),
+            ids: HashMap::new(),
+            by_event: FxHashMap::default(),
+            telling: FxHashMap::default(),
+        }
+    }
+
     /// Must be told of every event: new code makes old addresses mean something else.
     #[inline]
     pub fn observe(&mut self, event: &Event<'_>) {
@@ -102,7 +123,8 @@ impl StackTable {
         Some(id)
     }
 
-    fn intern(&mut self, event: &Event<'_>, definitions: &Definitions) -> StackId {
+    /// The same for a caller that remembers by itself which events it has asked about.
+    pub fn intern(&mut self, event: &Event<'_>, definitions: &Definitions) -> StackId {
         let process = event.process;
         let mut places = vec![self.place(definitions, process, event.pc, Probe::Instruction)];
         for caller in definitions.context_frames(process, event.context) {
@@ -128,7 +150,13 @@ impl StackTable {
         let within = pc.0 - module.addr.0;
         let offset = module.file_offset.saturating_add(within);
         let build_id = BuildId::new(&module.build_id);
-        let id = self.symbolizer.add_module(&module.path, build_id.as_ref());
+        let id = if is_relative_file(&module.path) {
+            let path = self.directory.join(&module.path);
+            let path: PathBuf = path.components().collect();
+            self.symbolizer.add_module(&path, build_id.as_ref())
+        } else {
+            self.symbolizer.add_module(&module.path, build_id.as_ref())
+        };
         Place::InModule(id, probe(FileOffset(offset)))
     }
 
@@ -159,7 +187,7 @@ impl StackTable {
         let mut with_line = None;
         for &place in &places[..] {
             for frame in self.frames_of(place) {
-                if frame.line.is_some() && !is_plumbing(&frame) {
+                if frame.line.is_some() && !report_frame(&frame).is_plumbing() {
                     return TellingFrame::new(frame, innermost);
                 }
                 if frame.line.is_some() && with_line.is_none() {
@@ -187,30 +215,5 @@ impl StackTable {
             .problems()
             .iter()
             .map(|problem| sentence(problem))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(module: &str, file: &str, inlined: bool) -> Frame {
-        Frame {
-            file: Some(file.into()),
-            line: Some(1),
-            inlined,
-            ..Frame::bare(Path::new(module), 0)
-        }
-    }
-
-    #[test]
-    fn intrinsics_and_the_c_library_are_plumbing() {
-        let header = "/usr/lib/gcc/x86_64-linux-gnu/12/include/clwbintrin.h";
-        assert!(is_plumbing(&frame("/home/u/program", header, true)));
-        let libc = "/lib/x86_64-linux-gnu/libc.so.6";
-        assert!(is_plumbing(&frame(libc, "./string/memcpy.S", false)));
-        assert!(!is_plumbing(&frame("/home/u/program", "/src/pool.c", true)));
-        let own = "/home/u/libcache.so";
-        assert!(!is_plumbing(&frame(own, "/src/cache.c", false)));
     }
 }

@@ -1,4 +1,4 @@
-//! `brownout record` and `brownout demo` as a user meets them: statuses, signals, streams, full disks.
+//! `brownout record` as a user meets it: statuses, signals, streams, full disks.
 //!
 //! The recorded program is the example store, compiled with the machine's C compiler.
 
@@ -267,39 +267,4 @@ fn on_a_full_disk_the_program_is_stopped_if_asked() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(!place.path("survived").exists());
     assert!(text(&output.stderr).contains("the program is stopped"));
-}
-
-#[test]
-fn the_demo_records_and_summarises_the_example() {
-    let place = Place::new();
-    let output = Command::new(env!("CARGO_BIN_EXE_brownout"))
-        .args(["demo", "--keep", "demo"])
-        .current_dir(place.directory.path())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let summary = text(&output.stdout);
-    assert!(summary.starts_with("38 entries\n"), "{summary}");
-    assert!(summary.contains("demo/store"), "{summary}");
-    assert!(
-        summary.contains("kvlog.c:"),
-        "call sites have source lines: {summary}"
-    );
-    assert!(place.path("demo/trace").exists());
-}
-
-#[test]
-fn the_demo_needs_a_compiler_and_says_so() {
-    let output = Command::new(env!("CARGO_BIN_EXE_brownout"))
-        .arg("demo")
-        .env("PATH", "/nonexistent")
-        .env_remove("CC")
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("no C compiler"),
-        "{}",
-        text(&output.stderr)
-    );
 }

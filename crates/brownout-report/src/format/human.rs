@@ -79,7 +79,9 @@ impl Human {
         let evidence = evidence_text(&finding.evidence, finding.count);
         elements.push(note("seen", evidence).into());
         elements.push(note("id", finding.id.to_string()).into());
-        if let Some(replay) = &finding.replay {
+        // That the first event is where to look was said above.
+        let replay = finding.replay.as_deref();
+        if let Some(replay) = replay.filter(|replay| !replay.starts_with("event:")) {
             elements.push(note("replay", clean(replay)).into());
         }
         let title = level(finding.severity)

@@ -1,19 +1,29 @@
 //! The command line: what may be asked, and the help for it.
 
+mod check;
 mod demo;
 mod dump;
+mod explain;
+mod findings;
 mod image;
+mod lint;
 mod record;
+mod report;
 mod stat;
 
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use check::CheckArgs;
 pub use demo::DemoArgs;
 pub use dump::DumpArgs;
+pub use explain::ExplainArgs;
+pub use findings::{ConfigArgs, FindingArgs, FindingFormat};
 pub use image::{ImageArgs, Moment};
+pub use lint::LintArgs;
 pub use record::{OnFull, RecordArgs};
+pub use report::ReportArgs;
 pub use stat::StatArgs;
 
 use crate::exit_code::ExitCode;
@@ -35,7 +45,11 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Check(CheckArgs),
     Record(RecordArgs),
+    Lint(LintArgs),
+    Report(ReportArgs),
+    Explain(ExplainArgs),
     Stat(StatArgs),
     Dump(DumpArgs),
     Image(ImageArgs),

@@ -1,18 +1,17 @@
-//! `brownout demo`: records and summarises the example program, so that a newcomer sees all of it
-//! work with one command.
+//! `brownout demo`: checks the example program, so that a newcomer sees all of it work with one command.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use brownout_trace::ProcessEnd;
-
-use super::{record, stat};
-use crate::arguments::{DemoArgs, Format, OnFull, RecordArgs, SelectionArgs, StatArgs};
+use super::check;
+use crate::arguments::{CheckArgs, DemoArgs, FindingArgs, OnFull};
 use crate::console::Console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::verdict::Stream;
 
 const SOURCE: &str = include_str!("../../../../examples/kvlog.c");
 /// Entries the example puts into its store.
@@ -25,33 +24,32 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
     let pool = directory.join("store");
     // A second demo in the same directory starts afresh.
     let _ = fs::remove_file(&pool);
-    let trace = directory.join("trace");
-    let recorded = record::record(
-        &RecordArgs {
-            patterns: Vec::new(),
-            loads: false,
-            watched: Vec::new(),
-            output: trace.clone(),
-            on_full: OnFull::Continue,
-            command: vec![program.into(), pool.into(), "put".into(), ENTRIES.into()],
-        },
-        console,
-    )?;
-    if recorded.end != (ProcessEnd::Exited { status: 0 }) {
-        return Ok(ExitCode::TargetFailed);
-    }
-    let selection = SelectionArgs {
+    let arguments = CheckArgs {
         patterns: Vec::new(),
+        out: None,
+        loads: false,
+        watched: Vec::new(),
+        on_full: OnFull::Continue,
+        findings: FindingArgs::default(),
+        command: vec![program.into(), pool.into(), "put".into(), ENTRIES.into()],
     };
-    stat::run(
-        &StatArgs {
-            trace,
-            format: Format::Human,
-            top: 10,
-            selection,
-        },
-        console,
-    )
+    // Whatever brownout.toml is around here, it is not about the example.
+    let settings = Settings::usual(directory);
+    let out = directory.join("brownout.out");
+    let code = check::check(&arguments, &settings, &out, Stream::Output, console)?;
+    match code {
+        // It was made to be found.
+        ExitCode::BugsFound => {
+            console.remark(
+                "these are the mistakes that kvlog.c admits in its opening comment; \
+                 now your own program: brownout check -- PROGRAM ARGS",
+            );
+            Ok(ExitCode::Success)
+        }
+        // Nothing found where there is something is a fault.
+        ExitCode::Success => Ok(ExitCode::Internal),
+        other => Ok(other),
+    }
 }
 
 /// Where the demo happens.

@@ -16,7 +16,7 @@ use crate::trace_file::TraceFile;
 
 pub fn run(arguments: &DumpArgs, console: &Console) -> Result<ExitCode, Failure> {
     let mut trace = TraceFile::open(&arguments.trace)?;
-    let mut stacks = StackTable::default();
+    let mut stacks = StackTable::new(&trace.header().cwd);
     let mut out = console::results();
     trace.seek(EventIndex(arguments.from))?;
     let last = arguments.to.min(trace.events().saturating_sub(1));

@@ -1,11 +1,17 @@
 //! One file a command. Each takes its arguments and the console, and ends with a status or a
 //! [`Failure`].
 
+mod check;
 mod demo;
 mod dump;
+mod explain;
 mod image;
+mod lint;
 mod record;
+mod report;
 mod stat;
+
+pub use record::describe_candidates;
 
 use std::process::ExitCode as Status;
 
@@ -16,6 +22,10 @@ use crate::failure::Failure;
 pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
     match command {
         Command::Record(arguments) => record::run(&arguments, console),
+        Command::Check(arguments) => check::run(&arguments, console).map(Status::from),
+        Command::Lint(arguments) => lint::run(&arguments, console).map(Status::from),
+        Command::Report(arguments) => report::run(&arguments).map(Status::from),
+        Command::Explain(arguments) => explain::run(&arguments).map(Status::from),
         Command::Stat(arguments) => stat::run(&arguments, console).map(Status::from),
         Command::Dump(arguments) => dump::run(&arguments, console).map(Status::from),
         Command::Image(arguments) => image::run(&arguments, console).map(Status::from),

@@ -22,6 +22,13 @@ use crate::trace_file::TraceFile;
 
 pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure> {
     let recording = record(arguments, console)?;
+    warn_if_nothing_persistent(&recording, &arguments.output, console);
+    console.remark(format_args!(
+        "{} events, {} bytes -> {}",
+        recording.counts.total(),
+        recording.bytes,
+        arguments.output.display()
+    ));
     let failed = !matches!(recording.stopped, None | Some(StopReason::Interrupted));
     if failed && arguments.on_full == OnFull::Stop {
         return Ok(ExitCode::Usage.into());
@@ -29,7 +36,7 @@ pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure>
     Ok(pass_on(recording.end))
 }
 
-/// Records and tells how it went.
+/// Records and tells what went wrong with it.
 pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Failure> {
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     // A pattern that cannot be used is told before the program has run, not after.
@@ -74,13 +81,6 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
             sentence(reason)
         ));
     }
-    warn_if_nothing_persistent(&recording, &arguments.output, console);
-    console.remark(format_args!(
-        "{} events, {} bytes -> {}",
-        recording.counts.total(),
-        recording.bytes,
-        arguments.output.display()
-    ));
     Ok(recording)
 }
 
@@ -109,9 +109,7 @@ fn warn_if_nothing_persistent(recording: &Recording, trace: &Path, console: &Con
     if recording.counts.of(EventClass::Map) == 0 {
         // An incomplete trace says nothing about what it does not hold.
         if recording.stopped.is_none() {
-            console.warn(
-                "nothing persistent was seen: the program mapped no file as shared and writable",
-            );
+            console.warn(NOTHING_MAPPED);
         }
         return;
     }
@@ -149,7 +147,11 @@ fn first_selection(trace: &mut TraceFile) -> Result<Selection, Failure> {
     Ok(survey.select(trace.definitions(), patterns.as_ref()))
 }
 
-fn describe_candidates(
+const NOTHING_MAPPED: &str =
+    "nothing persistent was seen: the program mapped no file as shared and writable";
+
+/// Why nothing was selected, and what could have been.
+pub fn describe_candidates(
     selection: &Selection,
     definitions: &Definitions,
     patterns: &[std::ffi::OsString],
@@ -160,6 +162,9 @@ fn describe_candidates(
         "nothing persistent was seen: no mapped file matches --pm; considered were:"
     }
     .to_owned();
+    if selection.candidates().next().is_none() {
+        return NOTHING_MAPPED.to_owned();
+    }
     let paths: Vec<String> = selection
         .candidates()
         .filter_map(|candidate| definitions.file(candidate.file))

@@ -60,7 +60,7 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
     let patterns = trace.patterns(&arguments.selection.patterns)?;
     let mut survey = Survey::default();
     let mut census = Census::default();
-    let mut stacks = StackTable::default();
+    let mut stacks = StackTable::new(&trace.header().cwd);
     let mut counts = SiteCounts::default();
     let mut progress = console.progress("reading", Some(trace.events()));
     trace.walk(&mut progress, |event, definitions| {

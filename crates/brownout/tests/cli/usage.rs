@@ -24,7 +24,9 @@ fn wrong_arguments_end_with_2() {
 
 #[test]
 fn each_command_helps_with_an_example() {
-    for name in ["record", "stat", "dump", "image", "demo"] {
+    for name in [
+        "check", "record", "lint", "report", "explain", "stat", "dump", "image", "demo",
+    ] {
         let help = clean(&[name, "--help"]);
         assert!(help.contains("Example"), "{name}");
         assert!(help.contains(&format!("  brownout {name}")), "{name}");

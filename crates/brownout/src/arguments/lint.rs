@@ -1,0 +1,29 @@
+//! `brownout lint`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{FindingArgs, SelectionArgs};
+
+/// Find stores that a crash can lose, and flushes and fences that do nothing, in a trace
+///
+/// `brownout explain` lists the rules. Exits with 1 if there are bugs, with 3 if the trace shows
+/// nothing persistent.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  brownout lint run.trace
+  brownout lint run.trace --warnings --model eadr
+  brownout lint run.trace --format sarif > report.sarif
+  brownout lint run.trace --gen-suppressions > accepted.toml
+  brownout lint run.trace --suppressions accepted.toml")]
+pub struct LintArgs {
+    /// The trace to read
+    pub trace: PathBuf,
+
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+
+    #[command(flatten)]
+    pub findings: FindingArgs,
+}

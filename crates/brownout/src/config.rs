@@ -1,0 +1,310 @@
+//! `brownout.toml`: options that a project gives once.
+//!
+//! ```toml
+//! pm = ["/mnt/pmem/**"]
+//! model = "adr"                       # adr, eadr, gpf or msync
+//! format = "human"                    # human, json, sarif, junit or github
+//! warnings = false
+//! suppressions = ["accepted.toml"]
+//! baseline = "known.json"
+//! out = "brownout.out"
+//! loads = false
+//!
+//! [profile.ci]                        # with --profile ci, these go before those above
+//! format = "github"
+//! ```
+//!
+//! The file is the nearest one above the working directory, or the one that `--config` names. Relative
+//! paths start where it lies. Keys that are not known are errors: a misspelt option that is silently
+//! ignored would make a result look better than it is.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use brownout_model::Profile;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::arguments::{ConfigArgs, FindingFormat};
+
+/// The name that is looked for.
+const FILE_NAME: &str = "brownout.toml";
+
+/// Options that a file gives; paths and patterns are absolute.
+#[derive(Debug, Default)]
+pub struct Config {
+    pub pm: Vec<OsString>,
+    pub model: Option<Profile>,
+    pub format: Option<FindingFormat>,
+    pub warnings: Option<bool>,
+    pub suppressions: Vec<PathBuf>,
+    pub baseline: Option<PathBuf>,
+    pub out: Option<PathBuf>,
+    pub loads: Option<bool>,
+}
+
+/// Why options cannot be taken from a file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    #[error("{} cannot be read", path.display())]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{}, line {line}: {why}", path.display())]
+    Flaw {
+        path: PathBuf,
+        line: usize,
+        why: String,
+    },
+    #[error("{} has no [profile.{name}]; it has {}", path.display(), listed(known))]
+    NoSuchProfile {
+        path: PathBuf,
+        name: String,
+        known: Vec<String>,
+    },
+    #[error("--profile {name} needs a {FILE_NAME}, and there is none here or above")]
+    NoFile { name: String },
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "no profiles".to_owned(),
+        names => names.join(", "),
+    }
+}
+
+/// The keys of a file or of one of its profiles.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Keys {
+    pm: Option<Vec<String>>,
+    model: Option<Spanned<String>>,
+    format: Option<FindingFormat>,
+    warnings: Option<bool>,
+    suppressions: Option<Vec<PathBuf>>,
+    baseline: Option<PathBuf>,
+    out: Option<PathBuf>,
+    loads: Option<bool>,
+    /// Only outside of profiles.
+    profile: Option<Spanned<BTreeMap<String, Keys>>>,
+}
+
+impl Config {
+    /// The options that hold here.
+    pub fn find(arguments: &ConfigArgs, here: &Path) -> Result<Self, ConfigError> {
+        let given = arguments.config.as_ref().map(|path| here.join(path));
+        let Some(path) = given.or_else(|| nearest(here)) else {
+            return match &arguments.profile {
+                Some(name) => Err(ConfigError::NoFile { name: name.clone() }),
+                None => Ok(Self::default()),
+            };
+        };
+        let text = fs::read_to_string(&path).map_err(|source| ConfigError::Unreadable {
+            path: path.clone(),
+            source,
+        })?;
+        Self::parse(&path, &text, arguments.profile.as_deref())
+    }
+
+    fn parse(path: &Path, text: &str, profile: Option<&str>) -> Result<Self, ConfigError> {
+        let flaw = |offset: usize, why: String| ConfigError::Flaw {
+            path: path.to_owned(),
+            line: 1 + text.bytes().take(offset).filter(|&b| b == b'\n').count(),
+            why,
+        };
+        let mut keys: Keys = toml::from_str(text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            flaw(offset, error.message().to_owned())
+        })?;
+        let profiles = keys.profile.take();
+        let mut profiles = profiles.map(Spanned::into_inner).unwrap_or_default();
+        for profile in profiles.values() {
+            if let Some(nested) = &profile.profile {
+                let why = "profiles cannot hold profiles".to_owned();
+                return Err(flaw(nested.span().start, why));
+            }
+        }
+        let chosen = match profile {
+            None => Keys::default(),
+            Some(name) => match profiles.remove(name) {
+                Some(keys) => keys,
+                None => {
+                    return Err(ConfigError::NoSuchProfile {
+                        path: path.to_owned(),
+                        name: name.to_owned(),
+                        known: profiles.into_keys().collect(),
+                    });
+                }
+            },
+        };
+        // A mistake in a profile that is not in use is a mistake none the less.
+        for keys in profiles.values().chain([&chosen, &keys]) {
+            model(keys.model.as_ref()).map_err(|(offset, why)| flaw(offset, why))?;
+        }
+        let directory = path.parent().unwrap_or(Path::new("."));
+        Ok(chosen.over(keys).rooted_at(directory))
+    }
+}
+
+/// The model of that name, or where it stands and what is wrong with it.
+fn model(name: Option<&Spanned<String>>) -> Result<Option<Profile>, (usize, String)> {
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    match Profile::named(name.get_ref()) {
+        Some(profile) => Ok(Some(profile)),
+        None => {
+            let known = Profile::ALL.map(|profile| profile.name).join(", ");
+            let why = format!("there is no model `{}`, only {known}", name.get_ref());
+            Err((name.span().start, why))
+        }
+    }
+}
+
+impl Keys {
+    /// These where they are given, else those of `base`.
+    fn over(self, base: Self) -> Self {
+        Self {
+            pm: self.pm.or(base.pm),
+            model: self.model.or(base.model),
+            format: self.format.or(base.format),
+            warnings: self.warnings.or(base.warnings),
+            suppressions: self.suppressions.or(base.suppressions),
+            baseline: self.baseline.or(base.baseline),
+            out: self.out.or(base.out),
+            loads: self.loads.or(base.loads),
+            profile: None,
+        }
+    }
+
+    fn rooted_at(self, directory: &Path) -> Config {
+        let rooted = |path: PathBuf| directory.join(path);
+        // A pattern without a slash means a name, wherever it is.
+        let pattern = |pattern: String| -> OsString {
+            if pattern.contains('/') {
+                rooted(pattern.into()).into()
+            } else {
+                pattern.into()
+            }
+        };
+        Config {
+            pm: self
+                .pm
+                .unwrap_or_default()
+                .into_iter()
+                .map(pattern)
+                .collect(),
+            model: model(self.model.as_ref()).ok().flatten(),
+            format: self.format,
+            warnings: self.warnings,
+            suppressions: self
+                .suppressions
+                .unwrap_or_default()
+                .into_iter()
+                .map(rooted)
+                .collect(),
+            baseline: self.baseline.map(rooted),
+            out: self.out.map(rooted),
+            loads: self.loads,
+        }
+    }
+}
+
+fn nearest(here: &Path) -> Option<PathBuf> {
+    here.ancestors()
+        .map(|directory| directory.join(FILE_NAME))
+        .find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, profile: Option<&str>) -> Result<Config, String> {
+        Config::parse(Path::new("/home/u/kv/brownout.toml"), text, profile)
+            .map_err(|error| error.to_string())
+    }
+
+    const EXAMPLE: &str = "\
+pm = ['/mnt/pmem/**', 'pools/*', '*.pool']
+model = 'eadr'
+suppressions = ['accepted.toml']
+baseline = '/etc/known.json'
+
+[profile.ci]
+format = 'sarif'
+model = 'adr'
+";
+
+    #[test]
+    fn paths_start_where_the_file_lies() {
+        let config = parse(EXAMPLE, None).unwrap();
+        assert_eq!(config.pm, ["/mnt/pmem/**", "/home/u/kv/pools/*", "*.pool"]);
+        assert_eq!(config.suppressions, [Path::new("/home/u/kv/accepted.toml")]);
+        assert_eq!(
+            config.baseline.as_deref(),
+            Some(Path::new("/etc/known.json"))
+        );
+        assert_eq!(config.model, Some(Profile::EADR));
+        assert_eq!(config.format, None);
+    }
+
+    #[test]
+    fn a_profile_goes_before_the_rest() {
+        let config = parse(EXAMPLE, Some("ci")).unwrap();
+        assert_eq!(config.model, Some(Profile::ADR));
+        assert_eq!(config.format, Some(FindingFormat::Sarif));
+        assert_eq!(config.pm.len(), 3);
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        let flaw = |text| parse(text, None).unwrap_err();
+        assert!(flaw("\nmodle = 'adr'\n").contains("line 2: unknown field `modle`"));
+        assert!(flaw("\n\n[profile.x]\nfoo = 1\n").contains("line 4: unknown field `foo`"));
+        assert!(flaw("model = 'x'\n").contains("line 1: there is no model `x`, only adr,"));
+        assert!(flaw("[profile.a]\nmodel = 'x'\n").contains("line 2: there is no model"));
+        assert!(flaw("\nformat = 'pdf'\n").contains("line 2: unknown variant `pdf`"));
+        assert!(flaw("[profile.a.profile.b]\n").contains("profiles cannot hold profiles"));
+        assert!(flaw("pm = ").contains("line 1"));
+    }
+
+    #[test]
+    fn a_profile_that_is_not_there() {
+        let error = parse(EXAMPLE, Some("cj")).unwrap_err();
+        assert!(error.ends_with("has no [profile.cj]; it has ci"), "{error}");
+        assert!(
+            parse("", Some("a"))
+                .unwrap_err()
+                .ends_with("it has no profiles")
+        );
+        let arguments = ConfigArgs {
+            config: None,
+            profile: Some("ci".into()),
+        };
+        let empty = tempfile::tempdir().unwrap();
+        let error = Config::find(&arguments, empty.path()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("--profile ci needs a brownout.toml")
+        );
+    }
+
+    #[test]
+    fn the_nearest_file_above_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(root.path().join(FILE_NAME), "out = 'far'").unwrap();
+        let find = || Config::find(&ConfigArgs::default(), &inner).unwrap();
+        assert_eq!(find().out, Some(root.path().join("far")));
+        fs::write(root.path().join("a").join(FILE_NAME), "out = 'near'").unwrap();
+        assert_eq!(find().out, Some(root.path().join("a/near")));
+    }
+}

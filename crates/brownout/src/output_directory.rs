@@ -1,0 +1,263 @@
+//! Where `brownout check` keeps its results.
+//!
+//! A directory is brownout's if it was empty or not there, or if it holds `run.json` from an earlier check;
+//! any other is left alone. Of an earlier check only brownout's own files are replaced, each at once, so
+//! that a reader never sees half of one.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use brownout_report::{Format, Report, Subject};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// Says that the directory is brownout's, and what was examined.
+const RUN: &str = "run.json";
+pub const FINDINGS: &str = "findings.jsonl";
+pub const HTML: &str = "report.html";
+pub const SARIF: &str = "report.sarif";
+pub const JUNIT: &str = "junit.xml";
+pub const TRACE: &str = "trace";
+const UNFINISHED: &str = "unfinished";
+
+/// A directory that may be written to.
+#[derive(Debug)]
+pub struct OutputDirectory {
+    path: PathBuf,
+    /// Made by this run, and not kept if nothing comes into it.
+    made: bool,
+}
+
+/// What `run.json` holds.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Run {
+    /// The version that wrote it.
+    brownout: String,
+    command: Vec<String>,
+    directory: Option<String>,
+    #[serde(default)]
+    gaps: Vec<String>,
+}
+
+impl OutputDirectory {
+    /// Makes sure that `path` can be written to without harm.
+    pub fn claim(path: &Path) -> Result<Self, Failure> {
+        let path = with_pid(path);
+        let failed = |source| Failure::OutputDirectory {
+            path: path.clone(),
+            source,
+        };
+        let made = !path.exists();
+        fs::create_dir_all(&path).map_err(failed)?;
+        let mut entries = fs::read_dir(&path).map_err(failed)?;
+        let ours = path.join(RUN).is_file();
+        // What a check leaves behind that was killed before it could write `run.json`.
+        let is_unfinished = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(UNFINISHED);
+        let foreign =
+            entries.any(|entry| entry.is_ok_and(|entry| !is_unfinished(&entry.file_name())));
+        if foreign && !ours {
+            return Err(Failure::NotOurs { path });
+        }
+        let directory = Self { path, made };
+        directory.remove_abandoned();
+        Ok(directory)
+    }
+
+    /// The results of an earlier check.
+    pub fn open(path: &Path) -> Result<(Self, Subject), Failure> {
+        let unreadable = |source| Failure::Results {
+            path: path.to_owned(),
+            source,
+        };
+        let text = fs::read_to_string(path.join(RUN)).map_err(unreadable)?;
+        let run: Run = serde_json::from_str(&text).map_err(|error| unreadable(error.into()))?;
+        let directory = Self {
+            path: path.to_owned(),
+            made: false,
+        };
+        let subject = Subject {
+            command: run.command,
+            directory: run.directory,
+            gaps: run.gaps,
+        };
+        Ok((directory, subject))
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where this run writes its trace until it is whole: no other run's.
+    pub fn unfinished_trace(&self) -> PathBuf {
+        self.file(&format!("{UNFINISHED}.{}", std::process::id()))
+    }
+
+    /// Puts the finished trace in its place.
+    pub fn keep_trace(&self) -> Result<(), Failure> {
+        let target = self.file(TRACE);
+        fs::rename(self.unfinished_trace(), &target).map_err(|source| Failure::Written {
+            path: target,
+            source,
+        })
+    }
+
+    /// Drops the trace of a run that came to nothing.
+    pub fn abandon(self) {
+        // What cannot be removed now is removed by the next check.
+        let _ = fs::remove_file(self.unfinished_trace());
+        if self.made {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+
+    pub fn describe(&self, subject: &Subject) -> Result<(), Failure> {
+        let run = Run {
+            brownout: env!("CARGO_PKG_VERSION").to_owned(),
+            command: subject.command.clone(),
+            directory: subject.directory.clone(),
+            gaps: subject.gaps.clone(),
+        };
+        write_file(&self.file(RUN), |out| {
+            serde_json::to_writer_pretty(&mut *out, &run)?;
+            out.write_all(b"\n")
+        })
+    }
+
+    /// Removes traces of runs that are over. One that still runs has its process.
+    fn remove_abandoned(&self) {
+        let Ok(entries) = fs::read_dir(&self.path) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let pid = name.to_str().and_then(|name| name.strip_prefix(UNFINISHED));
+            let pid = pid.and_then(|rest| rest.strip_prefix('.')?.parse::<u32>().ok());
+            if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// Several checks at once need a directory each.
+fn with_pid(path: &Path) -> PathBuf {
+    match path.to_str() {
+        Some(text) => text
+            .replace("{pid}", &std::process::id().to_string())
+            .into(),
+        None => path.to_owned(),
+    }
+}
+
+/// Writes a report to a file.
+pub fn write_report(path: &Path, format: &dyn Format, report: &Report) -> Result<(), Failure> {
+    write_file(path, |out| format.write(report, out))
+}
+
+/// Writes a file as a whole or not at all.
+pub fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let failed = |source| Failure::Written {
+        path: path.to_owned(),
+        source,
+    };
+    // A device or a pipe (`/dev/stdout`) is written to as it is.
+    if path.exists() && !path.is_file() {
+        let file = File::options().write(true).open(path).map_err(failed)?;
+        let mut out = BufWriter::new(&file);
+        return write(&mut out).and_then(|()| out.flush()).map_err(failed);
+    }
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    // As any file that a program makes; the user's mask still takes away what it takes away.
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let file = builder.tempfile_in(directory).map_err(failed)?;
+    let mut out = BufWriter::new(file.as_file());
+    write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+    drop(out);
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_of_somebody_else_is_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("thesis.tex"), "years of work").unwrap();
+        assert!(matches!(
+            OutputDirectory::claim(root.path()),
+            Err(Failure::NotOurs { .. })
+        ));
+        assert!(root.path().join("thesis.tex").exists());
+    }
+
+    #[test]
+    fn an_earlier_check_is_replaced_and_what_lies_beside_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("out");
+        let first = OutputDirectory::claim(&path).unwrap();
+        first.describe(&Subject::default()).unwrap();
+        fs::write(first.file("notes"), "mine").unwrap();
+        let second = OutputDirectory::claim(&path).unwrap();
+        second.describe(&Subject::default()).unwrap();
+        assert_eq!(fs::read_to_string(second.file("notes")).unwrap(), "mine");
+        assert!(OutputDirectory::open(&path).is_ok());
+    }
+
+    #[test]
+    fn a_killed_check_leaves_nothing_that_is_in_the_way() {
+        let root = tempfile::tempdir().unwrap();
+        // No process has this number.
+        let stale = root.path().join("unfinished.4294967295");
+        fs::write(&stale, "half").unwrap();
+        OutputDirectory::claim(root.path()).unwrap();
+        assert!(!stale.exists());
+    }
+
+    #[test]
+    fn a_run_that_came_to_nothing_leaves_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("out");
+        let directory = OutputDirectory::claim(&path).unwrap();
+        fs::write(directory.unfinished_trace(), "half").unwrap();
+        directory.abandon();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_number_of_its_own_for_each_run() {
+        let pid = std::process::id().to_string();
+        assert_eq!(
+            with_pid(Path::new("out-{pid}")),
+            Path::new(&format!("out-{pid}"))
+        );
+    }
+
+    #[test]
+    fn a_file_is_written_whole_or_not_at_all() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("f");
+        write_file(&path, |out| out.write_all(b"whole")).unwrap();
+        let broken = write_file(&path, |out| {
+            out.write_all(b"half")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert!(broken.is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+}

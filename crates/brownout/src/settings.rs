@@ -1,0 +1,88 @@
+//! The options in force: the command line goes before `brownout.toml`, and that before what is usual.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use brownout_model::Profile;
+
+use crate::arguments::{FindingArgs, FindingFormat};
+use crate::config::Config;
+use crate::failure::Failure;
+
+/// What a command that gives findings goes by.
+#[derive(Debug)]
+pub struct Settings {
+    pub model: Profile,
+    pub format: FindingFormat,
+    pub warnings: bool,
+    pub patterns: Vec<OsString>,
+    pub suppressions: Vec<PathBuf>,
+    pub gen_suppressions: bool,
+    pub baseline: Option<PathBuf>,
+    pub write_baseline: Option<PathBuf>,
+    pub out: Option<PathBuf>,
+    pub loads: bool,
+    /// Source paths below it are shown relative to it.
+    pub directory: PathBuf,
+}
+
+impl Settings {
+    /// Those that hold when nobody says anything.
+    pub fn usual(directory: &Path) -> Self {
+        Self {
+            model: Profile::default(),
+            format: FindingFormat::default(),
+            warnings: false,
+            patterns: Vec::new(),
+            suppressions: Vec::new(),
+            gen_suppressions: false,
+            baseline: None,
+            write_baseline: None,
+            out: None,
+            loads: false,
+            directory: directory.to_owned(),
+        }
+    }
+
+    /// `patterns` are those given as `--pm`.
+    pub fn new(arguments: &FindingArgs, patterns: &[OsString]) -> Result<Self, Failure> {
+        let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+        let config = Config::find(&arguments.config, &here)?;
+        let mut suppressions = config.suppressions;
+        suppressions.extend(arguments.suppressions.iter().cloned());
+        let patterns = if patterns.is_empty() {
+            config.pm
+        } else {
+            patterns.to_vec()
+        };
+        Ok(Self {
+            model: arguments.model.or(config.model).unwrap_or_default(),
+            format: arguments.format.or(config.format).unwrap_or_default(),
+            warnings: arguments.warnings || config.warnings.unwrap_or_default(),
+            patterns,
+            suppressions,
+            gen_suppressions: arguments.gen_suppressions,
+            baseline: arguments.baseline.clone().or(config.baseline),
+            write_baseline: arguments.write_baseline.clone(),
+            out: config.out,
+            loads: config.loads.unwrap_or_default(),
+            directory: source_directory(here),
+        })
+    }
+}
+
+/// GitHub wants paths as they are in the repository, a person as seen from where they stand.
+pub fn source_directory(here: PathBuf) -> PathBuf {
+    if !on_github() {
+        return here;
+    }
+    match std::env::var_os("GITHUB_WORKSPACE") {
+        Some(workspace) if here.starts_with(Path::new(&workspace)) => workspace.into(),
+        _ => here,
+    }
+}
+
+/// Whether this runs as a step of GitHub Actions.
+pub fn on_github() -> bool {
+    std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
+}

@@ -1,0 +1,171 @@
+//! From findings to what is shown and the exit code: suppressions, baseline, output.
+
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use brownout_report::{
+    Baseline, Format, Github, Html, Human, JsonLines, Junit, Report, Sarif, Sources, Suppressions,
+    suppressions_for,
+};
+
+use crate::arguments::FindingFormat;
+use crate::console::{self, Console};
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::output_directory::{self, OutputDirectory, write_file, write_report};
+use crate::settings::{Settings, on_github};
+
+/// Columns for a person where the terminal does not say.
+const WIDTH: usize = 120;
+
+/// Decisions of the user about findings, read before anything is run: a mistake in them is told at once.
+pub struct Decisions {
+    suppressions: Suppressions,
+    baseline: Option<Baseline>,
+}
+
+impl Decisions {
+    pub fn read(settings: &Settings) -> Result<Self, Failure> {
+        let mut suppressions = Suppressions::default();
+        for path in &settings.suppressions {
+            let text = fs::read_to_string(path).map_err(|source| Failure::Decision {
+                path: path.clone(),
+                source,
+            })?;
+            suppressions
+                .add(path, &text)
+                .map_err(|source| Failure::Suppressions {
+                    path: path.clone(),
+                    source,
+                })?;
+        }
+        let baseline = settings.baseline.as_ref().map(|path| {
+            let text = fs::read_to_string(path).map_err(|source| Failure::Decision {
+                path: path.clone(),
+                source,
+            })?;
+            Baseline::parse(&text).map_err(|source| Failure::Baseline {
+                path: path.clone(),
+                source,
+            })
+        });
+        Ok(Self {
+            suppressions,
+            baseline: baseline.transpose()?,
+        })
+    }
+
+    /// Takes out what the user has decided on, and writes a baseline if that is asked for.
+    pub fn apply(
+        mut self,
+        report: &mut Report,
+        settings: &Settings,
+        console: &Console,
+    ) -> Result<(), Failure> {
+        report.suppress(&mut self.suppressions);
+        for unused in self.suppressions.unused() {
+            console.remark(format_args!(
+                "{}:{}: this suppression was not used: {}",
+                unused.origin.file.display(),
+                unused.origin.line,
+                unused.reason
+            ));
+        }
+        if let Some(path) = &settings.write_baseline {
+            let text = Baseline::of(report.findings()).to_text();
+            write_file(path, |out| out.write_all(text.as_bytes()))?;
+        }
+        if let Some(baseline) = &self.baseline {
+            report.compare_with(baseline);
+        }
+        Ok(())
+    }
+}
+
+/// Which stream a person reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// The results are all there is on standard output.
+    Output,
+    /// Standard output belongs to the program under test.
+    Error,
+}
+
+/// Prints a report as asked. Formats for programs always go to standard output.
+pub fn print(report: &Report, settings: &Settings, stream: Stream) -> Result<(), Failure> {
+    let text = if settings.gen_suppressions {
+        suppressions_for(report.findings())
+    } else {
+        match settings.format {
+            FindingFormat::Human => return print_for_person(report, settings.warnings, stream),
+            FindingFormat::Json => JsonLines.to_text(report),
+            FindingFormat::Sarif => Sarif.to_text(report),
+            FindingFormat::Junit => Junit.to_text(report),
+            FindingFormat::Github => Github.to_text(report),
+        }
+    };
+    let mut out = console::results();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(Failure::Output)
+}
+
+pub fn print_for_person(
+    report: &Report,
+    full_warnings: bool,
+    stream: Stream,
+) -> Result<(), Failure> {
+    let terminal = match stream {
+        Stream::Output => io::stdout().is_terminal(),
+        Stream::Error => io::stderr().is_terminal(),
+    };
+    let human = Human {
+        color: terminal && std::env::var_os("NO_COLOR").is_none(),
+        width: width(),
+        full_warnings,
+        sources: Sources::on_disk(),
+    };
+    let mut text = human.to_text(report);
+    if on_github() {
+        text.push_str(&Github.to_text(report));
+    }
+    match stream {
+        Stream::Output => io::stdout().write_all(text.as_bytes()),
+        Stream::Error => io::stderr().write_all(text.as_bytes()),
+    }
+    .map_err(Failure::Output)
+}
+
+fn width() -> usize {
+    let columns = std::env::var("COLUMNS").ok();
+    columns
+        .and_then(|columns| columns.parse().ok())
+        .filter(|&columns| columns >= 40)
+        .unwrap_or(WIDTH)
+}
+
+/// Writes a report in all forms.
+pub fn write_all(report: &Report, directory: &OutputDirectory) -> Result<(), Failure> {
+    let html = Html {
+        sources: Sources::on_disk(),
+    };
+    let forms: [(&str, &dyn Format); 4] = [
+        (output_directory::FINDINGS, &JsonLines),
+        (output_directory::HTML, &html),
+        (output_directory::SARIF, &Sarif),
+        (output_directory::JUNIT, &Junit),
+    ];
+    for (name, format) in forms {
+        write_report(&directory.file(name), format, report)?;
+    }
+    directory.describe(&report.subject)
+}
+
+/// Warnings are for the author to judge, and no failure.
+pub fn exit_code(report: &Report) -> ExitCode {
+    if report.bugs().next().is_some() {
+        ExitCode::BugsFound
+    } else {
+        ExitCode::Success
+    }
+}

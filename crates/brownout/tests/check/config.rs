@@ -1,0 +1,67 @@
+//! `brownout.toml`.
+
+use std::fs;
+
+use crate::{Place, bugs};
+
+#[test]
+fn options_come_from_the_file() {
+    let place = Place::new();
+    place.write(
+        "brownout.toml",
+        "out = 'results'\nsuppressions = ['accepted.toml']\n[profile.ci]\nformat = 'json'\n",
+    );
+    place.write(
+        "accepted.toml",
+        "[[suppression]]\nrule = 'missing-flush'\nreason = 'r'\n",
+    );
+    let run = place.check(&[], &["last", "fence"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let findings = crate::findings(&place.path("results"));
+    assert_eq!(bugs(&findings), ["redundant-fence"]);
+    let run = place.check(&["--profile", "ci"], &["fence"]);
+    assert!(run.stdout.contains("{\"id\":"), "{}", run.stdout);
+    let run = place.check(&["--profile", "ci", "--format", "human"], &["fence"]);
+    assert_eq!(run.stdout, "counted\n", "the command line goes first");
+}
+
+#[test]
+fn the_file_is_looked_for_upwards() {
+    let place = Place::new();
+    place.write("brownout.toml", "suppressions = ['accepted.toml']\n");
+    place.write(
+        "accepted.toml",
+        "[[suppression]]\nrule = '*'\nreason = 'r'\n",
+    );
+    fs::create_dir(place.path("sub")).unwrap();
+    let arguments = ["check", "--", "../counter", "pool", "last"];
+    let output = place
+        .command(&arguments)
+        .current_dir(place.path("sub"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(place.path("sub/brownout.out").exists());
+}
+
+#[test]
+fn mistakes_in_the_file_are_named_with_their_line() {
+    let place = Place::new();
+    place.write("brownout.toml", "# options\nmodle = 'adr'\n");
+    for arguments in [&["check", "--", "true"][..], &["lint", "trace"]] {
+        let run = place.brownout(arguments);
+        assert_eq!(run.status, Some(2));
+        assert!(
+            run.stderr
+                .contains("brownout.toml, line 2: unknown field `modle`"),
+            "{}",
+            run.stderr
+        );
+    }
+    place.write("other.toml", "");
+    let run = place.check(&["--config", "other.toml"], &[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let run = place.check(&["--config", "missing.toml"], &[]);
+    assert_eq!(run.status, Some(2));
+}

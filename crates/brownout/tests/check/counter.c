@@ -1,0 +1,53 @@
+/*
+ * Counts in a memory-mapped file, with mistakes that the arguments choose.
+ *
+ *   counter FILE [last] [fence] [fail] [crash]
+ */
+#include <fcntl.h>
+#include <immintrin.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef SIZE
+#define SIZE 4096
+#endif
+
+struct counter {
+	_Alignas(64) uint64_t value;
+	_Alignas(64) uint64_t steps;
+};
+
+static void step(struct counter *counter)
+{
+	counter->value += 1;
+	_mm_clflush(&counter->value);
+	counter->steps += 1;
+	_mm_clflush(&counter->steps);
+}
+
+int main(int argc, char **argv)
+{
+	int fd = open(argv[1], O_RDWR | O_CREAT, 0600);
+	if (fd < 0 || ftruncate(fd, SIZE) != 0)
+		return 10;
+	struct counter *counter = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (counter == MAP_FAILED)
+		return 11;
+	for (int i = 0; i < 3; i++)
+		step(counter);
+	for (int i = 2; i < argc; i++) {
+		if (strcmp(argv[i], "last") == 0)
+			counter->steps = 99; /* missing-flush */
+		if (strcmp(argv[i], "fence") == 0)
+			_mm_sfence(); /* redundant-fence */
+		if (strcmp(argv[i], "fail") == 0)
+			return 7;
+		if (strcmp(argv[i], "crash") == 0)
+			abort();
+	}
+	write(1, "counted\n", 8);
+	return 0;
+}

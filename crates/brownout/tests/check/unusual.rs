@@ -1,0 +1,95 @@
+//! Traces and programs of which less is known than there could be: each is said in a sentence, and what
+//! can be found is found.
+
+use std::fs;
+
+use crate::{Place, bugs};
+
+#[test]
+fn another_version_of_the_program() {
+    let place = Place::new();
+    place.check(&[], &["last"]);
+    place.compile(&["-g", "-DSIZE=8192"]);
+    let run = place.brownout(&["lint", "brownout.out/trace"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let told = run
+        .stderr
+        .lines()
+        .filter(|line| line.contains("has changed since it was recorded"));
+    assert_eq!(told.count(), 1, "{}", run.stderr);
+    assert!(
+        !run.stderr.contains("no debug information"),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        !run.stdout.contains("counter.c"),
+        "no wrong lines: {}",
+        run.stdout
+    );
+    assert!(run.stdout.contains("/counter+0x"), "{}", run.stdout);
+}
+
+#[test]
+fn a_stripped_program() {
+    let place = Place::compiled(&["-s"]);
+    let run = place.check(&[], &["last"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("/counter has no debug information"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("/counter+0x"), "{}", run.stderr);
+    assert_eq!(bugs(&place.findings()), ["missing-flush"]);
+}
+
+#[test]
+fn a_missing_source_file() {
+    let place = Place::new();
+    fs::remove_file(place.path("counter.c")).unwrap();
+    let run = place.check(&[], &["last"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("counter.c cannot be read: No such file"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("main at counter.c:"), "{}", run.stderr);
+    assert!(
+        place
+            .read("brownout.out/report.html")
+            .contains("cannot be read")
+    );
+}
+
+#[test]
+fn a_trace_that_is_cut_off() {
+    let place = Place::new();
+    place.check(&[], &["last"]);
+    let trace = place.path("brownout.out/trace");
+    let whole = fs::read(&trace).unwrap();
+    let mut found_part = false;
+    for eighths in 1..8 {
+        fs::write(&trace, &whole[..whole.len() * eighths / 8]).unwrap();
+        let run = place.brownout(&["lint", "brownout.out/trace"]);
+        assert_eq!(run.status, Some(2), "{}", run.stderr);
+        let last = run.stderr.lines().last().unwrap();
+        assert!(last.starts_with("brownout: "), "{}", run.stderr);
+        found_part |= last.contains("only what comes before that was read");
+    }
+    assert!(found_part, "no cut left a part that can be read");
+}
+
+#[test]
+fn a_sparse_pool_of_ten_gibibytes() {
+    let place = Place::compiled(&["-g", "-DSIZE=(10LL<<30)"]);
+    let run = place.check(&[], &["last"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert_eq!(bugs(&place.findings()), ["missing-flush"]);
+    let size = fs::metadata(place.path("brownout.out/trace"))
+        .unwrap()
+        .len();
+    assert!(size < 1 << 20, "the trace has {size} bytes");
+}

@@ -30,8 +30,8 @@ pub struct RawPlace {
     pub process: ProcessId,
     pub pc: AppPc,
     pub context: ContextId,
-    /// The event, where the finding was met first; not known for all places.
-    pub event: Option<EventIndex>,
+    /// The event, where the finding was met first.
+    pub event: EventIndex,
 }
 
 /// Bytes of a file.

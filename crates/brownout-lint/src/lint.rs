@@ -298,10 +298,9 @@ impl<A: Attribution> Lint<A> {
             };
             self.tracker
                 .store(&mut self.watch, by, line, mask, kind, tag);
-            let known = &self.watch.known;
             let note = self.tracker.note_mut(line);
             match kind {
-                StoreKind::Cached => note.store(site, |one, other| known.is_one_copy(one, other)),
+                StoreKind::Cached => note.dirty = true,
                 StoreKind::NonTemporal => {
                     note.non_temporal = true;
                     self.non_temporal(by, site, line);
@@ -336,7 +335,7 @@ impl<A: Attribution> Lint<A> {
         let line = self.tracker.line(place);
         let work = self.work(by, line);
         self.tracker.flush(&mut self.watch, by, line, kind, site);
-        self.tracker.note_mut(line).flush();
+        self.tracker.note_mut(line).flush(by.time.0);
         let thread = &mut self.watch.threads[by.thread.index()];
         thread.file = Some(range.file);
         if kind == FlushKind::Deferred {
@@ -364,14 +363,7 @@ impl<A: Attribution> Lint<A> {
     fn work(&self, by: Access, line: LineSlot) -> Work {
         let note = self.tracker.note(line);
         if note.dirty {
-            return match note.stores {
-                0 => Work::Other,
-                count => Work::Stores {
-                    count,
-                    first: note.first,
-                    last: note.last,
-                },
-            };
+            return self.stores_since(line, note.last_flush);
         }
         if self.tracker.live_bytes(line).is_empty() {
             return Work::Nothing;
@@ -394,6 +386,29 @@ impl<A: Attribution> Lint<A> {
             Work::Other
         } else {
             Work::Nothing
+        }
+    }
+
+    /// The cached stores to a line after `flush` that were not overwritten; those of one copy count once.
+    #[inline]
+    fn stores_since(&self, line: LineSlot, flush: u64) -> Work {
+        let mut stores = self
+            .tracker
+            .live(line)
+            .filter(|store| store.kind == StoreKind::Cached && store.time.0 > flush);
+        let Some(first) = stores.next() else {
+            return Work::Other;
+        };
+        let (mut count, mut last) = (1, first);
+        for store in stores {
+            let same = self.watch.known.is_one_copy(last.tag.site, store.tag.site);
+            count += u16::from(!same);
+            last = store;
+        }
+        Work::Stores {
+            count,
+            first: (first.tag.site, first.time.0),
+            last: (last.tag.site, last.time.0),
         }
     }
 

@@ -64,14 +64,15 @@ pub(crate) enum Work {
     Nothing,
     /// Non-temporal stores only, which wait for a fence and not for a flush; one of them.
     NonTemporal { store: SiteId, time: u64 },
-    /// Cached stores: how many, and the first and last of them.
+    /// Cached stores that were not overwritten: how many, and place and time of the first and last of
+    /// them.
     Stores {
         count: u16,
-        first: SiteId,
-        last: SiteId,
+        first: (SiteId, u64),
+        last: (SiteId, u64),
     },
     /// Something that is not a store of the program, or that another thread has flushed and not
-    /// fenced.
+    /// fenced, or that was persistent as soon as it was stored.
     Other,
 }
 

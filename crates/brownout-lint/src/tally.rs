@@ -44,8 +44,8 @@ impl Key {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Occurrence {
     pub(crate) message: String,
-    /// What happened, where, and when if it is known; the place to look at first comes first.
-    pub(crate) places: Vec<(&'static str, SiteId, Option<u64>)>,
+    /// What happened, where and when; the place to look at first comes first.
+    pub(crate) places: Vec<(&'static str, SiteId, u64)>,
     pub(crate) bytes: Vec<(Place, ByteMask)>,
     pub(crate) values: Vec<RawValue>,
 }
@@ -174,7 +174,7 @@ fn finding(rule: &'static RuleInfo, known: &Known, entry: Entry) -> RawFinding {
                 process: site.process,
                 pc: site.pc,
                 context: site.context,
-                event: time.map(EventIndex),
+                event: EventIndex(time),
             }
         })
         .collect();

@@ -136,11 +136,7 @@ impl Places {
                 .iter()
                 .map(|value| Value::new(value.name, &value.bytes))
                 .collect(),
-            events: raw
-                .places
-                .iter()
-                .map_while(|place| Some(place.event?.0))
-                .collect(),
+            events: raw.places.iter().map(|place| place.event.0).collect(),
             ..Evidence::default()
         };
         let mut finding = Finding::new(raw.rule, raw.message, stacks, evidence);

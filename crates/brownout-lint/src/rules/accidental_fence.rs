@@ -61,8 +61,8 @@ impl AccidentalFence {
                 }
                 .to_owned(),
                 places: vec![
-                    (ordered.role, ordered.site, Some(ordered.time)),
-                    ("fence", ordered.fence, Some(ordered.fence_time)),
+                    (ordered.role, ordered.site, ordered.time),
+                    ("fence", ordered.fence, ordered.fence_time),
                 ],
                 ..Occurrence::default()
             });

@@ -78,9 +78,9 @@ impl DelayedPersist {
                 bytes_text(store.bytes)
             ),
             places: vec![
-                ("store", store.tag.site, Some(store.time.0)),
-                ("later store", later.site, Some(later.time)),
-                ("fence", fence, Some(fence_time)),
+                ("store", store.tag.site, store.time.0),
+                ("later store", later.site, later.time),
+                ("fence", fence, fence_time),
             ],
             bytes: vec![(line, store.bytes)],
             values: vec![store.tag.value("stored")],

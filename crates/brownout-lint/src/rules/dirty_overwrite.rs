@@ -58,8 +58,8 @@ impl DirtyOverwrite {
                     bytes_text(over.bytes)
                 ),
                 places: vec![
-                    ("store", over.older, Some(over.older_time)),
-                    ("overwrite", over.newer, Some(over.newer_time)),
+                    ("store", over.older, over.older_time),
+                    ("overwrite", over.newer, over.newer_time),
                 ],
                 bytes: vec![(over.line, over.bytes)],
                 values: vec![

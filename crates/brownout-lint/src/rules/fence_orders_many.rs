@@ -53,12 +53,12 @@ impl FenceOrdersMany {
         }
         let key = Key::single(fence.site, fence.file);
         self.0.add(key, fence.time, || {
-            let mut places = vec![("fence", fence.site, Some(fence.time))];
+            let mut places = vec![("fence", fence.site, fence.time)];
             let examples = fence.examples.iter().flatten();
             places.extend(
                 examples
                     .clone()
-                    .map(|ordered| (ordered.role, ordered.site, Some(ordered.time))),
+                    .map(|ordered| (ordered.role, ordered.site, ordered.time)),
             );
             Occurrence {
                 message: format!(

@@ -1,8 +1,9 @@
 //! `flush-covers-many`: one flush persists several stores, which depends on their sharing a line.
 //!
 //! Mumak §4.2 ("flush instruction that acts on more than one store"). The stores of one call of a copying
-//! function, or of one string instruction, count as one. Two places are shown, the first and the
-//! last store; findings are told apart by the flush alone.
+//! function count as one, and stores that were overwritten before the flush do not count. Two places are shown, the
+//! first and the last store; findings are told apart by the flush alone. Silent where caches are
+//! persistent, as nothing waits for a flush there.
 
 use brownout_model::ByteMask;
 use brownout_report::{Category, RuleInfo, Severity};
@@ -60,9 +61,9 @@ impl FlushCoversMany {
         self.0.add(key, flush.time, || Occurrence {
             message: format!("this flush covers {count} stores to one cache line"),
             places: vec![
-                ("flush", flush.site, Some(flush.time)),
-                ("first store", first, None),
-                ("last store", last, None),
+                ("flush", flush.site, flush.time),
+                ("first store", first.0, first.1),
+                ("last store", last.0, last.1),
             ],
             bytes: vec![(flush.line, ByteMask::ALL)],
             values: Vec::new(),

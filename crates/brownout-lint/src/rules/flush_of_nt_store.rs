@@ -57,10 +57,7 @@ impl FlushOfNtStore {
         self.0.add(key, flush.time, || Occurrence {
             message: "only non-temporal stores to this cache line wait, and they need no flush"
                 .to_owned(),
-            places: vec![
-                ("flush", flush.site, Some(flush.time)),
-                ("store", store, Some(time)),
-            ],
+            places: vec![("flush", flush.site, flush.time), ("store", store, time)],
             bytes: vec![(flush.line, ByteMask::ALL)],
             values: Vec::new(),
         });

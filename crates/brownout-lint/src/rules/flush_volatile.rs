@@ -46,7 +46,7 @@ impl FlushVolatile {
     pub(crate) fn flushed(&mut self, site: SiteId, time: u64) {
         self.0.add(Key::single(site, None), time, || Occurrence {
             message: "this flush is of memory that is not persistent".to_owned(),
-            places: vec![("flush", site, Some(time))],
+            places: vec![("flush", site, time)],
             ..Occurrence::default()
         });
     }

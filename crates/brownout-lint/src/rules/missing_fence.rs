@@ -55,12 +55,12 @@ pub(crate) struct MissingFence(pub(crate) Tally);
 impl MissingFence {
     pub(crate) fn lost(&mut self, known: &Known, lost: &LostStore<'_>) {
         let store = lost.store;
-        let stored = ("store", store.tag.site, Some(store.time.0));
+        let stored = ("store", store.tag.site, store.time.0);
         let (key, message, places) = match lost.why {
             Lost::FlushNotFenced { flush, time } if known.is_users(flush) => (
                 Key::pair(flush, store.tag.site, lost.file()),
                 "no fence ever follows this flush",
-                vec![("flush", flush, Some(time)), stored],
+                vec![("flush", flush, time), stored],
             ),
             Lost::NotFenced => (
                 Key::single(store.tag.site, Some(lost.file())),

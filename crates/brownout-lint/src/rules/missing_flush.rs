@@ -66,7 +66,7 @@ impl MissingFlush {
         let key = Key::single(store.tag.site, Some(lost.file()));
         self.0.add(key, store.time.0, || Occurrence {
             message: format!("{} stored here are never flushed", bytes_text(store.bytes)),
-            places: vec![("store", store.tag.site, Some(store.time.0))],
+            places: vec![("store", store.tag.site, store.time.0)],
             bytes: vec![(lost.line, store.bytes)],
             values: vec![store.tag.value("stored")],
         });

@@ -65,7 +65,7 @@ impl RedundantFence {
         let key = Key::single(fence.site, fence.file);
         self.0.add(key, fence.time, || Occurrence {
             message: format!("no flush or non-temporal store waits for this {name}"),
-            places: vec![("fence", fence.site, Some(fence.time))],
+            places: vec![("fence", fence.site, fence.time)],
             ..Occurrence::default()
         });
     }

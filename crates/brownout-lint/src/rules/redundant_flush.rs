@@ -55,7 +55,7 @@ impl RedundantFlush {
         self.0.add(key, flush.time, || Occurrence {
             message: "nothing was stored to this cache line since it was last flushed or mapped"
                 .to_owned(),
-            places: vec![("flush", flush.site, Some(flush.time))],
+            places: vec![("flush", flush.site, flush.time)],
             bytes: vec![(flush.line, ByteMask::ALL)],
             values: Vec::new(),
         });

@@ -53,7 +53,7 @@ impl TransientData {
                 "{} are stored here in a cache line that is never flushed",
                 bytes_text(store.bytes)
             ),
-            places: vec![("store", store.tag.site, Some(store.time.0))],
+            places: vec![("store", store.tag.site, store.time.0)],
             bytes: vec![(lost.line, store.bytes)],
             values: vec![store.tag.value("stored")],
         });

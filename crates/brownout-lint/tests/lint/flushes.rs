@@ -158,6 +158,32 @@ fn several_stores_to_a_line_share_a_flush() {
 }
 
 #[test]
+fn a_store_that_was_overwritten_is_not_covered() {
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).store(A).persist(3, A);
+    assert_eq!(run.findings_of("flush-covers-many"), [""; 0]);
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).store(A + 4).persist(3, A);
+    assert_eq!(
+        run.findings_of("flush-covers-many"),
+        ["flush-covers-many flush@3 first store@1 last store@2"]
+    );
+}
+
+#[test]
+fn a_store_that_was_flushed_before_is_not_covered_again() {
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .at(2)
+        .clwb(A)
+        .at(3)
+        .store(A2)
+        .persist(4, A);
+    assert_eq!(run.findings_of("flush-covers-many"), [""; 0]);
+}
+
+#[test]
 fn flushes_are_judged_alike_where_caches_are_persistent() {
     let mut run = Run::under(Profile::EADR);
     run.at(1).store(A).persist(2, A).persist(4, A);

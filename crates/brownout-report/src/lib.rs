@@ -28,6 +28,7 @@ pub use fingerprint::SiteId;
 pub use format::{
     Format, Github, Html, Human, JsonLines, Junit, ParseError, Sarif, parse_json_lines,
 };
+pub use plumbing::telling_frame;
 pub use report::{Report, Subject, Suppressed};
 pub use rule::{Category, RuleInfo, Severity};
 pub use source::Sources;

@@ -10,16 +10,22 @@
 use crate::stack::base_name;
 use crate::{Frame, Stack};
 
+/// Which of these frames, innermost first, tells a reader most: the innermost one with a source line that is
+/// not plumbing, or else the innermost that is not plumbing, or else the innermost of all. `None` if there
+/// are no frames.
+pub fn telling_frame(frames: &[Frame]) -> Option<usize> {
+    let is_program = |frame: &Frame| !frame.is_plumbing();
+    frames
+        .iter()
+        .position(|frame| frame.line.is_some() && is_program(frame))
+        .or_else(|| frames.iter().position(is_program))
+        .or_else(|| (!frames.is_empty()).then_some(0))
+}
+
 impl Stack {
-    /// The frame that tells a reader most: the innermost one with a source line that is not plumbing,
-    /// or else the innermost that is not plumbing, or else the innermost of all. `None` for a stack
-    /// without frames.
+    /// The frame that tells a reader most.
     pub fn telling_frame(&self) -> Option<&Frame> {
-        let program = || self.frames.iter().filter(|frame| !frame.is_plumbing());
-        program()
-            .find(|frame| frame.line.is_some())
-            .or_else(|| program().next())
-            .or_else(|| self.frames.first())
+        Some(&self.frames[telling_frame(&self.frames)?])
     }
 
     /// The frames without those outermost ones that lead to every `main` alike. All frames if these

@@ -10,11 +10,21 @@ use std::rc::Rc;
 /// A line of source text that a finding points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceLine {
+    /// Of the whole file.
     pub text: Rc<str>,
+    /// Counted from 1.
+    pub number: u32,
     /// The bytes of the line in `text`, without its end.
     pub line: Range<usize>,
     /// The bytes of the statement in `text`.
     pub statement: Range<usize>,
+}
+
+/// A file and where its lines begin, so that a line of a long file is as soon found as one of a short.
+#[derive(Clone, Debug)]
+struct SourceFile {
+    text: Rc<str>,
+    starts: Rc<[usize]>,
 }
 
 /// Why a line cannot be shown.
@@ -31,7 +41,7 @@ type Load = Box<dyn Fn(&str) -> io::Result<String>>;
 /// Where source text comes from. Each file is read once.
 pub struct Sources {
     load: Load,
-    texts: RefCell<HashMap<String, Result<Rc<str>, String>>>,
+    files: RefCell<HashMap<String, Result<SourceFile, String>>>,
 }
 
 impl Sources {
@@ -47,7 +57,7 @@ impl Sources {
     pub fn from_fn(load: impl Fn(&str) -> io::Result<String> + 'static) -> Self {
         Self {
             load: Box::new(load),
-            texts: RefCell::default(),
+            files: RefCell::default(),
         }
     }
 
@@ -58,31 +68,55 @@ impl Sources {
         line: u32,
         column: Option<u32>,
     ) -> Result<SourceLine, NoSource> {
-        let text = self.text(file).map_err(|why| NoSource::Unreadable {
+        let source = self.file(file).map_err(|why| NoSource::Unreadable {
             file: file.into(),
             why,
         })?;
-        let range = line_range(&text, line).ok_or_else(|| NoSource::TooShort {
+        let range = source.line_range(line).ok_or_else(|| NoSource::TooShort {
             file: file.into(),
             line,
         })?;
-        let statement = statement(&text[range.clone()], column);
+        let statement = statement(&source.text[range.clone()], column);
         let statement = range.start + statement.start..range.start + statement.end;
         Ok(SourceLine {
-            text,
+            text: source.text,
+            number: line,
             line: range,
             statement,
         })
     }
 
-    fn text(&self, file: &str) -> Result<Rc<str>, String> {
-        let mut texts = self.texts.borrow_mut();
-        let known = texts.entry(file.to_owned()).or_insert_with(|| {
+    fn file(&self, file: &str) -> Result<SourceFile, String> {
+        let mut files = self.files.borrow_mut();
+        let known = files.entry(file.to_owned()).or_insert_with(|| {
             (self.load)(file)
-                .map(Rc::from)
+                .map(SourceFile::new)
                 .map_err(|error| error.to_string())
         });
         known.clone()
+    }
+}
+
+impl SourceFile {
+    fn new(text: String) -> Self {
+        let behind_ends = text.match_indices('\n').map(|(at, _)| at + 1);
+        let starts = std::iter::once(0).chain(behind_ends);
+        Self {
+            starts: starts.filter(|&start| start < text.len()).collect(),
+            text: text.into(),
+        }
+    }
+
+    fn line_range(&self, line: u32) -> Option<Range<usize>> {
+        let index = (line as usize).checked_sub(1)?;
+        let start = *self.starts.get(index)?;
+        let end = self
+            .starts
+            .get(index + 1)
+            .copied()
+            .unwrap_or(self.text.len());
+        let content = self.text[start..end].trim_end_matches(['\n', '\r']);
+        Some(start..start + content.len())
     }
 }
 
@@ -101,18 +135,6 @@ fn read(file: &str) -> io::Result<String> {
         .take(Sources::MAX_LEN)
         .read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn line_range(text: &str, line: u32) -> Option<Range<usize>> {
-    let mut start = 0;
-    for (number, piece) in (1..).zip(text.split_inclusive('\n')) {
-        if number == line {
-            let content = piece.trim_end_matches(['\n', '\r']);
-            return Some(start..start + content.len());
-        }
-        start += piece.len();
-    }
-    None
 }
 
 /// The statement at a column of a line. Compilers give the column of the operator in one statement and of
@@ -197,6 +219,8 @@ mod tests {
         assert_eq!(&second.text[second.statement], "two");
         assert_eq!(&second.text[second.line], "  two;");
         assert!(sources.line("f", 3, None).is_ok());
+        assert!(sources.line("f", 0, None).is_err());
+        assert!(sources.line("f", 4, None).is_err());
     }
 
     #[test]

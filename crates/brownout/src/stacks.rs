@@ -170,8 +170,7 @@ impl StackTable {
         frames
     }
 
-    /// The frame that tells a reader most: the innermost one with a source line that is not
-    /// plumbing, or else with a source line, or else the innermost of all.
+    /// The frame that tells a reader most.
     pub fn telling_frame(&mut self, stack: StackId) -> Arc<TellingFrame> {
         if let Some(known) = self.telling.get(&stack) {
             return Arc::clone(known);
@@ -182,24 +181,12 @@ impl StackTable {
     }
 
     fn find_telling_frame(&mut self, stack: StackId) -> TellingFrame {
-        let places = Arc::clone(&self.stacks[stack.0]);
-        let mut innermost = None;
-        let mut with_line = None;
-        for &place in &places[..] {
-            for frame in self.frames_of(place) {
-                if frame.line.is_some() && !report_frame(&frame).is_plumbing() {
-                    return TellingFrame::new(frame, innermost);
-                }
-                if frame.line.is_some() && with_line.is_none() {
-                    with_line = Some(frame.clone());
-                }
-                innermost.get_or_insert(frame);
-            }
-        }
-        match with_line {
-            Some(frame) => TellingFrame::new(frame, innermost),
-            None => TellingFrame::new(innermost.unwrap_or_else(|| unknown(AppPc(0))), None),
-        }
+        let frames = self.frames(stack);
+        let known: Vec<_> = frames.iter().map(report_frame).collect();
+        let telling = brownout_report::telling_frame(&known).unwrap_or(0);
+        let frame = frames.get(telling).cloned();
+        let frame = frame.unwrap_or_else(|| unknown(AppPc(0)));
+        TellingFrame::new(frame, frames.into_iter().next())
     }
 
     fn frames_of(&mut self, place: Place) -> Vec<Frame> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use annotate_snippets::{
-    Annotation, AnnotationKind, Element, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
+    AnnotationKind, Element, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
 };
 
 use super::Format;
@@ -92,9 +92,9 @@ impl Human {
     }
 
     /// The source lines of all stacks, those of one file together.
-    fn snippets<'a>(&self, report: &'a Report, stacks: &'a [Stack]) -> Vec<Element<'a>> {
+    fn snippets(&self, report: &Report, stacks: &[Stack]) -> Vec<Element<'static>> {
         let mut files: Vec<(&str, Vec<Marked<'_>>)> = Vec::new();
-        let mut elements: Vec<Element<'a>> = Vec::new();
+        let mut elements: Vec<Element<'static>> = Vec::new();
         let mut missing = BTreeSet::new();
         for (index, stack) in stacks.iter().enumerate() {
             let Some(frame) = stack.telling_frame() else {
@@ -123,13 +123,11 @@ impl Human {
                 None => {}
             }
         }
-        elements.extend(files.into_iter().map(|(file, lines)| {
-            let text = lines[0].line.text.to_string();
-            Snippet::source(text)
-                .path(clean(report.shown_path(file)))
-                .annotations(lines.into_iter().map(annotation))
-                .into()
-        }));
+        elements.extend(
+            files
+                .into_iter()
+                .map(|(file, lines)| snippet(report, file, lines)),
+        );
         elements.extend(
             missing
                 .iter()
@@ -192,13 +190,28 @@ struct Marked<'a> {
     primary: bool,
 }
 
-fn annotation(marked: Marked<'_>) -> Annotation<'_> {
-    let kind = if marked.primary {
-        AnnotationKind::Primary
-    } else {
-        AnnotationKind::Context
-    };
-    kind.span(marked.line.statement).label(clean(marked.role))
+/// The part of a file from the first line that is marked to the last; what is between is folded away.
+fn snippet(report: &Report, file: &str, lines: Vec<Marked<'_>>) -> Element<'static> {
+    let first = lines.iter().min_by_key(|marked| marked.line.number);
+    let (start, number) = first.map_or((0, 1), |first| (first.line.line.start, first.line.number));
+    let end = lines.iter().map(|marked| marked.line.line.end).max();
+    let text = lines.first().map_or("", |marked| &marked.line.text);
+    let text = text[start..end.unwrap_or(start)].to_owned();
+    let annotations = lines.iter().map(|marked| {
+        let kind = if marked.primary {
+            AnnotationKind::Primary
+        } else {
+            AnnotationKind::Context
+        };
+        let statement = &marked.line.statement;
+        kind.span(statement.start - start..statement.end - start)
+            .label(clean(marked.role))
+    });
+    Snippet::source(text)
+        .line_start(number as usize)
+        .path(clean(report.shown_path(file)))
+        .annotations(annotations)
+        .into()
 }
 
 fn note(name: &str, text: String) -> annotate_snippets::Message<'static> {

@@ -101,10 +101,12 @@ pub struct Context {
     /// The hull of all candidate mappings.
     pub hull_start: u64,
     pub hull_len: u64,
-    /// The candidate mapping that the thread used last, and the distance to its alias.
+    /// The candidate mapping that the thread used last, and the distances to its alias and to the numbers
+    /// by which its stripes are chosen.
     pub near_start: u64,
     pub near_len: u64,
     pub near_delta: u64,
+    pub near_stripe: u64,
     /// A range inside the hull known to be no candidate.
     pub gap_start: u64,
     pub gap_len: u64,
@@ -168,6 +170,8 @@ pub struct Context {
     pub fault_repair: u64,
     /// Instruction and address of the last write to code that was repeated, and how often in a row.
     pub repeated: ((u64, u64), u32),
+    /// The last change of the address space that the thread knows of.
+    pub seen_change: u32,
     /// An indirect branch that has just met a target beyond the branch table, or 0.
     pub far_branch: u64,
     /// The program's signal mask as it would be without the engine.

@@ -6,7 +6,7 @@ use crate::memory::page_down;
 use crate::signal::{self, Info, Pending, SIGBUS, SIGSEGV};
 use crate::sys::linux::SIGFPE;
 use crate::translate::{NotExecutable, Translator};
-use crate::{fatal, guest, pm, process, space, syscall, translate, watch};
+use crate::{change, fatal, guest, pm, process, space, syscall, translate, watch};
 use core::sync::atomic::{Ordering, compiler_fence};
 
 const TRAP_FLAG: u64 = 0x100;
@@ -112,6 +112,8 @@ fn resume_at_pc(context: &mut Context) {
                 context.resume = at;
                 return;
             }
+            // The code may be about to be somewhere else, or to be there.
+            Err(NotExecutable) if change::is_unsettled(&mut context.seen_change) => {}
             Err(NotExecutable) => not_executable(context),
         }
     }

@@ -22,6 +22,7 @@
 extern crate alloc;
 
 pub mod cache;
+pub mod change;
 pub mod context;
 pub mod dispatch;
 pub mod fatal;

@@ -17,6 +17,7 @@ use crate::sys::{self, is_err, linux};
 use crate::unwind::ModuleAt;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Where mappings chosen by the engine start.
@@ -44,6 +45,21 @@ struct Module {
     end: u64,
     base: u64,
     generation: u32,
+}
+
+/// What was taken out of a range, to be put back if it stays after all.
+#[derive(Default)]
+pub struct Removed {
+    executable: Vec<(u64, Region)>,
+    modules: Vec<(u64, Module)>,
+    guarded: Vec<u64>,
+    checked: Vec<u64>,
+}
+
+impl Removed {
+    pub fn is_empty(&self) -> bool {
+        self.executable.is_empty()
+    }
 }
 
 /// Counts changes of executable memory.
@@ -142,7 +158,7 @@ impl Space {
     /// Notes a new executable region. True if all indirect branches must become careful about it.
     #[must_use]
     pub fn add_executable(&mut self, start: u64, end: u64, writable: bool) -> bool {
-        self.remove(start, end);
+        let _ = self.remove(start, end);
         self.executable.insert(
             start,
             Region {
@@ -192,10 +208,14 @@ impl Space {
     }
 
     /// Notes that nothing is executable in the range any more.
-    pub fn remove(&mut self, start: u64, end: u64) {
+    pub fn remove(&mut self, start: u64, end: u64) -> Removed {
         EPOCH.fetch_add(1, Ordering::AcqRel);
-        self.modules
-            .retain(|&at, module| module.end <= start || at >= end);
+        let outside = |at: u64, stop: u64| stop <= start || at >= end;
+        let modules = (self.modules.iter())
+            .filter(|(at, module)| !outside(**at, module.end))
+            .map(|(&at, &module)| (at, module))
+            .collect();
+        self.modules.retain(|&at, module| outside(at, module.end));
         let overlapping: Vec<(u64, Region)> = self
             .executable
             .range(..end)
@@ -203,25 +223,35 @@ impl Space {
             .take_while(|(_, region)| region.end > start)
             .map(|(&at, &region)| (at, region))
             .collect();
+        let mut executable = Vec::with_capacity(overlapping.len());
         for (at, region) in overlapping {
             self.executable.remove(&at);
+            let part = |end: u64| Region { end, ..region };
             if at < start {
-                self.executable.insert(
-                    at,
-                    Region {
-                        end: start,
-                        ..region
-                    },
-                );
+                self.executable.insert(at, part(start));
             }
             if region.end > end {
                 self.executable.insert(end, region);
             }
+            executable.push((at.max(start), part(region.end.min(end))));
         }
-        let outside = |page: &u64| *page < page_down(start) || *page >= end;
-        self.guarded.retain(outside);
-        self.checked.retain(outside);
-        self.lifted.retain(|page, _| outside(page));
+        let inside = |page: &u64| *page >= page_down(start) && *page < end;
+        self.lifted.retain(|page, _| !inside(page));
+        Removed {
+            executable,
+            modules,
+            guarded: self.guarded.extract_if(inside).collect(),
+            checked: self.checked.extract_if(inside).collect(),
+        }
+    }
+
+    /// Puts back what stays after all.
+    pub fn put_back(&mut self, removed: Removed) {
+        self.executable.extend(removed.executable);
+        self.modules.extend(removed.modules);
+        self.guarded.extend(removed.guarded);
+        self.checked.extend(removed.checked);
+        EPOCH.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Whether any of the range is executable.
@@ -325,6 +355,15 @@ impl Space {
         }
     }
 
+    /// The pages that go if the program break is moved to `wanted`.
+    pub fn above_break(&self, wanted: u64) -> Range<u64> {
+        let end = page_up(self.break_end);
+        if wanted < BREAK_START {
+            return end..end;
+        }
+        page_up(wanted).min(end)..end
+    }
+
     /// The program break, moved to `wanted` if possible: what `brk` returns.
     pub fn set_break(&mut self, wanted: u64) -> u64 {
         if wanted < BREAK_START {
@@ -370,10 +409,12 @@ mod tests {
     fn unmapping_the_middle_leaves_both_ends() {
         let mut space = space();
         assert!(!space.add_executable(0x10000, 0x20000, false));
-        space.remove(0x14000, 0x15000);
+        let removed = space.remove(0x14000, 0x15000);
         assert_eq!(space.region(0x13fff).unwrap().1.end, 0x14000);
         assert!(space.region(0x14000).is_none());
         assert_eq!(space.region(0x15000).unwrap().1.end, 0x20000);
+        space.put_back(removed);
+        assert_eq!(space.region(0x14fff).unwrap().1.end, 0x15000);
     }
 
     #[test]
@@ -384,6 +425,18 @@ mod tests {
         assert!(second >= first + 0x6000);
         space.release_low(first, first + 0x5000);
         assert_eq!(space.place_low(0x3000), Some(first));
+    }
+
+    #[test]
+    fn asking_for_the_break_gives_nothing_up() {
+        let mut space = space();
+        space.break_end = BREAK_START + 0x5678;
+        assert!(space.above_break(0).is_empty());
+        assert!(space.above_break(BREAK_START + 0x9000).is_empty());
+        assert_eq!(
+            space.above_break(BREAK_START + 0x1001),
+            BREAK_START + 0x2000..BREAK_START + 0x6000
+        );
     }
 
     #[test]

@@ -5,9 +5,9 @@ use super::site::{Site, SiteKind, site};
 use super::{calls, lock_all, lock_stripe, mappings, split, stripe_of, unlock_all, unlock_stripe};
 use crate::context::Context;
 use crate::dispatch::with_translator;
-use crate::fatal;
 use crate::memory::PAGE;
 use crate::wire::Head;
+use crate::{change, fatal};
 use brownout_ring::{fence, kind, store};
 
 /// In `Context::stripe2`: the access holds all stripes.
@@ -48,9 +48,10 @@ pub fn access_lookup(context: &mut Context) -> bool {
     context.near_start = mapping.start;
     context.near_len = mapping.end - mapping.start;
     context.near_delta = mapping.delta;
+    context.near_stripe = mapping.stripe_delta();
     context.flush_delta = flush_delta(mapping.delta);
     context.alias = address.wrapping_add(mapping.delta);
-    lock_range(context, address, size);
+    lock_range(context, address.wrapping_add(mapping.stripe_delta()), size);
     if site.kind == SiteKind::Area {
         context.pm.before.clear();
         context
@@ -69,10 +70,10 @@ fn area(site: &Site, address: u64, end: u64) -> u64 {
     }
 }
 
-/// Takes the locks for a range: one or two stripes, or all.
-pub(super) fn lock_range(context: &mut Context, address: u64, size: u64) {
-    let first = stripe_of(address);
-    let last = stripe_of(address + size.max(1) - 1);
+/// Takes the locks for a range, given by the numbers that choose stripes: one or two stripes, or all.
+pub(super) fn lock_range(context: &mut Context, place: u64, size: u64) {
+    let first = stripe_of(place);
+    let last = stripe_of(place.wrapping_add(size.max(1) - 1));
     if size > PAGE {
         lock_all();
         context.stripe2 = ALL;
@@ -262,14 +263,18 @@ fn record_changes(context: &mut Context, caller: u32) {
 pub fn fault(context: &mut Context, address: u64) -> bool {
     // The error code tells reads from writes.
     let write = context.pending.trap[1] & 2 != 0;
-    let observed = |mapping: &mappings::Mapping| mapping.observes(write);
-    if !mappings::any() || !mappings::find(address).as_ref().is_some_and(observed) {
+    if !mappings::any() {
         return false;
     }
+    // An access already observed may have gone by what the thread remembered and is so no more.
+    let by_memory = context.fault_repair != 0 && (context.near_len != 0 || context.gap_len != 0);
     if context.fault_repair != 0 {
-        // An access already observed went past the alias because of an outdated gap.
         context.gap_len = 0;
         context.near_len = 0;
+        super::refresh(context);
+    }
+    if !mappings::find(address).is_some_and(|mapping| mapping.observes(write)) {
+        return by_memory || change::is_unsettled(&mut context.seen_change);
     }
     let pc = context.pc;
     with_translator(|translator| {

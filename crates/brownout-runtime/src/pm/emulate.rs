@@ -141,7 +141,7 @@ pub(super) fn store_bytes(
         let piece = &bytes[done..done + len];
         match mappings::find(at).filter(|mapping| mapping.observes(true)) {
             Some(mapping) => {
-                let stripe = stripe_of(at);
+                let stripe = mapping.stripe(at);
                 lock_stripe(stripe);
                 let written = guest::write_bytes(at.wrapping_add(mapping.delta), piece);
                 if written.is_ok() {
@@ -411,7 +411,8 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     let address = effective_address(insn, context).wrapping_add_signed(index >> 3);
     let bit = 1u8 << (index & 7);
     let locked = insn.has_lock_prefix();
-    let delta = mappings::find(address).map_or(0, |mapping| mapping.delta);
+    let mapping = mappings::find(address);
+    let delta = mapping.map_or(0, |mapping| mapping.delta);
     let mut old = [0u8];
     load_bytes(address, &mut old)?;
     if insn.mnemonic() != Mnemonic::Bt {
@@ -420,7 +421,7 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         }
         // SAFETY: the alias of a mapped byte, or the program's own byte that was just written.
         let byte = unsafe { &*(address.wrapping_add(delta) as *const AtomicU8) };
-        let stripe = stripe_of(address);
+        let stripe = mapping.map_or_else(|| stripe_of(address), |mapping| mapping.stripe(address));
         lock_stripe(stripe);
         old[0] = match insn.mnemonic() {
             Mnemonic::Bts => byte.fetch_or(bit, Ordering::SeqCst),

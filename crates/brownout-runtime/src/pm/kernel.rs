@@ -5,7 +5,7 @@
 //! any other store, so that order and value hold against other threads. Calls without an entry in
 //! [`OUTPUTS`] work on the alias, and what they changed is found by comparing.
 
-use super::{calls, lock_stripe, mappings, stripe_of, unlock_stripe};
+use super::{calls, lock_stripe, mappings, unlock_stripe};
 use crate::context::Context;
 use crate::process::wire_bytes;
 use crate::sys::{self, is_err, linux};
@@ -420,7 +420,7 @@ fn write(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
             let _ = guest::write_bytes(at, piece);
             continue;
         };
-        let stripe = stripe_of(at);
+        let stripe = mapping.stripe(at);
         lock_stripe(stripe);
         if guest::write_bytes(at.wrapping_add(mapping.delta), piece).is_ok() {
             record(context, nr, caller, at, piece);
@@ -579,7 +579,7 @@ fn record_file(
         };
         if let Some(mapping) = mappings.iter().find(holds) {
             let address = mapping.start + (offset - mapping.file.offset);
-            let stripe = stripe_of(address);
+            let stripe = mapping.stripe(address);
             lock_stripe(stripe);
             if guest::read_into(address.wrapping_add(mapping.delta), &mut bytes[..len]) == len {
                 context

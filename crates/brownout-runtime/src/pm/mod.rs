@@ -6,15 +6,19 @@
 //! therefore faults, and the instruction becomes a *site*: it is translated anew so that it works on
 //! the alias and reports. Instructions that never touch a candidate cost nothing; none can escape.
 //!
-//! A store and its record are one step under a lock chosen by the page (a *stripe*), so that the order
-//! of records on the same bytes is the order in which memory changed, and the value is the one that
+//! A store and its record are one step under a lock chosen by the page of the file (a *stripe*), so that the
+//! order of records on the same bytes is the order in which memory changed, and the value is the one that
 //! was there.
 //!
 //! What it can miss: stores by devices and by other processes that are not recorded; the kernel's
-//! writes through `io_uring`.
+//! writes through `io_uring`. Processes share no stripes: where two of them race on the same bytes
+//! without any order, a record may hold the other's value.
 
 mod access;
+mod arrival;
 mod calls;
+mod candidate;
+mod departure;
 mod emulate;
 mod kernel;
 mod mappings;
@@ -26,10 +30,13 @@ mod string;
 mod vector;
 
 pub use access::{access_done, access_lookup, fault, release};
+pub use arrival::map;
 pub use calls::context_of;
+pub use candidate::is_candidate;
+pub use departure::{protect, remap, replacing, unmapped};
 pub use emulate::emulate;
 pub use kernel::{put, put_value, syscall};
-pub use mappings::{has_alias_in, is_candidate, map, protect, remap, unmapped};
+pub use mappings::has_alias_in;
 pub use order::order;
 pub use shortcut::{connect, fault_in_shortcut, in_shortcut};
 pub use site::{Site, SiteKind, Sites, site};
@@ -81,9 +88,9 @@ pub fn stripes() -> u64 {
     STRIPE_TABLE.load(Ordering::Relaxed)
 }
 
-/// Address of the lock for the page of `addr`.
-fn stripe_of(addr: u64) -> u64 {
-    stripes() + ((addr >> 12) & (STRIPES as u64 - 1)) * STRIPE_BYTES
+/// Address of the lock for a place in a file, as [`mappings::Mapping::stripe_delta`] numbers them.
+fn stripe_of(place: u64) -> u64 {
+    stripes() + ((place >> 12) & (STRIPES as u64 - 1)) * STRIPE_BYTES
 }
 
 fn stripe_word(stripe: u64) -> &'static AtomicU32 {
@@ -144,6 +151,15 @@ pub fn quiesced<R>(fork: impl FnOnce() -> R) -> R {
 /// Whether an address lies in a candidate, which the program may be unable to read by itself.
 pub fn holds(addr: u64) -> bool {
     mappings::find(addr).is_some()
+}
+
+/// The rights that the program's own mapping really gets.
+fn real_prot(prot: u64) -> u64 {
+    if crate::wire::wants_loads() {
+        0
+    } else {
+        prot & !u64::from(crate::sys::linux::PROT_WRITE)
+    }
 }
 
 /// Gives a new thread the hull of the candidates.

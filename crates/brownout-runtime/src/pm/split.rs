@@ -49,7 +49,7 @@ pub fn begin(context: &mut Context, site: &Site, size: u64) -> bool {
         raise(context, bad);
         return true;
     }
-    // The last page has a lock of its own only if it is a candidate; holding one more does no harm.
+    // Pieces take the locks they need when they are stored. This one only says that an access is under way.
     lock_range(context, context.ea, size);
     context.split = size;
     false

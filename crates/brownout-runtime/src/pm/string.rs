@@ -7,7 +7,7 @@
 use super::access::record_store;
 use super::emulate::{BadAccess, load_bytes, record_load, set_register};
 use super::site::{Site, segment_base};
-use super::{calls, lock_stripe, mappings, split, stripe_of, unlock_stripe};
+use super::{calls, lock_stripe, mappings, split, unlock_stripe};
 use crate::context::{Context, reg};
 use crate::{fatal, guest};
 use brownout_ring::store;
@@ -267,7 +267,7 @@ fn write_piece(context: &mut Context, to: u64, bytes: &[u8], caller: u32) -> Res
     let Some(mapping) = mappings::find(to).filter(|mapping| mapping.observes(true)) else {
         return guest::write_bytes(to, bytes).map_err(|_| BadAccess::write(to));
     };
-    let stripe = stripe_of(to);
+    let stripe = mapping.stripe(to);
     lock_stripe(stripe);
     let written = guest::write_bytes(to.wrapping_add(mapping.delta), bytes);
     if written.is_ok() {

@@ -7,7 +7,7 @@ use crate::memory::HEAP;
 use crate::space::SPACE;
 use crate::sys::{self, Raw, err, errno, is_err, linux};
 use crate::wire::{self, Head};
-use crate::{fatal, gate, guest, pm, signal};
+use crate::{change, fatal, gate, guest, pm, signal};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use brownout_ring::{kind, origin};
@@ -200,7 +200,9 @@ fn fork_process(context: &mut Context, request: CloneRequest) -> Raw {
     let parent_pid = sys::getpid();
     let before = sys::set_mask(!0);
     // With all locks held, no other thread can be inside what they guard, and the child inherits it in
-    // order. The stripes come first: their holders may want any of the others.
+    // order. Changes of the address space come first, then the stripes: their holders may want any of the
+    // others.
+    let change = change::begin();
     let raw = pm::quiesced(|| {
         let _translator = TRANSLATOR.lock();
         let _space = SPACE.lock();
@@ -217,6 +219,7 @@ fn fork_process(context: &mut Context, request: CloneRequest) -> Raw {
         }
         raw
     });
+    drop(change);
     if raw == 0 {
         begin_child(context, parent, parent_pid, request.stack);
     }

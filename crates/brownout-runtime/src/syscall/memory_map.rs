@@ -1,9 +1,14 @@
 //! Calls that change the address space.
+//!
+//! Code leaves the tables before the kernel's call, because the translator must not read what is gone, and
+//! comes back if the call fails. Candidates leave them after it: threads that use them meanwhile are right
+//! to. A [`Change`] keeps either from being seen half done.
 
+use crate::change::{self, Change};
 use crate::context::Context;
 use crate::dispatch::with_translator;
 use crate::memory::{PAGE, page_up};
-use crate::space::SPACE;
+use crate::space::{Removed, SPACE};
 use crate::sys::{self, Raw, err, errno, is_err, linux};
 use crate::{pm, process, watch};
 
@@ -31,11 +36,18 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
     if addr != 0 {
         give_up_table(addr, len);
     }
+    let mut change = change::begin();
+    let replaces = flags & MAP_FIXED != 0;
+    let removed = replaces.then(|| take_code(&mut change, addr, len));
     if pm::is_candidate(prot, flags, fd as i32) {
-        if flags & MAP_FIXED != 0 {
-            leave(context, addr, len);
+        let removed = removed.unwrap_or_default();
+        let raw = pm::map(context, change, args);
+        if is_err(raw) {
+            SPACE.lock().put_back(removed);
+        } else if !removed.is_empty() {
+            watch::module_unmapped(addr, addr.saturating_add(page_up(len)));
         }
-        return pm::map(context, args);
+        return raw;
     }
     let mut wanted = args;
     // Code that can be executed must be readable for the translator.
@@ -50,8 +62,8 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
         wanted[0] = low;
         wanted[3] |= MAP_FIXED_NOREPLACE;
     }
-    if flags & MAP_FIXED != 0 {
-        leave(context, addr, len);
+    if replaces {
+        pm::replacing(&mut change, addr, len);
     }
     // SAFETY: the program's own call; what a fixed mapping replaces was checked to be the program's.
     let mut raw = unsafe { sys::syscall(linux::__NR_mmap, wanted) };
@@ -60,6 +72,9 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
         wanted[3] = args[3];
         // SAFETY: as above.
         raw = unsafe { sys::syscall(linux::__NR_mmap, wanted) };
+    }
+    if let Some(removed) = removed {
+        settle(context, raw, addr, len, removed);
     }
     if !is_err(raw) && offset == 0 && flags & MAP_ANONYMOUS == 0 {
         SPACE.lock().add_base(raw, raw + page_up(len));
@@ -114,13 +129,6 @@ fn arrive(start: u64, len: u64, prot: u64) {
     });
 }
 
-/// The program gives a range up, or replaces it.
-fn leave(context: &mut Context, start: u64, len: u64) {
-    let end = start.saturating_add(page_up(len));
-    pm::unmapped(context, start, end);
-    forget_module(start, end);
-}
-
 /// The program asks for addresses that the branch table occupies: it gets them, and branches do
 /// without the table from then on.
 fn give_up_table(start: u64, len: u64) {
@@ -135,26 +143,37 @@ fn give_up_table(start: u64, len: u64) {
     });
 }
 
-/// What was mapped in a range is no longer there.
-fn forget_module(start: u64, end: u64) {
-    if SPACE.lock().any_executable(start, end) {
-        watch::module_unmapped(start, end);
-        forget_code(start, end);
-    }
-}
-
-fn forget_code(start: u64, end: u64) {
+/// Code in a range is about to leave, or to be replaced: the translator no longer reads it.
+fn take_code(change: &mut Change, start: u64, len: u64) -> Removed {
+    let end = start.saturating_add(page_up(len));
     let mut space = SPACE.lock();
-    if !space.any_executable(start, end) {
-        return;
+    if len == 0 || !space.any_executable(start, end) {
+        return Removed::default();
     }
-    space.remove(start, end);
+    // Threads that come here meanwhile wait.
+    change.mark();
+    let removed = space.remove(start, end);
     drop(space);
     with_translator(|translator| {
         if translator.cache.has_code(start, end) {
             translator.cache.invalidate(start, end);
         }
     });
+    removed
+}
+
+/// After a call on a range whose code was taken: if it failed, nothing has changed; else what was there is
+/// gone.
+fn settle(context: &mut Context, raw: Raw, start: u64, len: u64, removed: Removed) {
+    if is_err(raw) {
+        SPACE.lock().put_back(removed);
+        return;
+    }
+    let end = start.saturating_add(page_up(len));
+    pm::unmapped(context, start, end);
+    if !removed.is_empty() {
+        watch::module_unmapped(start, end);
+    }
 }
 
 fn touches_engine(start: u64, len: u64) -> bool {
@@ -169,16 +188,14 @@ pub fn munmap(context: &mut Context, addr: u64, len: u64) -> Raw {
     if touches_engine(addr, len) {
         return err(errno::EINVAL);
     }
-    // First out of the tables: as soon as the kernel has unmapped it, another thread may get the range.
-    if addr.is_multiple_of(PAGE) && len != 0 {
-        leave(context, addr, len);
-    }
+    let mut change = change::begin();
+    let removed = take_code(&mut change, addr, len);
     // SAFETY: the program's own call on its own memory.
     let raw = unsafe { sys::munmap(addr, len) };
+    settle(context, raw, addr, len, removed);
     if !is_err(raw) {
-        SPACE
-            .lock()
-            .release_low(addr, addr.saturating_add(page_up(len)));
+        let end = addr.saturating_add(page_up(len));
+        SPACE.lock().release_low(addr, end);
     }
     raw
 }
@@ -188,6 +205,7 @@ pub fn mprotect(context: &mut Context, nr: u32, args: [u64; 6]) -> Raw {
     if touches_engine(addr, len) {
         return err(errno::ENOMEM);
     }
+    let mut change = change::begin();
     if let Some(raw) = pm::protect(context, args) {
         return raw;
     }
@@ -196,11 +214,14 @@ pub fn mprotect(context: &mut Context, nr: u32, args: [u64; 6]) -> Raw {
         wanted[2] |= PROT_READ;
     }
     // What was code and may be written now must not be run from old copies.
-    if prot & PROT_EXEC == 0 {
-        forget_code(addr, addr.saturating_add(page_up(len)));
-    }
+    let removed = (prot & PROT_EXEC == 0).then(|| take_code(&mut change, addr, len));
     // SAFETY: the program's own call on its own memory.
     let raw = unsafe { sys::syscall(nr, wanted) };
+    if let Some(removed) = removed
+        && is_err(raw)
+    {
+        SPACE.lock().put_back(removed);
+    }
     if !is_err(raw) && prot & PROT_EXEC != 0 {
         arrive(addr, page_up(len), prot);
     }
@@ -214,23 +235,96 @@ pub fn mremap(context: &mut Context, args: [u64; 6]) -> Raw {
     {
         return err(errno::EINVAL);
     }
-    if let Some(raw) = pm::remap(context, args) {
+    let mut change = change::begin();
+    if let Some(raw) = pm::remap(context, &mut change, args) {
         return raw;
     }
-    let executable = SPACE
-        .lock()
-        .any_executable(old, old.saturating_add(page_up(old_len)));
+    let replaces = flags & u64::from(linux::MREMAP_FIXED) != 0;
+    let replaced = replaces.then(|| {
+        pm::replacing(&mut change, new, new_len);
+        take_code(&mut change, new, new_len)
+    });
+    // With a length of zero the mapping is doubled.
+    let removed = take_code(&mut change, old, old_len.max(PAGE));
+    let executable = !removed.is_empty();
     // SAFETY: the program's own call on its own memory.
     let raw = unsafe { sys::syscall(linux::__NR_mremap, args) };
+    if let Some(replaced) = replaced {
+        settle(context, raw, new, new_len, replaced);
+    }
+    if old_len == 0 || flags & u64::from(linux::MREMAP_DONTUNMAP) != 0 {
+        SPACE.lock().put_back(removed);
+    } else {
+        settle(context, raw, old, old_len, removed);
+    }
     if is_err(raw) {
         return raw;
     }
-    if flags & u64::from(linux::MREMAP_FIXED) != 0 {
-        leave(context, new, new_len);
-    }
-    forget_module(old, old.saturating_add(page_up(old_len)));
     if executable {
         arrive(raw, page_up(new_len), PROT_EXEC | PROT_WRITE);
     }
+    raw
+}
+
+/// The program break; memory below it may have been made executable.
+pub fn brk(wanted: u64) -> Raw {
+    let mut change = change::begin();
+    let given_up = SPACE.lock().above_break(wanted);
+    take_code(&mut change, given_up.start, given_up.end - given_up.start);
+    SPACE.lock().set_break(wanted)
+}
+
+pub fn shmat(context: &mut Context, args: [u64; 6]) -> Raw {
+    const SHM_REMAP: u64 = 0o40000;
+    const SHM_EXEC: u64 = 0o100000;
+    const SHM_RDONLY: u64 = 0o10000;
+    let [id, addr, flags, ..] = args;
+    let len = segment_len(id);
+    if addr != 0 && touches_engine(addr, len) {
+        return err(errno::EINVAL);
+    }
+    if addr != 0 {
+        give_up_table(addr, len);
+    }
+    let mut change = change::begin();
+    let replaces = addr != 0 && flags & SHM_REMAP != 0;
+    let removed = replaces.then(|| {
+        pm::replacing(&mut change, addr, len);
+        take_code(&mut change, addr, len)
+    });
+    // SAFETY: the program's own call; what it replaces was checked to be the program's.
+    let raw = unsafe { sys::syscall(linux::__NR_shmat, args) };
+    if let Some(removed) = removed {
+        settle(context, raw, addr, len, removed);
+    }
+    if !is_err(raw) && flags & SHM_EXEC != 0 {
+        let write = if flags & SHM_RDONLY == 0 {
+            PROT_WRITE
+        } else {
+            0
+        };
+        arrive(raw, page_up(len), PROT_EXEC | write);
+    }
+    raw
+}
+
+/// Bytes of a System V segment.
+fn segment_len(id: u64) -> u64 {
+    const IPC_STAT: u64 = 2;
+    /// `struct shmid_ds` has the size behind a `struct ipc_perm` of six words.
+    const SIZE: usize = 6;
+    let mut segment = [0u64; 14];
+    // SAFETY: the kernel writes one `struct shmid_ds`, of 14 words.
+    let raw = unsafe { crate::sys!(linux::__NR_shmctl, id, IPC_STAT, segment.as_mut_ptr()) };
+    if is_err(raw) { 0 } else { segment[SIZE] }
+}
+
+pub fn shmdt(context: &mut Context, addr: u64) -> Raw {
+    let mut change = change::begin();
+    let len = crate::space::executable_end(addr).map_or(0, |end| end - addr);
+    let removed = take_code(&mut change, addr, len);
+    // SAFETY: the program's own call on its own memory.
+    let raw = unsafe { crate::sys!(linux::__NR_shmdt, addr) };
+    settle(context, raw, addr, len, removed);
     raw
 }

@@ -151,7 +151,7 @@ fn judge_in(
         best = best.min(outcome.wall);
         expect_success(&outcome).with_context(|| format!("run {number}"))?;
         if repeatable {
-            compare_files(&native_files, &sandbox.cwd()).with_context(|| {
+            compare_files(&native_files, &sandbox.cwd(), 0).with_context(|| {
                 format!("run {number}: the files differ from those of a native run")
             })?;
         }
@@ -169,7 +169,7 @@ fn judge_in(
             ];
             output_of(&words, Duration::from_secs(120)).with_context(|| format!("run {number}"))?;
             let rebuilt = image.join(sandbox.cwd().strip_prefix("/").unwrap_or(&sandbox.cwd()));
-            compare_files(&sandbox.cwd(), &rebuilt).with_context(|| {
+            compare_files(&sandbox.cwd(), &rebuilt, program.missed).with_context(|| {
                 format!("run {number}: the trace does not give the final files")
             })?;
         }
@@ -248,8 +248,9 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails with the first difference between the files of two directories.
-fn compare_files(expected: &Path, actual: &Path) -> Result<()> {
+/// Fails with the first difference between the files of two directories, if more than `missed` bytes of
+/// a file differ.
+fn compare_files(expected: &Path, actual: &Path, missed: u64) -> Result<()> {
     let names = files_in(expected)?;
     if names.is_empty() {
         bail!("the program left no file in {}", expected.display());
@@ -259,14 +260,14 @@ fn compare_files(expected: &Path, actual: &Path) -> Result<()> {
         bail!("the files are {found:?} instead of {names:?}");
     }
     for name in names {
-        compare_file(&expected.join(&name), &actual.join(&name))
+        compare_file(&expected.join(&name), &actual.join(&name), missed)
             .with_context(|| name.display().to_string())?;
     }
     Ok(())
 }
 
 /// Compares where either file has data; holes are zero in both.
-fn compare_file(expected: &Path, actual: &Path) -> Result<()> {
+fn compare_file(expected: &Path, actual: &Path, missed: u64) -> Result<()> {
     let expected = File::open(expected)?;
     let actual = File::open(actual)?;
     let (length, actual_length) = (expected.metadata()?.len(), actual.metadata()?.len());
@@ -275,10 +276,13 @@ fn compare_file(expected: &Path, actual: &Path) -> Result<()> {
     }
     let mut ranges = data_ranges(&expected)?;
     ranges.extend(data_ranges(&actual)?);
+    ranges.sort_unstable();
     let mut differing = 0u64;
     let mut first = None;
+    let mut compared = 0;
     for (start, end) in ranges {
-        let mut at = start;
+        let mut at = start.max(compared);
+        compared = compared.max(end);
         while at < end {
             let size = (end - at).min(1 << 20) as usize;
             let (mut a, mut b) = (vec![0; size], vec![0; size]);
@@ -292,7 +296,7 @@ fn compare_file(expected: &Path, actual: &Path) -> Result<()> {
             at += size as u64;
         }
     }
-    if let Some((offset, want, got)) = first {
+    if let Some((offset, want, got)) = first.filter(|_| differing > missed) {
         bail!(
             "differs first at offset {offset:#x}: {got:#04x} instead of {want:#04x} ({differing} bytes in all)"
         );
@@ -338,12 +342,13 @@ mod tests {
             file.set_len(1 << 33).unwrap();
             file.write_all_at(&[byte], (1 << 32) + 5).unwrap();
         }
-        let error = compare_file(&a, &b).unwrap_err().to_string();
+        let error = compare_file(&a, &b, 0).unwrap_err().to_string();
         assert!(
-            error.contains("0x100000005") && error.contains("0x02 instead of 0x01"),
+            error.contains("0x100000005") && error.contains("0x02 instead of 0x01 (1 bytes"),
             "{error}"
         );
-        compare_file(&a, &a).unwrap();
+        compare_file(&a, &b, 1).unwrap();
+        compare_file(&a, &a, 0).unwrap();
         fs::remove_dir_all(dir).unwrap();
     }
 
@@ -354,15 +359,15 @@ mod tests {
         fs::create_dir_all(&a).unwrap();
         fs::create_dir_all(&b).unwrap();
         assert!(
-            compare_files(&a, &b).is_err(),
+            compare_files(&a, &b, 0).is_err(),
             "nothing to compare is no success"
         );
         fs::write(a.join("x"), "12").unwrap();
-        assert!(compare_files(&a, &b).is_err());
+        assert!(compare_files(&a, &b, 0).is_err());
         fs::write(b.join("x"), "1").unwrap();
-        assert!(compare_files(&a, &b).is_err());
+        assert!(compare_files(&a, &b, 0).is_err());
         fs::write(b.join("x"), "12").unwrap();
-        compare_files(&a, &b).unwrap();
+        compare_files(&a, &b, 0).unwrap();
         fs::remove_dir_all(dir).unwrap();
     }
 }

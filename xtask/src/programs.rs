@@ -15,6 +15,7 @@
 //! | `@limit SECONDS` | time it may take, 60 unless said |
 //! | `@threaded` | (exactness) threads race: it is run many times |
 //! | `@varying` | (exactness) final files differ from run to run, so they are compared with the trace only |
+//! | `@missed BYTES` | (exactness) a known miss: so many bytes of the final files may not be in the trace |
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,6 +95,7 @@ pub struct Program {
     pub limit: Duration,
     pub threaded: bool,
     pub varying: bool,
+    pub missed: u64,
 }
 
 /// A program built in one variant.
@@ -178,6 +180,7 @@ fn parse(source: &Path, group: &str, text: &str) -> Result<Program> {
         limit: Duration::from_secs(60),
         threaded: false,
         varying: false,
+        missed: 0,
     };
     for line in opening_comment(text) {
         let Some(directive) = line.strip_prefix('@') else {
@@ -214,6 +217,7 @@ fn parse(source: &Path, group: &str, text: &str) -> Result<Program> {
             "limit" => program.limit = Duration::from_secs(rest.trim().parse()?),
             "threaded" => program.threaded = true,
             "varying" => program.varying = true,
+            "missed" => program.missed = rest.trim().parse()?,
             other => bail!("no directive @{other}"),
         }
     }

@@ -41,6 +41,11 @@ static inline struct line *map_pool(const char *path) {
 #define MOV(place, value) (*(volatile __typeof__(place) *)&(place) = (value))
 #define MOVNTI(place, value) __asm__ volatile("movnti %1, %0" : "=m"(place) : "r"((uint64_t)(value)) : "memory")
 #define LOCK_INC(place) __asm__ volatile("lock incq %0" : "+m"(place)::"memory", "cc")
+#define XCHG(place, value)                                                                        \
+  do {                                                                                            \
+    uint64_t exchanged = (value);                                                                 \
+    __asm__ volatile("xchgq %1, %0" : "+m"(place), "+r"(exchanged)::"memory");                    \
+  } while (0)
 
 #if defined(VARIANT_nt)
 #define STORE(place, value) MOVNTI(place, value)

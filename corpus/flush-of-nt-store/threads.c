@@ -1,6 +1,6 @@
 /* One thread stores non-temporally; another flushes the line, which does not help the first. */
 // variants: clwb clflushopt clflush
-// build: -pthread
+// build: -pthread -Wl,-z,now
 #include "../pm.h"
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* One thread stores and flushes, another fences: a fence waits for the flushes of its own thread only. */
 // variants: clwb clflushopt nt
-// build: -pthread
+// build: -pthread -Wl,-z,now
 #include "../pm.h"
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +12,8 @@ static void *work(void *slot_) {
   STORE(slot->word[0], 1); // expect[nt]: missing-fence
   FLUSH(*slot);            // expect[clwb, clflushopt]: missing-fence
   flushed = 1;
-  pause();
+  while (flushed)
+    sched_yield();
   return NULL;
 }
 

@@ -2,7 +2,9 @@
 //!
 //! On x86 every locked instruction is a fence: taking a mutex, counting a reference, or what the C library
 //! does on exit. Reported when the thread ends and no `sfence`, `mfence` or locked store to persistent memory has
-//! followed: as long as one can, the locked instruction may just have come in between.
+//! followed: as long as one can, the locked instruction may just have come in between. Findings are told apart
+//! by the flush or store alone: which lock happens to come next (often that of the loader, when a function is
+//! called for the first time) is an accident as well.
 //!
 //! Can miss: a missing fence that a later, unrelated one of the same thread makes up for.
 
@@ -52,7 +54,7 @@ pub(crate) struct AccidentalFence(pub(crate) Tally);
 impl AccidentalFence {
     /// The thread has ended without a real fence.
     pub(crate) fn left(&mut self, ordered: &AccidentallyOrdered) {
-        let key = Key::pair(ordered.site, ordered.fence, ordered.file);
+        let key = Key::single(ordered.site, Some(ordered.file));
         self.0
             .add_many(key, ordered.count, ordered.time, || Occurrence {
                 message: match ordered.role {

@@ -112,6 +112,14 @@ fn a_program_that_always_relies_on_its_lock_is_told_once() {
 }
 
 #[test]
+fn a_flush_that_different_locks_have_ordered_is_told_once() {
+    let mut run = Run::new();
+    run.at(1).store(A).at(2).clwb(A).at(3).lock();
+    run.at(1).store(A).at(2).clwb(A).at(4).lock();
+    assert_eq!(run.findings(), ["accidental-fence flush@2 fence@3 ×2"]);
+}
+
+#[test]
 fn what_waits_for_one_fence_is_in_no_order() {
     let mut run = Run::new();
     run.at(1)

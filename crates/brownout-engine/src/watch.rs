@@ -39,7 +39,7 @@ impl WatchedFunction {
 /// their logs and what is allocated in them.
 pub fn libpmemobj_transactions() -> Vec<WatchedFunction> {
     // A PMEMoid counts as two arguments: it travels in two registers.
-    const FUNCTIONS: [(&str, u8); 27] = [
+    const FUNCTIONS: [(&str, u8); 29] = [
         ("pmemobj_create", 3),
         ("pmemobj_open", 2),
         ("pmemobj_close", 1),
@@ -67,6 +67,8 @@ pub fn libpmemobj_transactions() -> Vec<WatchedFunction> {
         ("pmemobj_tx_xfree", 3),
         ("pmemobj_tx_publish", 2),
         ("pmemobj_tx_xpublish", 3),
+        ("pmemobj_reserve", 3),
+        ("pmemobj_xreserve", 3),
     ];
     let watched = |(name, arguments): (&'static str, u8)| WatchedFunction {
         name: name.into(),

@@ -26,6 +26,7 @@ mod rules;
 mod sites;
 mod tally;
 mod thread;
+mod transactions;
 mod watch;
 
 pub use attribution::{Attribution, Origin, StackFrame, origin_of};

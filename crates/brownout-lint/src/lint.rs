@@ -25,6 +25,7 @@ use crate::moments::{FenceMoment, FlushMoment, StoreTag, Work};
 use crate::overwrites::NOTHING;
 use crate::sites::{SiteId, Sites};
 use crate::thread::{AccidentallyOrdered, Ordered, ThreadState};
+use crate::transactions::{Functions, Reservations};
 use crate::watch::Watch;
 
 /// Applies all rules to a trace, event by event.
@@ -34,8 +35,10 @@ pub struct Lint<A> {
     pub(crate) written_back: WrittenBack,
     /// Processes that came to their own end.
     pub(crate) completed: FxHashSet<ProcessId>,
-    sites: Sites<A>,
-    addresses: Addresses,
+    pub(crate) sites: Sites<A>,
+    pub(crate) addresses: Addresses,
+    pub(crate) functions: Functions,
+    pub(crate) reservations: Reservations,
     survey: Survey,
     threads: FxHashMap<(ProcessId, ThreadId), ThreadSlot>,
     current: Option<((ProcessId, ThreadId), ThreadSlot)>,
@@ -60,6 +63,8 @@ impl<A: Attribution> Lint<A> {
             completed: FxHashSet::default(),
             sites: Sites::new(attribution),
             addresses: Addresses::default(),
+            functions: Functions::default(),
+            reservations: Reservations::default(),
             survey: Survey::default(),
             threads: FxHashMap::default(),
             current: None,
@@ -82,6 +87,9 @@ impl<A: Attribution> Lint<A> {
                 let by = self.access(event);
                 if locked {
                     self.locked_store(by, site);
+                }
+                if self.in_transaction(by) {
+                    self.stored_in_transaction(event, by, site);
                 }
                 let kind = match flavor {
                     StoreFlavor::Temporal => StoreKind::Cached,
@@ -171,6 +179,12 @@ impl<A: Attribution> Lint<A> {
                 (ProcessOrigin::Fork, Some(parent)) => self.addresses.fork(parent, process),
                 _ => self.replaced_by(process, pid, definitions),
             },
+            EventKind::Call { function, args } => {
+                self.called(event, definitions, function, args);
+            }
+            EventKind::Return { function, value } => {
+                self.returned(event, definitions, function, value);
+            }
             EventKind::ThreadExit => {
                 if let Some(thread) = self.threads.remove(&(process, event.thread)) {
                     self.thread_ended(thread);
@@ -182,27 +196,6 @@ impl<A: Attribution> Lint<A> {
             }
             _ => {}
         }
-    }
-
-    /// A transaction of the thread has logged `len` bytes at `addr`, or allocated them: until it ends, the order
-    /// in which stores to them become persistent does not matter.
-    pub fn transaction_logs(
-        &mut self,
-        (process, thread): (ProcessId, ThreadId),
-        addr: Address,
-        len: u64,
-    ) {
-        let slot = self.switch_to((process, thread));
-        let transaction = &mut self.watch.threads[slot.index()].transaction;
-        for range in self.addresses.resolve_all(process, addr, len) {
-            transaction.log(range.file, range.offset, range.len);
-        }
-    }
-
-    /// The outermost transaction of the thread has ended.
-    pub fn transaction_ends(&mut self, thread: (ProcessId, ThreadId)) {
-        let slot = self.switch_to(thread);
-        self.watch.threads[slot.index()].transaction.end();
     }
 
     /// The trace has ended. Where patterns are given, they alone say which files are persistent.
@@ -224,7 +217,7 @@ impl<A: Attribution> Lint<A> {
 
     /// Who does something, and when.
     #[inline]
-    fn access(&mut self, event: &Event<'_>) -> Access {
+    pub(crate) fn access(&mut self, event: &Event<'_>) -> Access {
         let key = (event.process, event.thread);
         let thread = match self.current {
             Some((current, slot)) if current == key => slot,
@@ -281,9 +274,7 @@ impl<A: Attribution> Lint<A> {
     ) {
         let thread = &mut self.watch.threads[by.thread.index()];
         thread.file = Some(range.file);
-        let logged = thread
-            .transaction
-            .covers(range.file, range.offset, range.len);
+        let logged = thread.transaction.covers(range);
         for (offset, mask, before) in brownout_model::parts(range.offset, range.len) {
             let line = self.tracker.line(place(range.file, offset));
             let part = &bytes[before as usize..];
@@ -338,6 +329,9 @@ impl<A: Attribution> Lint<A> {
         self.tracker.note_mut(line).flush(by.time.0);
         let thread = &mut self.watch.threads[by.thread.index()];
         thread.file = Some(range.file);
+        if thread.transaction.is_at_work() {
+            thread.transaction.flushed(place);
+        }
         if kind == FlushKind::Deferred {
             thread.waiting += 1;
             if matches!(work, Work::Stores { .. } | Work::Other) {
@@ -508,6 +502,8 @@ impl<A: Attribution> Lint<A> {
         for range in ranges {
             let bytes = range.offset..range.offset.saturating_add(range.len);
             self.written_back.add(range.file, bytes.clone());
+            let thread = &mut self.watch.threads[by.thread.index()];
+            thread.transaction.written_back(range);
             let space = SpaceId(range.file.0);
             self.tracker.write_back(&mut self.watch, by, space, bytes);
         }

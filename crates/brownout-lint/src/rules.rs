@@ -15,6 +15,8 @@ mod missing_flush;
 mod redundant_fence;
 mod redundant_flush;
 mod transient_data;
+mod tx_redundant_add;
+mod tx_unlogged_store;
 
 use brownout_report::RuleInfo;
 use brownout_trace::selection::Selection;
@@ -38,6 +40,8 @@ pub const RULES: &[&RuleInfo] = &[
     &redundant_fence::INFO,
     &accidental_fence::INFO,
     &fence_orders_many::INFO,
+    &tx_redundant_add::INFO,
+    &tx_unlogged_store::INFO,
 ];
 
 /// The rule of that id.
@@ -59,6 +63,8 @@ pub(crate) struct Rules {
     pub(crate) redundant_fence: redundant_fence::RedundantFence,
     pub(crate) accidental_fence: accidental_fence::AccidentalFence,
     pub(crate) fence_orders_many: fence_orders_many::FenceOrdersMany,
+    pub(crate) tx_redundant_add: tx_redundant_add::TxRedundantAdd,
+    pub(crate) tx_unlogged_store: tx_unlogged_store::TxUnloggedStore,
 }
 
 impl Rules {
@@ -83,6 +89,10 @@ impl Rules {
             )),
             fence_orders_many: fence_orders_many::FenceOrdersMany(Tally::new(
                 &fence_orders_many::INFO,
+            )),
+            tx_redundant_add: tx_redundant_add::TxRedundantAdd(Tally::new(&tx_redundant_add::INFO)),
+            tx_unlogged_store: tx_unlogged_store::TxUnloggedStore(Tally::new(
+                &tx_unlogged_store::INFO,
             )),
         }
     }
@@ -129,6 +139,8 @@ impl Rules {
             self.redundant_fence.0,
             self.accidental_fence.0,
             self.fence_orders_many.0,
+            self.tx_redundant_add.0,
+            self.tx_unlogged_store.0,
         ];
         tallies
             .into_iter()

@@ -4,6 +4,7 @@ use brownout_model::{LineSlot, Place};
 use brownout_trace::{FileId, ProcessId};
 
 use crate::sites::SiteId;
+use crate::transactions::Transaction;
 
 /// A store and its time; the time 0 is before all stores that count.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +69,7 @@ pub(crate) struct ThreadState {
     pub(crate) accidental: Vec<AccidentallyOrdered>,
     /// The file the thread stored to or flushed last.
     pub(crate) file: Option<FileId>,
-    pub(crate) transaction: RunningTransaction,
+    pub(crate) transaction: Transaction,
 }
 
 impl ThreadState {
@@ -85,7 +86,7 @@ impl ThreadState {
             last_non_temporal: None,
             accidental: Vec::new(),
             file: None,
-            transaction: RunningTransaction::default(),
+            transaction: Transaction::default(),
         }
     }
 
@@ -121,66 +122,5 @@ impl ThreadState {
             Some(known) => known.count += ordered.count,
             None => self.accidental.push(ordered),
         }
-    }
-}
-
-/// The bytes that a transaction in progress has logged, so that a crash undoes or redoes stores to
-/// them whatever their order.
-#[derive(Debug, Default)]
-pub(crate) struct RunningTransaction {
-    logged: Vec<(FileId, u64, u64)>,
-}
-
-impl RunningTransaction {
-    /// Bytes were logged, or belong to an object that the transaction allocated.
-    pub(crate) fn log(&mut self, file: FileId, offset: u64, len: u64) {
-        self.logged.push((file, offset, offset.saturating_add(len)));
-    }
-
-    /// The outermost transaction has ended.
-    pub(crate) fn end(&mut self) {
-        self.logged.clear();
-    }
-
-    /// Whether all of a store is logged.
-    #[inline]
-    pub(crate) fn covers(&self, file: FileId, offset: u64, len: u64) -> bool {
-        !self.logged.is_empty() && self.covers_in_parts(file, offset, offset.saturating_add(len))
-    }
-
-    #[inline(never)]
-    fn covers_in_parts(&self, file: FileId, mut from: u64, to: u64) -> bool {
-        // Each round gets past one logged range at least.
-        while from < to {
-            let reaching = self
-                .logged
-                .iter()
-                .filter(|(logged, start, end)| *logged == file && *start <= from && from < *end);
-            match reaching.map(|range| range.2).max() {
-                Some(end) => from = end,
-                None => return false,
-            }
-        }
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_store_is_logged_when_ranges_cover_it_together() {
-        let file = FileId(1);
-        let mut transaction = RunningTransaction::default();
-        assert!(!transaction.covers(file, 0, 8));
-        transaction.log(file, 0, 8);
-        transaction.log(file, 8, 4);
-        assert!(transaction.covers(file, 0, 8));
-        assert!(transaction.covers(file, 4, 8));
-        assert!(!transaction.covers(file, 4, 9));
-        assert!(!transaction.covers(FileId(2), 0, 8));
-        transaction.end();
-        assert!(!transaction.covers(file, 0, 8));
     }
 }

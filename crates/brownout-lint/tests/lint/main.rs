@@ -9,3 +9,4 @@ mod libraries;
 mod ordering;
 mod processes;
 mod run;
+mod transactions;

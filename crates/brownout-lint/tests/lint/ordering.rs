@@ -1,9 +1,8 @@
 //! `dirty-overwrite`, `delayed-persist`.
 
-use brownout_lint::{Lint, Origin, Profile};
-use brownout_trace::{Address, Event};
+use brownout_lint::Profile;
 
-use crate::run::{A, A2, B, C, MAIN, POOL, PROCESS, Run, SECOND, replay};
+use crate::run::{A, A2, B, C, MAIN, POOL, Run, SECOND};
 
 #[test]
 fn a_value_that_is_overwritten_before_it_is_persistent_is_never_seen() {
@@ -192,43 +191,4 @@ fn pages_written_back_one_after_the_other_are_delayed_likewise() {
     let mut run = Run::under(Profile::MSYNC);
     run.at(1).store(A).at(2).store(C).at(3).msync(POOL, 0x2000);
     assert_eq!(run.findings(), [""; 0]);
-}
-
-#[test]
-fn order_does_not_matter_for_what_a_transaction_has_logged() {
-    let user = |_: &Event<'_>, _: &_| Origin::User;
-    let mut run = Run::new();
-    run.at(1)
-        .store(A)
-        .at(2)
-        .store(A)
-        .at(3)
-        .store(B)
-        .persist(4, B)
-        .persist(6, A);
-    let trace = run.take_trace();
-    let mut lint = Lint::new(Profile::ADR, user);
-    let thread = (PROCESS, MAIN);
-    let definitions = replay(&trace, |event, definitions| {
-        if event.pc.0 == 1 {
-            lint.transaction_logs(thread, Address(A), 64);
-        }
-        lint.observe(event, definitions);
-    });
-    let found = lint.finish(&definitions, None).findings;
-    let rules: Vec<&str> = found.iter().map(|finding| finding.rule.id).collect();
-    assert_eq!(rules, [""; 0]);
-
-    // The next transaction has not logged it.
-    let mut lint = Lint::new(Profile::ADR, user);
-    let definitions = replay(&trace, |event, definitions| {
-        if event.pc.0 == 1 {
-            lint.transaction_logs(thread, Address(A), 64);
-            lint.transaction_ends(thread);
-        }
-        lint.observe(event, definitions);
-    });
-    let found = lint.finish(&definitions, None).findings;
-    let rules: Vec<&str> = found.iter().map(|finding| finding.rule.id).collect();
-    assert_eq!(rules, ["dirty-overwrite", "delayed-persist"]);
 }

@@ -9,7 +9,7 @@ use brownout_lint::{Attribution, Lint, Origin, Outcome, Profile, RawFinding};
 use brownout_trace::selection::Patterns;
 use brownout_trace::{
     Address, AppPc, Arguments, ContextId, Definitions, Ending, Event, EventIndex, EventKind,
-    FenceKind, FileId, FileIdentity, FlushKind, Header, Mapping, ProcessEnd, ProcessId,
+    FenceKind, FileId, FileIdentity, FlushKind, FunctionId, Header, Mapping, ProcessEnd, ProcessId,
     ProcessOrigin, StoreFlavor, Sync, ThreadId, TraceReader, TraceWriter,
 };
 
@@ -70,6 +70,10 @@ impl Run {
         let identity = FileIdentity { dev: 1, ino };
         let file = self.writer.file(identity, Path::new(path));
         file.expect("a vector has room")
+    }
+
+    pub fn function(&mut self, name: &str) -> FunctionId {
+        self.writer.function(name).expect("a vector has room")
     }
 
     /// Only these files are persistent.

@@ -1,0 +1,112 @@
+//! Sets of bytes of files, each with how it came there first.
+
+use std::collections::BTreeMap;
+
+use brownout_trace::{FileId, FileRange};
+
+/// A set of bytes. Each is kept with what was said when it was first put there.
+#[derive(Debug)]
+pub(crate) struct ByteRanges<T> {
+    /// Ranges that do not overlap: file and start, end, and what was said.
+    ranges: BTreeMap<(FileId, u64), (u64, T)>,
+}
+
+impl<T> Default for ByteRanges<T> {
+    fn default() -> Self {
+        ByteRanges {
+            ranges: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T: Copy> ByteRanges<T> {
+    pub(crate) fn clear(&mut self) {
+        self.ranges.clear();
+    }
+
+    /// Puts those bytes into the set that are not there yet.
+    pub(crate) fn insert(&mut self, range: FileRange, said: T) {
+        let (mut from, to) = (range.offset, range.offset.saturating_add(range.len));
+        while from < to {
+            if let Some((end, _)) = self.around(range.file, from) {
+                from = end;
+                continue;
+            }
+            let next = self.ranges.range((range.file, from)..(range.file, to));
+            let until = next.map(|(&(_, start), _)| start).next().unwrap_or(to);
+            self.ranges.insert((range.file, from), (until, said));
+            from = until;
+        }
+    }
+
+    /// If all of the range is in the set, what was said of its first byte.
+    pub(crate) fn cover(&self, range: FileRange) -> Option<T> {
+        let (mut from, to) = (range.offset, range.offset.saturating_add(range.len));
+        let (_, first) = self.around(range.file, from)?;
+        while from < to {
+            (from, _) = self.around(range.file, from)?;
+        }
+        Some(first)
+    }
+
+    /// The end of the range that holds a byte, and what was said of it.
+    fn around(&self, file: FileId, byte: u64) -> Option<(u64, T)> {
+        let (&(of, _), &(end, said)) = self.ranges.range(..=(file, byte)).next_back()?;
+        (of == file && byte < end).then_some((end, said))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn range(offset: u64, len: u64) -> FileRange {
+        FileRange {
+            file: FileId(1),
+            offset,
+            len,
+        }
+    }
+
+    #[test]
+    fn ranges_cover_together_and_the_first_to_come_is_told() {
+        let mut ranges = ByteRanges::default();
+        assert_eq!(ranges.cover(range(0, 1)), None);
+        ranges.insert(range(0, 8), 'a');
+        ranges.insert(range(8, 4), 'b');
+        ranges.insert(range(4, 12), 'c');
+        assert_eq!(ranges.cover(range(0, 16)), Some('a'));
+        assert_eq!(ranges.cover(range(6, 4)), Some('a'));
+        assert_eq!(ranges.cover(range(8, 4)), Some('b'));
+        assert_eq!(ranges.cover(range(13, 1)), Some('c'));
+        assert_eq!(ranges.cover(range(13, 4)), None);
+        let elsewhere = FileRange {
+            file: FileId(2),
+            ..range(0, 8)
+        };
+        assert_eq!(ranges.cover(elsewhere), None);
+        ranges.clear();
+        assert_eq!(ranges.cover(range(0, 8)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_set_of_ranges_is_a_set_of_bytes(
+            inserted in prop::collection::vec((0u64..64, 1u64..20), 0..20),
+            (from, len) in (0u64..70, 1u64..20),
+        ) {
+            let mut ranges = ByteRanges::default();
+            let mut bytes = [None; 100];
+            for (number, &(from, len)) in inserted.iter().enumerate() {
+                ranges.insert(range(from, len), number);
+                for byte in from..from + len {
+                    bytes[byte as usize].get_or_insert(number);
+                }
+            }
+            let wanted = &bytes[from as usize..(from + len) as usize];
+            let expected = if wanted.contains(&None) { None } else { wanted[0] };
+            prop_assert_eq!(ranges.cover(range(from, len)), expected);
+        }
+    }
+}

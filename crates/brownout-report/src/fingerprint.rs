@@ -2,14 +2,16 @@
 //!
 //! A finding is its rule and its symbolised stacks. Of each frame the function, the name of the file
 //! without its directories and the line count; columns, directories and addresses do not, so that a
-//! checkout elsewhere, another load address or another order of events changes nothing.
+//! checkout elsewhere, another load address or another order of events changes nothing. Neither does
+//! [plumbing](Frame::is_plumbing): which `memcpy` a C library chooses depends on the processor, and how its
+//! frames are named on whether its debug symbols are installed.
 //!
 //! There are two grades. The *exact* fingerprint is a finding's id and tells two lines of one function
 //! apart. The *site* leaves the lines out: it survives an edit above the place, which is what a baseline
 //! needs, at the price that it is the same for two findings in one function.
 //!
-//! Frames without a line are known by function and module name. Only a stack in which no line of the
-//! program is known (those of libraries do not help) counts its offsets into modules too, since nothing else would tell its findings apart; these are
+//! Frames without a line are known by function and module name. Only a stack that has no line at all
+//! counts its offsets into modules too, since nothing else would tell its findings apart; these are
 //! good for one build of the module.
 
 use std::fmt;
@@ -50,17 +52,25 @@ fn hash(rule: &str, stacks: &[Stack], grade: Grade) -> String {
     let mut hasher = SipHasher13::new();
     write_text(&mut hasher, rule);
     for stack in stacks {
-        hasher.write_u64(stack.frames.len() as u64);
+        let frames = counting_frames(stack);
+        hasher.write_u64(frames.len() as u64);
         write_text(&mut hasher, &stack.role);
-        let has_lines = stack
-            .frames
-            .iter()
-            .any(|frame| frame.line.is_some() && !frame.is_plumbing());
-        for frame in &stack.frames {
+        let has_lines = frames.iter().any(|frame| frame.line.is_some());
+        for frame in frames {
             write_frame(&mut hasher, frame, grade, has_lines);
         }
     }
     format!("{:016x}", hasher.finish())
+}
+
+/// The frames of the program, or all where there is nothing but plumbing.
+fn counting_frames(stack: &Stack) -> Vec<&Frame> {
+    let is_program = |frame: &&Frame| !frame.is_plumbing();
+    let program: Vec<&Frame> = stack.frames.iter().filter(is_program).collect();
+    if program.is_empty() {
+        return stack.frames.iter().collect();
+    }
+    program
 }
 
 fn write_frame(hasher: &mut impl Hasher, frame: &Frame, grade: Grade, has_lines: bool) {
@@ -159,6 +169,19 @@ mod tests {
     }
 
     #[test]
+    fn how_a_library_does_it_does_not_count() {
+        let inside = |function: &str| Frame {
+            function: Some(function.into()),
+            module: "/lib/libc.so.6".into(),
+            ..Frame::default()
+        };
+        let put = || frame("put", "kv.c", 7);
+        let avx = vec![inside("__memmove_avx_unaligned"), put(), inside("start")];
+        let debug = vec![frame("memcpy", "/usr/lib/gcc/x/include/x.h", 3), put()];
+        assert_eq!(exact("r", &stack(avx)), exact("r", &stack(debug)));
+    }
+
+    #[test]
     fn offsets_count_only_where_no_line_is_known() {
         let bare = |module: &str, offset| Frame {
             module: module.into(),
@@ -177,9 +200,11 @@ mod tests {
         );
         let call = || frame("put", "kv.c", 7);
         assert_eq!(
-            of(vec![bare("/lib/libc.so.6", 1), call()]),
-            of(vec![bare("/lib/libc.so.6", 2), call()])
+            of(vec![bare("/opt/libcache.so", 1), call()]),
+            of(vec![bare("/opt/libcache.so", 2), call()])
         );
+        let libc = "/lib/libc.so.6";
+        assert_ne!(of(vec![bare(libc, 1)]), of(vec![bare(libc, 2)]));
         assert_eq!(
             of(vec![bare("[unknown]", 1)]),
             of(vec![bare("[unknown]", 2)])

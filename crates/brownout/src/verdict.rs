@@ -8,6 +8,8 @@ use brownout_report::{
     suppressions_for,
 };
 
+use terminal_size::{Width, terminal_size_of};
+
 use crate::arguments::FindingFormat;
 use crate::console::{self, Console};
 use crate::exit_code::ExitCode;
@@ -15,8 +17,10 @@ use crate::failure::Failure;
 use crate::output_directory::{self, OutputDirectory, write_file, write_report};
 use crate::settings::{Settings, on_github};
 
-/// Columns for a person where the terminal does not say.
+/// Columns for a person where there is no terminal.
 const WIDTH: usize = 120;
+/// With less, nothing of the source would be left.
+const MIN_WIDTH: usize = 60;
 
 /// Decisions of the user about findings, read before anything is run: a mistake in them is told at once.
 pub struct Decisions {
@@ -121,7 +125,7 @@ pub fn print_for_person(
     };
     let human = Human {
         color: terminal && std::env::var_os("NO_COLOR").is_none(),
-        width: width(),
+        width: width(stream),
         full_warnings,
         sources: Sources::on_disk(),
     };
@@ -136,12 +140,14 @@ pub fn print_for_person(
     .map_err(Failure::Output)
 }
 
-fn width() -> usize {
-    let columns = std::env::var("COLUMNS").ok();
-    columns
-        .and_then(|columns| columns.parse().ok())
-        .filter(|&columns| columns >= 40)
-        .unwrap_or(WIDTH)
+fn width(stream: Stream) -> usize {
+    let size = match stream {
+        Stream::Output => terminal_size_of(io::stdout()),
+        Stream::Error => terminal_size_of(io::stderr()),
+    };
+    size.map_or(WIDTH, |(Width(columns), _)| {
+        usize::from(columns).max(MIN_WIDTH)
+    })
 }
 
 /// Writes a report in all forms.

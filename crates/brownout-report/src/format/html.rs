@@ -3,7 +3,7 @@
 //! Everything that comes from the program under test goes through the template's escaping, and the page's
 //! policy forbids it to load anything, should that ever fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -55,6 +55,7 @@ impl Html {
                         @if report.findings().is_empty() { p { "Nothing was found." } }
                     }
                     (left_out(report))
+                    (explanations(report))
                     footer { "brownout " (env!("CARGO_PKG_VERSION")) }
                     script { (PreEscaped(SCRIPT)) }
                 }
@@ -84,11 +85,8 @@ impl Html {
                     }
                 }
                 (evidence(finding))
-                @if let Some(rule) = report.rule(&finding.rule) {
-                    details.explanation {
-                        summary { "What " (rule.id) " means" }
-                        pre { (rule.explanation) }
-                    }
+                @if report.rule(&finding.rule).is_some() {
+                    p { a href={ "#rule-" (finding.rule) } { "What " (finding.rule) " means" } }
                 }
             }
         }
@@ -204,6 +202,19 @@ fn checkbox(kind: &str, value: &str, count: usize) -> Markup {
     }
 }
 
+/// What the rules mean that found something, each once.
+fn explanations(report: &Report) -> Markup {
+    let found: BTreeSet<&str> = report.findings().iter().map(|f| f.rule.as_str()).collect();
+    html! {
+        @for rule in report.rules.iter().filter(|rule| found.contains(rule.id)) {
+            section.explanation id={ "rule-" (rule.id) } {
+                h2 { (rule.id) ": " (rule.summary) }
+                pre { (rule.explanation) }
+            }
+        }
+    }
+}
+
 /// What was found and does not count.
 fn left_out(report: &Report) -> Markup {
     let place = |finding: &Finding| finding.place().map(|frame| report.shown_frame(frame));
@@ -253,9 +264,15 @@ mod tests {
     #[test]
     fn the_page_needs_no_other_file() {
         let text = page(vec![finding()]);
-        for outside in ["src=", "href=", "url(", "@import", "http:", "https:"] {
+        for outside in ["src=", "url(", "@import", "http:", "https:"] {
             assert!(!text.contains(outside), "{outside}");
         }
+        let links = text.matches("href=").count();
+        assert_eq!(
+            links,
+            text.matches("href=\"#rule-").count(),
+            "only within the page"
+        );
     }
 
     #[test]
@@ -268,10 +285,8 @@ mod tests {
             text.contains("value=\"transient-data\""),
             "a filter for each rule"
         );
-        assert!(
-            text.contains("Finds stores that are never flushed."),
-            "the rule is explained"
-        );
+        let explained = text.matches("Finds stores that are never flushed.").count();
+        assert_eq!(explained, 1, "each rule is explained once");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct Sarif;
 
 impl Format for Sarif {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, &document(report))?;
+        serde_json::to_writer(&mut *out, &document(report))?;
         out.write_all(b"\n")
     }
 }

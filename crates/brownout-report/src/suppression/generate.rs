@@ -36,16 +36,24 @@ pub fn suppressions_for<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> 
     text
 }
 
+/// Frames of libraries are passed over: how they are named depends on the machine.
 fn innermost_functions(finding: &Finding) -> Vec<&str> {
     let frames = finding
         .stacks
         .first()
         .map_or(&[][..], |stack| stack.frames_of_program());
-    frames
-        .iter()
-        .take(FRAMES)
-        .map(|frame| frame.function.as_deref().unwrap_or("*"))
-        .collect()
+    let mut functions = Vec::new();
+    for frame in frames {
+        if functions.len() == FRAMES {
+            break;
+        }
+        if !frame.is_plumbing() {
+            functions.push(frame.function.as_deref().unwrap_or("*"));
+        } else if functions.last() != Some(&"...") {
+            functions.push("...");
+        }
+    }
+    functions
 }
 
 fn comment(finding: &Finding) -> String {

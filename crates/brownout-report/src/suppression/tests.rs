@@ -181,6 +181,23 @@ reason = 'stale'
 }
 
 #[test]
+fn what_is_generated_holds_on_other_machines() {
+    let memcpy = |name: &str| {
+        let mut finding = finding();
+        let mut frame = frame(name, "./string/memmove.S", 3);
+        frame.module = "/lib/libc.so.6".into();
+        finding.stacks[0].frames.insert(0, frame);
+        finding
+    };
+    let text = suppressions_for([&memcpy("__memmove_avx_unaligned")]);
+    assert!(
+        text.contains("stack = [\"...\", \"put\", \"main\"]"),
+        "{text}"
+    );
+    assert!(reason_against(&memcpy("memcpy"), "s.toml", &text).is_some());
+}
+
+#[test]
 fn what_is_generated_suppresses_what_it_was_generated_for() {
     let mut odd = finding();
     odd.stacks[0].frames[0].function = Some("<[T] as \"Store\">::put::{{closure}}\u{7}\\".into());

@@ -6,6 +6,8 @@
 
 use brownout_trace::{Definitions, Event};
 
+use crate::oracle::Frame;
+
 /// Whose code a place is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -25,6 +27,13 @@ pub trait Attribution {
     /// The process, instruction and context of `event` were not seen before, or modules have changed
     /// since. `definitions` are those at the event: what an address means can change later.
     fn origin(&mut self, event: &Event<'_>, definitions: &Definitions) -> Origin;
+
+    /// The stack of the place that was asked about after `place` others, innermost frame first. Only
+    /// [oracles](crate::oracle) want to know.
+    fn stack(&mut self, place: usize) -> Vec<Frame> {
+        let _ = place;
+        Vec::new()
+    }
 }
 
 impl<F: FnMut(&Event<'_>, &Definitions) -> Origin> Attribution for F {

@@ -10,6 +10,8 @@
 //! context; symbols are somebody else's business. So is telling the user's code from a library's:
 //! see [`Attribution`].
 //!
+//! Demands that only one program makes are put as [oracles](oracle).
+//!
 //! Lines are known by file and offset, not by address: a file mapped twice, or by several processes, has
 //! one state.
 #![forbid(unsafe_code)]
@@ -21,6 +23,7 @@ mod judgement;
 mod line_note;
 mod lint;
 mod moments;
+pub mod oracle;
 mod overwrites;
 mod rules;
 mod sites;

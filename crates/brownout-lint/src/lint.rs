@@ -22,6 +22,7 @@ use crate::attribution::Attribution;
 use crate::finding::RawFinding;
 use crate::judgement::WrittenBack;
 use crate::moments::{FenceMoment, FlushMoment, StoreTag, Work};
+use crate::oracle::{Oracle, Oracles};
 use crate::overwrites::NOTHING;
 use crate::sites::{SiteId, Sites};
 use crate::thread::{AccidentallyOrdered, Ordered, ThreadState};
@@ -39,6 +40,7 @@ pub struct Lint<A> {
     pub(crate) addresses: Addresses,
     pub(crate) functions: Functions,
     pub(crate) reservations: Reservations,
+    pub(crate) oracles: Oracles,
     survey: Survey,
     threads: FxHashMap<(ProcessId, ThreadId), ThreadSlot>,
     current: Option<((ProcessId, ThreadId), ThreadSlot)>,
@@ -65,10 +67,17 @@ impl<A: Attribution> Lint<A> {
             addresses: Addresses::default(),
             functions: Functions::default(),
             reservations: Reservations::default(),
+            oracles: Oracles::default(),
             survey: Survey::default(),
             threads: FxHashMap::default(),
             current: None,
         }
+    }
+
+    /// Has demands of one program's own checked as well.
+    pub fn with_oracles(mut self, oracles: Vec<Box<dyn Oracle>>) -> Self {
+        self.oracles = Oracles::new(oracles);
+        self
     }
 
     /// Takes the next event. `definitions` are those after it.
@@ -83,7 +92,7 @@ impl<A: Attribution> Lint<A> {
                 locked,
                 ..
             } => {
-                let site = self.sites.of(&mut self.watch.known, event, definitions);
+                let site = self.site(event, definitions);
                 let by = self.access(event);
                 if locked {
                     self.locked_store(by, site);
@@ -102,7 +111,7 @@ impl<A: Attribution> Lint<A> {
                 kind,
                 volatile,
             } if self.tracker.profile().needs_fences() => {
-                let site = self.sites.of(&mut self.watch.known, event, definitions);
+                let site = self.site(event, definitions);
                 let by = self.access(event);
                 let kind = match kind {
                     brownout_trace::FlushKind::Clflush => FlushKind::Immediate,
@@ -117,7 +126,7 @@ impl<A: Attribution> Lint<A> {
                 }
             }
             EventKind::Fence { kind } if self.tracker.profile().needs_fences() => {
-                let site = self.sites.of(&mut self.watch.known, event, definitions);
+                let site = self.site(event, definitions);
                 let by = self.access(event);
                 match kind {
                     FenceKind::Sfence | FenceKind::Mfence => self.fence(by, site, kind),
@@ -125,13 +134,23 @@ impl<A: Attribution> Lint<A> {
                 }
             }
             EventKind::KernelWrite { addr, bytes, .. } => {
-                let site = self.sites.of(&mut self.watch.known, event, definitions);
+                let site = self.site(event, definitions);
                 let by = self.access(event);
                 self.store(event.process, by, site, addr, bytes, StoreKind::Cached);
             }
             EventKind::Load { .. } | EventKind::Flush { .. } | EventKind::Fence { .. } => {}
             _ => self.observe_rare(event, definitions),
         }
+    }
+
+    /// The place of an event that is about to take effect.
+    #[inline]
+    fn site(&mut self, event: &Event<'_>, definitions: &Definitions) -> SiteId {
+        let site = self.sites.of(&mut self.watch.known, event, definitions);
+        if !self.oracles.are_none() {
+            self.consult(event, definitions, site);
+        }
+        site
     }
 
     #[inline(never)]
@@ -209,7 +228,10 @@ impl<A: Attribution> Lint<A> {
             findings: self
                 .watch
                 .rules
-                .into_findings(&self.watch.known, &selection),
+                .into_findings(&self.watch.known, &selection)
+                .into_iter()
+                .chain(self.oracles.into_findings(&self.watch.known, &selection))
+                .collect(),
             selection,
             attribution: self.sites.into_attribution(),
         }

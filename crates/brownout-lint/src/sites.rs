@@ -4,6 +4,7 @@ use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, ProcessId}
 use rustc_hash::FxHashMap;
 
 use crate::attribution::{Attribution, Origin};
+use crate::oracle::Frame;
 
 /// Number of a place, in the order in which places were met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,6 +101,11 @@ impl<A: Attribution> Sites<A> {
             numbers: FxHashMap::default(),
             recent: vec![(nowhere, SiteId::NONE); 1 << RECENT_BITS],
         }
+    }
+
+    /// The calls that led to a place, innermost first.
+    pub(crate) fn stack(&mut self, site: SiteId) -> Vec<Frame> {
+        self.attribution.stack(site.index())
     }
 
     pub(crate) fn into_attribution(self) -> A {

@@ -12,11 +12,19 @@
 //!
 //! [profile.ci]                        # with --profile ci, these go before those above
 //! format = "github"
+//!
+//! [[oracle]]                          # a demand of this program's own: see `oracles`
+//! id = "entry-before-head"
+//! summary = "an entry is persistent before the head points to it"
+//! persisted = { offset = "0x40.." }
+//! before = { offset = "0..8" }
 //! ```
 //!
 //! The file is the nearest one above the working directory, or the one that `--config` names. Relative
 //! paths start where it lies. Keys that are not known are errors: a misspelt option that is silently
 //! ignored would make a result look better than it is.
+
+mod oracles;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,6 +36,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::arguments::{ConfigArgs, FindingFormat};
+
+use oracles::OracleKeys;
+pub use oracles::OracleSpec;
 
 /// The name that is looked for.
 const FILE_NAME: &str = "brownout.toml";
@@ -43,6 +54,7 @@ pub struct Config {
     pub baseline: Option<PathBuf>,
     pub out: Option<PathBuf>,
     pub loads: Option<bool>,
+    pub oracles: Vec<OracleSpec>,
 }
 
 /// Why options cannot be taken from a file.
@@ -92,6 +104,7 @@ struct Keys {
     loads: Option<bool>,
     /// Only outside of profiles.
     profile: Option<Spanned<BTreeMap<String, Keys>>>,
+    oracle: Option<Vec<Spanned<OracleKeys>>>,
 }
 
 impl Config {
@@ -121,12 +134,17 @@ impl Config {
             let offset = error.span().map_or(0, |span| span.start);
             flaw(offset, error.message().to_owned())
         })?;
+        let oracles = keys.oracle.take().unwrap_or_default();
         let profiles = keys.profile.take();
         let mut profiles = profiles.map(Spanned::into_inner).unwrap_or_default();
         for profile in profiles.values() {
             if let Some(nested) = &profile.profile {
                 let why = "profiles cannot hold profiles".to_owned();
                 return Err(flaw(nested.span().start, why));
+            }
+            if let Some([oracle, ..]) = profile.oracle.as_deref() {
+                let why = "profiles cannot hold oracles".to_owned();
+                return Err(flaw(oracle.span().start, why));
             }
         }
         let chosen = match profile {
@@ -147,7 +165,20 @@ impl Config {
             model(keys.model.as_ref()).map_err(|(offset, why)| flaw(offset, why))?;
         }
         let directory = path.parent().unwrap_or(Path::new("."));
-        Ok(chosen.over(keys).rooted_at(directory))
+        let mut config = chosen.over(keys).rooted_at(directory);
+        for oracle in oracles {
+            let flaw = |why| flaw(oracle.span().start, why);
+            let spec = oracle.get_ref().spec(directory).map_err(flaw)?;
+            if config
+                .oracles
+                .iter()
+                .any(|other| other.rule().id == spec.rule().id)
+            {
+                return Err(flaw(format!("there are two oracles `{}`", spec.rule().id)));
+            }
+            config.oracles.push(spec);
+        }
+        Ok(config)
     }
 }
 
@@ -179,6 +210,7 @@ impl Keys {
             out: self.out.or(base.out),
             loads: self.loads.or(base.loads),
             profile: None,
+            oracle: None,
         }
     }
 
@@ -211,6 +243,7 @@ impl Keys {
             baseline: self.baseline.map(rooted),
             out: self.out.map(rooted),
             loads: self.loads,
+            oracles: Vec::new(),
         }
     }
 }
@@ -264,7 +297,7 @@ model = 'adr'
 
     #[test]
     fn mistakes_are_told_with_their_line() {
-        let flaw = |text| parse(text, None).unwrap_err();
+        let flaw = |text: &str| parse(text, None).unwrap_err();
         assert!(flaw("\nmodle = 'adr'\n").contains("line 2: unknown field `modle`"));
         assert!(flaw("\n\n[profile.x]\nfoo = 1\n").contains("line 4: unknown field `foo`"));
         assert!(flaw("model = 'x'\n").contains("line 1: there is no model `x`, only adr,"));
@@ -272,6 +305,13 @@ model = 'adr'
         assert!(flaw("\nformat = 'pdf'\n").contains("line 2: unknown variant `pdf`"));
         assert!(flaw("[profile.a.profile.b]\n").contains("profiles cannot hold profiles"));
         assert!(flaw("pm = ").contains("line 1"));
+        let oracle = "[[oracle]]\nid = 'x'\nsummary = ''\nstores = {}\n";
+        assert!(flaw(oracle).contains("line 1: oracle `x`: needs one of"));
+        let whole = format!("{oracle}only-inside = []\n");
+        assert_eq!(parse(&whole, None).unwrap().oracles.len(), 1);
+        assert!(flaw(&format!("{whole}{whole}")).contains("line 6: there are two oracles `x`"));
+        let nested = whole.replace("[[oracle", "[[profile.ci.oracle");
+        assert!(flaw(&nested).contains("profiles cannot hold oracles"));
     }
 
     #[test]

@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use brownout_lint::{Attribution, Lint, Origin, RawFinding, RawPlace, StackFrame, origin_of};
+use brownout_lint::{
+    Attribution, Lint, Origin, RawFinding, RawPlace, StackFrame, oracle, origin_of,
+};
 use brownout_report::{ByteRange, Evidence, Finding, Stack, Subject, Value};
 use brownout_trace::{Definitions, Event};
 
 use crate::commands::describe_candidates;
+use crate::config::OracleSpec;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -33,7 +36,9 @@ pub fn examine(
 ) -> Result<Examination, Failure> {
     let mut trace = TraceFile::open(path)?;
     let patterns = trace.patterns(&settings.patterns)?;
-    let mut lint = Lint::new(settings.model, Places::new(&trace.header().cwd));
+    let oracles = settings.oracles.iter().map(OracleSpec::oracle).collect();
+    let places = Places::new(&trace.header().cwd);
+    let mut lint = Lint::new(settings.model, places).with_oracles(oracles);
     let mut progress = console.progress("examining", Some(trace.events()));
     trace.walk(&mut progress, |event, definitions| {
         lint.observe(event, definitions);
@@ -92,17 +97,29 @@ impl Attribution for Places {
         let stack = self.stacks.intern(event, definitions);
         self.met.push(stack);
         let frames = self.stacks.frames(stack);
-        origin_of(frames.iter().map(|frame| {
-            StackFrame {
-                module: frame
-                    .module
-                    .file_name()
-                    .and_then(|name| name.to_str())
-                    .unwrap_or_default(),
-                function: frame.function.as_deref(),
-            }
+        origin_of(frames.iter().map(|frame| StackFrame {
+            module: file_name(&frame.module),
+            function: frame.function.as_deref(),
         }))
     }
+
+    fn stack(&mut self, place: usize) -> Vec<oracle::Frame> {
+        let frames = self.stacks.frames(self.met[place]);
+        let frames = frames.into_iter().map(|frame| oracle::Frame {
+            module: file_name(&frame.module).to_owned(),
+            function: frame.function,
+            source: frame.file.zip(frame.line).map(|(file, line)| {
+                let file = file.to_string_lossy().into_owned();
+                (file, line)
+            }),
+        });
+        frames.collect()
+    }
+}
+
+fn file_name(module: &Path) -> &str {
+    let name = module.file_name().and_then(|name| name.to_str());
+    name.unwrap_or_default()
 }
 
 impl Places {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use brownout_model::Profile;
 
 use crate::arguments::{FindingArgs, FindingFormat};
-use crate::config::Config;
+use crate::config::{Config, OracleSpec};
 use crate::failure::Failure;
 
 /// What a command that gives findings goes by.
@@ -22,6 +22,8 @@ pub struct Settings {
     pub write_baseline: Option<PathBuf>,
     pub out: Option<PathBuf>,
     pub loads: bool,
+    /// Demands of the program's own.
+    pub oracles: Vec<OracleSpec>,
     /// Source paths below it are shown relative to it.
     pub directory: PathBuf,
 }
@@ -40,6 +42,7 @@ impl Settings {
             write_baseline: None,
             out: None,
             loads: false,
+            oracles: Vec::new(),
             directory: directory.to_owned(),
         }
     }
@@ -66,6 +69,7 @@ impl Settings {
             write_baseline: arguments.write_baseline.clone(),
             out: config.out,
             loads: config.loads.unwrap_or_default(),
+            oracles: config.oracles,
             directory: source_directory(here),
         })
     }

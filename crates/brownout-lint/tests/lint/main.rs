@@ -6,6 +6,7 @@ mod files;
 mod flushes;
 mod hostile;
 mod libraries;
+mod oracles;
 mod ordering;
 mod processes;
 mod run;

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use brownout_lint::oracle::Oracle;
 use brownout_lint::{Attribution, Lint, Origin, Outcome, Profile, RawFinding};
 use brownout_trace::selection::Patterns;
 use brownout_trace::{
@@ -281,8 +282,16 @@ impl Run {
     }
 
     pub fn lint<A: Attribution>(&mut self, attribution: A) -> Outcome<A> {
+        self.lint_with(attribution, Vec::new())
+    }
+
+    pub fn lint_with<A: Attribution>(
+        &mut self,
+        attribution: A,
+        oracles: Vec<Box<dyn Oracle>>,
+    ) -> Outcome<A> {
         let trace = self.take_trace();
-        let mut lint = Lint::new(self.profile, attribution);
+        let mut lint = Lint::new(self.profile, attribution).with_oracles(oracles);
         let definitions = replay(&trace, |event, definitions| {
             lint.observe(event, definitions)
         });
@@ -329,7 +338,7 @@ pub fn replay(trace: &[u8], mut visit: impl FnMut(&Event<'_>, &Definitions)) -> 
     reader.definitions().clone()
 }
 
-fn short(finding: &RawFinding) -> String {
+pub fn short(finding: &RawFinding) -> String {
     let mut text = finding.rule.id.to_owned();
     for place in &finding.places {
         text += &format!(" {}@{}", place.role, place.pc.0);

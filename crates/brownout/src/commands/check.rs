@@ -58,7 +58,11 @@ pub fn check(
     let examined = examine(&directory.unfinished_trace(), settings, console);
     directory.keep_trace()?;
     let examination = examined?;
-    let mut report = Report::new(examination.subject, rules::all(), examination.findings);
+    let mut report = Report::new(
+        examination.subject,
+        rules::in_force(settings),
+        examination.findings,
+    );
     decisions.apply(&mut report, settings, console)?;
     verdict::write_all(&report, &directory)?;
     let nothing = examination.nothing_persistent;

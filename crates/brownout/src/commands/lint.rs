@@ -15,7 +15,11 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
     let settings = Settings::new(&arguments.findings, &arguments.selection.patterns)?;
     let decisions = Decisions::read(&settings)?;
     let examination = examine(&arguments.trace, &settings, console)?;
-    let mut report = Report::new(examination.subject, rules::all(), examination.findings);
+    let mut report = Report::new(
+        examination.subject,
+        rules::in_force(&settings),
+        examination.findings,
+    );
     decisions.apply(&mut report, &settings, console)?;
     let nothing = examination.nothing_persistent;
     if nothing.is_none() {

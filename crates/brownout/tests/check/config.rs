@@ -65,3 +65,29 @@ fn mistakes_in_the_file_are_named_with_their_line() {
     let run = place.check(&["--config", "missing.toml"], &[]);
     assert_eq!(run.status, Some(2));
 }
+
+#[test]
+fn oracles_hold_the_program_to_its_own_demands() {
+    let place = Place::new();
+    place.write(
+        "brownout.toml",
+        "[[oracle]]\nid = 'steps-in-step'\nsummary = 'steps are counted in step'\n\
+         stores = { file = 'pool', offset = '64..72' }\nonly-inside = ['step']\n\
+         [[oracle]]\nid = 'value-first'\nsummary = 'the value comes first'\n\
+         persisted = { offset = '0..8' }\nbefore = { offset = '64..' }\n",
+    );
+    let run = place.check(&[], &["fence"]);
+    let findings = crate::findings(&place.path("brownout.out"));
+    assert_eq!(bugs(&findings), ["redundant-fence"], "{}", run.stderr);
+
+    let run = place.check(&[], &["last"]);
+    assert_eq!(run.status, Some(1));
+    let findings = crate::findings(&place.path("brownout.out"));
+    assert_eq!(bugs(&findings), ["missing-flush", "steps-in-step"]);
+    assert!(
+        run.stderr
+            .contains("steps are counted in step: stored outside"),
+        "{}",
+        run.stderr
+    );
+}

@@ -72,7 +72,7 @@ impl Wire {
     /// Tells the target which functions are watched; before it is started.
     pub(crate) fn put_watch_table(&self, table: &[u8]) -> io::Result<()> {
         debug_assert!(table.len() <= WATCH_BYTES);
-        self.file.write_all_at(table, WATCH_TABLE as u64)
+        with_file_size_limit_raised(|| self.file.write_all_at(table, WATCH_TABLE as u64))
     }
 
     /// The memfd, to be handed on to the target.

@@ -98,8 +98,13 @@ impl OutputDirectory {
         self.file(&format!("{UNFINISHED}.{}", std::process::id()))
     }
 
-    /// Puts the finished trace in its place.
+    /// Puts the finished trace in its place. Results of an earlier trace go, so that whatever happens next
+    /// nobody takes them for results of this one.
     pub fn keep_trace(&self) -> Result<(), Failure> {
+        for name in [FINDINGS, HTML, SARIF, JUNIT] {
+            // One that cannot be removed cannot be replaced either, which is told then.
+            let _ = fs::remove_file(self.file(name));
+        }
         let target = self.file(TRACE);
         fs::rename(self.unfinished_trace(), &target).map_err(|source| Failure::Written {
             path: target,
@@ -216,6 +221,17 @@ mod tests {
         second.describe(&Subject::default()).unwrap();
         assert_eq!(fs::read_to_string(second.file("notes")).unwrap(), "mine");
         assert!(OutputDirectory::open(&path).is_ok());
+    }
+
+    #[test]
+    fn a_new_trace_ends_the_results_of_an_old_one() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = OutputDirectory::claim(root.path()).unwrap();
+        fs::write(directory.file(FINDINGS), "old").unwrap();
+        fs::write(directory.unfinished_trace(), "new").unwrap();
+        directory.keep_trace().unwrap();
+        assert!(!directory.file(FINDINGS).exists());
+        assert_eq!(fs::read_to_string(directory.file(TRACE)).unwrap(), "new");
     }
 
     #[test]

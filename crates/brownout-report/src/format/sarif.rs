@@ -156,14 +156,14 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
         .filter_map(|stack| Some(location(report, stack.telling_frame()?, Some(&stack.role))))
         .collect();
     if !others.is_empty() {
-        put("relatedLocations", others.into());
+        put("relatedLocations", unique(others).into());
         put("codeFlows", json!([code_flow(report, finding)]));
     }
     let stacks = finding
         .stacks
         .iter()
         .map(|stack| sarif_stack(report, stack));
-    put("stacks", stacks.collect());
+    put("stacks", unique(stacks.collect()).into());
     put("occurrenceCount", finding.count.max(1).into());
     put(
         "partialFingerprints",
@@ -174,6 +174,17 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
         json!({"category": finding.category, "evidence": finding.evidence, "replay": finding.replay}),
     );
     result
+}
+
+/// The standard wants no item twice where it means a set: two flushes of one place are one.
+fn unique(items: Vec<Value>) -> Vec<Value> {
+    let mut unique: Vec<Value> = Vec::with_capacity(items.len());
+    for item in items {
+        if !unique.contains(&item) {
+            unique.push(item);
+        }
+    }
+    unique
 }
 
 /// The places of all stacks in the order of their events, as far as these are known.

@@ -7,7 +7,7 @@ use brownout_report::Report;
 use brownout_trace::ProcessEnd;
 
 use super::record;
-use crate::arguments::{CheckArgs, OnFull, RecordArgs};
+use crate::arguments::{CheckArgs, RecordArgs};
 use crate::console::Console;
 use crate::examination::examine;
 use crate::exit_code::ExitCode;
@@ -73,7 +73,7 @@ pub fn check(
         "results are in {}",
         directory.path().display()
     ));
-    if let Some(code) = failed(&recording, arguments.on_full, console) {
+    if let Some(code) = failed(&recording, console) {
         return Ok(code);
     }
     if let Some(why) = nothing {
@@ -84,9 +84,9 @@ pub fn check(
 }
 
 /// How a check ends that could not see a whole and successful run.
-fn failed(recording: &Recording, on_full: OnFull, console: &Console) -> Option<ExitCode> {
-    let cut_short = !matches!(recording.stopped, None | Some(StopReason::Interrupted));
-    if cut_short && on_full == OnFull::Stop {
+fn failed(recording: &Recording, console: &Console) -> Option<ExitCode> {
+    // Why was told when it happened. What was not seen may hold anything.
+    if !matches!(recording.stopped, None | Some(StopReason::Interrupted)) {
         return Some(ExitCode::Usage);
     }
     let how = match recording.end {

@@ -1,7 +1,7 @@
 /*
  * Counts in a memory-mapped file, with mistakes that the arguments choose.
  *
- *   counter FILE [last] [fence] [fail] [crash]
+ *   counter FILE [last] [fence] [noise] [fail] [crash]
  */
 #include <fcntl.h>
 #include <immintrin.h>
@@ -43,6 +43,11 @@ int main(int argc, char **argv)
 			counter->steps = 99; /* missing-flush */
 		if (strcmp(argv[i], "fence") == 0)
 			_mm_sfence(); /* redundant-fence */
+		for (uint64_t n = 1; strcmp(argv[i], "noise") == 0 && n < 100000; n++) {
+			/* Values that do not compress make for a long trace. */
+			counter->value = n * 0x9e3779b97f4a7c15 ^ n * n * 0x5851f42d4c957f2d;
+			_mm_clflush(&counter->value);
+		}
 		if (strcmp(argv[i], "fail") == 0)
 			return 7;
 		if (strcmp(argv[i], "crash") == 0)

@@ -83,6 +83,27 @@ fn a_trace_that_is_cut_off() {
 }
 
 #[test]
+fn a_full_disk() {
+    let place = Place::new();
+    // The pool has its size already: the limit is for files that grow.
+    place.check(&[], &[]);
+    let brownout = env!("CARGO_BIN_EXE_brownout");
+    let script = format!("ulimit -S -f 256; exec {brownout} check -- ./counter pool noise");
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(place.directory.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "nothing found is not to be trusted: {told}"
+    );
+    assert!(told.contains("no room left for the trace"), "{told}");
+}
+
+#[test]
 fn a_sparse_pool_of_ten_gibibytes() {
     let place = Place::compiled(&["-g", "-DSIZE=(10LL<<30)"]);
     let run = place.check(&[], &["last"]);

@@ -45,6 +45,27 @@ fn report() -> Report {
 fn assert_valid(document: &Value) {
     let typed: serde_sarif::sarif::Sarif = serde_json::from_value(document.clone()).unwrap();
     assert_eq!(serde_json::to_value(&typed).unwrap(), *document);
+    for result in document["runs"][0]["results"].as_array().unwrap() {
+        for set in ["stacks", "relatedLocations", "codeFlows"] {
+            let items = result[set].as_array().map_or(&[][..], Vec::as_slice);
+            for (at, item) in items.iter().enumerate() {
+                assert!(!items[..at].contains(item), "{set} holds {item} twice");
+            }
+        }
+    }
+}
+
+#[test]
+fn stacks_that_are_alike_are_told_once() {
+    let flush = || stack("flush", vec![frame("persist", "/home/u/kv/kv.c", 9)]);
+    let fence = stack("fence", vec![frame("persist", "/home/u/kv/kv.c", 10)]);
+    let stacks = vec![fence, flush(), flush()];
+    let finding = Finding::new(&FENCE_RULE, "m", stacks, Evidence::default());
+    let document = document(&Report::new(Subject::default(), vec![], vec![finding]));
+    assert_valid(&document);
+    let result = &document["runs"][0]["results"][0];
+    assert_eq!(result["stacks"].as_array().unwrap().len(), 2);
+    assert_eq!(result["relatedLocations"].as_array().unwrap().len(), 1);
 }
 
 #[test]

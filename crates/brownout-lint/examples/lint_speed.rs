@@ -1,7 +1,8 @@
 //! Measures linting: events per second, reading included, and peak memory.
 //!
 //! `lint_speed make EVENTS TRACE` writes a trace of a synthetic program; `lint_speed lint TRACE` lints it
-//! and prints events, seconds of processor time, peak memory in KiB and findings. `cargo xtask bench lint` runs both.
+//! and prints events, seconds of processor time, peak memory in KiB and findings; `lint_speed read TRACE` only reads
+//! it. `cargo xtask bench lint` runs all three.
 //!
 //! The program is drawn after what persistent-memory code does: four threads take turns at
 //! operations on random places of 64 MiB. An operation stores a few words to one or two lines, flushes each
@@ -36,7 +37,8 @@ fn main() -> Result<(), Failure> {
     match words[..] {
         ["make", events, trace] => Maker::new(Path::new(trace))?.make(events.parse()?),
         ["lint", trace] => lint(Path::new(trace)),
-        _ => Err("usage: lint_speed make EVENTS TRACE | lint TRACE".into()),
+        ["read", trace] => read(Path::new(trace)),
+        _ => Err("usage: lint_speed make EVENTS TRACE | lint TRACE | read TRACE".into()),
     }
 }
 
@@ -50,12 +52,24 @@ fn lint(trace: &Path) -> Result<(), Failure> {
         ControlFlow::<()>::Continue(())
     })?;
     let findings = lint.finish(reader.definitions(), None).findings.len();
-    let seconds = (processor_time()? - start).as_secs_f64();
-    println!(
-        "{} {seconds} {} {findings}",
-        reader.events(),
-        peak_memory()?
-    );
+    report(reader.events(), processor_time()? - start, findings)
+}
+
+fn read(trace: &Path) -> Result<(), Failure> {
+    let start = processor_time()?;
+    let mut reader = TraceReader::open(trace)?;
+    let mut sum = 0_u64;
+    reader.for_each(|event, _| {
+        sum = sum.wrapping_add(event.pc.0 ^ u64::from(event.thread.0));
+        ControlFlow::<()>::Continue(())
+    })?;
+    std::hint::black_box(sum);
+    report(reader.events(), processor_time()? - start, 0)
+}
+
+fn report(events: u64, time: Duration, findings: usize) -> Result<(), Failure> {
+    let seconds = time.as_secs_f64();
+    println!("{events} {seconds} {} {findings}", peak_memory()?);
     Ok(())
 }
 

@@ -1,10 +1,8 @@
 //! What is remembered of each cache line beside its live stores.
 
-/// The history of a line since its last flush.
+/// The history of a line. Small, as there is one for every line that was ever touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LineNote {
-    /// When the line was flushed last, or written back.
-    pub(crate) last_flush: u64,
     /// The line was flushed at some time.
     pub(crate) flushed: bool,
     /// Cached stores, or writes by the kernel, since the last flush.
@@ -16,9 +14,8 @@ pub(crate) struct LineNote {
 impl LineNote {
     /// The line was flushed, or written back.
     #[inline]
-    pub(crate) fn flush(&mut self, time: u64) {
+    pub(crate) fn flush(&mut self) {
         *self = LineNote {
-            last_flush: time,
             flushed: true,
             dirty: false,
             non_temporal: false,

@@ -273,6 +273,7 @@ impl<A: Attribution> Lint<A> {
         kind: StoreKind,
     ) {
         let (mut addr, mut bytes) = (addr, bytes);
+        // Almost always once.
         while !bytes.is_empty() {
             let len = bytes.len() as u64;
             let Some(range) = self.addresses.resolve(process, addr, len) else {
@@ -297,27 +298,50 @@ impl<A: Attribution> Lint<A> {
         let thread = &mut self.watch.threads[by.thread.index()];
         thread.file = Some(range.file);
         let logged = thread.transaction.covers(range);
+        let start = range.offset % LINE;
+        if start + range.len <= LINE {
+            let mask = ByteMask::range(start, range.len);
+            let place = place(range.file, range.offset - start);
+            self.store_part(by, site, place, mask, bytes, kind, logged);
+            return;
+        }
         for (offset, mask, before) in brownout_model::parts(range.offset, range.len) {
-            let line = self.tracker.line(place(range.file, offset));
-            let part = &bytes[before as usize..];
-            let tag = StoreTag {
-                value: first_bytes(part),
-                site,
-                overwrote: NOTHING,
-                start: mask.first() as u8,
-                len: mask.0.count_ones() as u8,
-                logged,
-                abandoned: false,
-            };
-            self.tracker
-                .store(&mut self.watch, by, line, mask, kind, tag);
-            let note = self.tracker.note_mut(line);
-            match kind {
-                StoreKind::Cached => note.dirty = true,
-                StoreKind::NonTemporal => {
-                    note.non_temporal = true;
-                    self.non_temporal(by, site, line);
-                }
+            let (place, part) = (place(range.file, offset), &bytes[before as usize..]);
+            self.store_part(by, site, place, mask, part, kind, logged);
+        }
+    }
+
+    /// The part of a store that falls into the line at `place`.
+    #[inline(always)]
+    fn store_part(
+        &mut self,
+        by: Access,
+        site: SiteId,
+        place: Place,
+        mask: ByteMask,
+        bytes: &[u8],
+        kind: StoreKind,
+        logged: bool,
+    ) {
+        let line = self.tracker.line(place);
+        let tag = StoreTag {
+            value: first_bytes(bytes),
+            site,
+            overwrote: NOTHING,
+            start: mask.first() as u8,
+            len: mask.0.count_ones() as u8,
+            logged,
+            flushed: false,
+            abandoned: false,
+        };
+        self.tracker
+            .store(&mut self.watch, by, line, mask, kind, tag);
+        let note = self.tracker.note_mut(line);
+        match kind {
+            StoreKind::Cached => note.dirty = true,
+            StoreKind::NonTemporal => {
+                note.non_temporal = true;
+                self.non_temporal(by, site, line);
             }
         }
     }
@@ -348,7 +372,7 @@ impl<A: Attribution> Lint<A> {
         let line = self.tracker.line(place);
         let work = self.work(by, line);
         self.tracker.flush(&mut self.watch, by, line, kind, site);
-        self.tracker.note_mut(line).flush(by.time.0);
+        self.tracker.note_mut(line).flush();
         let thread = &mut self.watch.threads[by.thread.index()];
         thread.file = Some(range.file);
         if thread.transaction.is_at_work() {
@@ -374,58 +398,54 @@ impl<A: Attribution> Lint<A> {
         self.watch.rules.flushed(&self.watch.known, &moment);
     }
 
-    /// What a flush of the line by this thread has to do.
+    /// What a flush of the line by this thread has to do. From now on its stores are flushed.
     #[inline]
-    fn work(&self, by: Access, line: LineSlot) -> Work {
+    fn work(&mut self, by: Access, line: LineSlot) -> Work {
+        let known = &self.watch.known;
+        let mut cached: Option<Work> = None;
+        let mut non_temporal = None;
+        let mut flushed_before = false;
+        self.tracker.visit_live(line, |kind, time, tag| {
+            let (site, time) = (tag.site, time.0);
+            if kind == StoreKind::NonTemporal {
+                let store = site;
+                non_temporal.get_or_insert(Work::NonTemporal { store, time });
+            } else if tag.flushed {
+                flushed_before = true;
+            } else {
+                tag.flushed = true;
+                match &mut cached {
+                    Some(Work::Stores { count, last, .. }) => {
+                        *count += u16::from(!known.is_one_copy(last.0, site));
+                        *last = (site, time);
+                    }
+                    _ => {
+                        cached = Some(Work::Stores {
+                            count: 1,
+                            first: (site, time),
+                            last: (site, time),
+                        });
+                    }
+                }
+            }
+        });
         let note = self.tracker.note(line);
         if note.dirty {
-            return self.stores_since(line, note.last_flush);
-        }
-        if self.tracker.live_bytes(line).is_empty() {
-            return Work::Nothing;
-        }
-        let mut live = self.tracker.live(line);
-        let non_temporal = |kind| kind == StoreKind::NonTemporal;
-        if note.non_temporal
-            && let Some(store) = live.find(|store| non_temporal(store.kind))
-        {
-            let (store, time) = (store.tag.site, store.time.0);
-            return Work::NonTemporal { store, time };
-        }
-        let mut live = self.tracker.live(line);
-        let mut own = self.tracker.pending(by.thread).iter().rev();
-        let flushed_by_others = live.any(|store| !non_temporal(store.kind))
-            && !own.any(
-                |pending| matches!(pending, Pending::Flush { line: other, .. } if *other == line),
-            );
-        if flushed_by_others {
+            cached.unwrap_or(Work::Other)
+        } else if let Some(work) = non_temporal.filter(|_| note.non_temporal) {
+            work
+        } else if flushed_before && !self.has_flushed(by.thread, line) {
             Work::Other
         } else {
             Work::Nothing
         }
     }
 
-    /// The cached stores to a line after `flush` that were not overwritten; those of one copy count once.
-    #[inline]
-    fn stores_since(&self, line: LineSlot, flush: u64) -> Work {
-        let mut stores = self
-            .tracker
-            .live(line)
-            .filter(|store| store.kind == StoreKind::Cached && store.time.0 > flush);
-        let Some(first) = stores.next() else {
-            return Work::Other;
-        };
-        let (mut count, mut last) = (1, first);
-        for store in stores {
-            let same = self.watch.known.is_one_copy(last.tag.site, store.tag.site);
-            count += u16::from(!same);
-            last = store;
-        }
-        Work::Stores {
-            count,
-            first: (first.tag.site, first.time.0),
-            last: (last.tag.site, last.time.0),
-        }
+    /// Whether a flush of the line by this thread waits for its fence.
+    fn has_flushed(&self, thread: ThreadSlot, line: LineSlot) -> bool {
+        let mut pending = self.tracker.pending(thread).iter().rev();
+        pending
+            .any(|pending| matches!(pending, Pending::Flush { line: other, .. } if *other == line))
     }
 
     fn flush_volatile(&mut self, by: Access, site: SiteId, kind: FlushKind) {

@@ -20,6 +20,8 @@ pub(crate) struct StoreTag {
     pub(crate) len: u8,
     /// To bytes that a running transaction has logged.
     pub(crate) logged: bool,
+    /// Its line was flushed since.
+    pub(crate) flushed: bool,
     /// Its bytes were unmapped before anything was done to make it persistent.
     pub(crate) abandoned: bool,
 }

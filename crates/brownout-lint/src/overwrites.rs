@@ -91,6 +91,7 @@ mod tests {
             start: 0,
             len: 8,
             logged: false,
+            flushed: false,
             abandoned: false,
         };
         Overwriting {

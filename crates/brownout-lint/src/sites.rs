@@ -45,7 +45,7 @@ impl Site {
     }
 }
 
-const RECENT_BITS: u32 = 13;
+const RECENT_BITS: u32 = 15;
 
 /// Finds the numbers of places.
 pub(crate) struct Sites<A> {

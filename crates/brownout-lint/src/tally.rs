@@ -50,19 +50,20 @@ pub(crate) struct Occurrence {
     pub(crate) values: Vec<RawValue>,
 }
 
+/// What changes each time that a rule fires.
 struct Entry {
     key: Key,
     count: u64,
     /// The event counted last: a store that falls into several lines counts once.
     last: u64,
-    first_time: u64,
-    first: Occurrence,
 }
 
 /// The findings of one rule.
 pub(crate) struct Tally {
     rule: &'static RuleInfo,
     entries: Vec<Entry>,
+    /// For each entry when it was first met, and what was so then.
+    firsts: Vec<(u64, Occurrence)>,
     numbers: FxHashMap<Key, u32>,
     /// For each place the entry that it led to last.
     recent: Vec<u32>,
@@ -73,6 +74,7 @@ impl Tally {
         Tally {
             rule,
             entries: Vec::new(),
+            firsts: Vec::new(),
             numbers: FxHashMap::default(),
             recent: Vec::new(),
         }
@@ -108,14 +110,13 @@ impl Tally {
     /// The entry of a key, from now on the one that its place led to last.
     #[inline(never)]
     fn find(&mut self, key: Key, time: u64, first: impl FnOnce() -> Occurrence) -> u32 {
-        let entries = &mut self.entries;
+        let (entries, firsts) = (&mut self.entries, &mut self.firsts);
         let number = *self.numbers.entry(key).or_insert_with(|| {
+            firsts.push((time, first()));
             entries.push(Entry {
                 key,
                 count: 0,
                 last: u64::MAX,
-                first_time: time,
-                first: first(),
             });
             entries.len() as u32 - 1
         });
@@ -140,7 +141,7 @@ impl Tally {
         let mut merged: Vec<RawFinding> = Vec::new();
         let mut numbers: FxHashMap<(SiteId, SiteId), usize> = FxHashMap::default();
         let rule = self.rule;
-        for entry in self.entries {
+        for (entry, first) in self.entries.into_iter().zip(self.firsts) {
             if !persistent(entry.key.file) {
                 continue;
             }
@@ -150,20 +151,25 @@ impl Tally {
                 .or_insert(merged.len());
             match merged.get_mut(number) {
                 Some(finding) => finding.count += entry.count,
-                None => merged.push(finding(rule, known, entry)),
+                None => merged.push(finding(rule, known, entry.count, first)),
             }
         }
         merged.into_iter()
     }
 }
 
-fn finding(rule: &'static RuleInfo, known: &Known, entry: Entry) -> RawFinding {
+fn finding(
+    rule: &'static RuleInfo,
+    known: &Known,
+    count: u64,
+    (time, first): (u64, Occurrence),
+) -> RawFinding {
     let Occurrence {
         message,
         places,
         bytes,
         values,
-    } = entry.first;
+    } = first;
     let places: Vec<RawPlace> = places
         .into_iter()
         .map(|(role, number, time)| {
@@ -188,8 +194,8 @@ fn finding(rule: &'static RuleInfo, known: &Known, entry: Entry) -> RawFinding {
     RawFinding {
         rule,
         message,
-        count: entry.count,
-        first: EventIndex(entry.first_time),
+        count,
+        first: EventIndex(time),
         places,
         ranges: ranges.collect(),
         values,

@@ -64,7 +64,7 @@ impl Watcher for Watch {
     ) {
         let tag = &store.tag;
         if self.writing_back {
-            note.flush(by.time.0);
+            note.flush();
         } else if tag.abandoned {
             let why = Lost::NotFlushed;
             self.rules

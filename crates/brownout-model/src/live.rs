@@ -24,37 +24,41 @@ pub struct LiveStore<T> {
     pub tag: T,
 }
 
-/// The live stores of a line.
+/// The number of a line's list of live stores. Most lines have none at most times, so that all a line
+/// keeps is this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LiveList {
-    pub(crate) head: u32,
-    pub(crate) tail: u32,
-    /// All bytes of all stores in the list.
-    pub(crate) bytes: ByteMask,
-}
+pub(crate) struct ListId(u32);
 
-impl Default for LiveList {
+impl Default for ListId {
     fn default() -> Self {
-        LiveList {
-            head: NIL,
-            tail: NIL,
-            bytes: ByteMask::NONE,
-        }
+        ListId(NIL)
     }
 }
 
-impl LiveList {
+impl ListId {
+    /// Whether the line has no live stores.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
-        self.head == NIL
+        self.0 == NIL
     }
 }
 
-/// Room for live stores.
+#[derive(Clone, Copy, Debug)]
+struct LiveList {
+    head: u32,
+    tail: u32,
+    /// All bytes of all stores in the list.
+    bytes: ByteMask,
+}
+
+/// Room for live stores and their lists.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     stores: Vec<LiveStore<T>>,
+    lists: Vec<LiveList>,
+    /// The first free store, and the first free list, each of which names the next.
     free: u32,
+    free_list: u32,
     count: usize,
 }
 
@@ -62,7 +66,9 @@ impl<T: Copy> Slab<T> {
     pub(crate) fn new() -> Self {
         Slab {
             stores: Vec::new(),
+            lists: Vec::new(),
             free: NIL,
+            free_list: NIL,
             count: 0,
         }
     }
@@ -72,17 +78,20 @@ impl<T: Copy> Slab<T> {
         self.count
     }
 
+    /// All bytes of a list.
     #[inline]
-    pub(crate) fn append(&mut self, list: &mut LiveList, mut store: LiveStore<T>) {
+    pub(crate) fn bytes(&self, list: ListId) -> ByteMask {
+        let list = self.lists.get(list.0 as usize);
+        list.map_or(ByteMask::NONE, |list| list.bytes)
+    }
+
+    #[inline]
+    pub(crate) fn append(&mut self, id: &mut ListId, mut store: LiveStore<T>) {
         store.next = NIL;
+        let bytes = store.bytes;
         let index = self.free;
         let index = if index == NIL {
-            assert!(
-                self.stores.len() < NIL as usize,
-                "more than four billion stores are not persistent at once"
-            );
-            self.stores.push(store);
-            self.stores.len() as u32 - 1
+            self.grow(store)
         } else {
             let slot = &mut self.stores[index as usize];
             self.free = slot.next;
@@ -90,36 +99,70 @@ impl<T: Copy> Slab<T> {
             index
         };
         self.count += 1;
-        if list.tail == NIL {
-            list.head = index;
+        if id.is_empty() {
+            *id = self.new_list(LiveList {
+                head: index,
+                tail: index,
+                bytes,
+            });
         } else {
+            let list = &mut self.lists[id.0 as usize];
             self.stores[list.tail as usize].next = index;
+            list.tail = index;
+            list.bytes = list.bytes.or(bytes);
         }
-        list.tail = index;
-        list.bytes = list.bytes.or(store.bytes);
+    }
+
+    #[cold]
+    fn grow(&mut self, store: LiveStore<T>) -> u32 {
+        assert!(
+            self.stores.len() < NIL as usize,
+            "more than four billion stores are not persistent at once"
+        );
+        self.stores.push(store);
+        self.stores.len() as u32 - 1
+    }
+
+    #[inline]
+    fn new_list(&mut self, list: LiveList) -> ListId {
+        let index = self.free_list;
+        match self.lists.get_mut(index as usize) {
+            Some(free) => {
+                self.free_list = free.head;
+                *free = list;
+                ListId(index)
+            }
+            None => {
+                self.lists.push(list);
+                ListId(self.lists.len() as u32 - 1)
+            }
+        }
     }
 
     /// Goes through a list and keeps the stores for which `keep` says so; it may change them.
     #[inline]
     pub(crate) fn retain(
         &mut self,
-        list: &mut LiveList,
+        id: &mut ListId,
         mut keep: impl FnMut(&mut LiveStore<T>) -> bool,
     ) {
-        let mut left = LiveList::default();
+        let Some(list) = self.lists.get_mut(id.0 as usize) else {
+            return;
+        };
         let mut at = list.head;
+        let (mut head, mut tail, mut bytes) = (NIL, NIL, ByteMask::NONE);
         while at != NIL {
             let store = &mut self.stores[at as usize];
             let next = store.next;
             if keep(store) {
                 store.next = NIL;
-                left.bytes = left.bytes.or(store.bytes);
-                if left.tail == NIL {
-                    left.head = at;
+                bytes = bytes.or(store.bytes);
+                if tail == NIL {
+                    head = at;
                 } else {
-                    self.stores[left.tail as usize].next = at;
+                    self.stores[tail as usize].next = at;
                 }
-                left.tail = at;
+                tail = at;
             } else {
                 store.next = self.free;
                 self.free = at;
@@ -127,12 +170,29 @@ impl<T: Copy> Slab<T> {
             }
             at = next;
         }
-        *list = left;
+        *list = LiveList { head, tail, bytes };
+        if head == NIL {
+            list.head = self.free_list;
+            self.free_list = id.0;
+            *id = ListId::default();
+        }
+    }
+
+    /// Shows `visit` the stores of a list in the order of issue.
+    #[inline]
+    pub(crate) fn for_each(&mut self, id: ListId, mut visit: impl FnMut(&mut LiveStore<T>)) {
+        let list = self.lists.get(id.0 as usize);
+        let mut at = list.map_or(NIL, |list| list.head);
+        while let Some(store) = self.stores.get_mut(at as usize) {
+            at = store.next;
+            visit(store);
+        }
     }
 
     /// The stores of a list in the order of issue.
-    pub(crate) fn iter(&self, list: LiveList) -> impl Iterator<Item = &LiveStore<T>> {
-        let mut at = list.head;
+    pub(crate) fn iter(&self, id: ListId) -> impl Iterator<Item = &LiveStore<T>> {
+        let list = self.lists.get(id.0 as usize);
+        let mut at = list.map_or(NIL, |list| list.head);
         std::iter::from_fn(move || {
             let store = self.stores.get(at as usize)?;
             at = store.next;
@@ -157,20 +217,20 @@ mod tests {
         }
     }
 
-    fn times(slab: &Slab<()>, list: LiveList) -> Vec<u64> {
+    fn times(slab: &Slab<()>, list: ListId) -> Vec<u64> {
         slab.iter(list).map(|store| store.time.0).collect()
     }
 
     #[test]
     fn lists_share_room_and_keep_their_order() {
         let mut slab = Slab::new();
-        let (mut one, mut other) = (LiveList::default(), LiveList::default());
+        let (mut one, mut other) = (ListId::default(), ListId::default());
         for time in 0..6 {
             let list = if time % 2 == 0 { &mut one } else { &mut other };
             slab.append(list, store(time));
         }
         slab.retain(&mut one, |store| store.time != Time(4));
-        assert_eq!(one.bytes, ByteMask(0b101));
+        assert_eq!(slab.bytes(one), ByteMask(0b101));
         slab.retain(&mut other, |store| store.time == Time(3));
         assert_eq!(times(&slab, one), [0, 2]);
         assert_eq!(times(&slab, other), [3]);
@@ -178,7 +238,16 @@ mod tests {
             slab.append(&mut one, store(time));
         }
         assert_eq!(times(&slab, one), [0, 2, 6, 7, 8]);
-        assert_eq!(slab.stores.len(), 6, "room is used again");
+        slab.retain(&mut other, |_| false);
+        assert!(other.is_empty());
+        assert_eq!(slab.bytes(other), ByteMask::NONE);
+        slab.append(&mut other, store(9));
+        assert_eq!(times(&slab, other), [9]);
         assert_eq!(slab.len(), 6);
+        assert_eq!(
+            (slab.stores.len(), slab.lists.len()),
+            (6, 2),
+            "room is used again"
+        );
     }
 }

@@ -20,8 +20,13 @@ pub(crate) struct Shadow<L> {
     pages: Vec<PageKey>,
     free: Vec<u32>,
     regions: FxHashMap<(SpaceId, u64), u32>,
+    /// The table of each region that was looked for last, by the region's number.
+    recent: Vec<(SpaceId, u64, u32)>,
     tables: Vec<[u32; PAGES_IN_REGION as usize]>,
 }
+
+/// Regions found without hashing: 1 GiB if nothing else is in use.
+const RECENT: usize = 512;
 
 #[derive(Clone, Copy)]
 struct PageKey {
@@ -36,16 +41,34 @@ impl<L: Clone + Default> Shadow<L> {
             pages: Vec::new(),
             free: Vec::new(),
             regions: FxHashMap::default(),
+            recent: vec![(SpaceId(0), u64::MAX, ABSENT); RECENT],
             tables: Vec::new(),
         }
     }
 
     /// The first line of a page, if it was touched.
-    #[inline]
     pub(crate) fn find(&self, space: SpaceId, page: u64) -> Option<LineSlot> {
         let table = *self.regions.get(&(space, page / PAGES_IN_REGION))?;
+        self.in_table(table, page)
+    }
+
+    #[inline]
+    fn in_table(&self, table: u32, page: u64) -> Option<LineSlot> {
         let index = self.tables[table as usize][(page % PAGES_IN_REGION) as usize];
         (index != ABSENT).then(|| slot(index))
+    }
+
+    /// As [`find`](Self::find), and remembers where it looked.
+    #[inline]
+    pub(crate) fn find_again(&mut self, space: SpaceId, page: u64) -> Option<LineSlot> {
+        let region = page / PAGES_IN_REGION;
+        let recent = self.recent[region as usize % RECENT];
+        if (recent.0, recent.1) == (space, region) {
+            return self.in_table(recent.2, page);
+        }
+        let table = *self.regions.get(&(space, region))?;
+        self.recent[region as usize % RECENT] = (space, region, table);
+        self.in_table(table, page)
     }
 
     /// The first line of a page.

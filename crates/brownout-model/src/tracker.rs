@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use crate::crash_states::CrashStates;
-use crate::live::{LiveList, LiveStore, NIL, Slab};
+use crate::live::{ListId, LiveStore, NIL, Slab};
 use crate::pending::{Pending, PendingList};
 use crate::place::{ByteMask, LINE, LineSlot, PAGE, Place, SpaceId, ThreadSlot, Time};
 use crate::profile::{Profile, Wait};
@@ -79,7 +79,7 @@ pub trait Watcher {
 
 #[derive(Clone, Default)]
 struct LineState<N> {
-    live: LiveList,
+    live: ListId,
     note: N,
 }
 
@@ -120,7 +120,7 @@ impl<W: Watcher> Tracker<W> {
     #[inline]
     pub fn line(&mut self, place: Place) -> LineSlot {
         let page = place.offset / PAGE;
-        let first = match self.lines.find(place.space, page) {
+        let first = match self.lines.find_again(place.space, page) {
             Some(first) => first,
             None => self.new_page(place.space, page),
         };
@@ -184,7 +184,8 @@ impl<W: Watcher> Tracker<W> {
             next: NIL,
             tag,
         };
-        if !W::HISTORY && !self.lines[line].live.bytes.and(bytes).is_empty() {
+        let list = self.lines[line].live;
+        if !W::HISTORY && !list.is_empty() && !self.live.bytes(list).and(bytes).is_empty() {
             self.overwrite(watcher, line, &mut store);
         }
         if wait == Wait::Nothing {
@@ -307,6 +308,20 @@ impl<W: Watcher> Tracker<W> {
         self.live.iter(self.lines[line].live)
     }
 
+    /// Shows `visit` the stores to a line that are not settled, in the order of issue, and their tags, which
+    /// it may change.
+    #[inline]
+    pub fn visit_live(
+        &mut self,
+        line: LineSlot,
+        mut visit: impl FnMut(StoreKind, Time, &mut W::Store),
+    ) {
+        let list = self.lines[line].live;
+        self.live.for_each(list, |store| {
+            visit(store.kind, store.time, &mut store.tag);
+        });
+    }
+
     /// The stores to bytes of `range` that are not settled, in the order of places, then of issue.
     pub fn live_in(
         &self,
@@ -329,7 +344,7 @@ impl<W: Watcher> Tracker<W> {
     /// The bytes of a line that are not settled.
     #[inline]
     pub fn live_bytes(&self, line: LineSlot) -> ByteMask {
-        self.lines[line].live.bytes
+        self.live.bytes(self.lines[line].live)
     }
 
     /// Number of stores, or parts of them, that are not settled.
@@ -356,7 +371,7 @@ impl<W: Watcher> Tracker<W> {
                 let inside = bytes_in(start, &range);
                 let line = first.in_page(number);
                 let state = &mut self.lines[line];
-                if state.live.bytes.and(inside).is_empty() {
+                if self.live.bytes(state.live).and(inside).is_empty() {
                     continue;
                 }
                 let offset = start;

@@ -31,9 +31,26 @@ impl Stack {
     /// The frames without those outermost ones that lead to every `main` alike. All frames if these
     /// are all there is.
     pub fn frames_of_program(&self) -> &[Frame] {
-        let last = self.frames.iter().rposition(|frame| !frame.is_plumbing());
-        last.map_or(&self.frames, |last| &self.frames[..=last])
+        let mut frames = &self.frames[..];
+        // The `main` that a language generates, and its library calls the real one.
+        if let [.., inner, outer] = frames_but_plumbing(frames)
+            && inner.is_plumbing()
+            && outer.line.is_none()
+            && outer.function.as_deref() == Some("main")
+        {
+            frames = &frames[..frames_but_plumbing(frames).len() - 1];
+        }
+        match frames_but_plumbing(frames) {
+            [] => &self.frames,
+            program => program,
+        }
     }
+}
+
+/// The frames up to the outermost one that is not plumbing.
+fn frames_but_plumbing(frames: &[Frame]) -> &[Frame] {
+    let last = frames.iter().rposition(|frame| !frame.is_plumbing());
+    last.map_or(&[], |last| &frames[..=last])
 }
 
 impl Frame {
@@ -149,7 +166,17 @@ mod tests {
             start[0].clone(),
             start[1].clone(),
         ];
-        assert_eq!(stack(&frames).frames_of_program(), [memcpy, main]);
+        assert_eq!(stack(&frames).frames_of_program(), [memcpy, main.clone()]);
         assert_eq!(stack(&start).frames_of_program(), start);
+        let runtime = frame(
+            "std::rt::lang_start",
+            PROGRAM,
+            Some(("/rustc/abc/library/std/src/rt.rs", 1)),
+        );
+        let generated = frame("main", PROGRAM, None);
+        let rust = [main.clone(), runtime, generated, start[0].clone()];
+        assert_eq!(stack(&rust).frames_of_program(), [main]);
+        let stripped = [frame("put", PROGRAM, None), frame("main", PROGRAM, None)];
+        assert_eq!(stack(&stripped).frames_of_program(), stripped);
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Results that the kernel would write into a candidate go to a buffer first and are then stored like
 //! any other store, so that order and value hold against other threads. Calls without an entry in
-//! [`OUTPUTS`] work on the alias, and what they changed is found by comparing.
+//! [`OUTPUTS`] work on the alias, and what they changed is found by comparing, unless they are known to write
+//! nothing.
 
 use super::{calls, lock_stripe, mappings, unlock_stripe};
 use crate::context::Context;
@@ -92,6 +93,40 @@ const BY_ADDRESS: &[u32] = &[
     linux::__NR_set_mempolicy,
     linux::__NR_process_madvise,
     linux::__NR_userfaultfd,
+];
+
+/// Calls that write no memory of the program, whatever the registers hold: comparing would take another
+/// thread's stores for the kernel's.
+const SILENT: &[u32] = &[
+    linux::__NR_write,
+    linux::__NR_pwrite64,
+    linux::__NR_sendto,
+    linux::__NR_open,
+    linux::__NR_openat,
+    linux::__NR_close,
+    linux::__NR_lseek,
+    linux::__NR_access,
+    linux::__NR_faccessat,
+    linux::__NR_unlink,
+    linux::__NR_unlinkat,
+    linux::__NR_rename,
+    linux::__NR_mkdir,
+    linux::__NR_fsync,
+    linux::__NR_fdatasync,
+    linux::__NR_sync,
+    linux::__NR_syncfs,
+    linux::__NR_sync_file_range,
+    linux::__NR_ftruncate,
+    linux::__NR_fallocate,
+    linux::__NR_flock,
+    linux::__NR_sched_yield,
+    linux::__NR_pause,
+    linux::__NR_getpid,
+    linux::__NR_gettid,
+    linux::__NR_getppid,
+    linux::__NR_kill,
+    linux::__NR_tgkill,
+    linux::__NR_membarrier,
 ];
 
 /// Bytes compared around an argument of a call that is not in the table.
@@ -225,7 +260,9 @@ impl Call {
         let address = self.args[index];
         let alias = address.wrapping_add(mapping.delta);
         self.args[index] = alias;
-        self.watch(address, mapping);
+        if !SILENT.contains(&self.nr) {
+            self.watch(address, mapping);
+        }
     }
 
     /// Remembers what is at `address`, to find what the kernel changes.

@@ -18,6 +18,7 @@ mod demangle;
 mod dwarf;
 mod elf;
 mod frame;
+mod imports;
 mod module;
 mod problem;
 mod symbol_table;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use crate::debug_files::DebugDirectories;
 use crate::dwarf::DebugInfo;
 use crate::elf::{ElfFile, Segment};
+use crate::imports::Imports;
 use crate::symbol_table::SymbolTable;
 use crate::symbolizer::{FileOffset, Probe};
-use crate::{BuildId, Frame, ModuleProblem};
+use crate::{BuildId, Frame, ModuleProblem, demangle};
 
 /// A module as it was recorded.
 pub(crate) struct Module {
@@ -23,6 +24,7 @@ struct Contents {
     segments: Vec<Segment>,
     debug_info: Option<DebugInfo>,
     symbols: SymbolTable,
+    imports: Option<Imports>,
 }
 
 impl Module {
@@ -45,6 +47,28 @@ impl Module {
         directories: &DebugDirectories,
         problems: &mut Vec<ModuleProblem>,
     ) -> Vec<Frame> {
+        let (path, contents) = self.contents(directories, problems);
+        contents.frames(path, probe, problems)
+    }
+
+    /// The imported function that the call before `returns_to` calls.
+    pub(crate) fn callee(
+        &mut self,
+        FileOffset(returns_to): FileOffset,
+        directories: &DebugDirectories,
+        problems: &mut Vec<ModuleProblem>,
+    ) -> Option<String> {
+        let (_, contents) = self.contents(directories, problems);
+        let call = contents.address_of(returns_to.checked_sub(1)?)?;
+        let name = contents.imports.as_ref()?.callee(call.checked_add(1)?)?;
+        Some(demangle(name))
+    }
+
+    fn contents(
+        &mut self,
+        directories: &DebugDirectories,
+        problems: &mut Vec<ModuleProblem>,
+    ) -> (&Path, &mut Contents) {
         let Self {
             path,
             recorded,
@@ -52,7 +76,7 @@ impl Module {
         } = self;
         let contents = contents
             .get_or_insert_with(|| Contents::load(path, recorded.as_ref(), directories, problems));
-        contents.frames(path, probe, problems)
+        (path, contents)
     }
 }
 
@@ -103,6 +127,7 @@ impl Contents {
             .filter(|symbols| !symbols.is_empty())
             .unwrap_or_else(|| SymbolTable::of(&file));
         Ok(Self {
+            imports: Some(Imports::of(&file, &segments)),
             segments,
             debug_info,
             symbols,

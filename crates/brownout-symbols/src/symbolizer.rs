@@ -81,6 +81,16 @@ impl Symbolizer {
             .clone()
     }
 
+    /// The imported function that is called by the call which returns to `returns_to`. It is another than the
+    /// one that was then running if it ended with a jump. `None` for calls inside of the module and through
+    /// pointers.
+    ///
+    /// # Panics
+    /// If `module` came from another symbolizer.
+    pub fn callee(&mut self, module: ModuleId, returns_to: FileOffset) -> Option<String> {
+        self.modules[module.0].callee(returns_to, &self.directories, &mut self.problems)
+    }
+
     /// What has gone wrong so far, in the order in which it did.
     pub fn problems(&self) -> &[ModuleProblem] {
         &self.problems

@@ -96,10 +96,10 @@ impl Attribution for Places {
     fn origin(&mut self, event: &Event<'_>, definitions: &Definitions) -> Origin {
         let stack = self.stacks.intern(event, definitions);
         self.met.push(stack);
-        let frames = self.stacks.frames(stack);
-        origin_of(frames.iter().map(|frame| StackFrame {
+        let frames = self.stacks.called_frames(stack);
+        origin_of(frames.iter().map(|(frame, called)| StackFrame {
             module: file_name(&frame.module),
-            function: frame.function.as_deref(),
+            function: called.as_deref().or(frame.function.as_deref()),
         }))
     }
 

@@ -170,6 +170,26 @@ impl StackTable {
         frames
     }
 
+    /// The frames of a stack, and of each function that was called by name from another module that name: where
+    /// a function ends with a jump into another, only the caller knows it.
+    pub fn called_frames(&mut self, stack: StackId) -> Vec<(Frame, Option<String>)> {
+        let places = Arc::clone(&self.stacks[stack.0]);
+        let mut frames: Vec<(Frame, Option<String>)> = Vec::new();
+        for (depth, &place) in places.iter().enumerate() {
+            let inner = self.frames_of(place).into_iter().map(|frame| (frame, None));
+            frames.extend(inner);
+            let Some(&Place::InModule(module, Probe::ReturnAddress(offset))) =
+                places.get(depth + 1)
+            else {
+                continue;
+            };
+            if let Some((_, called)) = frames.last_mut() {
+                *called = self.symbolizer.callee(module, offset);
+            }
+        }
+        frames
+    }
+
     /// The frame that tells a reader most.
     pub fn telling_frame(&mut self, stack: StackId) -> Arc<TellingFrame> {
         if let Some(known) = self.telling.get(&stack) {

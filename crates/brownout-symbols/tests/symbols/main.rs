@@ -1,5 +1,6 @@
 //! The symbolizer on programs that the tests compile.
 
+mod callees;
 mod compile;
 mod source_lines;
 mod unusable_files;

@@ -1,0 +1,45 @@
+//! The functions that calls name, whatever then runs.
+
+use brownout_symbols::{FileOffset, Probe, Symbolizer};
+
+use crate::compile::Program;
+
+fn callee(program: &Program, label: &str) -> Option<String> {
+    let Probe::ReturnAddress(offset) = program.return_address(label) else {
+        unreachable!("a return address was asked for");
+    };
+    let mut symbolizer = Symbolizer::new();
+    let module = symbolizer.add_module(&program.path, program.build_id().as_ref());
+    symbolizer.callee(module, offset)
+}
+
+#[test]
+fn imported_functions_are_known_by_stub_and_by_slot() {
+    for options in [
+        &["-O0", "-fPIE", "-pie"][..],
+        &["-O2", "-fno-pie", "-no-pie"],
+        &["-O2", "-fcf-protection=full", "-Wl,-z,now"],
+    ] {
+        let program = Program::compile("calls.c", options);
+        assert_eq!(callee(&program, "after_stub").as_deref(), Some("abs"));
+        assert_eq!(callee(&program, "after_slot").as_deref(), Some("labs"));
+    }
+}
+
+#[test]
+fn other_calls_name_nobody() {
+    let program = Program::compile("calls.c", &["-O0"]);
+    assert_eq!(callee(&program, "after_local"), None);
+    assert_eq!(callee(&program, "after_pointer"), None);
+    assert_eq!(callee(&program, "main"), None);
+}
+
+#[test]
+fn a_place_outside_of_the_file_names_nobody() {
+    let program = Program::compile("calls.c", &["-O0"]);
+    let mut symbolizer = Symbolizer::new();
+    let module = symbolizer.add_module(&program.path, program.build_id().as_ref());
+    for offset in [0, 1, 5, u64::MAX] {
+        assert_eq!(symbolizer.callee(module, FileOffset(offset)), None);
+    }
+}

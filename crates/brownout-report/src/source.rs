@@ -7,6 +7,8 @@ use std::io::{self, Read as _};
 use std::ops::Range;
 use std::rc::Rc;
 
+use crate::Frame;
+
 /// A line of source text that a finding points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceLine {
@@ -84,6 +86,15 @@ impl Sources {
             line: range,
             statement,
         })
+    }
+
+    /// What a frame does there, if its source is at hand.
+    pub(crate) fn statement(&self, frame: &Frame) -> Option<String> {
+        let shown = self
+            .line(frame.file.as_deref()?, frame.line?, frame.column)
+            .ok()?;
+        let statement = &shown.text[shown.statement];
+        Some(statement.to_owned()).filter(|statement| !statement.is_empty())
     }
 
     fn file(&self, file: &str) -> Result<SourceFile, String> {

@@ -81,12 +81,29 @@ impl Html {
                     section {
                         h3 { (stack.role) }
                         (self.snippet(stack))
-                        (frames(report, stack))
+                        (self.frames(report, stack))
                     }
                 }
                 (evidence(finding))
                 @if report.rule(&finding.rule).is_some() {
                     p { a href={ "#rule-" (finding.rule) } { "What " (finding.rule) " means" } }
+                }
+            }
+        }
+    }
+
+    fn frames(&self, report: &Report, stack: &Stack) -> Markup {
+        let telling = stack.telling_frame();
+        html! {
+            ol.stack {
+                @for frame in &stack.frames {
+                    li.telling[Some(frame) == telling] title=(place_in_module(frame)) {
+                        (report.shown_frame(frame))
+                        @if frame.inlined { " (inlined)" }
+                        @if let Some(statement) = self.sources.statement(frame) {
+                            " " span.statement { (statement) }
+                        }
+                    }
                 }
             }
         }
@@ -119,20 +136,6 @@ impl Html {
                             "\n"
                         }
                     }
-                }
-            }
-        }
-    }
-}
-
-fn frames(report: &Report, stack: &Stack) -> Markup {
-    let telling = stack.telling_frame();
-    html! {
-        ol.stack {
-            @for frame in &stack.frames {
-                li.telling[Some(frame) == telling] title=(place_in_module(frame)) {
-                    (report.shown_frame(frame))
-                    @if frame.inlined { " (inlined)" }
                 }
             }
         }

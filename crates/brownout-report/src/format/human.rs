@@ -14,6 +14,8 @@ use crate::{Evidence, Finding, Frame, Report, Severity, Sources, Stack};
 
 /// Stacks of recursive programs have thousands of frames, which tell no more than the first few.
 const MAX_FRAMES: usize = 24;
+/// Characters of a caller's statement that are shown.
+const MAX_STATEMENT: usize = 60;
 /// Bytes of a value that are shown.
 const MAX_VALUE: usize = 16;
 
@@ -74,7 +76,7 @@ impl Human {
             elements.push(origin(report, frame).into());
         }
         for stack in &finding.stacks {
-            elements.push(note(&stack.role, stack_text(report, stack)).into());
+            elements.push(note(&stack.role, self.stack_text(report, stack)).into());
         }
         let evidence = evidence_text(&finding.evidence, finding.count);
         elements.push(note("seen", evidence).into());
@@ -134,6 +136,34 @@ impl Human {
                 .map(|problem| Element::from(Level::NOTE.message(clean(problem)))),
         );
         elements
+    }
+
+    /// A stack with what each caller does, so that calls through one function can be told apart. What the
+    /// telling frame does is shown in the snippet.
+    fn stack_text(&self, report: &Report, stack: &Stack) -> String {
+        let frames = stack.frames_of_program();
+        if frames.is_empty() {
+            return "place unknown".to_owned();
+        }
+        let telling = stack.telling_frame();
+        let mut lines: Vec<String> = frames
+            .iter()
+            .take(MAX_FRAMES)
+            .map(|frame| {
+                let inlined = if frame.inlined { " (inlined)" } else { "" };
+                let place = format!("{}{inlined}", report.shown_frame(frame));
+                let shown = frame.is_plumbing() || Some(frame) == telling;
+                let statement = self.sources.statement(frame).filter(|_| !shown);
+                clean(&match statement {
+                    Some(statement) => format!("{place}: {}", shortened(&statement)),
+                    None => place,
+                })
+            })
+            .collect();
+        if frames.len() > MAX_FRAMES {
+            lines.push(format!("and {} more", frames.len() - MAX_FRAMES));
+        }
+        lines.join("\n")
     }
 
     fn source_line(&self, frame: &Frame) -> Option<Result<SourceLine, NoSource>> {
@@ -236,25 +266,6 @@ fn place_of(frame: &Frame) -> String {
     frame.source().unwrap_or_else(|| frame.to_string())
 }
 
-fn stack_text(report: &Report, stack: &Stack) -> String {
-    let frames = stack.frames_of_program();
-    if frames.is_empty() {
-        return "place unknown".to_owned();
-    }
-    let mut lines: Vec<String> = frames
-        .iter()
-        .take(MAX_FRAMES)
-        .map(|frame| {
-            let inlined = if frame.inlined { " (inlined)" } else { "" };
-            clean(&format!("{}{inlined}", report.shown_frame(frame)))
-        })
-        .collect();
-    if frames.len() > MAX_FRAMES {
-        lines.push(format!("and {} more", frames.len() - MAX_FRAMES));
-    }
-    lines.join("\n")
-}
-
 fn evidence_text(evidence: &Evidence, count: u64) -> String {
     let mut facts = vec![times(count)];
     if let Some(event) = evidence.events.first() {
@@ -278,6 +289,13 @@ fn evidence_text(evidence: &Evidence, count: u64) -> String {
         facts.push(clean(&format!("{name}: {value}")));
     }
     facts.join("\n")
+}
+
+fn shortened(statement: &str) -> String {
+    match statement.char_indices().nth(MAX_STATEMENT) {
+        Some((end, _)) => format!("{}…", &statement[..end]),
+        None => statement.to_owned(),
+    }
 }
 
 fn shown_bytes(digits: &str) -> String {

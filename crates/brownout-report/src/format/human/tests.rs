@@ -82,6 +82,27 @@ fn both_stacks_are_marked_in_one_snippet() {
 }
 
 #[test]
+fn callers_are_told_with_what_they_do() {
+    let file = "/home/u/kv/kv.c";
+    let frames = vec![frame("put", file, 7), frame("main", file, 6)];
+    let stacks = vec![stack("store", frames)];
+    let text = shown(vec![Finding::new(
+        &FLUSH_RULE,
+        "m",
+        stacks,
+        Evidence::default(),
+    )]);
+    assert!(
+        text.contains("main at kv.c:6: persist(&store->value)\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("put at kv.c:7\n"),
+        "what is in the snippet: {text}"
+    );
+}
+
+#[test]
 fn warnings_are_a_line_for_each_rule_and_place() {
     let at = |caller: &str| {
         let file = "/home/u/kv/kv.c";

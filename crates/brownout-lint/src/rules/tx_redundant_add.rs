@@ -70,13 +70,11 @@ impl TxRedundantAdd {
             ),
         };
         self.0
-            .add(Key::pair(site, safe.site, range.file), time, || {
-                Occurrence {
-                    message,
-                    places: vec![("add", site, time), (role, safe.site, safe.time)],
-                    bytes: lines(range),
-                    values: Vec::new(),
-                }
+            .add(Key::single(site, Some(range.file)), time, || Occurrence {
+                message,
+                places: vec![("add", site, time), (role, safe.site, safe.time)],
+                bytes: lines(range),
+                values: Vec::new(),
             });
     }
 }

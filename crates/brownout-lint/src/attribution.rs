@@ -16,6 +16,9 @@ pub enum Origin {
     /// The C library (`memcpy`) on the user's behalf: what one call stores into a line is one store to
     /// the user, however many instructions it takes.
     CLibrary,
+    /// The C library on a lock of the user's (`pthread_mutex_lock`), which may lie in persistent memory and is
+    /// no data: whoever opens the pool next makes it anew.
+    Lock,
     /// A library that persists and copies what it is told to (`pmem_persist`, `pmem_memcpy`), likewise.
     Carrier,
     /// The inside of a persistence library.
@@ -52,6 +55,9 @@ pub struct StackFrame<'a> {
 
 /// The C library and its loader.
 const C_LIBRARY: [&str; 4] = ["libc.so", "libc-", "ld-linux", "ld-musl"];
+
+/// What the names of functions that work on locks hold, however the C library decorates them.
+const LOCKING: [&str; 2] = ["pthread_", "sem_"];
 
 /// Libraries that only carry out what their caller asks for.
 const CARRIERS: [&str; 2] = ["libpmem.so", "libpmem2.so"];
@@ -103,6 +109,10 @@ pub fn origin_of<'a>(frames: impl IntoIterator<Item = StackFrame<'a>>) -> Origin
             if inner == Origin::User && entry.is_none() {
                 inner = Origin::CLibrary;
             }
+            let locks = |name: &str| LOCKING.iter().any(|part| name.contains(part));
+            if inner == Origin::CLibrary && frame.function.is_some_and(locks) {
+                inner = Origin::Lock;
+            }
         } else {
             break;
         }
@@ -150,6 +160,19 @@ mod tests {
             ("kv", "put"),
         ];
         assert_eq!(origin(&stack), Origin::Carrier);
+    }
+
+    #[test]
+    fn locks_of_the_user_are_told_from_data() {
+        let lock = [(LIBC, "___pthread_mutex_lock"), ("kv", "put")];
+        assert_eq!(origin(&lock), Origin::Lock);
+        let unlock = [
+            (LIBC, "__pthread_mutex_unlock_usercnt"),
+            (LIBC, ""),
+            ("kv", "put"),
+        ];
+        assert_eq!(origin(&unlock), Origin::Lock);
+        assert_eq!(origin(&[(LIBC, "sem_post"), ("kv", "put")]), Origin::Lock);
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Known {
     /// Whether findings may name the place.
     #[inline]
     pub(crate) fn is_users(&self, site: SiteId) -> bool {
-        self.origin(site) != Origin::Library
+        !matches!(self.origin(site), Origin::Library | Origin::Lock)
     }
 
     pub(crate) fn site(&self, site: SiteId) -> Site {

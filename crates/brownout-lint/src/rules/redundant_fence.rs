@@ -59,7 +59,7 @@ impl RedundantFence {
             FenceKind::Mfence => "mfence",
             FenceKind::Locked => return,
         };
-        if known.origin(fence.site) == Origin::CLibrary {
+        if matches!(known.origin(fence.site), Origin::CLibrary | Origin::Lock) {
             return;
         }
         let key = Key::single(fence.site, fence.file);

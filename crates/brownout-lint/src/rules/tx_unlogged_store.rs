@@ -8,8 +8,8 @@
 //! Never reports: what the library stores for itself; stores to objects that the transaction has allocated, or that
 //! were reserved for publication; stores whose line the program flushes or writes back itself before the
 //! transaction ends, or that are non-temporal (it persists them on purpose, as with counters of attempts or with
-//! data that only becomes reachable later); locked instructions, and stores to words that they have
-//! changed in the transaction (locks); anything after a call of the library that failed.
+//! data that only becomes reachable later); locks: what the C library's functions for them store, locked
+//! instructions, and stores to words that these have changed in the transaction; anything after a call of the library that failed.
 //!
 //! Can miss: stores that happen to share a line with one that the program flushes; stores to parts of a pool set other
 //! than the first; transactions of which a process forked while they ran; statically linked programs without

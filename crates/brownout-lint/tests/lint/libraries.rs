@@ -5,10 +5,12 @@ use brownout_trace::{Definitions, Event};
 
 use crate::run::{A, A2, B, C, HEAP, Run};
 
-/// Instructions from 500 on are the library's, from 1000 on those of a copying function.
+/// Instructions from 500 on are the library's, from 900 on those of a lock's functions, from 1000 on those
+/// of a copying function.
 fn by_number(event: &Event<'_>, _: &Definitions) -> Origin {
     match event.pc.0 {
         1000.. => Origin::CLibrary,
+        900.. => Origin::Lock,
         500.. => Origin::Library,
         _ => Origin::User,
     }
@@ -41,6 +43,14 @@ fn what_a_library_does_for_itself_is_not_reported() {
         .store(B)
         .at(517)
         .clwb(B);
+    assert_eq!(run.findings_by(by_number), [""; 0]);
+}
+
+#[test]
+fn locks_in_persistent_memory_need_not_be_persistent() {
+    let mut run = Run::new();
+    run.at(1).store(A).persist(2, A);
+    run.at(900).store(A2).at(901).store(C);
     assert_eq!(run.findings_by(by_number), [""; 0]);
 }
 

@@ -68,10 +68,11 @@ impl Run {
     }
 }
 
-/// Instructions from 500 on are the library's.
+/// Instructions from 500 on are the library's; 50 locks and unlocks.
 fn by_number(event: &Event<'_>, _: &Definitions) -> Origin {
     match event.pc.0 {
         500.. => Origin::Library,
+        50 => Origin::Lock,
         _ => Origin::User,
     }
 }
@@ -217,7 +218,7 @@ fn what_the_library_does_is_not_the_users() {
 fn locks_are_no_data() {
     let mut run = Run::new();
     run.begin(1).at(2).locked_store(A).at(3).store(B);
-    run.at(4).store(A).commit(&[]);
+    run.at(4).store(A).at(50).store(C).commit(&[]);
     assert_eq!(run.found(), ["tx-unlogged-store store@3 transaction@1"]);
 }
 

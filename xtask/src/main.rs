@@ -16,6 +16,7 @@ mod programs;
 mod sandbox;
 mod setup;
 mod shell;
+mod soak;
 mod tidy;
 mod transparency;
 mod wrapper;
@@ -40,6 +41,8 @@ cargo xtask COMMAND [OPTIONS]
   exactness             the trace replayed over the initial files gives the final files
       options of both:  --core  --filter TEXT  --runs N  --jobs N  --keep  --allow-missing  --list
                         --brownout PATH (instead of building it)  --wrapper 'CMD ARGS' (instead of recording)
+  soak                  programs that go on for long do not grow under `brownout record`
+      options:          --minutes N  --filter TEXT  --jobs N  --brownout PATH
   differential          generated instructions do what they do natively
       options:          --core  --seed N  --cases N  --jobs N  --brownout PATH
   corpus                programs yield exactly the findings that are written on their lines
@@ -73,6 +76,7 @@ fn run() -> Result<()> {
         "fuzz" => fuzz::run(args),
         "transparency" => transparency::run(args),
         "exactness" => exactness::run(args),
+        "soak" => soak::run(args),
         "differential" => differential::run(args),
         "corpus" => corpus::run(args),
         "bench" => bench::run(args),

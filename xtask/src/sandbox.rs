@@ -186,30 +186,25 @@ impl Sandbox {
         Ok((end, wall))
     }
 
-    /// Kills the processes of the run that are left.
-    fn kill_rest(&self) {
+    /// The processes of the run.
+    pub fn processes(&self) -> impl Iterator<Item = i32> {
         let wanted = format!("{MARKER}={}", self.marker);
-        let Ok(entries) = fs::read_dir("/proc") else {
-            return;
-        };
-        for entry in entries.flatten() {
-            let Some(pid) = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse::<i32>().ok())
-            else {
-                continue;
-            };
-            let Ok(environment) = fs::read(entry.path().join("environ")) else {
-                continue;
-            };
-            if environment
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries.filter_map(move |entry| {
+            let pid = entry.file_name().to_str()?.parse::<i32>().ok()?;
+            let environment = fs::read(entry.path().join("environ")).ok()?;
+            environment
                 .split(|&byte| byte == 0)
                 .any(|variable| variable == wanted.as_bytes())
-            {
-                // It may have ended in the meantime, which is as good.
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-            }
+                .then_some(pid)
+        })
+    }
+
+    /// Kills the processes of the run that are left.
+    fn kill_rest(&self) {
+        for pid in self.processes() {
+            // It may have ended in the meantime, which is as good.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
 }

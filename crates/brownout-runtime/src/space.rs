@@ -317,8 +317,16 @@ impl Space {
         (at + len <= until).then_some(at)
     }
 
-    /// Notes that a range below 2 GiB was unmapped.
-    pub fn release_low(&mut self, start: u64, end: u64) {
+    /// Notes that a range was unmapped.
+    pub fn release(&mut self, start: u64, end: u64) {
+        let gone: Vec<u64> = self
+            .bases
+            .range(start..end)
+            .map(|(&base, _)| base)
+            .collect();
+        for base in gone {
+            self.bases.remove(&base);
+        }
         if start >= FAR || self.low.is_empty() {
             return;
         }
@@ -423,7 +431,7 @@ mod tests {
         let first = space.place_low(0x5000).unwrap();
         let second = space.place_low(0x5000).unwrap();
         assert!(second >= first + 0x6000);
-        space.release_low(first, first + 0x5000);
+        space.release(first, first + 0x5000);
         assert_eq!(space.place_low(0x3000), Some(first));
     }
 

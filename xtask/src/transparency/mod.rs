@@ -28,8 +28,8 @@ use crate::shell::{find_program, target_dir};
 use crate::wrapper::Wrapper;
 use crate::{pool, programs, setup};
 
-/// Folders of `tests/programs/` that belong to `exactness` and to `bench`.
-const OTHER_GROUPS: [&str; 2] = ["pm", "bench"];
+/// Folders of `tests/programs/` that belong to other commands.
+const OTHER_GROUPS: [&str; 3] = ["pm", "bench", "soak"];
 const RUNS: usize = 3;
 /// Native runs of a program that seems to differ, to learn whether it always does the same.
 const NATIVE_RUNS: usize = 5;

@@ -42,7 +42,10 @@ use hashbrown::{HashMap, HashSet};
 /// First address of the code cache.
 pub const CACHE: u64 = 0x6000_0000;
 const UNIT: u64 = 64 << 20;
-const UNITS: usize = 6;
+pub const UNITS: usize = 6;
+/// A unit that is used this far is given up early if little of it can still be reached, so that a program
+/// that keeps generating code does not fill the cache before any of it is reused.
+const EARLY: u64 = 8 << 20;
 pub const CACHE_END: u64 = CACHE + UNIT * UNITS as u64;
 /// Offset of the jump-miss routine; that of calls is at offset 0.
 pub const JUMP_MISS: u64 = 64;
@@ -98,8 +101,18 @@ pub struct Link {
 #[derive(Default)]
 struct Unit {
     fragments: Vec<Fragment>,
+    /// Bytes of the fragments that can be reached.
+    live: u64,
     /// Epoch at which the unit was retired, if it holds dead code.
     retired: Option<u64>,
+    /// When it was taken into use, as a count of such times.
+    since: u64,
+}
+
+impl Unit {
+    fn is_fresh(&self) -> bool {
+        self.fragments.is_empty()
+    }
 }
 
 pub struct Cache {
@@ -181,11 +194,21 @@ impl Cache {
         CACHE + UNIT * (self.current as u64 + 1)
     }
 
-    /// Makes sure that a fragment fits, moving to another unit if need be.
-    pub fn make_room(&mut self) {
-        if self.next + FRAGMENT_ROOM > self.unit_end() {
-            self.advance();
+    /// Makes sure that a fragment fits, moving to another unit if need be: which, then. What was known of
+    /// code there is no longer.
+    pub fn make_room(&mut self) -> Option<usize> {
+        let full = self.next + FRAGMENT_ROOM > self.unit_end();
+        if !full && !self.is_wasted() {
+            return None;
         }
+        self.advance();
+        Some(self.current)
+    }
+
+    /// Whether most of the current unit cannot be reached any more.
+    fn is_wasted(&self) -> bool {
+        let used = self.next - unit_range(self.current).start;
+        used > EARLY && self.units[self.current].live < used / 4
     }
 
     /// Address of the block for `pc`, if it is translated.
@@ -251,6 +274,7 @@ impl Cache {
                 .or_default()
                 .push((unit as u8, index));
         }
+        self.units[unit].live += fragment.end() - fragment.start();
         self.units[unit].fragments.push(fragment);
     }
 
@@ -327,7 +351,13 @@ impl Cache {
         let fragment = &mut self.units[unit].fragments[index];
         let (start, end) = (fragment.start(), fragment.end());
         let entries = fragment.take_entries();
-        for number in fragment.take_links() {
+        if entries.is_empty() {
+            // Forgotten before.
+            return;
+        }
+        let links = fragment.take_links();
+        self.units[unit].live -= end - start;
+        for number in links {
             if let Some(link) = self.links.get_mut(&number) {
                 link.dead = true;
                 Self::patch(link.at, link.stub);
@@ -363,18 +393,19 @@ impl Cache {
 
     /// Moves on to a unit that no thread can be in, retiring the oldest ones.
     fn advance(&mut self) {
-        let following = (self.current + 1) % UNITS;
-        self.retire((following + 1) % UNITS);
-        if self.units[following].retired.is_none() && !self.units[following].fragments.is_empty() {
-            self.retire(following);
+        if self.is_wasted() {
+            // The little that can be reached is translated anew when it is.
+            self.retire(self.current);
         }
-        // A retired unit is left at the next branch; only a thread that was not given the processor for as
-        // long as a unit takes to fill can still be there.
+        // A retired unit is left at the next branch; only a thread that was not given the processor for
+        // long can still be there.
         for _ in 0..PATIENCE {
             if let Some(unit) = self.free_unit() {
                 self.recycle(unit);
+                self.units[unit].since = self.units[self.current].since + 1;
                 self.current = unit;
                 self.next = unit_range(unit).start + if unit == 0 { PAGE } else { 0 };
+                self.retire_ahead();
                 return;
             }
             sys::sleep(PAUSE);
@@ -384,20 +415,36 @@ impl Cache {
         ));
     }
 
-    /// The next unit that has no code, or only code that no thread can be in or come back to.
+    /// A unit that has only code that no thread can be in or come back to, or else none at all.
     fn free_unit(&self) -> Option<usize> {
-        let is_free = |&unit: &usize| {
+        let is_left = |&unit: &usize| {
             let left = |epoch| crate::process::all_threads_left(epoch, &unit_range(unit));
-            self.units[unit].fragments.is_empty() || self.units[unit].retired.is_some_and(left)
+            unit != self.current && self.units[unit].retired.is_some_and(left)
         };
-        (1..UNITS)
-            .map(|step| (self.current + step) % UNITS)
-            .find(is_free)
+        let is_fresh = |&unit: &usize| unit != self.current && self.units[unit].is_fresh();
+        (0..UNITS)
+            .find(is_left)
+            .or_else(|| (0..UNITS).find(is_fresh))
+    }
+
+    /// Retires the oldest unit if none is left for the time when the current one is full, so that threads
+    /// have time to leave it.
+    fn retire_ahead(&mut self) {
+        let others = (0..UNITS).filter(|&unit| unit != self.current);
+        if others
+            .clone()
+            .any(|unit| self.units[unit].is_fresh() || self.units[unit].retired.is_some())
+        {
+            return;
+        }
+        if let Some(oldest) = others.min_by_key(|&unit| self.units[unit].since) {
+            self.retire(oldest);
+        }
     }
 
     /// Makes all code of a unit unreachable.
     fn retire(&mut self, unit: usize) {
-        if self.units[unit].fragments.is_empty() || self.units[unit].retired.is_some() {
+        if self.units[unit].is_fresh() || self.units[unit].retired.is_some() {
             return;
         }
         for index in 0..self.units[unit].fragments.len() {

@@ -2,12 +2,13 @@
 //! those that have touched a candidate.
 
 use super::shortcut::Shortcut;
-use crate::cache::{FastMap, FastSet};
+use crate::cache::{FastMap, FastSet, UNITS};
 use crate::context::Context;
 use crate::translate::{
     Analyst, Capture, Treatment, has_memory, memory_size, number, through_register,
 };
 use crate::{memory, wire};
+use alloc::vec::Vec;
 use brownout_ring::{fence, flush, store};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -85,16 +86,26 @@ pub fn table() -> u64 {
 /// The site with a number that generated code was given.
 pub fn site(number: u32) -> &'static Site {
     let table = TABLE.load(Ordering::Relaxed) as *const Site;
-    // SAFETY: numbers are given out by `Sites::add`, which writes the entry first and never again.
+    // SAFETY: numbers are given out by `Sites::add`, which writes the entry first, and not again before all
+    // code that was given the number is gone.
     unsafe { &*table.add(number as usize) }
 }
 
 /// The translator's side: which instructions are sites.
+///
+/// Code in the cache holds numbers of sites, so a number belongs to a unit of the cache and is free again
+/// when the unit is.
 pub struct Sites {
     count: u32,
+    /// Numbers below `count` that no code holds.
+    free: Vec<u32>,
+    /// The unit that code is emitted to, and the numbers that the code of each unit holds.
+    unit: usize,
+    of_unit: [Vec<u32>; UNITS],
     /// Instructions that have touched a candidate.
     touched: FastSet<u64>,
-    known: FastMap<u64, u32>,
+    /// The newest site of an instruction, and its unit.
+    known: FastMap<u64, (u32, usize)>,
     loads: bool,
 }
 
@@ -102,10 +113,34 @@ impl Sites {
     pub fn new() -> Sites {
         Sites {
             count: 0,
+            free: Vec::new(),
+            unit: 0,
+            of_unit: Default::default(),
             touched: FastSet::default(),
             known: FastMap::default(),
             loads: wire::wants_loads(),
         }
+    }
+
+    /// From now on code is emitted to this unit of the cache, where there is none.
+    pub fn begin_unit(&mut self, unit: usize) {
+        self.unit = unit;
+        for number in self.of_unit[unit].drain(..) {
+            let pc = site(number).pc;
+            if self
+                .known
+                .get(&pc)
+                .is_some_and(|&(newest, _)| newest == number)
+            {
+                self.known.remove(&pc);
+            }
+            self.free.push(number);
+        }
+    }
+
+    /// Forgets which instructions of a range have touched candidates: they are gone.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        self.touched.retain(|pc| !(start..end).contains(pc));
     }
 
     /// Notes that the instruction at `pc` touched a candidate. False if that was known.
@@ -130,21 +165,24 @@ impl Sites {
     }
 
     fn add(&mut self, insn: &Instruction, kind: SiteKind, size: u32) -> u32 {
-        if let Some(&number) = self.known.get(&insn.ip()) {
+        if let Some(&(number, unit)) = self.known.get(&insn.ip()) {
             let old = site(number);
-            if old.kind == kind && old.insn == *insn {
+            if unit == self.unit && old.kind == kind && old.insn == *insn {
                 return number;
             }
         }
-        let number = self.count;
-        if u64::from(number) >= MAX_SITES {
-            crate::fatal::unsupported(format_args!(
-                "the program has more than {MAX_SITES} places that touch persistent memory"
-            ));
-        }
-        self.count += 1;
+        let number = self.free.pop().unwrap_or_else(|| {
+            if u64::from(self.count) >= MAX_SITES {
+                crate::fatal::unsupported(format_args!(
+                    "the program has more than {MAX_SITES} places that touch persistent memory"
+                ));
+            }
+            self.count += 1;
+            self.count - 1
+        });
+        self.of_unit[self.unit].push(number);
         let table = TABLE.load(Ordering::Relaxed) as *mut Site;
-        // SAFETY: a new entry of the table, not yet known to generated code.
+        // SAFETY: an entry of the table that no generated code knows.
         unsafe {
             table.add(number as usize).write(Site {
                 pc: insn.ip(),
@@ -154,7 +192,7 @@ impl Sites {
                 insn: *insn,
             })
         };
-        self.known.insert(insn.ip(), number);
+        self.known.insert(insn.ip(), (number, self.unit));
         number
     }
 

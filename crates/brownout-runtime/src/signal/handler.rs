@@ -103,11 +103,11 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
         return;
     }
     if context.pending.signal != 0 {
-        // Cannot be: all others are blocked while one is pending.
-        fatal::fault(format_args!(
-            "signal {signal} came while {} was pending",
-            context.pending.signal
-        ));
+        // The other one came just before the thread, in Rust code, let signals in again. The kernel keeps
+        // this one until the other is delivered.
+        super::send_again(context, signal, info);
+        uc.mask = !super::NEEDED;
+        return;
     }
     context.pending = Pending {
         signal,

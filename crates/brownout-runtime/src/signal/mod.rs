@@ -134,6 +134,25 @@ fn hold(context: &mut Context, signal: u32, info: &Info) {
     }
 }
 
+/// Gives a signal that cannot be delivered now back to the kernel, which blocks it.
+fn send_again(context: &Context, signal: u32, info: &Info) {
+    let pid = crate::sys::getpid();
+    // SAFETY: sends a signal to this thread; the kernel reads one `siginfo_t`.
+    unsafe {
+        let raw = crate::sys!(
+            linux::__NR_rt_tgsigqueueinfo,
+            pid,
+            context.tid,
+            signal,
+            &raw const *info
+        );
+        if crate::sys::is_err(raw) {
+            // The queue is full: a signal without details takes no room in it.
+            crate::sys!(linux::__NR_tgkill, pid, context.tid, signal);
+        }
+    }
+}
+
 /// Makes a kept signal pending if the program does not block it any more.
 pub fn take_held(context: &mut Context) -> bool {
     let mask = context.mask;

@@ -45,7 +45,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
         if is_err(raw) {
             SPACE.lock().put_back(removed);
         } else if !removed.is_empty() {
-            watch::module_unmapped(addr, addr.saturating_add(page_up(len)));
+            code_is_gone(addr, addr.saturating_add(page_up(len)));
         }
         return raw;
     }
@@ -172,8 +172,13 @@ fn settle(context: &mut Context, raw: Raw, start: u64, len: u64, removed: Remove
     let end = start.saturating_add(page_up(len));
     pm::unmapped(context, start, end);
     if !removed.is_empty() {
-        watch::module_unmapped(start, end);
+        code_is_gone(start, end);
     }
+}
+
+fn code_is_gone(start: u64, end: u64) {
+    watch::module_unmapped(start, end);
+    with_translator(|translator| translator.forget_instructions(start, end));
 }
 
 fn touches_engine(start: u64, len: u64) -> bool {
@@ -195,7 +200,7 @@ pub fn munmap(context: &mut Context, addr: u64, len: u64) -> Raw {
     settle(context, raw, addr, len, removed);
     if !is_err(raw) {
         let end = addr.saturating_add(page_up(len));
-        SPACE.lock().release_low(addr, end);
+        SPACE.lock().release(addr, end);
     }
     raw
 }

@@ -188,7 +188,7 @@ impl Translator {
         prologue: &mut dyn FnMut(&mut Emitter),
     ) -> Result<(), NotExecutable> {
         if let Some(block) = self.cache.block(pc) {
-            self.cache.make_room();
+            self.make_room();
             // Making room may have retired the very block.
             if self.cache.block(pc) == Some(block) {
                 let mut out = self.cache.emitter();
@@ -201,13 +201,26 @@ impl Translator {
         self.translate(pc, prologue).map(|_| ())
     }
 
+    /// Makes sure that a fragment fits.
+    fn make_room(&mut self) {
+        if let Some(unit) = self.cache.make_room() {
+            self.sites.begin_unit(unit);
+        }
+    }
+
+    /// Forgets what was learnt of instructions in a range whose code is gone.
+    pub fn forget_instructions(&mut self, start: u64, end: u64) {
+        self.sites.forget(start, end);
+        (self.cache.far_branches).retain(|pc| !(start..end).contains(pc));
+    }
+
     fn translate(
         &mut self,
         pc: u64,
         prologue: impl FnOnce(&mut Emitter),
     ) -> Result<u64, NotExecutable> {
         space::executable_end(pc).ok_or(NotExecutable)?;
-        self.cache.make_room();
+        self.make_room();
         let mut out = self.cache.emitter();
         let start = out.here();
         prologue(&mut out);

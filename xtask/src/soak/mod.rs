@@ -1,0 +1,181 @@
+//! `cargo xtask soak`: programs that go on for long do not grow under the engine.
+//!
+//! Each program does one thing over and over for a given time: our own under `tests/programs/soak/`, and
+//! those of `table`. It runs natively, then under test; the memory of all its processes is sampled. What
+//! it grows by after warming up must not be more than natively, and it must end as it does natively.
+//!
+//! What it can miss: growth too slow to show in the time, and growth of the recorder, whose memory depends on
+//! the trace.
+
+mod memory;
+mod table;
+
+use std::ffi::OsString;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use self::memory::Samples;
+use crate::args::Args;
+use crate::sandbox::{End, Job, Outcome, Sandbox};
+use crate::shell::{find_program, target_dir};
+use crate::wrapper::Wrapper;
+use crate::{pool, programs};
+
+const MINUTES: u64 = 5;
+/// How often memory is looked at.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// What a program may take longer than its time: until it sees that it is over, and to start.
+const GRACE: Duration = Duration::from_secs(60);
+/// Growth that is not yet taken for a leak, and growth for each MiB that is there.
+const ALLOWED_KIB: i64 = 3 << 10;
+const ALLOWED_PERCENT: i64 = 4;
+
+/// A program that runs for as many seconds as its last argument says.
+struct Subject {
+    title: String,
+    argv: Vec<OsString>,
+}
+
+/// A run and what its processes took.
+struct Run {
+    outcome: Outcome,
+    samples: Samples,
+}
+
+pub fn run(mut args: Args) -> Result<()> {
+    let minutes = args.number("--minutes")?.unwrap_or(MINUTES);
+    let filter = args.value("--filter")?.unwrap_or_default();
+    let jobs = args.number("--jobs")?.unwrap_or_else(pool::cores);
+    let wrapper = Wrapper::from_args(&mut args)?;
+    args.finish()?;
+    let sources = programs::discover(|group| group == "soak")?;
+    let built = programs::build(&sources)?;
+    let mut subjects: Vec<Subject> = built
+        .iter()
+        .map(|built| Subject {
+            title: built.title(),
+            argv: std::iter::once(built.path.clone().into())
+                .chain(built.args().into_iter().map(Into::into))
+                .collect(),
+        })
+        .collect();
+    for case in table::CASES {
+        let Some(program) = find_program(case.program) else {
+            println!(
+                "{:<24} skipped: {} is not installed",
+                case.name, case.program
+            );
+            continue;
+        };
+        subjects.push(Subject {
+            title: case.name.to_owned(),
+            argv: std::iter::once(program.into())
+                .chain(case.args.iter().map(Into::into))
+                .collect(),
+        });
+    }
+    subjects.retain(|subject| subject.title.contains(&filter));
+    if subjects.is_empty() {
+        bail!("no program is named like {filter:?}");
+    }
+    let turns = subjects.len().div_ceil(jobs.max(1)) as u64;
+    // Of the time, a quarter is native.
+    let seconds = (minutes * 60 * 3 / 4 / turns).max(4);
+    report(&subjects, seconds, jobs, &wrapper)
+}
+
+fn report(subjects: &[Subject], seconds: u64, jobs: usize, wrapper: &Wrapper) -> Result<()> {
+    let started = Instant::now();
+    println!("each for {seconds} s; memory after warming up, and growth from then on");
+    println!(
+        "{:<24} {:>11} {:>9} {:>11} {:>9}  result",
+        "program", "native", "growth", "tested", "growth"
+    );
+    let failures = pool::map(subjects, jobs, |subject| {
+        let failure = judge(subject, seconds, wrapper).unwrap_or_else(|error| {
+            println!("{:<24} {error:#}", subject.title);
+            Some(format!("{error:#}"))
+        });
+        failure.map(|failure| format!("{}: {failure}", subject.title))
+    });
+    let failures: Vec<String> = failures.into_iter().flatten().collect();
+    println!(
+        "\nsoak: {} programs, {} failed; {} s",
+        subjects.len(),
+        failures.len(),
+        started.elapsed().as_secs()
+    );
+    if !failures.is_empty() {
+        bail!("{}", failures.join("\n"));
+    }
+    Ok(())
+}
+
+/// Runs a program natively and under test; what is wrong, if anything.
+fn judge(subject: &Subject, seconds: u64, wrapper: &Wrapper) -> Result<Option<String>> {
+    let folder = subject
+        .title
+        .replace(|letter: char| !letter.is_alphanumeric(), "-");
+    let sandbox = Sandbox::create(&target_dir()?.join("soak").join(folder))?;
+    let native = sampled(&sandbox, subject, (seconds / 3).max(3), None)?;
+    let tested = sampled(&sandbox, subject, seconds, Some(wrapper))?;
+    sandbox.remove()?;
+    let failure = verdict(&native, &tested);
+    println!(
+        "{:<24} {:>7} KiB {:>9} {:>7} KiB {:>9}  {}",
+        subject.title,
+        native.samples.warm(),
+        native.samples.growth(),
+        tested.samples.warm(),
+        tested.samples.growth(),
+        failure.as_deref().unwrap_or("ok")
+    );
+    Ok(failure)
+}
+
+fn verdict(native: &Run, tested: &Run) -> Option<String> {
+    if native.outcome.end != End::Exit(0) {
+        return Some(format!("natively {}", native.outcome.end));
+    }
+    if tested.outcome.end != native.outcome.end || tested.outcome.stdout != native.outcome.stdout {
+        let stderr = String::from_utf8_lossy(&tested.outcome.stderr);
+        return Some(format!("{}: {}", tested.outcome.end, stderr.trim()));
+    }
+    let allowed = ALLOWED_KIB + tested.samples.warm() * ALLOWED_PERCENT / 100;
+    let growth = tested.samples.growth() - native.samples.growth().max(0);
+    (growth > allowed).then(|| format!("grows by {growth} KiB more than natively"))
+}
+
+fn sampled(
+    sandbox: &Sandbox,
+    subject: &Subject,
+    seconds: u64,
+    wrapper: Option<&Wrapper>,
+) -> Result<Run> {
+    let mut argv = subject.argv.clone();
+    argv.push(seconds.to_string().into());
+    let words = match wrapper {
+        Some(wrapper) => wrapper.wrap(&sandbox.trace(), None, &argv),
+        None => argv,
+    };
+    let recorder = wrapper
+        .and_then(Wrapper::brownout)
+        .map(fs::canonicalize)
+        .transpose()?;
+    let job = Job {
+        argv: &words,
+        setup: "",
+        stdin: b"",
+        env: &[],
+        limit: Duration::from_secs(seconds) + GRACE,
+    };
+    let (outcome, samples) = memory::sample(INTERVAL, sandbox, recorder.as_deref(), || {
+        sandbox.run_unread(&job)
+    });
+    Ok(Run {
+        outcome: outcome?,
+        samples,
+    })
+}

@@ -124,11 +124,7 @@ pub fn returned(context: &mut Context) {
         return;
     };
     let inner = calls.open.split_off(innermost + 1);
-    // Functions that ended with a jump to the next return together.
-    let mut finished = Vec::new();
-    while let Some(call) = calls.open.pop_if(|call| ended(call)) {
-        finished.push(call);
-    }
+    let outer = calls.open.len();
     let mut dead = Vec::new();
     for call in inner {
         if call.is_below(top) || !call.is_there() {
@@ -143,8 +139,14 @@ pub fn returned(context: &mut Context) {
     let mut result = [0u8; 16];
     result[..8].copy_from_slice(&context.gpr[reg::RAX].to_le_bytes());
     result[8..].copy_from_slice(&context.gpr[reg::RDX].to_le_bytes());
-    for call in finished {
-        record(context, kind::RETURN, call.function, &result);
+    // Functions that ended with a jump to the next return together.
+    for at in (0..outer).rev() {
+        let calls = open_calls(context);
+        if !ended(&calls.open[at]) {
+            break;
+        }
+        let function = calls.open.remove(at).function;
+        record(context, kind::RETURN, function, &result);
     }
 }
 

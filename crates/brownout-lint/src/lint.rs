@@ -356,7 +356,8 @@ impl<A: Attribution> Lint<A> {
         let before = thread.last_non_temporal.replace((line, site));
         let known = &self.watch.known;
         let same = |(other, of): (LineSlot, SiteId)| other == line && known.is_one_copy(of, site);
-        if thread.ordering == 0 || !before.is_some_and(same) {
+        let counts = thread.ordering == 0 || !before.is_some_and(same);
+        if counts && known.is_users(site) {
             thread.begin(Ordered {
                 role: "store",
                 site,
@@ -380,7 +381,8 @@ impl<A: Attribution> Lint<A> {
         }
         if kind == FlushKind::Deferred {
             thread.waiting += 1;
-            if matches!(work, Work::Stores { .. } | Work::Other) {
+            let works = matches!(work, Work::Stores { .. } | Work::Other);
+            if works && self.watch.known.is_users(site) {
                 thread.begin(Ordered {
                     role: "flush",
                     site,

@@ -62,7 +62,7 @@ pub(crate) struct ThreadState {
     pub(crate) persisting: Newest,
     /// Deferred flushes and non-temporal stores since the last real fence, those of volatile memory too.
     pub(crate) waiting: u32,
-    /// Of these, the ones that had something to persist and that no locked instruction has ordered.
+    /// Of these, the ones that had something of the user's to persist and that no locked instruction has ordered.
     pub(crate) ordering: u32,
     pub(crate) examples: [Option<Ordered>; 2],
     pub(crate) last_non_temporal: Option<(LineSlot, SiteId)>,

@@ -1,8 +1,8 @@
 //! `fence-orders-many`: one fence orders several flushes or non-temporal stores, whose order among each other is open.
 //!
 //! Mumak §4.2 ("fence instruction that acts on more than one"). Only what had something to persist counts: not
-//! flushes of clean lines or volatile memory. The non-temporal stores of one copy to one line count once. Two of the
-//! places are shown; findings are told apart by the fence alone.
+//! flushes of clean lines or volatile memory, nor what a library has begun for itself. The non-temporal stores of one
+//! copy to one line count once. Two of the places are shown; findings are told apart by the fence alone.
 
 use brownout_model::ByteMask;
 use brownout_report::{Category, RuleInfo, Severity};

@@ -74,6 +74,14 @@ fn a_librarys_store_does_not_make_the_users_late() {
 }
 
 #[test]
+fn what_a_library_has_begun_does_not_count_at_the_users_fence() {
+    let mut run = Run::new();
+    run.at(500).store(A).at(501).clwb(A).at(502).nt_store(B);
+    run.at(1).store(C).persist(2, C);
+    assert_eq!(run.findings_by(by_number), [""; 0]);
+}
+
+#[test]
 fn each_place_is_asked_about_once_and_numbered() {
     let mut run = Run::new();
     for _ in 0..3 {

@@ -1,6 +1,5 @@
 //! A trace under the rules: findings with source-level stacks.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -15,6 +14,7 @@ use crate::config::OracleSpec;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::source_gaps;
 use crate::stacks::{StackId, StackTable, report_frame};
 use crate::trace_file::TraceFile;
 
@@ -63,7 +63,8 @@ pub fn examine(
         .map(|raw| places.finding(raw, definitions))
         .collect();
     let mut gaps: Vec<String> = places.stacks.problems().collect();
-    gaps.extend(without_lines(&findings, &gaps));
+    gaps.extend(source_gaps::without_lines(&findings, &gaps));
+    gaps.extend(source_gaps::newer_sources(&findings));
     for gap in &gaps {
         console.warn(gap);
     }
@@ -171,24 +172,4 @@ impl Places {
             frames: frames.iter().map(report_frame).collect(),
         }
     }
-}
-
-/// A sentence for each module whose findings cannot be shown in source, unless it was told already why.
-fn without_lines(findings: &[Finding], told: &[String]) -> Vec<String> {
-    let modules: BTreeSet<&str> = findings
-        .iter()
-        .filter_map(Finding::place)
-        .filter(|frame| frame.line.is_none() && !frame.module.starts_with('['))
-        .map(|frame| frame.module.as_str())
-        .collect();
-    modules
-        .into_iter()
-        .filter(|module| !told.iter().any(|sentence| sentence.contains(module)))
-        .map(|module| {
-            format!(
-                "{module} has no debug information, so that its findings have no source lines; \
-                 compile with -g, or install its debug symbols"
-            )
-        })
-        .collect()
 }

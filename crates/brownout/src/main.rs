@@ -18,6 +18,7 @@ mod output_directory;
 mod progress;
 mod rules;
 mod settings;
+mod source_gaps;
 mod stacks;
 mod trace_file;
 mod verdict;

@@ -2,6 +2,7 @@
 //! can be found is found.
 
 use std::fs;
+use std::time::{Duration, SystemTime};
 
 use crate::{Place, bugs};
 
@@ -61,6 +62,24 @@ fn a_missing_source_file() {
         place
             .read("brownout.out/report.html")
             .contains("cannot be read")
+    );
+}
+
+#[test]
+fn a_source_file_that_was_edited_since() {
+    let place = Place::new();
+    let run = place.check(&[], &["last"]);
+    assert!(!run.stderr.contains("is newer than"), "{}", run.stderr);
+    let edited = fs::File::options()
+        .append(true)
+        .open(place.path("counter.c"));
+    let later = SystemTime::now() + Duration::from_secs(60);
+    edited.unwrap().set_modified(later).unwrap();
+    let run = place.brownout(&["lint", "brownout.out/trace"]);
+    assert!(
+        run.stderr.contains("counter.c is newer than /"),
+        "{}",
+        run.stderr
     );
 }
 

@@ -18,6 +18,7 @@
 
 mod address;
 mod attribution;
+mod effects;
 mod finding;
 mod judgement;
 mod line_note;

@@ -7,25 +7,24 @@
 use std::ops::Range;
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineSlot, Pending, Place, Profile, SpaceId, StoreKind,
-    ThreadSlot, Time, Tracker,
+    Access, ByteMask, FlushKind, LINE, LineSlot, Place, Profile, SpaceId, StoreKind, ThreadSlot,
+    Time, Tracker,
 };
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
-    Address, Definitions, Event, EventKind, FenceKind, FileId, FileRange, ProcessEnd, ProcessId,
+    Address, Definitions, Event, EventKind, FileId, FileRange, ProcessEnd, ProcessId,
     ProcessOrigin, StoreFlavor, Sync, ThreadId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::address::Addresses;
 use crate::attribution::Attribution;
+use crate::effects::{Act, Effect, Queue};
 use crate::finding::RawFinding;
 use crate::judgement::WrittenBack;
-use crate::moments::{FenceMoment, FlushMoment, StoreTag, Work};
 use crate::oracle::{Oracle, Oracles};
-use crate::overwrites::NOTHING;
 use crate::sites::{SiteId, Sites};
-use crate::thread::{AccidentallyOrdered, Ordered, ThreadState};
+use crate::thread::ThreadState;
 use crate::transactions::{Functions, Reservations};
 use crate::watch::Watch;
 
@@ -41,6 +40,7 @@ pub struct Lint<A> {
     pub(crate) functions: Functions,
     pub(crate) reservations: Reservations,
     pub(crate) oracles: Oracles,
+    pub(crate) queue: Queue,
     survey: Survey,
     threads: FxHashMap<(ProcessId, ThreadId), ThreadSlot>,
     current: Option<((ProcessId, ThreadId), ThreadSlot)>,
@@ -68,6 +68,7 @@ impl<A: Attribution> Lint<A> {
             functions: Functions::default(),
             reservations: Reservations::default(),
             oracles: Oracles::default(),
+            queue: Queue::default(),
             survey: Survey::default(),
             threads: FxHashMap::default(),
             current: None,
@@ -94,10 +95,12 @@ impl<A: Attribution> Lint<A> {
             } => {
                 let site = self.site(event, definitions);
                 let by = self.access(event);
-                if locked {
-                    self.locked_store(by, site);
+                if locked && self.tracker.profile().needs_fences() {
+                    let act = Act::LockedStore;
+                    self.queue_up(Effect { by, site, act });
                 }
                 if self.in_transaction(by) {
+                    self.take_effect();
                     self.stored_in_transaction(event, by, site);
                 }
                 let kind = match flavor {
@@ -122,16 +125,17 @@ impl<A: Attribution> Lint<A> {
                 let range = self.addresses.resolve(event.process, addr, 1);
                 match range.filter(|_| !volatile) {
                     Some(range) => self.flush(by, site, range, kind),
-                    None => self.flush_volatile(by, site, kind),
+                    None => {
+                        let act = Act::FlushVolatile { kind };
+                        self.queue_up(Effect { by, site, act });
+                    }
                 }
             }
             EventKind::Fence { kind } if self.tracker.profile().needs_fences() => {
                 let site = self.site(event, definitions);
                 let by = self.access(event);
-                match kind {
-                    FenceKind::Sfence | FenceKind::Mfence => self.fence(by, site, kind),
-                    FenceKind::Locked => self.locked(by, site),
-                }
+                let act = Act::Fence { kind };
+                self.queue_up(Effect { by, site, act });
             }
             EventKind::KernelWrite { addr, bytes, .. } => {
                 let site = self.site(event, definitions);
@@ -148,6 +152,7 @@ impl<A: Attribution> Lint<A> {
     fn site(&mut self, event: &Event<'_>, definitions: &Definitions) -> SiteId {
         let site = self.sites.of(&mut self.watch.known, event, definitions);
         if !self.oracles.are_none() {
+            self.take_effect();
             self.consult(event, definitions, site);
         }
         site
@@ -155,6 +160,7 @@ impl<A: Attribution> Lint<A> {
 
     #[inline(never)]
     fn observe_rare(&mut self, event: &Event<'_>, definitions: &Definitions) {
+        self.take_effect();
         let process = event.process;
         match event.kind {
             EventKind::FileWrite {
@@ -219,6 +225,7 @@ impl<A: Attribution> Lint<A> {
 
     /// The trace has ended. Where patterns are given, they alone say which files are persistent.
     pub fn finish(mut self, definitions: &Definitions, patterns: Option<&Patterns>) -> Outcome<A> {
+        self.take_effect();
         let selection = self.survey.select(definitions, patterns);
         for thread in self.tracker.threads() {
             self.thread_ended(thread);
@@ -286,6 +293,7 @@ impl<A: Attribution> Lint<A> {
         }
     }
 
+    /// Cuts a store into its parts, one for each line.
     #[inline]
     fn store_to(
         &mut self,
@@ -295,233 +303,54 @@ impl<A: Attribution> Lint<A> {
         bytes: &[u8],
         kind: StoreKind,
     ) {
-        let thread = &mut self.watch.threads[by.thread.index()];
-        thread.file = Some(range.file);
+        let thread = &self.watch.threads[by.thread.index()];
         let logged = thread.transaction.covers(range);
         let start = range.offset % LINE;
+        let mut part = |place: Place, bytes: ByteMask, value: &[u8]| {
+            let line = self.line(place);
+            let value = first_bytes(value);
+            self.queue_up(Effect {
+                by,
+                site,
+                act: Act::Store {
+                    line,
+                    file: range.file,
+                    bytes,
+                    value,
+                    kind,
+                    logged,
+                },
+            });
+        };
         if start + range.len <= LINE {
             let mask = ByteMask::range(start, range.len);
-            let place = place(range.file, range.offset - start);
-            self.store_part(by, site, place, mask, bytes, kind, logged);
+            part(place(range.file, range.offset - start), mask, bytes);
             return;
         }
         for (offset, mask, before) in brownout_model::parts(range.offset, range.len) {
-            let (place, part) = (place(range.file, offset), &bytes[before as usize..]);
-            self.store_part(by, site, place, mask, part, kind, logged);
-        }
-    }
-
-    /// The part of a store that falls into the line at `place`.
-    #[inline(always)]
-    fn store_part(
-        &mut self,
-        by: Access,
-        site: SiteId,
-        place: Place,
-        mask: ByteMask,
-        bytes: &[u8],
-        kind: StoreKind,
-        logged: bool,
-    ) {
-        let line = self.tracker.line(place);
-        let tag = StoreTag {
-            value: first_bytes(bytes),
-            site,
-            overwrote: NOTHING,
-            start: mask.first() as u8,
-            len: mask.0.count_ones() as u8,
-            logged,
-            flushed: false,
-            abandoned: false,
-        };
-        self.tracker
-            .store(&mut self.watch, by, line, mask, kind, tag);
-        let note = self.tracker.note_mut(line);
-        match kind {
-            StoreKind::Cached => note.dirty = true,
-            StoreKind::NonTemporal => {
-                note.non_temporal = true;
-                self.non_temporal(by, site, line);
-            }
-        }
-    }
-
-    /// A non-temporal store has begun to wait for a fence.
-    fn non_temporal(&mut self, by: Access, site: SiteId, line: LineSlot) {
-        if !self.tracker.profile().needs_fences() {
-            return;
-        }
-        let thread = &mut self.watch.threads[by.thread.index()];
-        thread.waiting += 1;
-        let before = thread.last_non_temporal.replace((line, site));
-        let known = &self.watch.known;
-        let same = |(other, of): (LineSlot, SiteId)| other == line && known.is_one_copy(of, site);
-        let counts = thread.ordering == 0 || !before.is_some_and(same);
-        if counts && known.is_users(site) {
-            thread.begin(Ordered {
-                role: "store",
-                site,
-                time: by.time.0,
-                line: self.tracker.place(line),
-            });
+            part(place(range.file, offset), mask, &bytes[before as usize..]);
         }
     }
 
     #[inline]
     fn flush(&mut self, by: Access, site: SiteId, range: FileRange, kind: FlushKind) {
         let place = place(range.file, range.offset - range.offset % LINE);
-        let line = self.tracker.line(place);
-        let work = self.work(by, line);
-        self.tracker.flush(&mut self.watch, by, line, kind, site);
-        self.tracker.note_mut(line).flush();
-        let thread = &mut self.watch.threads[by.thread.index()];
-        thread.file = Some(range.file);
-        if thread.transaction.is_at_work() {
-            thread.transaction.flushed(place);
-        }
-        if kind == FlushKind::Deferred {
-            thread.waiting += 1;
-            let works = matches!(work, Work::Stores { .. } | Work::Other);
-            if works && self.watch.known.is_users(site) {
-                thread.begin(Ordered {
-                    role: "flush",
-                    site,
-                    time: by.time.0,
-                    line: place,
-                });
+        let line = self.line(place);
+        let act = Act::Flush { line, place, kind };
+        self.queue_up(Effect { by, site, act });
+    }
+
+    /// The line that holds `place`. What waits to take effect does so before the line is made: to
+    /// make room, lines may be forgotten that nothing has happened to yet.
+    #[inline]
+    fn line(&mut self, place: Place) -> LineSlot {
+        match self.tracker.find_line(place) {
+            Some(line) => line,
+            None => {
+                self.take_effect();
+                self.tracker.line(place)
             }
         }
-        let moment = FlushMoment {
-            time: by.time.0,
-            site,
-            line: place,
-            work,
-        };
-        self.watch.rules.flushed(&self.watch.known, &moment);
-    }
-
-    /// What a flush of the line by this thread has to do. From now on its stores are flushed.
-    #[inline]
-    fn work(&mut self, by: Access, line: LineSlot) -> Work {
-        let known = &self.watch.known;
-        let mut cached: Option<Work> = None;
-        let mut non_temporal = None;
-        let mut flushed_before = false;
-        self.tracker.visit_live(line, |kind, time, tag| {
-            let (site, time) = (tag.site, time.0);
-            if kind == StoreKind::NonTemporal {
-                let store = site;
-                non_temporal.get_or_insert(Work::NonTemporal { store, time });
-            } else if tag.flushed {
-                flushed_before = true;
-            } else {
-                tag.flushed = true;
-                match &mut cached {
-                    Some(Work::Stores { count, last, .. }) => {
-                        *count += u16::from(!known.is_one_copy(last.0, site));
-                        *last = (site, time);
-                    }
-                    _ => {
-                        cached = Some(Work::Stores {
-                            count: 1,
-                            first: (site, time),
-                            last: (site, time),
-                        });
-                    }
-                }
-            }
-        });
-        let note = self.tracker.note(line);
-        if note.dirty {
-            cached.unwrap_or(Work::Other)
-        } else if let Some(work) = non_temporal.filter(|_| note.non_temporal) {
-            work
-        } else if flushed_before && !self.has_flushed(by.thread, line) {
-            Work::Other
-        } else {
-            Work::Nothing
-        }
-    }
-
-    /// Whether a flush of the line by this thread waits for its fence.
-    fn has_flushed(&self, thread: ThreadSlot, line: LineSlot) -> bool {
-        let mut pending = self.tracker.pending(thread).iter().rev();
-        pending
-            .any(|pending| matches!(pending, Pending::Flush { line: other, .. } if *other == line))
-    }
-
-    fn flush_volatile(&mut self, by: Access, site: SiteId, kind: FlushKind) {
-        let watch = &mut self.watch;
-        if kind == FlushKind::Deferred {
-            watch.threads[by.thread.index()].waiting += 1;
-        }
-        if watch.known.is_users(site) {
-            watch.rules.flush_volatile.flushed(site, by.time.0);
-        }
-    }
-
-    #[inline]
-    fn fence(&mut self, by: Access, site: SiteId, kind: FenceKind) {
-        let thread = &self.watch.threads[by.thread.index()];
-        let moment = FenceMoment {
-            time: by.time.0,
-            site,
-            kind,
-            awaited: thread.waiting > 0,
-            ordered: thread.ordering,
-            examples: thread.examples,
-            file: thread.file,
-        };
-        self.watch.rules.fenced(&self.watch.known, &moment);
-        self.real_fence(by, site);
-    }
-
-    #[inline]
-    fn real_fence(&mut self, by: Access, site: SiteId) {
-        self.tracker.fence(&mut self.watch, by);
-        let thread = &mut self.watch.threads[by.thread.index()];
-        thread.waiting = 0;
-        thread.accidental.clear();
-        thread.fenced(site, by.time.0);
-    }
-
-    /// A locked store to a candidate is a fence before it is a store.
-    fn locked_store(&mut self, by: Access, site: SiteId) {
-        if self.tracker.profile().needs_fences() {
-            self.real_fence(by, site);
-        }
-    }
-
-    /// A locked instruction elsewhere.
-    fn locked(&mut self, by: Access, site: SiteId) {
-        for pending in self.tracker.pending(by.thread) {
-            let line = pending.line();
-            let (role, begun, time) = match *pending {
-                Pending::Flush { time, tag, .. } => ("flush", tag, time),
-                Pending::NonTemporal { time, .. } => {
-                    let mut stores = self.tracker.live(line);
-                    match stores.find(|store| store.time == time) {
-                        Some(store) => ("store", store.tag.site, time),
-                        None => continue,
-                    }
-                }
-            };
-            if self.watch.known.is_users(begun) {
-                let file = FileId(self.tracker.place(line).space.0);
-                let thread = &mut self.watch.threads[by.thread.index()];
-                thread.ordered_by_accident(AccidentallyOrdered {
-                    role,
-                    site: begun,
-                    time: time.0,
-                    fence: site,
-                    fence_time: by.time.0,
-                    file,
-                    count: 1,
-                });
-            }
-        }
-        self.tracker.fence(&mut self.watch, by);
-        self.watch.threads[by.thread.index()].fenced(site, by.time.0);
     }
 
     fn sync(&mut self, process: ProcessId, by: Access, site: SiteId, sync: Sync) {

@@ -45,7 +45,7 @@ impl Site {
     }
 }
 
-const RECENT_BITS: u32 = 15;
+const RECENT_BITS: u32 = 14;
 
 /// Finds the numbers of places.
 pub(crate) struct Sites<A> {
@@ -53,6 +53,9 @@ pub(crate) struct Sites<A> {
     numbers: FxHashMap<Site, SiteId>,
     /// By the places' hash, the one met last.
     recent: Vec<(Site, SiteId)>,
+    /// For each place the one that came after it last: programs repeat themselves.
+    successors: Vec<SiteId>,
+    last: SiteId,
 }
 
 /// What is known of places, by their numbers.
@@ -100,6 +103,8 @@ impl<A: Attribution> Sites<A> {
             attribution,
             numbers: FxHashMap::default(),
             recent: vec![(nowhere, SiteId::NONE); 1 << RECENT_BITS],
+            successors: Vec::new(),
+            last: SiteId::NONE,
         }
     }
 
@@ -121,11 +126,23 @@ impl<A: Attribution> Sites<A> {
         definitions: &Definitions,
     ) -> SiteId {
         let site = Site::of(event);
-        let (recent, number) = self.recent[site.hash()];
-        if recent == site {
-            return number;
+        let expected = self.successors.get(self.last.index());
+        let expected = expected.copied().unwrap_or(SiteId::NONE);
+        if known.sites.get(expected.index()) == Some(&site) {
+            self.last = expected;
+            return expected;
         }
-        self.look_up(known, site, event, definitions)
+        let (recent, number) = self.recent[site.hash()];
+        let number = if recent == site {
+            number
+        } else {
+            self.look_up(known, site, event, definitions)
+        };
+        if let Some(successor) = self.successors.get_mut(self.last.index()) {
+            *successor = number;
+        }
+        self.last = number;
+        number
     }
 
     #[inline(never)]
@@ -144,6 +161,7 @@ impl<A: Attribution> Sites<A> {
                 let origin = self.attribution.origin(event, definitions);
                 known.origins.push(origin);
                 self.numbers.insert(site, number);
+                self.successors.push(SiteId::NONE);
                 number
             }
         };
@@ -167,6 +185,7 @@ impl<A: Attribution> Sites<A> {
         });
         if overlaps.next().is_some() {
             self.numbers.retain(|site, _| site.process != event.process);
+            self.successors.fill(SiteId::NONE);
             for (site, _) in &mut self.recent {
                 if site.process == event.process {
                     site.process = ProcessId(u32::MAX);

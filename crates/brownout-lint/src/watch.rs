@@ -1,6 +1,6 @@
 //! What the rules learn from the model: a store became guaranteed, or was overwritten before it was.
 
-use brownout_model::{Access, ByteMask, LiveStore, Place, Watcher};
+use brownout_model::{Access, ByteMask, LineRef, LiveStore, Place, Watcher};
 use rustc_hash::FxHashMap;
 
 use crate::line_note::LineNote;
@@ -57,7 +57,7 @@ impl Watcher for Watch {
     #[inline]
     fn guaranteed(
         &mut self,
-        line: Place,
+        line: LineRef<'_>,
         note: &mut LineNote,
         store: &LiveStore<StoreTag>,
         by: Access,
@@ -66,7 +66,7 @@ impl Watcher for Watch {
         if self.writing_back {
             note.flush();
         } else if tag.abandoned {
-            let why = Lost::NotFlushed;
+            let (line, why) = (line.place(), Lost::NotFlushed);
             self.rules
                 .lost(&self.known, &LostStore { line, store, why });
         }
@@ -80,7 +80,7 @@ impl Watcher for Watch {
         if store.time.0 < thread.persisted.time && !tag.logged {
             self.rules
                 .delayed_persist
-                .guaranteed(line, store, by.time.0, thread);
+                .guaranteed(line.place(), store, by.time.0, thread);
         }
         if by.thread == store.thread {
             thread.persisting.raise(store.time.0, tag.site);
@@ -89,11 +89,12 @@ impl Watcher for Watch {
 
     fn overwritten(
         &mut self,
-        line: Place,
+        line: LineRef<'_>,
         older: &LiveStore<StoreTag>,
         newer: &mut LiveStore<StoreTag>,
         bytes: ByteMask,
     ) {
+        let line = line.place();
         if older.tag.abandoned {
             let key = (older.tag.site, line);
             self.undecided.entry(key).or_insert(*older);

@@ -38,5 +38,6 @@ pub use order::PersistInterval;
 pub use pending::Pending;
 pub use place::{ByteMask, LINE, LineSlot, PAGE, Place, SpaceId, ThreadSlot, Time, parts};
 pub use profile::{Profile, Wait};
+pub use shadow::LineRef;
 pub use tracker::{Access, FlushKind, StoreKind, Tracker, Watcher};
 pub use unit_states::{Part, Piece, Source, Tearing, UnitState, UnitStates};

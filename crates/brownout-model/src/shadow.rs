@@ -28,10 +28,30 @@ pub(crate) struct Shadow<L> {
 /// Regions found without hashing: 1 GiB if nothing else is in use.
 const RECENT: usize = 512;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct PageKey {
     space: SpaceId,
     number: u64,
+}
+
+/// A line that something happens to. Where it is costs a look into memory, which few want.
+#[derive(Clone, Copy, Debug)]
+pub struct LineRef<'a> {
+    pages: &'a [PageKey],
+    line: LineSlot,
+}
+
+impl LineRef<'_> {
+    /// The line's first byte.
+    #[inline]
+    pub fn place(&self) -> Place {
+        let line = self.line.0 as usize;
+        let key = self.pages[line / LINES_IN_PAGE];
+        Place {
+            space: key.space,
+            offset: key.number * PAGE + (line % LINES_IN_PAGE) as u64 * LINE,
+        }
+    }
 }
 
 impl<L: Clone + Default> Shadow<L> {
@@ -116,12 +136,15 @@ impl<L: Clone + Default> Shadow<L> {
     /// Where a line is.
     #[inline]
     pub(crate) fn place(&self, line: LineSlot) -> Place {
-        let line = line.0 as usize;
-        let key = self.pages[line / LINES_IN_PAGE];
-        Place {
-            space: key.space,
-            offset: key.number * PAGE + (line % LINES_IN_PAGE) as u64 * LINE,
-        }
+        let pages = &self.pages;
+        LineRef { pages, line }.place()
+    }
+
+    /// A line's state, and the line for others to ask where it is.
+    #[inline]
+    pub(crate) fn split(&mut self, line: LineSlot) -> (&mut L, LineRef<'_>) {
+        let pages = &self.pages;
+        (&mut self.lines[line.0 as usize], LineRef { pages, line })
     }
 
     /// The touched pages that hold bytes of `range`, in order: offset and first line.

@@ -13,7 +13,7 @@ use crate::live::{ListId, LiveStore, NIL, Slab};
 use crate::pending::{Pending, PendingList};
 use crate::place::{ByteMask, LINE, LineSlot, PAGE, Place, SpaceId, ThreadSlot, Time};
 use crate::profile::{Profile, Wait};
-use crate::shadow::Shadow;
+use crate::shadow::{LineRef, Shadow};
 use crate::unit_states::Tearing;
 
 /// How a store travels to memory.
@@ -55,7 +55,7 @@ pub trait Watcher {
     /// `store` is guaranteed from `by.time` on, by what `by.thread` did then.
     fn guaranteed(
         &mut self,
-        line: Place,
+        line: LineRef<'_>,
         note: &mut Self::Note,
         store: &LiveStore<Self::Store>,
         by: Access,
@@ -64,7 +64,7 @@ pub trait Watcher {
     /// Some `bytes` of `older`, which is not guaranteed, are overwritten by `newer`. Only without history.
     fn overwritten(
         &mut self,
-        line: Place,
+        line: LineRef<'_>,
         older: &LiveStore<Self::Store>,
         newer: &mut LiveStore<Self::Store>,
         bytes: ByteMask,
@@ -72,7 +72,7 @@ pub trait Watcher {
 
     /// `store` is guaranteed, and so are all before it to the same bytes: it belongs to what every
     /// crash from now on leaves. Stores to a byte settle in the order of issue.
-    fn settled(&mut self, line: Place, store: &LiveStore<Self::Store>) {
+    fn settled(&mut self, line: LineRef<'_>, store: &LiveStore<Self::Store>) {
         let _ = (line, store);
     }
 }
@@ -116,15 +116,16 @@ impl<W: Watcher> Tracker<W> {
         ThreadSlot(self.threads.len() as u32 - 1)
     }
 
-    /// The line that holds `place`.
+    /// The line that holds `place`. Lines of which nothing is known, neither store nor note, may be forgotten.
     #[inline]
     pub fn line(&mut self, place: Place) -> LineSlot {
-        let page = place.offset / PAGE;
-        let first = match self.lines.find_again(place.space, page) {
-            Some(first) => first,
-            None => self.new_page(place.space, page),
-        };
-        first.in_page(place.offset % PAGE / LINE)
+        match self.find_line(place) {
+            Some(line) => line,
+            None => {
+                let first = self.new_page(place.space, place.offset / PAGE);
+                first.in_page(place.offset % PAGE / LINE)
+            }
+        }
     }
 
     #[cold]
@@ -136,6 +137,13 @@ impl<W: Watcher> Tracker<W> {
             self.page_limit = FIRST_PAGE_LIMIT.max(self.lines.len() * 2);
         }
         self.lines.touch(space, page)
+    }
+
+    /// The line that holds `place`, if anything is known of it; for those who will ask for its neighbours.
+    #[inline]
+    pub fn find_line(&mut self, place: Place) -> Option<LineSlot> {
+        let first = self.lines.find_again(place.space, place.offset / PAGE)?;
+        Some(first.in_page(place.offset % PAGE / LINE))
     }
 
     /// The line that holds `place`, if anything is known of it.
@@ -189,11 +197,10 @@ impl<W: Watcher> Tracker<W> {
             self.overwrite(watcher, line, &mut store);
         }
         if wait == Wait::Nothing {
-            let place = self.lines.place(line);
-            let state = &mut self.lines[line];
-            watcher.guaranteed(place, &mut state.note, &store, by);
+            let (state, at) = self.lines.split(line);
+            watcher.guaranteed(at, &mut state.note, &store, by);
             if !W::HISTORY || state.live.is_empty() {
-                watcher.settled(place, &store);
+                watcher.settled(at, &store);
                 return;
             }
         }
@@ -212,11 +219,11 @@ impl<W: Watcher> Tracker<W> {
     /// Takes what a new store covers away from older ones.
     #[inline(never)]
     fn overwrite(&mut self, watcher: &mut W, line: LineSlot, newer: &mut LiveStore<W::Store>) {
-        let place = self.lines.place(line);
-        self.live.retain(&mut self.lines[line].live, |older| {
+        let (state, at) = self.lines.split(line);
+        self.live.retain(&mut state.live, |older| {
             let covered = older.bytes.and(newer.bytes);
             if !covered.is_empty() {
-                watcher.overwritten(place, older, newer, covered);
+                watcher.overwritten(at, older, newer, covered);
                 older.bytes = older.bytes.without(covered);
             }
             !older.bytes.is_empty()
@@ -421,17 +428,16 @@ impl<W: Watcher> Tracker<W> {
         line: LineSlot,
         which: impl Fn(&LiveStore<W::Store>) -> bool,
     ) {
-        let place = self.lines.place(line);
-        let LineState { live, note } = &mut self.lines[line];
+        let (LineState { live, note }, at) = self.lines.split(line);
         let mut waits = ByteMask::NONE;
         self.live.retain(live, |store| {
             if !store.guaranteed && which(store) {
                 store.guaranteed = true;
-                watcher.guaranteed(place, note, store, by);
+                watcher.guaranteed(at, note, store, by);
             }
             // Without history no two live stores share a byte, so that none has to wait.
             if store.guaranteed && (!W::HISTORY || waits.and(store.bytes).is_empty()) {
-                watcher.settled(place, store);
+                watcher.settled(at, store);
                 return false;
             }
             waits = waits.or(store.bytes);

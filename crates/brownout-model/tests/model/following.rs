@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LiveStore, PersistInterval, Place, Profile, SpaceId,
-    StoreKind, Tearing, ThreadSlot, Time, Tracker, Watcher, parts,
+    Access, ByteMask, FlushKind, LINE, LineRef, LiveStore, PersistInterval, Place, Profile,
+    SpaceId, StoreKind, Tearing, ThreadSlot, Time, Tracker, Watcher, parts,
 };
 
 use crate::program::{Offset, Op, Step};
@@ -30,14 +30,20 @@ impl Watcher for Base {
     type Note = ();
     const HISTORY: bool = true;
 
-    fn guaranteed(&mut self, line: Place, (): &mut (), store: &LiveStore<Values>, by: Access) {
-        let before = self.guaranteed.insert((store.time, line), by.time);
+    fn guaranteed(
+        &mut self,
+        line: LineRef<'_>,
+        (): &mut (),
+        store: &LiveStore<Values>,
+        by: Access,
+    ) {
+        let before = self.guaranteed.insert((store.time, line.place()), by.time);
         assert_eq!(before, None, "a store is guaranteed once");
     }
 
     fn overwritten(
         &mut self,
-        _: Place,
+        _: LineRef<'_>,
         _: &LiveStore<Values>,
         _: &mut LiveStore<Values>,
         _: ByteMask,
@@ -45,8 +51,8 @@ impl Watcher for Base {
         panic!("with history nothing is overwritten");
     }
 
-    fn settled(&mut self, place: Place, store: &LiveStore<Values>) {
-        lay(&mut self.memory, place, store.bytes, &store.tag);
+    fn settled(&mut self, line: LineRef<'_>, store: &LiveStore<Values>) {
+        lay(&mut self.memory, line.place(), store.bytes, &store.tag);
     }
 }
 

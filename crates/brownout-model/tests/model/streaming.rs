@@ -1,7 +1,7 @@
 //! The tracker without history: it remembers the newest store of each byte, and no more than is live.
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineSlot, LiveStore, PAGE, Place, Profile, SpaceId,
+    Access, ByteMask, FlushKind, LINE, LineRef, LineSlot, LiveStore, PAGE, Place, Profile, SpaceId,
     StoreKind, ThreadSlot, Time, Tracker, Watcher,
 };
 
@@ -20,13 +20,13 @@ impl Watcher for Log {
     type Note = u8;
     const HISTORY: bool = false;
 
-    fn guaranteed(&mut self, _: Place, _: &mut u8, store: &LiveStore<()>, _: Access) {
+    fn guaranteed(&mut self, _: LineRef<'_>, _: &mut u8, store: &LiveStore<()>, _: Access) {
         self.guaranteed.push(store.time.0);
     }
 
     fn overwritten(
         &mut self,
-        _: Place,
+        _: LineRef<'_>,
         older: &LiveStore<()>,
         newer: &mut LiveStore<()>,
         _: ByteMask,

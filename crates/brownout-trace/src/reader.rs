@@ -156,12 +156,18 @@ impl<R: Read + Seek> TraceReader<R> {
         &mut self,
         mut visit: impl FnMut(&Event<'_>, &Definitions) -> ControlFlow<B>,
     ) -> Result<Option<B>, ReadError> {
-        while let Some((event, definitions)) = self.next_defined()? {
-            if let ControlFlow::Break(value) = visit(&event, definitions) {
-                return Ok(Some(value));
+        loop {
+            // By reference: moving an event out of its wrapping copies it, which costs as much as decoding.
+            match self.next_defined() {
+                Ok(Some((ref event, definitions))) => {
+                    if let ControlFlow::Break(value) = visit(event, definitions) {
+                        return Ok(Some(value));
+                    }
+                }
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(error),
             }
         }
-        Ok(None)
     }
 
     /// Goes to `event`, so that it comes next; one past the last event is the end. Definitions are

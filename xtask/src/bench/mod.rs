@@ -5,6 +5,7 @@
 //! that of the recorder, and its trace goes to disk. Valgrind without a tool and QEMU are shown
 //! beside it where they are installed.
 
+mod lint;
 mod load;
 mod measure;
 mod table;
@@ -64,8 +65,9 @@ struct Trace {
 pub fn run(mut args: Args) -> Result<()> {
     match args.positional().as_deref() {
         Some("engine") => {}
-        Some(other) => bail!("there is no benchmark {other:?}, only `engine`"),
-        None => bail!("bench what? `cargo xtask bench engine`"),
+        Some("lint") => return lint::run(args),
+        Some(other) => bail!("there is no benchmark {other:?}, only `engine` and `lint`"),
+        None => bail!("bench what? `cargo xtask bench engine` or `cargo xtask bench lint`"),
     }
     let runs = args.number("--runs")?.unwrap_or(RUNS);
     let only = args.value("--only")?.unwrap_or_default();

@@ -49,8 +49,9 @@ cargo xtask COMMAND [OPTIONS]
       options:          --core (two builds of each variant)  --filter TEXT  --jobs N  --list  --brownout PATH
                         --native (without brownout)  --dir DIR (programs of your own)
   bench engine          what recording costs, as a multiple of native
-  bench lint            how fast traces are linted, and in how much memory
       options:          --runs N  --only NAME  --loads  --no-others  --brownout PATH  --wrapper 'CMD ARGS'
+  bench lint            how fast traces are linted, and in how much memory
+      options:          --runs N
 ";
 
 fn main() -> ExitCode {

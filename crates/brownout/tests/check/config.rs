@@ -1,6 +1,7 @@
 //! `brownout.toml`.
 
 use std::fs;
+use std::process::Command;
 
 use crate::{Place, bugs};
 
@@ -90,4 +91,44 @@ fn oracles_hold_the_program_to_its_own_demands() {
         "{}",
         run.stderr
     );
+}
+
+#[test]
+fn the_example_of_a_project_does_what_it_says() {
+    let place = Place::new();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    for name in ["kvlog.c", "brownout.toml", "accepted.toml"] {
+        fs::copy(format!("{examples}/{name}"), place.path(name)).unwrap();
+    }
+    let compiled = Command::new("cc")
+        .args(["-g", "-o", "kvlog", "kvlog.c"])
+        .current_dir(place.directory.path())
+        .status();
+    assert!(compiled.unwrap().success());
+    let run = place.brownout(&["check", "--", "./kvlog", "store", "put", "50"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(!run.stderr.contains("was not used"), "{}", run.stderr);
+    let found = place.findings();
+    let rules: Vec<&str> = found
+        .iter()
+        .filter_map(|finding| finding["rule"].as_str())
+        .collect();
+    assert!(rules.contains(&"missing-flush"), "{rules:?}");
+    for absent in [
+        "fence-orders-many",
+        "flush-covers-many",
+        "entry-before-end",
+        "entries-have-owners",
+    ] {
+        assert!(!rules.contains(&absent), "{absent} is among {rules:?}");
+    }
+    let config = place.read("brownout.toml").replace("\"erase\", ", "");
+    place.write("brownout.toml", &config);
+    place.brownout(&["check", "--", "./kvlog", "store", "put", "50"]);
+    let found = place.findings();
+    let owners = found
+        .iter()
+        .find(|finding| finding["rule"] == "entries-have-owners");
+    let frames = &owners.expect("erase is no owner any more")["stacks"][0]["frames"];
+    assert_eq!(frames[0]["function"], "erase");
 }

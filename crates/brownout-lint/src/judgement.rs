@@ -67,17 +67,15 @@ impl<A> Lint<A> {
     pub(crate) fn judge(&mut self, selection: &Selection) {
         let flushes = self.unfenced_flushes();
         let persistent = selection.candidates().filter(|file| file.reason.is_some());
-        let mut lost: Vec<(Place, LiveStore<StoreTag>, Lost)> = Vec::new();
+        let mut lost: Vec<LostStore> = Vec::new();
         for candidate in persistent {
             let space = SpaceId(candidate.file.0);
-            let in_flight = |store: &LiveStore<StoreTag>| self.in_flight(store);
             // Deciding needs the tracker that is gone through.
-            let mut live = Vec::new();
-            for (place, line, store) in self.tracker.live_in(space, 0..u64::MAX) {
-                if !in_flight(store) {
-                    live.push((place, line, *store));
-                }
-            }
+            let live = self.tracker.live_in(space, 0..u64::MAX);
+            let live: Vec<_> = live
+                .filter(|(_, _, store)| !self.in_flight(store))
+                .map(|(place, line, store)| (place, line, *store))
+                .collect();
             for (place, line, store) in live {
                 let why = match flushes.of(line, store.time) {
                     _ if store.kind == StoreKind::NonTemporal
@@ -90,20 +88,38 @@ impl<A> Lint<A> {
                     }
                     _ => self.not_flushed(place),
                 };
-                lost.push((place, store, why));
+                lost.push(LostStore::new(place, &store, why));
+                if matches!(why, Lost::NotFlushed | Lost::NeverFlushed) {
+                    self.lost_below(&store.tag, why, &mut lost);
+                }
             }
         }
         let undecided = std::mem::take(&mut self.watch.undecided);
         let mut undecided: Vec<_> = undecided.into_iter().collect();
         undecided.sort_unstable_by_key(|((site, line), store)| (store.time, *line, *site));
         for ((_, line), store) in undecided {
-            lost.push((line, store, self.not_flushed(line)));
+            lost.push(LostStore::new(line, &store, self.not_flushed(line)));
         }
-        for (line, store, why) in &lost {
-            let (line, why) = (*line, *why);
-            let lost = LostStore { line, store, why };
-            self.watch.rules.lost(&self.watch.known, &lost);
+        for lost in &lost {
+            self.watch.rules.lost(&self.watch.known, lost);
         }
+    }
+
+    /// What a lost store has overwritten was lost before it. Stores to bytes that were unmapped in between are
+    /// judged on their own.
+    fn lost_below(&mut self, tag: &StoreTag, why: Lost, lost: &mut Vec<LostStore>) {
+        self.watch.overwrites.take(tag.overwrote, |overwriting| {
+            if !overwriting.older_value.abandoned {
+                lost.push(LostStore {
+                    line: overwriting.line,
+                    bytes: overwriting.bytes,
+                    time: overwriting.older_time,
+                    tag: overwriting.older_value,
+                    count: overwriting.count,
+                    why,
+                });
+            }
+        });
     }
 
     /// Whether the store may simply not have been finished when its process was killed, or the recording

@@ -93,9 +93,15 @@ pub(crate) struct FenceMoment {
 }
 
 /// A store that will not be guaranteed any more.
-pub(crate) struct LostStore<'a> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LostStore {
+    /// The start of the line.
     pub(crate) line: Place,
-    pub(crate) store: &'a LiveStore<StoreTag>,
+    pub(crate) bytes: ByteMask,
+    pub(crate) time: u64,
+    pub(crate) tag: StoreTag,
+    /// How many stores of its kind were lost there.
+    pub(crate) count: u64,
     pub(crate) why: Lost,
 }
 
@@ -112,7 +118,18 @@ pub(crate) enum Lost {
     NotFenced,
 }
 
-impl LostStore<'_> {
+impl LostStore {
+    pub(crate) fn new(line: Place, store: &LiveStore<StoreTag>, why: Lost) -> Self {
+        LostStore {
+            line,
+            bytes: store.bytes,
+            time: store.time.0,
+            tag: store.tag,
+            count: 1,
+            why,
+        }
+    }
+
     pub(crate) fn file(&self) -> FileId {
         file(self.line)
     }
@@ -127,5 +144,13 @@ pub(crate) fn bytes_text(bytes: ByteMask) -> String {
     match bytes.0.count_ones() {
         1 => "1 byte".to_owned(),
         count => format!("{count} bytes"),
+    }
+}
+
+/// `is` or `are`, after [`bytes_text`].
+pub(crate) fn be(bytes: ByteMask) -> &'static str {
+    match bytes.0.count_ones() {
+        1 => "is",
+        _ => "are",
     }
 }

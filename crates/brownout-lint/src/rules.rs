@@ -117,8 +117,8 @@ impl Rules {
     }
 
     /// A store will not be guaranteed any more.
-    pub(crate) fn lost(&mut self, known: &Known, lost: &LostStore<'_>) {
-        if known.is_users(lost.store.tag.site) {
+    pub(crate) fn lost(&mut self, known: &Known, lost: &LostStore) {
+        if known.is_users(lost.tag.site) {
             self.missing_flush.lost(lost);
             self.missing_fence.lost(known, lost);
             self.transient_data.lost(lost);

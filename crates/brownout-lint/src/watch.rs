@@ -66,9 +66,8 @@ impl Watcher for Watch {
         if self.writing_back {
             note.flush();
         } else if tag.abandoned {
-            let (line, why) = (line.place(), Lost::NotFlushed);
-            self.rules
-                .lost(&self.known, &LostStore { line, store, why });
+            let lost = LostStore::new(line.place(), store, Lost::NotFlushed);
+            self.rules.lost(&self.known, &lost);
         }
         if tag.overwrote != NOTHING {
             self.persisted_only_as_overwritten(tag);

@@ -12,7 +12,7 @@
 use brownout_model::{LiveStore, Place};
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::moments::{StoreTag, bytes_text, file};
+use crate::moments::{StoreTag, be, bytes_text, file};
 use crate::tally::{Key, Occurrence, Tally};
 use crate::thread::ThreadState;
 
@@ -74,8 +74,9 @@ impl DelayedPersist {
         let key = Key::pair(store.tag.site, later.site, file(line));
         self.0.add(key, store.time.0, || Occurrence {
             message: format!(
-                "{} stored here are persistent from event {now} on, a later store from event {fence_time} on",
-                bytes_text(store.bytes)
+                "{} stored here {} persistent from event {now} on, a later store from event {fence_time} on",
+                bytes_text(store.bytes),
+                be(store.bytes)
             ),
             places: vec![
                 ("store", store.tag.site, store.time.0),

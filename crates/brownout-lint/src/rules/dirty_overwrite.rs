@@ -1,15 +1,15 @@
 //! `dirty-overwrite`: bytes are stored to again before the first store was guaranteed, and only the second is
 //! persisted.
 //!
-//! pmemcheck ("overwritten stores"). Fires when the store on top is guaranteed, so that a store which is
-//! never persisted at all is told once, by `missing-flush`.
+//! pmemcheck ("overwritten stores"). Fires when the store on top is guaranteed: if none ever is, all of
+//! them are told by `missing-flush` or `transient-data`, and only there.
 //!
 //! Never reports storing the same value again (as far as the first eight bytes of each store tell), what
 //! a library does, nor bytes that a running transaction has logged: there only the last value counts.
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::moments::{bytes_text, file};
+use crate::moments::{be, bytes_text, file};
 use crate::overwrites::Overwriting;
 use crate::tally::{Key, Occurrence, Tally};
 
@@ -54,8 +54,9 @@ impl DirtyOverwrite {
         self.0
             .add_many(key, over.count, over.newer_time, || Occurrence {
                 message: format!(
-                    "{} stored here are overwritten before they are persistent",
-                    bytes_text(over.bytes)
+                    "{} stored here {} overwritten before being persistent",
+                    bytes_text(over.bytes),
+                    be(over.bytes)
                 ),
                 places: vec![
                     ("store", over.older, over.older_time),

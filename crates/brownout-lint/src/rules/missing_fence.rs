@@ -53,27 +53,26 @@ With libpmem, call `pmem_drain` after `pmem_flush` and after `pmem_memcpy_nodrai
 pub(crate) struct MissingFence(pub(crate) Tally);
 
 impl MissingFence {
-    pub(crate) fn lost(&mut self, known: &Known, lost: &LostStore<'_>) {
-        let store = lost.store;
-        let stored = ("store", store.tag.site, store.time.0);
+    pub(crate) fn lost(&mut self, known: &Known, lost: &LostStore) {
+        let stored = ("store", lost.tag.site, lost.time);
         let (key, message, places) = match lost.why {
             Lost::FlushNotFenced { flush, time } if known.is_users(flush) => (
-                Key::pair(flush, store.tag.site, lost.file()),
+                Key::pair(flush, lost.tag.site, lost.file()),
                 "no fence ever follows this flush",
                 vec![("flush", flush, time), stored],
             ),
             Lost::NotFenced => (
-                Key::single(store.tag.site, Some(lost.file())),
+                Key::single(lost.tag.site, Some(lost.file())),
                 "no fence ever follows this non-temporal store",
                 vec![stored],
             ),
             _ => return,
         };
-        self.0.add(key, store.time.0, || Occurrence {
-            message: format!("{message}: {} can be lost", bytes_text(store.bytes)),
+        self.0.add_many(key, lost.count, lost.time, || Occurrence {
+            message: format!("{message}: {} can be lost", bytes_text(lost.bytes)),
             places,
-            bytes: vec![(lost.line, store.bytes)],
-            values: vec![store.tag.value("stored")],
+            bytes: vec![(lost.line, lost.bytes)],
+            values: vec![lost.tag.value("stored")],
         });
     }
 }

@@ -1,8 +1,8 @@
 //! `missing-flush`: a store that is never made persistent, in a line that is flushed at some other time.
 //!
 //! Mumak §4.2 ("store instruction that is not explicitly persisted"), Agamotto §2.4.2.1 ("missing
-//! flush/fence"). Judged by byte: of a store that was partly overwritten, or partly written back, the
-//! rest counts. A store is judged when no process maps its bytes any more, and at the end. Unmapping
+//! flush/fence"). Judged by byte: of a store that was partly written back, the rest counts. A store that was
+//! overwritten by one that is never flushed was never flushed either, and is told as well. A store is judged when no process maps its bytes any more, and at the end. Unmapping
 //! does not end hope for `fsync`, which writes back what was stored through a mapping that is gone. What
 //! the kernel writes to the file through a descriptor is its own business and not judged.
 //!
@@ -12,7 +12,7 @@
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::moments::{Lost, LostStore, bytes_text};
+use crate::moments::{Lost, LostStore, be, bytes_text};
 use crate::tally::{Key, Occurrence, Tally};
 
 pub(crate) const INFO: RuleInfo = RuleInfo {
@@ -58,17 +58,20 @@ cache line of its own.
 pub(crate) struct MissingFlush(pub(crate) Tally);
 
 impl MissingFlush {
-    pub(crate) fn lost(&mut self, lost: &LostStore<'_>) {
+    pub(crate) fn lost(&mut self, lost: &LostStore) {
         if lost.why != Lost::NotFlushed {
             return;
         }
-        let store = lost.store;
-        let key = Key::single(store.tag.site, Some(lost.file()));
-        self.0.add(key, store.time.0, || Occurrence {
-            message: format!("{} stored here are never flushed", bytes_text(store.bytes)),
-            places: vec![("store", store.tag.site, store.time.0)],
-            bytes: vec![(lost.line, store.bytes)],
-            values: vec![store.tag.value("stored")],
+        let key = Key::single(lost.tag.site, Some(lost.file()));
+        self.0.add_many(key, lost.count, lost.time, || Occurrence {
+            message: format!(
+                "{} stored here {} never flushed",
+                bytes_text(lost.bytes),
+                be(lost.bytes)
+            ),
+            places: vec![("store", lost.tag.site, lost.time)],
+            bytes: vec![(lost.line, lost.bytes)],
+            values: vec![lost.tag.value("stored")],
         });
     }
 }

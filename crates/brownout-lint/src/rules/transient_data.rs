@@ -6,7 +6,7 @@
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::moments::{Lost, LostStore, bytes_text};
+use crate::moments::{Lost, LostStore, be, bytes_text};
 use crate::tally::{Key, Occurrence, Tally};
 
 pub(crate) const INFO: RuleInfo = RuleInfo {
@@ -42,20 +42,20 @@ every start, suppress the finding with that reason.
 pub(crate) struct TransientData(pub(crate) Tally);
 
 impl TransientData {
-    pub(crate) fn lost(&mut self, lost: &LostStore<'_>) {
+    pub(crate) fn lost(&mut self, lost: &LostStore) {
         if lost.why != Lost::NeverFlushed {
             return;
         }
-        let store = lost.store;
-        let key = Key::single(store.tag.site, Some(lost.file()));
-        self.0.add(key, store.time.0, || Occurrence {
+        let key = Key::single(lost.tag.site, Some(lost.file()));
+        self.0.add_many(key, lost.count, lost.time, || Occurrence {
             message: format!(
-                "{} are stored here in a cache line that is never flushed",
-                bytes_text(store.bytes)
+                "{} {} stored here in a cache line that is never flushed",
+                bytes_text(lost.bytes),
+                be(lost.bytes)
             ),
-            places: vec![("store", store.tag.site, store.time.0)],
-            bytes: vec![(lost.line, store.bytes)],
-            values: vec![store.tag.value("stored")],
+            places: vec![("store", lost.tag.site, lost.time)],
+            bytes: vec![(lost.line, lost.bytes)],
+            values: vec![lost.tag.value("stored")],
         });
     }
 }

@@ -19,7 +19,7 @@
 use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::finding::RawValue;
-use crate::moments::{bytes_text, file};
+use crate::moments::{be, bytes_text, file};
 use crate::sites::SiteId;
 use crate::tally::{Key, Occurrence, Tally};
 use crate::transactions::UnloggedStore;
@@ -78,8 +78,9 @@ impl TxUnloggedStore {
             places.extend(begun.map(|(site, time)| ("transaction", site, time)));
             Occurrence {
                 message: format!(
-                    "{} stored in a transaction are not in its log",
-                    bytes_text(store.bytes)
+                    "{} stored in a transaction {} not in its log",
+                    bytes_text(store.bytes),
+                    be(store.bytes)
                 ),
                 places,
                 bytes: vec![(store.line, store.bytes)],

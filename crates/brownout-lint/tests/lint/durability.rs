@@ -51,6 +51,29 @@ fn a_store_that_was_unmapped_and_overwritten_was_lost_too() {
 }
 
 #[test]
+fn a_store_that_only_lost_stores_overwrite_is_lost_too() {
+    let mut run = Run::new();
+    run.at(1).store_value(A, &[1; 8]).persist(2, A);
+    run.at(4).store_value(A, &[4; 8]);
+    run.at(5).store_value(A, &[5; 8]);
+    run.at(6).store_value(A, &[6; 8]);
+    let mut found = run.findings();
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "missing-flush store@4",
+            "missing-flush store@5",
+            "missing-flush store@6"
+        ]
+    );
+    let mut run = Run::new();
+    run.at(4).store_value(A, &[4; 8]);
+    run.at(5).store_value(A, &[5; 8]).persist(6, A);
+    assert_eq!(run.findings_of("missing-flush"), [""; 0]);
+}
+
+#[test]
 fn bytes_count_not_lines() {
     // Half of the store is overwritten and persisted, the other half is not.
     let mut run = Run::new();

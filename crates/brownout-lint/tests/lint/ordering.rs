@@ -49,7 +49,10 @@ fn what_is_never_persistent_is_told_as_that_alone() {
     let mut run = Run::new();
     run.at(1).store(C).persist(2, C);
     run.at(4).store(C).at(5).store(C);
-    assert_eq!(run.findings(), ["missing-flush store@5"]);
+    assert_eq!(
+        run.findings(),
+        ["missing-flush store@5", "missing-flush store@4"]
+    );
 }
 
 #[test]

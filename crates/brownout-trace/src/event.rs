@@ -128,7 +128,7 @@ pub enum EventKind<'a> {
         function: FunctionId,
         args: CallArguments,
     },
-    /// The innermost watched function that the thread is in was left; `pc` is where it returned to.
+    /// A watched function was left, the innermost that is open on its stack; `pc` is where it returned to.
     Return {
         function: FunctionId,
         /// What the registers for results (rax, rdx) held. `None`: it did not return, but was jumped out

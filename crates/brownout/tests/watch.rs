@@ -201,6 +201,37 @@ fn each_thread_has_calls_of_its_own() {
 }
 
 #[test]
+fn a_forked_child_ends_the_calls_of_its_parent() {
+    let recorded = Recorded::new("forks.c", &["-O1"], &[], &["outer", "inner"]);
+    let text = |wanted: bool| -> Vec<String> {
+        let mut threads: Vec<ThreadId> = Vec::new();
+        let mut lines = Vec::new();
+        for (thread, entry) in recorded.traced() {
+            if !threads.contains(&thread) {
+                threads.push(thread);
+            }
+            if (thread == threads[0]) == wanted {
+                lines.push(match entry {
+                    Entry::Call(name, args) => format!("call {name} {}", args[0]),
+                    Entry::Return(name, result) => format!("return {name} {result}"),
+                    Entry::Left(name) => format!("left {name}"),
+                });
+            }
+        }
+        lines
+    };
+    let parent = [
+        "call outer 1",
+        "call inner 7",
+        "return inner 8",
+        "return outer 8",
+    ];
+    assert_eq!(text(true), parent);
+    let child = ["call inner 20", "return inner 21", "return outer 21"];
+    assert_eq!(text(false), child);
+}
+
+#[test]
 fn calls_stay_nested_when_signals_come_at_any_time() {
     let recorded = Recorded::new("signals.c", &["-O1"], &[], &["tick", "descend"]);
     let mut open = Vec::new();

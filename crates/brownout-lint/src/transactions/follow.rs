@@ -53,6 +53,10 @@ impl<A: Attribution> Lint<A> {
         let site = self.sites.of(&mut self.watch.known, event, definitions);
         let by = self.access(event);
         let transaction = &mut self.watch.threads[by.thread.index()].transaction;
+        if function == TxFunction::End {
+            // Never called by the library: calls that are still open were jumped out of.
+            transaction.open.clear();
+        }
         let by_the_user = transaction.open.is_empty();
         transaction.open.push(OpenCall {
             function,
@@ -72,13 +76,7 @@ impl<A: Attribution> Lint<A> {
                 }
             }
             TxFunction::Abort => self.abort(by),
-            TxFunction::End => {
-                transaction.levels = transaction.levels.saturating_sub(1);
-                transaction.working = transaction.levels > 0 && !transaction.aborted;
-                if transaction.levels == 0 {
-                    transaction.end();
-                }
-            }
+            TxFunction::End => self.end(by),
             TxFunction::Add | TxFunction::AddDirect if transaction.working => {
                 self.judge_add(event.process, by, site, function, &args);
             }
@@ -145,6 +143,20 @@ impl<A: Attribution> Lint<A> {
         }
         transaction.levels += 1;
         transaction.working = true;
+    }
+
+    fn end(&mut self, by: Access) {
+        let transaction = &mut self.watch.threads[by.thread.index()].transaction;
+        if transaction.working && transaction.levels <= 1 {
+            // Committed unseen.
+            self.judge_unlogged(by);
+        }
+        let transaction = &mut self.watch.threads[by.thread.index()].transaction;
+        transaction.levels = transaction.levels.saturating_sub(1);
+        transaction.working = transaction.levels > 0 && !transaction.aborted;
+        if transaction.levels == 0 {
+            transaction.end();
+        }
     }
 
     fn abort(&mut self, by: Access) {

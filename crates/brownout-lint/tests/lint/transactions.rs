@@ -256,6 +256,25 @@ fn a_transaction_that_was_left_unseen_does_not_go_on_for_ever() {
 }
 
 #[test]
+fn the_end_of_a_transaction_ends_what_was_not_seen_to_end() {
+    let mut run = Run::new();
+    // Committed from inside the library.
+    run.begin(1).at(2).store(A).call(3, "tx_end", &[], Some(OK));
+    run.at(4).store(B);
+    // Jumped out of, and not noticed until later.
+    run.begin(5).enter(6, "tx_abort", &[1]).at(7).store(C);
+    run.call(8, "tx_end", &[], Some(OK)).leave("tx_abort", None);
+    run.begin(9).at(10).store(C).commit(&[]);
+    assert_eq!(
+        run.found(),
+        [
+            "tx-unlogged-store store@2 transaction@1",
+            "tx-unlogged-store store@10 transaction@9"
+        ]
+    );
+}
+
+#[test]
 fn other_pools_and_files_are_not_the_transactions() {
     let mut run = Run::new();
     let other = run.file("/mnt/other", 2);

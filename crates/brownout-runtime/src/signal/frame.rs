@@ -11,6 +11,7 @@ use core::arch::x86_64::__cpuid_count;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const SS_AUTODISARM: u32 = 1 << 31;
+const RESUME_FLAG: u64 = 0x10000;
 /// uc_flags: extended state present, SS saved, SS to be restored.
 const UC_FLAGS: u64 = 7;
 const MAGIC1: u32 = 0x4650_5853;
@@ -181,7 +182,7 @@ fn build(
         gregs[index] = *value;
     }
     gregs[GREG_RIP] = context.pc;
-    gregs[GREG_FLAGS] = context.flags;
+    gregs[GREG_FLAGS] = context.flags | resume_flag(pending);
     // cs 0x33, gs 0, fs 0, ss 0x2b
     gregs[18] = 0x002b_0000_0000_0033;
     gregs[GREG_TRAP] = pending.trap[0];
@@ -218,12 +219,24 @@ fn build(
     context.gpr[reg::RAX] = 0;
     context.gpr[reg::RSP] = at;
     // Direction, trap and resume flags are clear in a handler.
-    context.flags &= !(0x400 | TRAP_FLAG | 0x10000);
+    context.flags &= !(0x400 | TRAP_FLAG | RESUME_FLAG);
     context.pc = handler;
     if alternate.flags & SS_AUTODISARM != 0 {
         context.altstack = AltStack::disabled();
     }
     Ok(())
+}
+
+/// The processor sets the resume flag in the flags that it saves at a fault, but not at a trap.
+fn resume_flag(pending: &Pending) -> u64 {
+    const DEBUG: u64 = 1;
+    const BREAKPOINT: u64 = 3;
+    const OVERFLOW: u64 = 4;
+    if pending.synchronous && ![DEBUG, BREAKPOINT, OVERFLOW].contains(&pending.trap[0]) {
+        RESUME_FLAG
+    } else {
+        0
+    }
 }
 
 fn stack_flags(stack: &AltStack, in_use: bool) -> u32 {

@@ -38,7 +38,7 @@ pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
 
-    /// Print neither progress nor remarks, only results and errors
+    /// Print neither progress nor remarks, only results, warnings and errors
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }

@@ -1,0 +1,116 @@
+//! Where system calls write: a table of those whose results are worth a buffer.
+
+use crate::sys::linux;
+
+/// How many bytes the kernel writes at an argument.
+#[derive(Clone, Copy)]
+pub enum Extent {
+    /// As many as the result says, at most what another argument allows.
+    Result {
+        limit: usize,
+    },
+    Fixed(u64),
+    /// The result times this, at most another argument times this.
+    Elements {
+        count: usize,
+        size: u64,
+    },
+    /// Another argument times this.
+    Array {
+        count: usize,
+        size: u64,
+    },
+}
+
+/// System call, argument, extent.
+pub const OUTPUTS: &[(u32, usize, Extent)] = &[
+    (linux::__NR_read, 1, Extent::Result { limit: 2 }),
+    (linux::__NR_pread64, 1, Extent::Result { limit: 2 }),
+    (linux::__NR_recvfrom, 1, Extent::Result { limit: 2 }),
+    (linux::__NR_getrandom, 0, Extent::Result { limit: 1 }),
+    (linux::__NR_getcwd, 0, Extent::Result { limit: 1 }),
+    (linux::__NR_readlink, 1, Extent::Result { limit: 2 }),
+    (linux::__NR_readlinkat, 2, Extent::Result { limit: 3 }),
+    (linux::__NR_getdents64, 1, Extent::Result { limit: 2 }),
+    (linux::__NR_getxattr, 2, Extent::Result { limit: 3 }),
+    (linux::__NR_fgetxattr, 2, Extent::Result { limit: 3 }),
+    (
+        linux::__NR_sched_getaffinity,
+        2,
+        Extent::Result { limit: 1 },
+    ),
+    (linux::__NR_uname, 0, Extent::Fixed(390)),
+    (linux::__NR_stat, 1, Extent::Fixed(144)),
+    (linux::__NR_fstat, 1, Extent::Fixed(144)),
+    (linux::__NR_lstat, 1, Extent::Fixed(144)),
+    (linux::__NR_newfstatat, 2, Extent::Fixed(144)),
+    (linux::__NR_statx, 4, Extent::Fixed(256)),
+    (linux::__NR_clock_gettime, 1, Extent::Fixed(16)),
+    (linux::__NR_gettimeofday, 0, Extent::Fixed(16)),
+    (linux::__NR_time, 0, Extent::Fixed(8)),
+    (linux::__NR_sysinfo, 0, Extent::Fixed(112)),
+    (linux::__NR_times, 0, Extent::Fixed(32)),
+    (linux::__NR_getrusage, 1, Extent::Fixed(144)),
+    (linux::__NR_wait4, 1, Extent::Fixed(4)),
+    (linux::__NR_pipe, 0, Extent::Fixed(8)),
+    (linux::__NR_pipe2, 0, Extent::Fixed(8)),
+    (
+        linux::__NR_epoll_wait,
+        1,
+        Extent::Elements { count: 2, size: 12 },
+    ),
+    (
+        linux::__NR_epoll_pwait,
+        1,
+        Extent::Elements { count: 2, size: 12 },
+    ),
+    (linux::__NR_poll, 0, Extent::Array { count: 1, size: 8 }),
+];
+
+/// Calls whose arguments are addresses to be managed, not memory to be used.
+pub const BY_ADDRESS: &[u32] = &[
+    linux::__NR_madvise,
+    linux::__NR_msync,
+    linux::__NR_mlock,
+    linux::__NR_mlock2,
+    linux::__NR_munlock,
+    linux::__NR_mincore,
+    linux::__NR_mbind,
+    linux::__NR_set_mempolicy,
+    linux::__NR_process_madvise,
+    linux::__NR_userfaultfd,
+];
+
+/// Calls that write no memory of the program, whatever the registers hold: comparing would take another
+/// thread's stores for the kernel's.
+pub const SILENT: &[u32] = &[
+    linux::__NR_write,
+    linux::__NR_pwrite64,
+    linux::__NR_sendto,
+    linux::__NR_open,
+    linux::__NR_openat,
+    linux::__NR_close,
+    linux::__NR_lseek,
+    linux::__NR_access,
+    linux::__NR_faccessat,
+    linux::__NR_unlink,
+    linux::__NR_unlinkat,
+    linux::__NR_rename,
+    linux::__NR_mkdir,
+    linux::__NR_fsync,
+    linux::__NR_fdatasync,
+    linux::__NR_sync,
+    linux::__NR_syncfs,
+    linux::__NR_sync_file_range,
+    linux::__NR_ftruncate,
+    linux::__NR_fallocate,
+    linux::__NR_flock,
+    linux::__NR_sched_yield,
+    linux::__NR_pause,
+    linux::__NR_getpid,
+    linux::__NR_gettid,
+    linux::__NR_getppid,
+    linux::__NR_kill,
+    linux::__NR_tgkill,
+    linux::__NR_membarrier,
+];

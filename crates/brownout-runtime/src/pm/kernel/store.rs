@@ -1,0 +1,92 @@
+//! What the kernel produced, stored into candidates and recorded.
+
+use super::super::{calls, lock_stripe, mappings, unlock_stripe};
+use crate::context::Context;
+use crate::guest;
+use crate::wire::Head;
+use brownout_ring::kind;
+
+/// Writes the result of a call that the runtime serves itself.
+pub fn put(context: &mut Context, to: u64, bytes: &[u8]) -> Result<(), guest::Fault> {
+    if mappings::any() && mappings::find(to).is_some_and(|mapping| mapping.observes(true)) {
+        let nr = context.gpr[crate::context::reg::RAX] as u32;
+        write(context, nr, to, bytes);
+        return Ok(());
+    }
+    guest::write_bytes(to, bytes)
+}
+
+/// Writes a plain value as [`put`] does.
+pub fn put_value<T: Copy>(context: &mut Context, to: u64, value: &T) -> Result<(), guest::Fault> {
+    // SAFETY: callers pass plain structures of integers.
+    let bytes = unsafe { core::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>()) };
+    put(context, to, bytes)
+}
+
+/// Stores bytes that the kernel produced.
+pub(super) fn write(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
+    let caller = calls::context_of(context);
+    let mut done = 0;
+    while done < bytes.len() {
+        let at = to + done as u64;
+        let len = (4096 - (at & 4095) as usize).min(bytes.len() - done);
+        let piece = &bytes[done..done + len];
+        done += len;
+        let Some(mapping) = mappings::find(at).filter(|mapping| mapping.observes(true)) else {
+            // Past the mapping: whatever is there, the kernel would have written it.
+            let _ = guest::write_bytes(at, piece);
+            continue;
+        };
+        let stripe = mapping.stripe(at);
+        lock_stripe(stripe);
+        if guest::write_bytes(at.wrapping_add(mapping.delta), piece).is_ok() {
+            record(context, nr, caller, at, piece);
+        }
+        unlock_stripe(stripe);
+    }
+}
+
+fn record(context: &mut Context, nr: u32, caller: u32, addr: u64, bytes: &[u8]) {
+    let head = Head {
+        kind: kind::KERNEL_WRITE,
+        flags: nr as u16,
+        pc: context.pc,
+        context: caller,
+        addr,
+    };
+    context.wire.record(head, &[bytes]);
+    context.dirty = 1;
+}
+
+/// Records what the kernel changed at an alias.
+pub(super) fn record_changes(
+    context: &mut Context,
+    nr: u32,
+    address: u64,
+    alias: u64,
+    before: &[u8],
+) {
+    let mut after = alloc::vec![0u8; before.len()];
+    guest::read_into(alias, &mut after);
+    if after == before {
+        return;
+    }
+    let caller = calls::context_of(context);
+    let mut index = 0;
+    while index < before.len() {
+        let start = index;
+        while index < before.len() && before[index] != after[index] {
+            index += 1;
+        }
+        if index > start {
+            record(
+                context,
+                nr,
+                caller,
+                address + start as u64,
+                &after[start..index],
+            );
+        }
+        index += 1;
+    }
+}

@@ -29,7 +29,8 @@ pub(crate) enum Act {
     /// Stored to bytes of one line.
     Store {
         line: LineSlot,
-        file: FileId,
+        /// The start of the line.
+        place: Place,
         bytes: ByteMask,
         /// The first bytes, as a little-endian number.
         value: u64,
@@ -98,7 +99,7 @@ impl<A> Lint<A> {
     fn store_part(&mut self, by: Access, site: SiteId, act: Act) {
         let Act::Store {
             line,
-            file,
+            place,
             bytes,
             value,
             kind,
@@ -107,7 +108,7 @@ impl<A> Lint<A> {
         else {
             return;
         };
-        self.watch.threads[by.thread.index()].file = Some(file);
+        self.watch.threads[by.thread.index()].file = Some(file(place));
         let tag = StoreTag {
             value,
             site,
@@ -125,13 +126,13 @@ impl<A> Lint<A> {
             StoreKind::Cached => note.dirty = true,
             StoreKind::NonTemporal => {
                 note.non_temporal = true;
-                self.non_temporal(by, site, line);
+                self.non_temporal(by, site, line, place);
             }
         }
     }
 
     /// A non-temporal store has begun to wait for a fence.
-    fn non_temporal(&mut self, by: Access, site: SiteId, line: LineSlot) {
+    fn non_temporal(&mut self, by: Access, site: SiteId, line: LineSlot, place: Place) {
         if !self.tracker.profile().needs_fences() {
             return;
         }
@@ -146,7 +147,7 @@ impl<A> Lint<A> {
                 role: "store",
                 site,
                 time: by.time.0,
-                line: self.tracker.place(line),
+                line: place,
             });
         }
     }

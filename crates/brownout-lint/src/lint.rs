@@ -314,7 +314,7 @@ impl<A: Attribution> Lint<A> {
                 site,
                 act: Act::Store {
                     line,
-                    file: range.file,
+                    place,
                     bytes,
                     value,
                     kind,

@@ -85,9 +85,9 @@ impl<T: Copy> Slab<T> {
         list.map_or(ByteMask::NONE, |list| list.bytes)
     }
 
+    /// Adds a store, whose `next` is [`NIL`], to a list.
     #[inline]
-    pub(crate) fn append(&mut self, id: &mut ListId, mut store: LiveStore<T>) {
-        store.next = NIL;
+    pub(crate) fn append(&mut self, id: &mut ListId, store: LiveStore<T>) {
         let bytes = store.bytes;
         let index = self.free;
         let index = if index == NIL {

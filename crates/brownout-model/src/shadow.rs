@@ -22,6 +22,8 @@ pub(crate) struct Shadow<L> {
     regions: FxHashMap<(SpaceId, u64), u32>,
     /// The table of each region that was looked for last, by the region's number.
     recent: Vec<(SpaceId, u64, u32)>,
+    /// The page that was looked for last.
+    last: Option<(SpaceId, u64, LineSlot)>,
     tables: Vec<[u32; PAGES_IN_REGION as usize]>,
 }
 
@@ -62,6 +64,7 @@ impl<L: Clone + Default> Shadow<L> {
             free: Vec::new(),
             regions: FxHashMap::default(),
             recent: vec![(SpaceId(0), u64::MAX, ABSENT); RECENT],
+            last: None,
             tables: Vec::new(),
         }
     }
@@ -81,14 +84,28 @@ impl<L: Clone + Default> Shadow<L> {
     /// As [`find`](Self::find), and remembers where it looked.
     #[inline]
     pub(crate) fn find_again(&mut self, space: SpaceId, page: u64) -> Option<LineSlot> {
+        match self.last {
+            Some((last_space, last_page, slot)) if (last_space, last_page) == (space, page) => {
+                Some(slot)
+            }
+            _ => self.find_elsewhere(space, page),
+        }
+    }
+
+    #[inline(never)]
+    fn find_elsewhere(&mut self, space: SpaceId, page: u64) -> Option<LineSlot> {
         let region = page / PAGES_IN_REGION;
         let recent = self.recent[region as usize % RECENT];
-        if (recent.0, recent.1) == (space, region) {
-            return self.in_table(recent.2, page);
-        }
-        let table = *self.regions.get(&(space, region))?;
-        self.recent[region as usize % RECENT] = (space, region, table);
-        self.in_table(table, page)
+        let table = if (recent.0, recent.1) == (space, region) {
+            recent.2
+        } else {
+            let table = *self.regions.get(&(space, region))?;
+            self.recent[region as usize % RECENT] = (space, region, table);
+            table
+        };
+        let slot = self.in_table(table, page)?;
+        self.last = Some((space, page, slot));
+        Some(slot)
     }
 
     /// The first line of a page.
@@ -202,6 +219,7 @@ impl<L: Clone + Default> Shadow<L> {
 
     /// Forgets the pages all of whose lines are idle.
     pub(crate) fn forget(&mut self, idle: impl Fn(&L) -> bool) {
+        self.last = None;
         for (place, first) in self.all_pages() {
             let lines = &mut self.lines[first.0 as usize..][..LINES_IN_PAGE];
             if !lines.iter().all(&idle) {
@@ -284,7 +302,9 @@ mod tests {
         let kept = shadow.touch(FILE, 1);
         shadow[kept] = 1;
         let idle = shadow.touch(FILE, 2);
+        assert_eq!(shadow.find_again(FILE, 2), Some(idle));
         shadow.forget(|&line| line == 0);
+        assert_eq!(shadow.find_again(FILE, 2), None);
         assert_eq!(shadow.len(), 1);
         assert_eq!(shadow.find(FILE, 2), None);
         assert_eq!(shadow.find(FILE, 1), Some(kept));

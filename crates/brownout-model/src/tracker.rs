@@ -183,7 +183,7 @@ impl<W: Watcher> Tracker<W> {
             StoreKind::Cached => self.profile.cached,
             StoreKind::NonTemporal => self.profile.non_temporal,
         };
-        let mut store = LiveStore {
+        let store = LiveStore {
             time: by.time,
             bytes,
             thread: by.thread,
@@ -193,18 +193,13 @@ impl<W: Watcher> Tracker<W> {
             tag,
         };
         let list = self.lines[line].live;
-        if !W::HISTORY && !list.is_empty() && !self.live.bytes(list).and(bytes).is_empty() {
-            self.overwrite(watcher, line, &mut store);
+        let overwrites =
+            !W::HISTORY && !list.is_empty() && !self.live.bytes(list).and(bytes).is_empty();
+        if overwrites || wait == Wait::Nothing {
+            self.store_over(watcher, by, line, store);
+        } else {
+            self.live.append(&mut self.lines[line].live, store);
         }
-        if wait == Wait::Nothing {
-            let (state, at) = self.lines.split(line);
-            watcher.guaranteed(at, &mut state.note, &store, by);
-            if !W::HISTORY || state.live.is_empty() {
-                watcher.settled(at, &store);
-                return;
-            }
-        }
-        self.live.append(&mut self.lines[line].live, store);
         if wait == Wait::Fence {
             self.pend(
                 by.thread,
@@ -216,8 +211,30 @@ impl<W: Watcher> Tracker<W> {
         }
     }
 
-    /// Takes what a new store covers away from older ones.
+    /// A store that others hear of: those whose bytes it takes, or the watcher, as it is guaranteed.
     #[inline(never)]
+    fn store_over(
+        &mut self,
+        watcher: &mut W,
+        by: Access,
+        line: LineSlot,
+        mut store: LiveStore<W::Store>,
+    ) {
+        if !W::HISTORY {
+            self.overwrite(watcher, line, &mut store);
+        }
+        let (state, at) = self.lines.split(line);
+        if store.guaranteed {
+            watcher.guaranteed(at, &mut state.note, &store, by);
+            if !W::HISTORY || state.live.is_empty() {
+                watcher.settled(at, &store);
+                return;
+            }
+        }
+        self.live.append(&mut state.live, store);
+    }
+
+    /// Takes what a new store covers away from older ones.
     fn overwrite(&mut self, watcher: &mut W, line: LineSlot, newer: &mut LiveStore<W::Store>) {
         let (state, at) = self.lines.split(line);
         self.live.retain(&mut state.live, |older| {

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::args::Args;
 use crate::shell::{cargo, step};
-use crate::{differential, exactness, fuzz, setup, tidy, transparency};
+use crate::{corpus, differential, exactness, fuzz, setup, tidy, transparency};
 
 /// `cargo xtask ci`
 pub fn ci(args: Args) -> Result<()> {
@@ -39,6 +39,7 @@ pub fn test(args: Args) -> Result<()> {
     differential::run(Args::given(&["--core"]))?;
     transparency::run(Args::given(&["--core", "--runs", "1"]))?;
     exactness::run(Args::given(&["--core"]))?;
+    corpus::run(Args::given(&["--core"]))?;
     println!("all checks passed in {} s", started.elapsed().as_secs());
     Ok(())
 }

@@ -32,7 +32,7 @@ cargo xtask COMMAND [OPTIONS]
 
   setup [--all]         install the Debian packages that `test` needs (--all: that every command needs)
   test                  everything that must pass: format, clippy, tidy, unit tests, a bounded fuzz run,
-                        and the core of transparency and exactness
+                        and the core of transparency, exactness and the corpus
   ci                    setup, then test
   tidy                  what no other tool checks of the sources and documents
   fuzz [--iterations N] [--libfuzzer [--seconds N]]

@@ -1,12 +1,27 @@
 //! A mutual-exclusion lock for state shared by the threads of the target.
 //!
 //! Spins shortly, then sleeps on a futex. It knows nothing of poisoning, and it can be re-made after a
-//! fork, where the child inherits locks whose holders it does not have.
+//! fork, where the child inherits locks whose holders it does not have. Until a process makes its second
+//! thread its locks are words like others, because locked instructions would be a third of what
+//! translating costs.
 
 use crate::sys;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Set while nobody but one thread can take locks.
+static SINGLE: AtomicBool = AtomicBool::new(false);
+
+/// Says whether the calling thread is the only one. Once there were others it must not be said again: one that
+/// is about to end may still let go of a lock.
+pub fn set_single(single: bool) {
+    SINGLE.store(single, Ordering::Relaxed);
+}
+
+fn is_single() -> bool {
+    SINGLE.load(Ordering::Relaxed)
+}
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -29,6 +44,10 @@ impl<T> Lock<T> {
     }
 
     pub fn lock(&self) -> Guard<'_, T> {
+        if is_single() && self.word.load(Ordering::Acquire) == FREE {
+            self.word.store(HELD, Ordering::Relaxed);
+            return Guard { lock: self };
+        }
         for _ in 0..100 {
             if self
                 .word
@@ -76,6 +95,10 @@ impl<T> DerefMut for Guard<'_, T> {
 
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
+        if is_single() {
+            self.lock.word.store(FREE, Ordering::Release);
+            return;
+        }
         if self.lock.word.swap(FREE, Ordering::Release) == CONTENDED {
             sys::futex_wake(&self.lock.word);
         }

@@ -14,7 +14,7 @@ pub use exit::{about_to_die, exit_process, exit_thread};
 
 use crate::context::{Context, Exit, reg};
 use crate::load::Image;
-use crate::lock::Lock;
+use crate::lock::{Lock, set_single};
 use crate::sys::{self, is_err, linux};
 use crate::wire::{self, Head};
 use crate::{gate, guest, pm};
@@ -43,6 +43,8 @@ pub fn register(context: &mut Context) {
     let mut threads = THREADS.lock();
     threads.push(ThreadRef(context));
     let alone = threads.len() == 1;
+    // True only when the process starts: whoever makes a thread is in the list itself.
+    set_single(alone);
     for thread in threads.iter() {
         // SAFETY: set by the first thread for itself, cleared by a thread that makes the second one: then
         // the others, of which there is one, are that thread itself, which is not in an access.

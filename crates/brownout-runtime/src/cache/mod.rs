@@ -44,8 +44,10 @@ pub const CACHE: u64 = 0x6000_0000;
 const UNIT: u64 = 64 << 20;
 pub const UNITS: usize = 6;
 /// A unit that is used this far is given up early if little of it can still be reached, so that a program
-/// that keeps generating code does not fill the cache before any of it is reused.
-const EARLY: u64 = 8 << 20;
+/// that keeps generating code does not fill the cache before any of it is reused. Giving up costs in
+/// proportion to the blocks that there are, so for each of them some bytes have to be gained.
+const EARLY: u64 = 2 << 20;
+const EARLY_FOR_BLOCK: u64 = 64;
 pub const CACHE_END: u64 = CACHE + UNIT * UNITS as u64;
 /// Offset of the jump-miss routine; that of calls is at offset 0.
 pub const JUMP_MISS: u64 = 64;
@@ -208,7 +210,8 @@ impl Cache {
     /// Whether most of the current unit cannot be reached any more.
     fn is_wasted(&self) -> bool {
         let used = self.next - unit_range(self.current).start;
-        used > EARLY && self.units[self.current].live < used / 4
+        let worthwhile = EARLY.max(self.blocks.len() as u64 * EARLY_FOR_BLOCK);
+        used > worthwhile && self.units[self.current].live < used / 4
     }
 
     /// Address of the block for `pc`, if it is translated.

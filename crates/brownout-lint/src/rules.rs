@@ -116,9 +116,10 @@ impl Rules {
         }
     }
 
-    /// A store will not be guaranteed any more.
+    /// A store will not be guaranteed any more. One to bytes that its transaction has logged or allocated is void, as
+    /// committing would have persisted it.
     pub(crate) fn lost(&mut self, known: &Known, lost: &LostStore) {
-        if known.is_users(lost.tag.site) {
+        if known.is_users(lost.tag.site) && !lost.tag.logged {
             self.missing_flush.lost(lost);
             self.missing_fence.lost(known, lost);
             self.transient_data.lost(lost);

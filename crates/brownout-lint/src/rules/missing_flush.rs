@@ -2,13 +2,15 @@
 //!
 //! Mumak §4.2 ("store instruction that is not explicitly persisted"), Agamotto §2.4.2.1 ("missing
 //! flush/fence"). Judged by byte: of a store that was partly written back, the rest counts. A store that was
-//! overwritten by one that is never flushed was never flushed either, and is told as well. A store is judged when no process maps its bytes any more, and at the end. Unmapping
-//! does not end hope for `fsync`, which writes back what was stored through a mapping that is gone. What
-//! the kernel writes to the file through a descriptor is its own business and not judged.
+//! overwritten by one that is never flushed was never flushed either, and is told as well. A store is
+//! judged when no process maps its bytes any more, and at the end. Unmapping does not end hope for `fsync`,
+//! which writes back what was stored through a mapping that is gone. What the kernel writes to the file
+//! through a descriptor is its own business and not judged.
 //!
 //! Can miss: a store that a flush meant for its neighbour in the line has persisted by chance (see
-//! `delayed-persist`). Never reports a store in flight when its process was killed or the recording ended:
-//! one without a later fence of its thread.
+//! `delayed-persist`); one to bytes that were logged with the wish that the library does not flush them.
+//! Never reports what a transaction did that was aborted or killed, nor a store in flight when its
+//! process was killed or the recording ended: one without a later fence of its thread.
 
 use brownout_report::{Category, RuleInfo, Severity};
 

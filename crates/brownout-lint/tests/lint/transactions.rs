@@ -232,6 +232,31 @@ fn reserved_objects_are_not_reachable_yet() {
 }
 
 #[test]
+fn what_no_transaction_commits_need_not_become_persistent() {
+    let mut aborted = Run::new();
+    aborted.at(1).store(A).persist(2, A);
+    aborted.begin(4).alloc(5, A, 64).at(6).store(A);
+    aborted.call(7, "tx_abort", &[1], None).finish();
+    assert_eq!(aborted.findings(), [""; 0]);
+
+    let mut killed = Run::new();
+    killed.at(1).store(A).persist(2, A);
+    killed.begin(4).add(5, A, 8).at(6).store(A);
+    killed.at(7).store(B).persist(8, B);
+    killed.killed();
+    assert_eq!(killed.findings_of("missing-flush"), [""; 0]);
+
+    let mut outside = Run::new();
+    outside.at(1).store(A).persist(2, A);
+    outside.begin(4).alloc(5, B, 64).at(6).store(A);
+    outside.call(7, "tx_abort", &[1], None).finish();
+    assert_eq!(
+        outside.findings_of("missing-flush"),
+        ["missing-flush store@6"]
+    );
+}
+
+#[test]
 fn an_inner_abort_aborts_the_outer_transaction() {
     let mut run = Run::new();
     run.begin(1).begin(2).at(3).store(A);

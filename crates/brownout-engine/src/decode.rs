@@ -345,14 +345,13 @@ impl<'a> Payload<'a> {
     }
 
     fn call_arguments(&mut self) -> Result<CallArguments, Corruption> {
-        let mut values = Vec::with_capacity(CallArguments::MAX);
-        while !self.bytes.is_empty() {
-            values.push(self.u64()?);
+        let mut values = [0; CallArguments::MAX];
+        let count = self.bytes.len().div_ceil(size_of::<u64>());
+        let values = values.get_mut(..count).ok_or(self.wrong)?;
+        for value in &mut *values {
+            *value = self.u64()?;
         }
-        if values.len() > CallArguments::MAX {
-            return Err(self.wrong);
-        }
-        Ok(CallArguments::new(&values))
+        Ok(CallArguments::new(values))
     }
 
     /// A [`brownout_ring::FileAt`]: the file, and the offset in it.

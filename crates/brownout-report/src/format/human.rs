@@ -1,6 +1,6 @@
 //! Text for a person: bugs with source snippets and stacks, warnings a line each, a summary.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::io;
 
@@ -14,6 +14,8 @@ use crate::{Evidence, Finding, Frame, Report, Severity, Sources, Stack};
 
 /// Stacks of recursive programs have thousands of frames, which tell no more than the first few.
 const MAX_FRAMES: usize = 24;
+/// Findings of one rule at one place that are shown in full: they differ in their callers only.
+const MAX_STACKS: usize = 3;
 /// Characters of a caller's statement that are shown.
 const MAX_STATEMENT: usize = 60;
 /// Bytes of a value that are shown.
@@ -31,24 +33,15 @@ pub struct Human {
 
 impl Format for Human {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-        let mut shown = Places::default();
-        for bug in report.bugs() {
-            self.write_in_full(report, bug, &mut shown, out)?;
-        }
+        self.write_all_in_full(report, report.bugs(), out)?;
         if self.full_warnings {
-            for warning in report.warnings() {
-                self.write_in_full(report, warning, &mut shown, out)?;
-            }
+            self.write_all_in_full(report, report.warnings(), out)?;
         } else if report.warnings().next().is_some() {
             self.write_warning_lines(report, out)?;
         }
         out.write_all(summary(report).as_bytes())
     }
 }
-
-/// Rules and places whose source has been shown. Other stacks through the same place are told without
-/// it.
-type Places = HashSet<(String, String)>;
 
 impl Human {
     fn renderer(&self) -> Renderer {
@@ -60,15 +53,77 @@ impl Human {
         renderer.term_width(self.width)
     }
 
+    /// The findings of one rule at one place tell the source once, and the stacks that lead there a few
+    /// times.
+    fn write_all_in_full<'a>(
+        &self,
+        report: &Report,
+        findings: impl Iterator<Item = &'a Finding>,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        let mut places: HashMap<(&str, String), usize> = HashMap::new();
+        let mut folded: Vec<(&Finding, usize)> = Vec::new();
+        for finding in findings {
+            let place = finding.place().map(place_of).unwrap_or_default();
+            let stacks = places.entry((&finding.rule, place)).or_default();
+            *stacks += 1;
+            match *stacks {
+                1..=MAX_STACKS => self.write_in_full(report, finding, *stacks == 1, out)?,
+                number if number == MAX_STACKS + 1 => folded.push((finding, number)),
+                _ => {}
+            }
+        }
+        for (finding, stacks) in &mut folded {
+            let place = finding.place().map(place_of).unwrap_or_default();
+            *stacks = places[&(finding.rule.as_str(), place)] - MAX_STACKS;
+        }
+        self.write_folded(report, &folded, out)
+    }
+
+    /// A line for each place with more stacks than were shown.
+    fn write_folded(
+        &self,
+        report: &Report,
+        folded: &[(&Finding, usize)],
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        for (finding, stacks) in folded {
+            let frame = finding.place().map(|frame| report.shown_frame(frame));
+            let place = frame.map_or_else(String::new, |frame| format!("{frame}, "));
+            let text = format!(
+                "{} ({}{stacks} more stacks, not shown here)",
+                clean(&finding.message),
+                clean(&place)
+            );
+            self.write_line(finding, text, out)?;
+        }
+        if !folded.is_empty() {
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    fn write_line(
+        &self,
+        finding: &Finding,
+        text: String,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        let title = level(finding.severity)
+            .primary_title(text)
+            .id(clean(&finding.rule));
+        let group = annotate_snippets::Group::with_title(title);
+        writeln!(out, "{}", self.renderer().render(&[group]))
+    }
+
+    /// `first` is that of its rule and place.
     fn write_in_full(
         &self,
         report: &Report,
         finding: &Finding,
-        shown: &mut Places,
+        first: bool,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
-        let place = finding.place().map(place_of).unwrap_or_default();
-        let first = shown.insert((finding.rule.clone(), place));
         let mut elements = Vec::new();
         if first {
             elements.extend(self.snippets(report, &finding.stacks));
@@ -193,13 +248,8 @@ impl Human {
             if stacks > 1 {
                 let _ = write!(text, " on {stacks} stacks");
             }
-            let title = level(first.severity)
-                .primary_title(format!("{} ({text})", clean(&first.message)))
-                .id(clean(&first.rule));
-            let line = self
-                .renderer()
-                .render(&[annotate_snippets::Group::with_title(title)]);
-            writeln!(out, "{line}")?;
+            let text = format!("{} ({text})", clean(&first.message));
+            self.write_line(first, text, out)?;
         }
         out.write_all(b"\n")
     }

@@ -222,3 +222,32 @@ fn the_summary() {
         "{text}"
     );
 }
+
+#[test]
+fn of_many_stacks_to_one_place_a_few_are_shown() {
+    let calls = |count: u32| -> Vec<Finding> {
+        let stacks = (0..count).map(|caller| {
+            let frames = vec![
+                frame("put", "/home/u/kv/kv.c", 7),
+                frame("main", "x.c", caller),
+            ];
+            Finding::new(
+                &FLUSH_RULE,
+                "lost",
+                vec![stack("store", frames)],
+                Evidence::default(),
+            )
+        });
+        stacks.collect()
+    };
+    let three = shown(calls(3));
+    assert_eq!(three.matches("bug[missing-flush]").count(), 3);
+    assert!(!three.contains("more stacks"), "{three}");
+    let many = shown(calls(9));
+    assert_eq!(many.matches("= id:").count(), 3, "{many}");
+    assert!(
+        many.contains("bug[missing-flush]: lost (put at kv.c:7, 6 more stacks, not shown here)\n"),
+        "{many}"
+    );
+    assert!(many.contains("9 bugs, no warnings"), "{many}");
+}

@@ -129,7 +129,14 @@ fn signals_sent_to_brownout_reach_the_program() {
         let script = format!(
             "trap 'echo caught; exit 9' {signal}; touch ready; while :; do sleep 0.05; done"
         );
-        let mut command = place.record(&["-q"], &["sh", "-c", &script]);
+        let record = place.record(&["-q"], &["sh", "-c", &script]);
+        // Whoever runs the tests may ignore signals, as `nohup` does, and a shell cannot trap those.
+        let mut command = Command::new("env");
+        command
+            .arg("--default-signal")
+            .arg(record.get_program())
+            .args(record.get_args())
+            .current_dir(record.get_current_dir().unwrap());
         // Away from the terminal of whoever runs the tests.
         let child = command
             .process_group(0)

@@ -225,8 +225,7 @@ fn examine(path: &[u8], flags: u32) -> Result<Verdict, u32> {
 /// Replaces the process by the loader, which then loads `path`. Returns the error if that fails.
 fn replace(context: &mut Context, path: &[u8], argv: &[u64], envp: &mut Vec<u64>) -> u32 {
     let fd = wire::descriptor();
-    let mut variable = alloc::format!("{}={fd}:", ring::ENV).into_bytes();
-    variable.extend_from_slice(path);
+    let variable = wire_variable(fd, path);
     envp.push(variable.as_ptr() as u64);
     envp.push(0);
     // Signals that the engine handles only for itself must be inherited as the program set them.
@@ -240,8 +239,30 @@ fn replace(context: &mut Context, path: &[u8], argv: &[u64], envp: &mut Vec<u64>
     let argv = if argv.len() > 1 { argv } else { &empty[..] };
     // The mask survives exec, and so must what the program blocked.
     sys::set_mask(context.mask);
-    set_close_on_exec(fd, false);
     // SAFETY: valid, NULL-terminated arrays of the program's and our own strings.
+    let raw = unsafe { exec_loader(fd, argv, envp) };
+    signal::apply_mask(context.mask);
+    for number in [signal::SIGSEGV, signal::SIGBUS, signal::SIGTRAP] {
+        signal::install(number, 0);
+    }
+    (-(raw as i64)) as u32
+}
+
+/// The variable by which the next image finds the wire and learns which program it is to run; `path` ends
+/// with a NUL.
+fn wire_variable(fd: i32, path: &[u8]) -> Vec<u8> {
+    let mut variable = alloc::format!("{}={fd}:", ring::ENV).into_bytes();
+    variable.extend_from_slice(path);
+    variable
+}
+
+/// Starts the loader anew in this process, with the wire open. Comes back only if that fails.
+///
+/// # Safety
+/// The arrays hold addresses of strings and end with 0.
+unsafe fn exec_loader(fd: i32, argv: &[u64], envp: &[u64]) -> u64 {
+    set_close_on_exec(fd, false);
+    // SAFETY: the caller's promise.
     let raw = unsafe {
         crate::sys!(
             linux::__NR_execve,
@@ -251,11 +272,7 @@ fn replace(context: &mut Context, path: &[u8], argv: &[u64], envp: &mut Vec<u64>
         )
     };
     set_close_on_exec(fd, true);
-    signal::apply_mask(context.mask);
-    for number in [signal::SIGSEGV, signal::SIGBUS, signal::SIGTRAP] {
-        signal::install(number, 0);
-    }
-    (-(raw as i64)) as u32
+    raw
 }
 
 /// At start-up, the program turned out to be a script: start again with its interpreter.
@@ -273,24 +290,15 @@ pub fn exec_script(
     argv.extend(stack.arguments().skip(1).map(|text| text.as_ptr() as u64));
     argv.push(0);
     let fd = wire::descriptor();
-    let mut variable = alloc::format!("{}={fd}:", ring::ENV).into_bytes();
-    variable.extend_from_slice(&interpreter);
+    let variable = wire_variable(fd, &interpreter);
     let mut envp: Vec<u64> = stack
         .environment()
         .map(|text| text.as_ptr() as u64)
         .collect();
     envp.push(variable.as_ptr() as u64);
     envp.push(0);
-    set_close_on_exec(fd, false);
     // SAFETY: valid, NULL-terminated arrays.
-    let raw = unsafe {
-        crate::sys!(
-            linux::__NR_execve,
-            c"/proc/self/exe".as_ptr(),
-            argv.as_ptr(),
-            envp.as_ptr()
-        )
-    };
+    let raw = unsafe { exec_loader(fd, &argv, &envp) };
     fatal::unsupported(format_args!(
         "cannot start the interpreter of {path:?} (error {})",
         -(raw as i64)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{FindingArgs, OnFull};
+use super::{FindingArgs, RecordingArgs};
 
 /// Run a program once and find the crash-consistency bugs in what it does
 ///
@@ -38,30 +38,9 @@ pub struct CheckArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Record loads from persistent memory too
-    #[arg(long)]
-    pub loads: bool,
-
-    /// Record calls of FUNCTION too, with its first six integer arguments and its result
-    ///
-    /// FUNCTION is a name as in symbol tables; of C++ and Rust functions the mangled one. May be given
-    /// several times.
-    #[arg(long = "watch", value_name = "FUNCTION")]
-    pub watched: Vec<String>,
-
-    /// What happens to the program when the disk is full
-    #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
-    pub on_full: OnFull,
-
     #[command(flatten)]
     pub findings: FindingArgs,
 
-    /// The program to run, and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        value_names = ["PROGRAM", "ARGS"],
-        num_args = 1..
-    )]
-    pub command: Vec<OsString>,
+    #[command(flatten)]
+    pub recording: RecordingArgs,
 }

@@ -8,6 +8,7 @@ mod findings;
 mod image;
 mod lint;
 mod record;
+mod recording;
 mod report;
 mod stat;
 
@@ -22,7 +23,8 @@ pub use explain::ExplainArgs;
 pub use findings::{ConfigArgs, FindingArgs, FindingFormat};
 pub use image::{ImageArgs, Moment};
 pub use lint::LintArgs;
-pub use record::{OnFull, RecordArgs};
+pub use record::RecordArgs;
+pub use recording::{OnFull, RecordingArgs};
 pub use report::ReportArgs;
 pub use stat::StatArgs;
 

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+
+use super::RecordingArgs;
 
 /// Run a program and record all it does to persistent memory
 ///
@@ -23,42 +25,10 @@ pub struct RecordArgs {
     #[arg(long = "pm", value_name = "GLOB")]
     pub patterns: Vec<OsString>,
 
-    /// Record loads from persistent memory too
-    #[arg(long)]
-    pub loads: bool,
-
-    /// Record calls of FUNCTION too, with its first six integer arguments and its result
-    ///
-    /// FUNCTION is a name as in symbol tables; of C++ and Rust functions the mangled one. It is found in
-    /// the program and in each library that has a symbol for it. May be given several times. Calls
-    /// of libpmemobj's transactional functions are always recorded.
-    #[arg(long = "watch", value_name = "FUNCTION")]
-    pub watched: Vec<String>,
-
     /// Where to write the trace
     #[arg(short, long, value_name = "TRACE")]
     pub output: PathBuf,
 
-    /// What happens to the program when the disk is full
-    #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
-    pub on_full: OnFull,
-
-    /// The program to run, and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        value_names = ["PROGRAM", "ARGS"],
-        num_args = 1..
-    )]
-    pub command: Vec<OsString>,
-}
-
-/// What happens to the recorded program when there is no room left for the trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum OnFull {
-    /// It goes on without being recorded
-    #[default]
-    Continue,
-    /// It is killed
-    Stop,
+    #[command(flatten)]
+    pub recording: RecordingArgs,
 }

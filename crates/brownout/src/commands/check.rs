@@ -7,7 +7,7 @@ use brownout_report::Report;
 use brownout_trace::ProcessEnd;
 
 use super::record;
-use crate::arguments::{CheckArgs, RecordArgs};
+use crate::arguments::{CheckArgs, RecordArgs, RecordingArgs};
 use crate::console::Console;
 use crate::examination::examine;
 use crate::exit_code::ExitCode;
@@ -24,14 +24,23 @@ pub fn run(arguments: &CheckArgs, console: &Console) -> Result<ExitCode, Failure
     let settings = Settings::new(&arguments.findings, &arguments.patterns)?;
     let out = arguments.out.clone().or_else(|| settings.out.clone());
     let out = out.unwrap_or_else(|| PathBuf::from(OUT));
-    check(arguments, &settings, &out, Stream::Error, console)
+    let results = (out.as_path(), Stay::Kept);
+    check(arguments, &settings, results, Stream::Error, console)
+}
+
+/// What becomes of the directory with the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    Kept,
+    /// It is removed before anybody can look.
+    Removed,
 }
 
 /// Records, examines, keeps and prints. `stream` is where a person looks.
 pub fn check(
     arguments: &CheckArgs,
     settings: &Settings,
-    out: &Path,
+    (out, stay): (&Path, Stay),
     stream: Stream,
     console: &Console,
 ) -> Result<ExitCode, Failure> {
@@ -40,11 +49,11 @@ pub fn check(
     let recorded = record::record(
         &RecordArgs {
             patterns: settings.patterns.clone(),
-            loads: arguments.loads || settings.loads,
-            watched: arguments.watched.clone(),
             output: directory.unfinished_trace(),
-            on_full: arguments.on_full,
-            command: arguments.command.clone(),
+            recording: RecordingArgs {
+                loads: arguments.recording.loads || settings.loads,
+                ..arguments.recording.clone()
+            },
         },
         console,
     );
@@ -69,10 +78,12 @@ pub fn check(
     if nothing.is_none() {
         verdict::print(&report, settings, stream)?;
     }
-    console.remark(format_args!(
-        "results are in {}",
-        directory.path().display()
-    ));
+    if stay == Stay::Kept {
+        console.remark(format_args!(
+            "results are in {}",
+            directory.path().display()
+        ));
+    }
     if let Some(code) = failed(&recording, console) {
         return Ok(code);
     }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::check;
-use crate::arguments::{CheckArgs, DemoArgs, FindingArgs, OnFull};
+use super::check::{self, Stay};
+use crate::arguments::{CheckArgs, DemoArgs, FindingArgs, RecordingArgs};
 use crate::console::Console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -27,16 +27,23 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
     let arguments = CheckArgs {
         patterns: Vec::new(),
         out: None,
-        loads: false,
-        watched: Vec::new(),
-        on_full: OnFull::Continue,
         findings: FindingArgs::default(),
-        command: vec![program.into(), pool.into(), "put".into(), ENTRIES.into()],
+        recording: RecordingArgs {
+            command: vec![program.into(), pool.into(), "put".into(), ENTRIES.into()],
+            ..RecordingArgs::default()
+        },
     };
     // Whatever brownout.toml is around here, it is not about the example.
     let settings = Settings::usual(directory);
     let out = directory.join("brownout.out");
-    let code = check::check(&arguments, &settings, &out, Stream::Output, console)?;
+    let stay = match place {
+        Place::Kept(_) => Stay::Kept,
+        Place::Temporary(_) => Stay::Removed,
+    };
+    let code = check::check(&arguments, &settings, (&out, stay), Stream::Output, console)?;
+    if stay == Stay::Removed {
+        console.remark("with --keep DIR the program and the results stay");
+    }
     match code {
         // It was made to be found.
         ExitCode::BugsFound => {

@@ -30,7 +30,7 @@ pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure>
         arguments.output.display()
     ));
     let failed = !matches!(recording.stopped, None | Some(StopReason::Interrupted));
-    if failed && arguments.on_full == OnFull::Stop {
+    if failed && arguments.recording.on_full == OnFull::Stop {
         return Ok(ExitCode::Usage.into());
     }
     Ok(pass_on(recording.end))
@@ -42,12 +42,12 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
     // A pattern that cannot be used is told before the program has run, not after.
     Patterns::new(&arguments.patterns, &here)?;
     let options = RecordOptions {
-        command: arguments.command.clone(),
+        command: arguments.recording.command.clone(),
         trace: arguments.output.clone(),
         pm: arguments.patterns.clone(),
-        loads: arguments.loads,
-        watch: watched_functions(&arguments.watched),
-        on_full: match arguments.on_full {
+        loads: arguments.recording.loads,
+        watch: watched_functions(&arguments.recording.watched),
+        on_full: match arguments.recording.on_full {
             OnFull::Continue => brownout_engine::OnFull::Continue,
             OnFull::Stop => brownout_engine::OnFull::Stop,
         },
@@ -59,7 +59,7 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
         Notice::Stopped(reason) => {
             line.clear();
             told = true;
-            let then = match arguments.on_full {
+            let then = match arguments.recording.on_full {
                 OnFull::Continue => "the program goes on without being recorded",
                 OnFull::Stop => "the program is stopped",
             };

@@ -28,6 +28,17 @@ fn the_demo_finds_the_mistakes_that_the_example_admits() {
 }
 
 #[test]
+fn results_are_only_announced_where_they_stay() {
+    let place = Place::new();
+    let run = place.brownout(&["demo"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert!(!run.stderr.contains("results are in"), "{}", run.stderr);
+    assert!(run.stderr.contains("--keep DIR"), "{}", run.stderr);
+    let run = place.brownout(&["demo", "--keep", "demo"]);
+    assert!(run.stderr.contains("results are in"), "{}", run.stderr);
+}
+
+#[test]
 fn the_demo_needs_a_compiler_and_says_so() {
     let run: Run = Command::new(env!("CARGO_BIN_EXE_brownout"))
         .arg("demo")

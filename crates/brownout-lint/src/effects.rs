@@ -26,17 +26,7 @@ pub(crate) struct Effect {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
-    /// Stored to bytes of one line.
-    Store {
-        line: LineSlot,
-        /// The start of the line.
-        place: Place,
-        bytes: ByteMask,
-        /// The first bytes, as a little-endian number.
-        value: u64,
-        kind: StoreKind,
-        logged: bool,
-    },
+    Store(StorePart),
     Flush {
         line: LineSlot,
         place: Place,
@@ -50,6 +40,19 @@ pub(crate) enum Act {
     },
     /// A locked store to a candidate is a fence before it is a store.
     LockedStore,
+}
+
+/// What a store does to one line.
+#[derive(Clone, Copy)]
+pub(crate) struct StorePart {
+    pub(crate) line: LineSlot,
+    /// The start of the line.
+    pub(crate) place: Place,
+    pub(crate) bytes: ByteMask,
+    /// The first bytes, as a little-endian number.
+    pub(crate) value: u64,
+    pub(crate) kind: StoreKind,
+    pub(crate) logged: bool,
 }
 
 /// What has not taken effect yet, in order.
@@ -73,7 +76,7 @@ impl<A> Lint<A> {
         let mut queue = std::mem::take(&mut self.queue.0);
         let mut touched = 0;
         for effect in &queue {
-            if let Act::Store { line, .. } | Act::Flush { line, .. } = effect.act {
+            if let Act::Store(StorePart { line, .. }) | Act::Flush { line, .. } = effect.act {
                 touched += u32::from(self.tracker.note(line).dirty);
             }
         }
@@ -81,7 +84,7 @@ impl<A> Lint<A> {
         for effect in &queue {
             let (by, site) = (effect.by, effect.site);
             match effect.act {
-                Act::Store { .. } => self.store_part(by, site, effect.act),
+                Act::Store(part) => self.store_part(by, site, part),
                 Act::Flush { line, place, kind } => self.flush_line(by, site, line, place, kind),
                 Act::FlushVolatile { kind } => self.flush_volatile(by, site, kind),
                 Act::Fence { kind } => match kind {
@@ -96,33 +99,25 @@ impl<A> Lint<A> {
     }
 
     #[inline]
-    fn store_part(&mut self, by: Access, site: SiteId, act: Act) {
-        let Act::Store {
-            line,
-            place,
-            bytes,
-            value,
-            kind,
-            logged,
-        } = act
-        else {
-            return;
-        };
+    fn store_part(&mut self, by: Access, site: SiteId, part: StorePart) {
+        let StorePart {
+            line, place, bytes, ..
+        } = part;
         self.watch.threads[by.thread.index()].file = Some(file(place));
         let tag = StoreTag {
-            value,
+            value: part.value,
             site,
             overwrote: NOTHING,
             start: bytes.first() as u8,
             len: bytes.0.count_ones() as u8,
-            logged,
+            logged: part.logged,
             flushed: false,
             abandoned: false,
         };
         self.tracker
-            .store(&mut self.watch, by, line, bytes, kind, tag);
+            .store(&mut self.watch, by, line, bytes, part.kind, tag);
         let note = self.tracker.note_mut(line);
-        match kind {
+        match part.kind {
             StoreKind::Cached => note.dirty = true,
             StoreKind::NonTemporal => {
                 note.non_temporal = true;

@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::address::Addresses;
 use crate::attribution::Attribution;
-use crate::effects::{Act, Effect, Queue};
+use crate::effects::{Act, Effect, Queue, StorePart};
 use crate::finding::RawFinding;
 use crate::judgement::WrittenBack;
 use crate::oracle::{Oracle, Oracles};
@@ -312,14 +312,14 @@ impl<A: Attribution> Lint<A> {
             self.queue_up(Effect {
                 by,
                 site,
-                act: Act::Store {
+                act: Act::Store(StorePart {
                     line,
                     place,
                     bytes,
                     value,
                     kind,
                     logged,
-                },
+                }),
             });
         };
         if start + range.len <= LINE {

@@ -41,7 +41,7 @@ pub(crate) struct UnloggedStore {
     pub(crate) bytes: ByteMask,
     pub(crate) site: SiteId,
     pub(crate) time: u64,
-    /// The first bytes, as a little-endian number, and where in the line it began.
+    /// The first bytes, as a little-endian number, and how many they are.
     pub(crate) value: u64,
     pub(crate) len: u8,
 }

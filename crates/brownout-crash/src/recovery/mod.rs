@@ -1,0 +1,1 @@
+//! Runs the user's recovery on crash images.

@@ -76,12 +76,7 @@ impl Bench {
         }
         let scratch = self.scratch_dir()?;
         let out = scratch.path().join("out");
-        let mut command = Command::new(&self.brownout);
-        command
-            .args(["check", "--quiet", "--format", "json", "--out"])
-            .arg(&out)
-            .args(filled(&built.program.options, &pools(scratch.path())?))
-            .arg("--");
+        let command = self.check_command(built, &out, &pools(scratch.path())?);
         let checked = run_program(command, built, scratch.path())?;
         let Some(status) = checked.code().filter(|code| (0..=1).contains(code)) else {
             return Ok(Verdict::Broken(format!("check: {}", checked.describe())));
@@ -97,6 +92,31 @@ impl Bench {
         let ended = run_program(Command::new("/usr/bin/env"), built, scratch.path())?;
         let fine = ended.code() == Some(0);
         Ok((!fine).then(|| format!("natively: {}", ended.describe())))
+    }
+
+    /// `brownout check` with all its options, before the program.
+    fn check_command(&self, built: &Built, out: &Path, dir: &Path) -> Command {
+        let program = built.program;
+        let folder = program.source.parent().unwrap_or(Path::new("/"));
+        let places = [
+            ("{dir}", dir),
+            ("{program}", built.path.as_path()),
+            ("{folder}", folder),
+        ];
+        let mut command = Command::new(&self.brownout);
+        command
+            .args(["check", "--quiet", "--format", "json", "--out"])
+            .arg(out)
+            .args(program.options.iter().map(|word| fill(word, &places)));
+        if let Some(recover) = &program.recover {
+            // Programs are judged in parallel already.
+            command.args(["--jobs", "1", "--recover", &fill_command(recover, &places)]);
+        }
+        if let Some(client) = &program.client {
+            command.args(["--client", &fill_command(client, &places)]);
+        }
+        command.arg("--");
+        command
     }
 
     fn scratch_dir(&self) -> Result<tempfile::TempDir> {
@@ -138,21 +158,30 @@ fn pools(scratch: &Path) -> Result<PathBuf> {
 /// Runs the program as last arguments of `prefix`.
 fn run_program(mut prefix: Command, built: &Built, scratch: &Path) -> Result<Ended> {
     let dir = pools(scratch)?;
-    let env = &built.program.env;
+    let places = [("{dir}", dir.as_path())];
+    let Program { args, env, .. } = built.program;
     prefix
         .arg(&built.path)
-        .args(filled(&built.program.args, &dir))
-        .envs(env.iter().map(|(name, value)| (name, fill(value, &dir))))
+        .args(args.iter().map(|word| fill(word, &places)))
+        .envs(env.iter().map(|(name, value)| (name, fill(value, &places))))
         .current_dir(scratch);
     run(&mut prefix, &scratch.join("log"), LIMIT)
 }
 
-fn filled(words: &[String], dir: &Path) -> Vec<String> {
-    words.iter().map(|word| fill(word, dir)).collect()
+/// `word` with the path of each place instead of its name.
+fn fill(word: &str, places: &[(&str, &Path)]) -> String {
+    places.iter().fold(word.to_owned(), |word, (name, path)| {
+        word.replace(name, &path.to_string_lossy())
+    })
 }
 
-fn fill(word: &str, dir: &Path) -> String {
-    word.replace("{dir}", &dir.to_string_lossy())
+/// The same in a command, which is split into words afterwards.
+fn fill_command(command: &str, places: &[(&str, &Path)]) -> String {
+    places
+        .iter()
+        .fold(command.to_owned(), |command, (name, path)| {
+            command.replace(name, &shell_words::quote(&path.to_string_lossy()))
+        })
 }
 
 /// Newer than its source and than what all programs share: the files in the folder above the program's.
@@ -311,6 +340,44 @@ mod tests {
     fn a_program_that_cannot_be_built_is_an_error_with_the_compilers_words() {
         let error = judged("/* P. */\nint main(void) { return x; }\n", "", 0).unwrap_err();
         assert!(matches!(&error, Error::Compile { output, .. } if output.contains("undeclared")));
+    }
+
+    fn check_arguments(header: &str) -> Vec<String> {
+        let source = Path::new("/corpus/clean/a.c");
+        let program = Program::parse(source, &format!("/* P. */\n{header}int x;\n")).unwrap();
+        let built = Built {
+            program: &program,
+            build: &program.builds[0],
+            path: "/built here/a".into(),
+        };
+        let bench = bench(tempfile::tempdir().unwrap().path(), "", 0);
+        let command = bench.check_command(&built, Path::new("/out"), Path::new("/pools"));
+        let given = command.get_args().skip(6);
+        given
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn places_are_filled_into_options() {
+        let given = check_arguments("// check: --pm {dir}/a --config {folder}/a.toml\n");
+        let expected = ["--pm", "/pools/a", "--config", "/corpus/clean/a.toml", "--"];
+        assert_eq!(given, expected);
+    }
+
+    #[test]
+    fn a_recovery_is_one_argument_in_which_paths_stay_whole() {
+        let given = check_arguments("// recover: {program} {dir}/a\n// client: {program} ask\n");
+        let expected = [
+            "--jobs",
+            "1",
+            "--recover",
+            "'/built here/a' /pools/a",
+            "--client",
+            "'/built here/a' ask",
+            "--",
+        ];
+        assert_eq!(given, expected);
     }
 
     #[test]

@@ -12,9 +12,12 @@
 //! | `// args: ARG…` | the program's arguments; `{dir}/pool` unless said |
 //! | `// env: NAME=VALUE` | a variable of the program's environment; may stand several times |
 //! | `// check: OPTION…` | further options of `brownout check` |
+//! | `// recover: COMMAND` | the recovery, run on each crash image: `{program} {dir}/pool check` where the program is its own |
+//! | `// client: COMMAND` | if the recovery is a server: what is run against it |
 //!
-//! `{dir}` in arguments, variables and options is a directory that is empty before each run. A program must
-//! end with exit status 0, natively and under brownout.
+//! `{dir}` in arguments, variables, options and commands is a directory that is empty before each run. In options and
+//! commands, `{program}` is the program as it was built and `{folder}` is where its source lies. A program
+//! must end with exit status 0, natively and under brownout.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,6 +59,10 @@ pub struct Program {
     pub env: Vec<(String, String)>,
     /// Options of `brownout check`.
     pub options: Vec<String>,
+    /// The command that recovers from a crash, if crashes are tested.
+    pub recover: Option<String>,
+    /// The command that is run against the recovery while that serves.
+    pub client: Option<String>,
     pub annotations: Vec<Annotation>,
 }
 
@@ -80,6 +87,9 @@ impl Program {
         for (line, text) in directives(text) {
             header.take(text).map_err(|what| problem(line, what))?;
         }
+        if header.client.is_some() && header.recover.is_none() {
+            return Err(problem(1, "`client` needs `recover`".to_owned()));
+        }
         let builds = header.builds(language);
         let annotations = annotation::parse(text)
             .map_err(|malformed| problem(malformed.line, malformed.problem))?;
@@ -98,6 +108,8 @@ impl Program {
             args: header.args.unwrap_or_else(|| vec!["{dir}/pool".to_owned()]),
             env: header.env,
             options: header.options,
+            recover: header.recover,
+            client: header.client,
             annotations,
         })
     }
@@ -163,6 +175,8 @@ struct Header {
     args: Option<Vec<String>>,
     env: Vec<(String, String)>,
     options: Vec<String>,
+    recover: Option<String>,
+    client: Option<String>,
 }
 
 impl Header {
@@ -195,6 +209,8 @@ impl Header {
                 self.env.push((name.to_owned(), value.to_owned()));
             }
             "check" => self.options.extend(words),
+            "recover" => self.recover = Some(value.trim().to_owned()),
+            "client" => self.client = Some(value.trim().to_owned()),
             _ => return Err(format!("there is no directive `{key}`")),
         }
         Ok(())
@@ -283,6 +299,16 @@ mod tests {
     }
 
     #[test]
+    fn a_recovery_is_a_command_as_it_is_written() {
+        let program = parse(
+            "/* P. */\n// recover: {program}  serve | cat\n// client: {program} 'a b'\nint x;\n",
+        )
+        .unwrap();
+        assert_eq!(program.recover.as_deref(), Some("{program}  serve | cat"));
+        assert_eq!(program.client.as_deref(), Some("{program} 'a b'"));
+    }
+
+    #[test]
     fn rust_has_one_compiler() {
         let source = Path::new("/corpus/clean/a.rs");
         let program =
@@ -307,6 +333,7 @@ mod tests {
         assert!(complaint("/* P. */\n// levels: O9\nint x;\n").contains("O9"));
         assert!(complaint("/* P. */\n// variants: a-b\nint x;\n").contains("a-b"));
         assert!(complaint("/* P. */\n// build:\nint x;\n").contains("says nothing"));
+        assert!(complaint("/* P. */\n// client: a\nint x;\n").contains("needs `recover`"));
         assert!(complaint("/* P. */\n// env: A\nint x;\n").contains("NAME=VALUE"));
         assert!(complaint("/* P. */\nint x; // expect[clwb]: a\n").contains("twice.c:2: no build"));
         assert!(complaint("/* P. */\nint x; // expect: A\n").contains("twice.c:2:"));

@@ -1,0 +1,179 @@
+//! From the user's command line to a process.
+//!
+//! A command that only names a program and its arguments is started directly, since a shell in between costs as much as
+//! a small recovery. Whatever a shell might understand otherwise is left to a shell.
+//!
+//! `{pm}` stands for the path of the first PM file, `{pm:N}` for that of the N-th.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::Refusal;
+
+/// A command line, ready to be started many times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandLine {
+    /// As a shell is to read it.
+    text: String,
+    /// The program and its arguments; `None` if only a shell can tell.
+    words: Option<Vec<String>>,
+}
+
+/// Characters that mean more to a shell than themselves, quotes aside.
+const SHELL_CHARACTERS: &str = "|&;<>()$`*?[]#~!{}=%\n";
+
+/// A part of a command line.
+#[derive(Debug, PartialEq, Eq)]
+enum Part<'a> {
+    Text(&'a str),
+    /// A placeholder, by the file's number from 0 on.
+    File(usize),
+}
+
+impl CommandLine {
+    /// Reads a command line whose placeholders stand for `files`.
+    pub fn new(command: &str, files: &[PathBuf]) -> Result<Self, Refusal> {
+        let parts = split_placeholders(command, files.len())?;
+        let mut text = String::new();
+        let mut is_plain = true;
+        for part in &parts {
+            match part {
+                Part::Text(part) => {
+                    text.push_str(part);
+                    is_plain &= !part.contains(|c| SHELL_CHARACTERS.contains(c));
+                }
+                Part::File(number) => {
+                    let path = &files[*number];
+                    let path = path
+                        .to_str()
+                        .ok_or_else(|| Refusal::PathText { path: path.clone() })?;
+                    text.push_str(&shell_words::quote(path));
+                }
+            }
+        }
+        let words = shell_words::split(&text).map_err(|_| Refusal::Quotes {
+            command: command.to_owned(),
+        })?;
+        Ok(Self {
+            text,
+            words: Some(words).filter(|words| is_plain && !words.is_empty()),
+        })
+    }
+
+    /// Whether the PM files are named at all.
+    pub fn has_placeholder(command: &str) -> bool {
+        split_placeholders(command, usize::MAX)
+            .is_ok_and(|parts| parts.iter().any(|part| matches!(part, Part::File(_))))
+    }
+
+    /// What to start if a shell is not needed.
+    pub fn direct(&self) -> Option<Command> {
+        let (program, arguments) = self.words.as_ref()?.split_first()?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Some(command)
+    }
+
+    /// What to start otherwise, or if there is no such program: it may be something that a shell knows.
+    pub fn by_shell(&self) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(&self.text);
+        command
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+fn split_placeholders(command: &str, files: usize) -> Result<Vec<Part<'_>>, Refusal> {
+    let mut parts = Vec::new();
+    let mut rest = command;
+    while let Some(start) = rest.find("{pm") {
+        let (before, from) = rest.split_at(start);
+        parts.push(Part::Text(before));
+        let placeholder = from.find('}').map_or(from, |end| &from[..=end]);
+        let number = match placeholder {
+            "{pm}" => Some(1),
+            _ => placeholder
+                .strip_prefix("{pm:")
+                .and_then(|number| number.strip_suffix('}'))
+                .and_then(|number| number.parse().ok()),
+        };
+        match number {
+            Some(number) if (1..=files).contains(&number) => parts.push(Part::File(number - 1)),
+            _ => {
+                return Err(Refusal::Placeholder {
+                    text: placeholder.to_owned(),
+                    files,
+                });
+            }
+        }
+        rest = &from[placeholder.len()..];
+    }
+    parts.push(Part::Text(rest));
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files() -> Vec<PathBuf> {
+        vec![PathBuf::from("/pm/one"), PathBuf::from("/pm/with space")]
+    }
+
+    fn words(command: &str) -> Option<Vec<String>> {
+        CommandLine::new(command, &files()).unwrap().words
+    }
+
+    #[test]
+    fn a_program_and_its_arguments_need_no_shell() {
+        assert_eq!(
+            words("check --all pool").unwrap(),
+            ["check", "--all", "pool"]
+        );
+        assert_eq!(
+            words("check 'two words' \"x y\"").unwrap(),
+            ["check", "two words", "x y"]
+        );
+    }
+
+    #[test]
+    fn what_a_shell_would_understand_is_left_to_a_shell() {
+        for command in [
+            "a | b", "a > b", "A=1 b", "a $B", "a *", "a; b", "a\nb", "~/a", "",
+        ] {
+            assert_eq!(words(command), None, "{command}");
+        }
+    }
+
+    #[test]
+    fn placeholders_stand_for_paths_whatever_is_in_them() {
+        assert_eq!(words("check {pm}").unwrap(), ["check", "/pm/one"]);
+        assert_eq!(
+            words("check {pm:2} x").unwrap(),
+            ["check", "/pm/with space", "x"]
+        );
+        let line = CommandLine::new("check {pm:2} | cat", &files()).unwrap();
+        assert_eq!(line.text(), "check '/pm/with space' | cat");
+        assert_eq!(line.words, None);
+    }
+
+    #[test]
+    fn a_placeholder_for_no_file_is_refused() {
+        for text in ["{pm:3}", "{pm:0}", "{pm:x}", "{pm", "{pmx}"] {
+            let refusal = CommandLine::new(&format!("check {text}"), &files()).unwrap_err();
+            let text = text.to_owned();
+            assert_eq!(refusal, Refusal::Placeholder { text, files: 2 });
+        }
+        assert!(CommandLine::has_placeholder("a {pm:7}"));
+        assert!(!CommandLine::has_placeholder("a {p}"));
+    }
+
+    #[test]
+    fn unpaired_quotes_are_refused() {
+        let refusal = CommandLine::new("check 'x", &files()).unwrap_err();
+        assert!(matches!(refusal, Refusal::Quotes { .. }));
+    }
+}

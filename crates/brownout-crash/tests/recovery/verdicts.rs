@@ -1,0 +1,116 @@
+//! How runs end and what is heard of them.
+
+use std::time::Duration;
+
+use brownout_crash::recovery::{Actor, End, Refusal, Run, Sandbox, SandboxError};
+
+use crate::*;
+
+#[test]
+fn recovery_finds_the_images_where_the_files_were() {
+    let place = Workplace::new();
+    let mut sandbox = place.sandbox("cat pool pool2 {pm} {pm:2}");
+    let outcome = run(&mut sandbox);
+    assert_eq!(outcome.end, End::Exited(0), "{}", text(&outcome.stderr));
+    assert_eq!(text(&outcome.stdout), IMAGE.repeat(4));
+    assert!(outcome.stdout_complete && outcome.stderr.is_empty());
+    assert_eq!(outcome.actor, Actor::Recovery);
+    place.assert_untouched();
+}
+
+#[test]
+fn each_status_is_told() {
+    let place = Workplace::new();
+    let mut sandbox = place.sandbox("exit $STATUS");
+    for status in [0, 1, 2, 42, 126, 127, 128, 255] {
+        let mut run = quick();
+        run.environment
+            .push(("STATUS".to_owned(), status.to_string()));
+        let outcome = run_as(&mut sandbox, &run);
+        assert_eq!(outcome.end, End::Exited(status));
+        assert_eq!(outcome.succeeded(&place.recovery("")), status == 0);
+    }
+}
+
+#[test]
+fn each_fatal_signal_is_told() {
+    let place = Workplace::new();
+    let mut sandbox = place.sandbox("kill -$SIGNAL $$");
+    // With the first of the real-time ones.
+    for signal in [
+        1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 30, 31, 34, 64,
+    ] {
+        let mut run = quick();
+        run.environment
+            .push(("SIGNAL".to_owned(), signal.to_string()));
+        assert_eq!(run_as(&mut sandbox, &run).end, End::Signaled(signal));
+    }
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_ended() {
+    let place = Workplace::new();
+    let mut sandbox = place.sandbox("trap '' TERM INT HUP; echo begun; while :; do sleep 10; done");
+    let outcome = run_as(&mut sandbox, &Run::new(Duration::from_millis(200)));
+    assert_eq!(outcome.end, End::TimedOut);
+    assert_eq!(text(&outcome.stdout), "begun\n");
+    assert!(outcome.duration >= Duration::from_millis(200));
+    assert!(outcome.duration < Duration::from_secs(5));
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_explained_by_the_shell() {
+    let place = Workplace::new();
+    let outcome = run(&mut place.sandbox("no-such-program pool"));
+    assert_eq!(outcome.end, End::Exited(127));
+    assert!(text(&outcome.stderr).contains("no-such-program"));
+}
+
+#[test]
+fn standard_input_is_empty() {
+    let place = Workplace::new();
+    let outcome = run(&mut place.sandbox("wc -c"));
+    assert_eq!(text(&outcome.stdout).trim(), "0");
+}
+
+#[test]
+fn output_of_megabytes_is_kept_from_its_beginning_and_errors_to_their_end() {
+    let place = Workplace::new();
+    let mut sandbox =
+        place.sandbox("yes | head -c 30000000; (yes x | head -c 30000000; echo end) >&2");
+    let outcome = run(&mut sandbox);
+    assert_eq!(outcome.end, End::Exited(0));
+    assert!(!outcome.stdout_complete);
+    assert!(outcome.stdout.len() >= 1 << 20 && outcome.stdout.starts_with(b"y\ny\n"));
+    assert!(!outcome.stdout.contains(&0));
+    assert!(outcome.stderr.len() >= 10_000 && outcome.stderr.ends_with(b"x\nend\n"));
+    assert!(!outcome.stderr.contains(&0));
+    // Nothing of it is there the next time.
+    assert_eq!(run(&mut place.sandbox("echo short")).stdout, b"short\n");
+}
+
+#[test]
+fn a_directory_that_does_not_exist_is_refused() {
+    let place = Workplace::new();
+    let mut recovery = place.recovery("true {pm}");
+    recovery.directory = place.path().join("nowhere");
+    let error = Sandbox::start(&keeper(), &recovery, &place.files()).unwrap_err();
+    assert!(
+        matches!(&error, SandboxError::Refused(Refusal::Directory { path }) if *path == recovery.directory),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_placeholder_for_no_file_is_refused() {
+    let place = Workplace::new();
+    let recovery = place.recovery("check {pm:3}");
+    let error = Sandbox::start(&keeper(), &recovery, &place.files()).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            SandboxError::Refused(Refusal::Placeholder { files: 2, .. })
+        ),
+        "{error}"
+    );
+}

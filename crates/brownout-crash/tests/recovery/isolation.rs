@@ -10,7 +10,7 @@ fn leaves_no_trace(script: &str) {
     if !layers_are_possible() {
         return;
     }
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let before = std::fs::read_dir(place.path()).unwrap().count();
     let mut sandbox = place.sandbox(&format!(
         "cat pool bystander && ls | wc -l && {{ {script}; }}"
@@ -97,7 +97,7 @@ fn shared_memory_of_both_kinds() {
 
 #[test]
 fn daemons_die_with_the_run() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let tag = format!("brownout-daemon-{}", std::process::id());
     let script = place.path().join(&tag);
     std::fs::write(
@@ -122,7 +122,7 @@ fn processes_of_the_machine_are_out_of_sight() {
     if !layers_are_possible() {
         return;
     }
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let mut sandbox = place.sandbox("ls /proc | grep -c '^[0-9]'; kill -0 $OUTSIDE");
     let mut run = quick();
     let this = std::process::id().to_string();
@@ -134,7 +134,7 @@ fn processes_of_the_machine_are_out_of_sight() {
 
 #[test]
 fn what_a_run_leaves_in_the_pool_can_be_read() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let mut sandbox = place.sandbox("printf recovered > {pm}");
     run(&mut sandbox);
     let files = sandbox.files().unwrap();
@@ -146,7 +146,7 @@ fn what_a_run_leaves_in_the_pool_can_be_read() {
 
 #[test]
 fn an_absent_file_is_not_there() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let mut sandbox = place.sandbox("test ! -e {pm} && test -e {pm:2} && echo made > {pm}");
     let mut absent = quick();
     absent.absent = vec![0];
@@ -163,7 +163,7 @@ fn directories_of_a_pool_are_made_if_they_are_missing() {
     if !layers_are_possible() {
         return;
     }
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let pool = place.path().join("not/there/yet/pool");
     let recovery = place.recovery("cat not/there/yet/pool; touch not/there/x");
     let mut sandbox = Sandbox::start(&keeper(), &recovery, std::slice::from_ref(&pool)).unwrap();
@@ -178,7 +178,7 @@ fn without_layers_the_rest_is_read_only() {
     if !layers_are_possible() {
         return;
     }
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let keeper = keeper().at_most(Isolation::ReadOnly);
     let script = "cat pool bystander; rm pool; echo new > new; mv new pool; echo x > $TMPDIR/x; \
                   ! touch /usr/brownout-test 2> $TMPDIR/y";
@@ -195,7 +195,7 @@ fn without_layers_the_rest_is_read_only() {
 
 #[test]
 fn without_namespaces_the_command_is_told_where_the_files_are() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let keeper = keeper().at_most(Isolation::Directory);
     let start = |command: &str| Sandbox::start(&keeper, &place.recovery(command), &place.files());
     let error = start("cat pool").unwrap_err().to_string();

@@ -6,7 +6,7 @@ use crate::*;
 
 #[test]
 fn a_run_that_fills_its_memory_is_ended() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let program = place.compile(
         "fill",
         "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
@@ -22,7 +22,7 @@ fn a_run_that_fills_its_memory_is_ended() {
 
 #[test]
 fn a_file_may_not_grow_beyond_its_limit() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let mut recovery = place.recovery("head -c 3000000 /dev/zero > $TMPDIR/x; echo {pm}");
     recovery.file_size_limit = Some(1 << 20);
     let mut sandbox = Sandbox::start(&keeper(), &recovery, &place.files()).unwrap();
@@ -38,7 +38,7 @@ fn a_run_that_fills_the_disk_fills_only_its_own() {
     if !layers_are_possible() {
         return;
     }
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let mut recovery = place.recovery("cat pool; head -c 100000000 /dev/zero > big");
     recovery.disk_limit = Some(16 << 20);
     let mut sandbox = Sandbox::start(&keeper(), &recovery, &place.files()).unwrap();

@@ -1,8 +1,10 @@
 //! Recoveries of every kind, good and bad, run as brownout runs them.
 
-mod bench_of;
 mod isolation;
+mod killed;
 mod limits;
+mod servers;
 mod verdicts;
+mod workplace;
 
-pub use bench_of::*;
+use workplace::*;

@@ -8,7 +8,7 @@ use crate::*;
 
 #[test]
 fn recovery_finds_the_images_where_the_files_were() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let mut sandbox = place.sandbox("cat pool pool2 {pm} {pm:2}");
     let outcome = run(&mut sandbox);
     assert_eq!(outcome.end, End::Exited(0), "{}", text(&outcome.stderr));
@@ -20,7 +20,7 @@ fn recovery_finds_the_images_where_the_files_were() {
 
 #[test]
 fn each_status_is_told() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let mut sandbox = place.sandbox("exit $STATUS");
     for status in [0, 1, 2, 42, 126, 127, 128, 255] {
         let mut run = quick();
@@ -34,7 +34,7 @@ fn each_status_is_told() {
 
 #[test]
 fn each_fatal_signal_is_told() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let mut sandbox = place.sandbox("kill -$SIGNAL $$");
     // With the first of the real-time ones.
     for signal in [
@@ -49,7 +49,7 @@ fn each_fatal_signal_is_told() {
 
 #[test]
 fn a_run_that_takes_too_long_is_ended() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let mut sandbox = place.sandbox("trap '' TERM INT HUP; echo begun; while :; do sleep 10; done");
     let outcome = run_as(&mut sandbox, &Run::new(Duration::from_millis(200)));
     assert_eq!(outcome.end, End::TimedOut);
@@ -60,7 +60,7 @@ fn a_run_that_takes_too_long_is_ended() {
 
 #[test]
 fn a_command_that_does_not_exist_is_explained_by_the_shell() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let outcome = run(&mut place.sandbox("no-such-program pool"));
     assert_eq!(outcome.end, End::Exited(127));
     assert!(text(&outcome.stderr).contains("no-such-program"));
@@ -68,14 +68,14 @@ fn a_command_that_does_not_exist_is_explained_by_the_shell() {
 
 #[test]
 fn standard_input_is_empty() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let outcome = run(&mut place.sandbox("wc -c"));
     assert_eq!(text(&outcome.stdout).trim(), "0");
 }
 
 #[test]
 fn output_of_megabytes_is_kept_from_its_beginning_and_errors_to_their_end() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let mut sandbox =
         place.sandbox("yes | head -c 30000000; (yes x | head -c 30000000; echo end) >&2");
     let outcome = run(&mut sandbox);
@@ -91,7 +91,7 @@ fn output_of_megabytes_is_kept_from_its_beginning_and_errors_to_their_end() {
 
 #[test]
 fn a_directory_that_does_not_exist_is_refused() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let mut recovery = place.recovery("true {pm}");
     recovery.directory = place.path().join("nowhere");
     let error = Sandbox::start(&keeper(), &recovery, &place.files()).unwrap_err();
@@ -103,7 +103,7 @@ fn a_directory_that_does_not_exist_is_refused() {
 
 #[test]
 fn a_placeholder_for_no_file_is_refused() {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let recovery = place.recovery("check {pm:3}");
     let error = Sandbox::start(&keeper(), &recovery, &place.files()).unwrap_err();
     assert!(

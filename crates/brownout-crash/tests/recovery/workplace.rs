@@ -23,7 +23,7 @@ pub const ORIGINAL: &str = "the user's own";
 pub const IMAGE: &str = "crash image";
 
 impl Workplace {
-    pub fn new() -> Self {
+    pub fn set_up() -> Self {
         let directory = TempDir::new().unwrap();
         for name in ["pool", "pool2", "bystander"] {
             std::fs::write(directory.path().join(name), ORIGINAL).unwrap();
@@ -110,7 +110,7 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// Whether this machine gives unprivileged namespaces with layers; says so if it does not.
 pub fn layers_are_possible() -> bool {
-    let place = Workplace::new();
+    let place = Workplace::set_up();
     let recovery = place.recovery("true {pm}");
     let sandbox = Sandbox::start(&keeper(), &recovery, &place.files()).unwrap();
     let possible = sandbox.isolation() == Isolation::Layered;
@@ -123,12 +123,21 @@ pub fn layers_are_possible() -> bool {
     possible
 }
 
-/// How many processes have this in their command line.
+/// How many processes have this in their command line or their environment.
 pub fn processes_with(tag: &str) -> usize {
+    let has_tag = |path: PathBuf| std::fs::read(path).is_ok_and(|text| contains(&text, tag));
     std::fs::read_dir("/proc")
         .unwrap()
         .flatten()
-        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
-        .filter(|line| text(line).contains(tag))
+        .filter(|entry| {
+            ["cmdline", "environ"]
+                .iter()
+                .any(|name| has_tag(entry.path().join(name)))
+        })
         .count()
+}
+
+fn contains(text: &[u8], tag: &str) -> bool {
+    text.windows(tag.len())
+        .any(|window| window == tag.as_bytes())
 }

@@ -1,0 +1,80 @@
+//! Nothing is left when the caller is killed, whatever was going on.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::*;
+
+/// Starts callers whose recovery leaves daemons and files, kills each after another time, and looks for what is left.
+fn leaves_nothing(isolation: &str, times: u64) {
+    let place = Workplace::set_up();
+    let tag = format!("brownout-killed-{isolation}-{}", std::process::id());
+    std::fs::write(
+        place.path().join(&tag),
+        "trap '' TERM HUP INT\nwhile :; do sleep 100; done\n",
+    )
+    .unwrap();
+    let command = format!("(setsid sh {tag} &); echo x > $TMPDIR/{tag}; rm -f {{pm}}; sleep 0.02");
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let names = || std::fs::read_dir(place.path()).unwrap().count() + abandoned_directories();
+    let before = names();
+    for round in 0..times {
+        let mut caller = Command::new(env!("CARGO_BIN_EXE_keep-recovery"))
+            .arg(isolation)
+            .arg(place.path())
+            .arg(&command)
+            .env("BROWNOUT_TEST", &tag)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Spread evenly over the start of the keeper and the first runs, in no order.
+        std::thread::sleep(Duration::from_millis(round * 37 % times * 120 / times));
+        caller.kill().unwrap();
+        caller.wait().unwrap();
+        let patience = Instant::now() + Duration::from_secs(10);
+        while processes_with(&tag) > 0 {
+            assert!(
+                Instant::now() < patience,
+                "round {round}: processes are left"
+            );
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert_eq!(names(), before, "round {round}");
+    }
+    assert_eq!(
+        std::fs::read_to_string("/proc/self/mountinfo").unwrap(),
+        mounts
+    );
+    place.assert_untouched();
+}
+
+/// Private directories whose keeper, named by its number, is no more.
+fn abandoned_directories() -> usize {
+    let names = std::fs::read_dir("/dev/shm")
+        .into_iter()
+        .flatten()
+        .flatten();
+    names
+        .filter(|entry| {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let keeper = name
+                .strip_prefix("brownout-recovery-")
+                .and_then(|rest| rest.split('-').next());
+            keeper.is_some_and(|keeper| !Path::new("/proc").join(keeper).exists())
+        })
+        .count()
+}
+
+#[test]
+fn in_namespaces() {
+    if layers_are_possible() {
+        leaves_nothing("layered", 50);
+    }
+}
+
+#[test]
+fn without_namespaces() {
+    leaves_nothing("directory", 20);
+}

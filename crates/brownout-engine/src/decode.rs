@@ -45,12 +45,13 @@ pub(crate) enum Decoded<'a> {
     Unrelated,
 }
 
-/// Decodes the accesses to memory, of which there are more than of everything else together; `None`
-/// for any other kind of record.
+/// Decodes the accesses to memory and calls, of which there are more than of everything else together;
+/// `None` for any other kind of record. Of functions, `watched` are known.
 #[inline(always)]
-pub(crate) fn decode_access<'a>(
+pub(crate) fn decode_frequent<'a>(
     head: &Record,
     payload: &'a [u8],
+    watched: usize,
 ) -> Result<Option<EventKind<'a>>, Corruption> {
     let wrong_flags = Corruption::Flags {
         kind: head.kind,
@@ -91,8 +92,44 @@ pub(crate) fn decode_access<'a>(
                 _ => return Err(wrong_flags),
             },
         },
+        kind::CALL => EventKind::Call {
+            function: function(head, watched)?,
+            args: call_arguments(head, payload)?,
+        },
+        kind::RETURN => EventKind::Return {
+            function: function(head, watched)?,
+            value: match payload.get(..head.size as usize) {
+                Some([]) => None,
+                Some(result) => match *words(head, result)? {
+                    [value, second] => Some([value, second].map(u64::from_ne_bytes)),
+                    _ => return Err(wrong_payload(head)),
+                },
+                None => return Err(wrong_payload(head)),
+            },
+        },
         _ => return Ok(None),
     }))
+}
+
+/// A payload of whole words.
+#[inline]
+fn words<'a>(head: &Record, payload: &'a [u8]) -> Result<&'a [[u8; 8]], Corruption> {
+    match payload.as_chunks() {
+        (words, []) => Ok(words),
+        _ => Err(wrong_payload(head)),
+    }
+}
+
+#[inline]
+fn call_arguments(head: &Record, payload: &[u8]) -> Result<CallArguments, Corruption> {
+    let payload = payload.get(..head.size as usize);
+    let words = words(head, payload.ok_or(wrong_payload(head))?)?;
+    let mut values = [0; CallArguments::MAX];
+    let values = values.get_mut(..words.len()).ok_or(wrong_payload(head))?;
+    for (value, word) in values.iter_mut().zip(words) {
+        *value = u64::from_ne_bytes(*word);
+    }
+    Ok(CallArguments::new(values))
 }
 
 /// The event of `kind` that a record is about.
@@ -115,15 +152,16 @@ fn wrong_payload(head: &Record) -> Corruption {
     }
 }
 
-/// Decodes a record of any kind whose length is known to be right. `file_number` knows the files
-/// that were mapped so far.
+/// Decodes a record of any kind whose length is known to be right. `watched` is how many functions are,
+/// and `file_number` knows the files that were mapped so far.
 pub(crate) fn decode<'a>(
     owner: &Owner,
     head: &Record,
     payload: &'a [u8],
+    watched: usize,
     file_number: impl Fn(FileIdentity) -> Option<FileId>,
 ) -> Result<Decoded<'a>, Corruption> {
-    if let Some(kind) = decode_access(head, payload)? {
+    if let Some(kind) = decode_frequent(head, payload, watched)? {
         return Ok(Decoded::Event(event(owner, head, kind)));
     }
     let wrong_flags = Corruption::Flags {
@@ -266,28 +304,20 @@ pub(crate) fn decode<'a>(
                 _ => return Err(wrong_flags),
             },
         },
-        kind::CALL => EventKind::Call {
-            function: function(head)?,
-            args: payload.call_arguments()?,
-        },
-        kind::RETURN => EventKind::Return {
-            function: function(head)?,
-            value: if payload.bytes.is_empty() {
-                None
-            } else {
-                Some([payload.u64()?, payload.u64()?])
-            },
-        },
         kind => return Err(Corruption::Kind { kind }),
     };
     Ok(Decoded::Event(event(kind)))
 }
 
 /// The watched function that a record is about, by its number in the table.
-fn function(head: &Record) -> Result<FunctionId, Corruption> {
+#[inline]
+fn function(head: &Record, watched: usize) -> Result<FunctionId, Corruption> {
     let number = head.addr;
-    let unknown = |_| Corruption::Function { number };
-    u32::try_from(number).map(FunctionId).map_err(unknown)
+    if number < watched as u64 {
+        Ok(FunctionId(number as u32))
+    } else {
+        Err(Corruption::Function { number })
+    }
 }
 
 fn store_flavor(flags: u16) -> Option<StoreFlavor> {
@@ -342,16 +372,6 @@ impl<'a> Payload<'a> {
         let path = Path::new(OsStr::from_bytes(&self.bytes[..end]));
         self.bytes = self.bytes.get(end + 1..).unwrap_or_default();
         path
-    }
-
-    fn call_arguments(&mut self) -> Result<CallArguments, Corruption> {
-        let mut values = [0; CallArguments::MAX];
-        let count = self.bytes.len().div_ceil(size_of::<u64>());
-        let values = values.get_mut(..count).ok_or(self.wrong)?;
-        for value in &mut *values {
-            *value = self.u64()?;
-        }
-        Ok(CallArguments::new(values))
     }
 
     /// A [`brownout_ring::FileAt`]: the file, and the offset in it.

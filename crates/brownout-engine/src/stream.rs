@@ -59,9 +59,10 @@ pub(crate) enum Front {
 /// The records of one slot's owner, in the order in which it published them.
 pub(crate) struct Stream {
     pub(crate) owner: Owner,
+    /// Room that is kept; what is in it lies between `start` and `end`.
     buffer: Vec<u8>,
-    /// Bytes of `buffer` that were consumed.
     start: usize,
+    end: usize,
     /// Bytes copied out of the ring since the slot was claimed.
     taken: u64,
     last_seq: Option<u64>,
@@ -73,6 +74,7 @@ impl Stream {
             owner,
             buffer: Vec::new(),
             start: 0,
+            end: 0,
             taken: 0,
             last_seq: None,
         }
@@ -85,7 +87,7 @@ impl Stream {
 
     /// Bytes copied and not yet consumed.
     pub(crate) fn buffered(&self) -> usize {
-        self.buffer.len() - self.start
+        self.end - self.start
     }
 
     /// Copies what the slot has published, until `limit` bytes are buffered. Tells how many bytes
@@ -104,11 +106,15 @@ impl Stream {
         if count == 0 {
             return Ok(Ok(0));
         }
-        if self.start > 0 {
-            self.buffer.drain(..self.start);
-            self.start = 0;
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        let end = self.end + count as usize;
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
         }
-        wire.take(slot, self.taken, count, &mut self.buffer)?;
+        wire.take(slot, self.taken, &mut self.buffer[self.end..end])?;
+        self.end = end;
         self.taken += count;
         Ok(Ok(count))
     }
@@ -117,7 +123,7 @@ impl Stream {
     /// not held up either.
     pub(crate) fn discard(&mut self, wire: &Wire, slot: SlotIndex) {
         self.buffer = Vec::new();
-        self.start = 0;
+        (self.start, self.end) = (0, 0);
         let head = wire
             .slot(slot)
             .head
@@ -130,7 +136,7 @@ impl Stream {
 
     /// Looks at the front record, checking that its head is plausible.
     pub(crate) fn front(&self) -> Result<Front, Corruption> {
-        let bytes = &self.buffer[self.start..];
+        let bytes = &self.buffer[self.start..self.end];
         let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else {
             return Ok(Front::Empty);
         };
@@ -153,7 +159,7 @@ impl Stream {
     // Inlined, as a head that is moved after its fields were written one by one stalls the processor.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> (Record, &[u8]) {
-        let bytes = &self.buffer[self.start..];
+        let bytes = &self.buffer[self.start..self.end];
         let head = bytes
             .first_chunk()
             .map(parse_head)

@@ -1,10 +1,9 @@
 //! Writes merged records to a trace.
 
 use crate::build_ids::BuildIds;
-use crate::decode::{Decoded, decode, decode_access, event};
+use crate::decode::{Decoded, decode, decode_frequent, event};
 use crate::liveness::Owner;
 use crate::merge::{Amount, Refusal, Sink};
-use crate::stream::Corruption;
 use brownout_ring::Record;
 use brownout_trace::{
     AppPc, ContextId, Event, EventIndex, EventKind, FunctionId, ProcessEnd, ProcessId, ThreadId,
@@ -52,19 +51,6 @@ impl<S: TraceSink> EventSink<S> {
             debug_assert_eq!(id, FunctionId(number as u32), "names are not told twice");
         }
         self.watched = names.len();
-        Ok(())
-    }
-
-    /// Calls are of functions that are watched.
-    fn check(&self, decoded: &Decoded<'_>) -> Result<(), Corruption> {
-        if let Decoded::Event(event) = decoded
-            && let EventKind::Call { function, .. } | EventKind::Return { function, .. } =
-                event.kind
-            && function.0 as usize >= self.watched
-        {
-            let number = function.0.into();
-            return Err(Corruption::Function { number });
-        }
         Ok(())
     }
 
@@ -167,13 +153,13 @@ impl<S: TraceSink> Sink for EventSink<S> {
         head: &Record,
         payload: &[u8],
     ) -> Result<(), Refusal<StopReason>> {
-        let written = match decode_access(head, payload).map_err(Refusal::Corrupt)? {
+        let frequent = decode_frequent(head, payload, self.watched);
+        let written = match frequent.map_err(Refusal::Corrupt)? {
             Some(kind) => self.writer.write(&event(owner, head, kind)).map(|_| ()),
             None => {
                 let known = |file| self.writer.known_file(file);
-                let decoded = decode(owner, head, payload, known).map_err(Refusal::Corrupt)?;
-                self.check(&decoded).map_err(Refusal::Corrupt)?;
-                self.write(owner, decoded)
+                let decoded = decode(owner, head, payload, self.watched, known);
+                self.write(owner, decoded.map_err(Refusal::Corrupt)?)
             }
         };
         written.map_err(|error| Refusal::Failed(error.into()))

@@ -131,25 +131,17 @@ impl Wire {
         }
     }
 
-    /// Copies `count` published bytes from position `from` of the slot's stream to the end of
-    /// `buffer`, and lets the producer have their room again.
-    pub(crate) fn take(
-        &self,
-        index: SlotIndex,
-        from: u64,
-        count: u64,
-        buffer: &mut Vec<u8>,
-    ) -> io::Result<()> {
+    /// Copies published bytes from position `from` of the slot's stream on to all of `buffer`, and lets
+    /// the producer have their room again.
+    pub(crate) fn take(&self, index: SlotIndex, from: u64, buffer: &mut [u8]) -> io::Result<()> {
         let start = (from % RING_BYTES as u64) as usize;
-        let first = (count as usize).min(RING_BYTES - start);
-        let old = buffer.len();
-        buffer.resize(old + count as usize, 0);
-        let (before_wrap, after_wrap) = buffer[old..].split_at_mut(first);
+        let count = buffer.len();
+        let (before_wrap, after_wrap) = buffer.split_at_mut(count.min(RING_BYTES - start));
         let ring = ring_offset(index.0);
         self.file
             .read_exact_at(before_wrap, (ring + start) as u64)?;
         self.file.read_exact_at(after_wrap, ring as u64)?;
-        self.release(index, from + count);
+        self.release(index, from + count as u64);
         Ok(())
     }
 

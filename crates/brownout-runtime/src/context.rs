@@ -56,8 +56,8 @@ pub enum Exit {
     Fault = 10,
     /// The code at `pc` is no longer what was translated.
     Stale = 11,
-    /// The thread enters a watched function at `ea`, or may have returned from one to there; `argument`
-    /// tells which.
+    /// The thread enters the watched function whose number is `ea`, or may have returned from one, at site
+    /// `argument`.
     Watch = 12,
 }
 
@@ -126,7 +126,8 @@ pub struct Context {
     pub to_unsupported: u64,
     pub to_stale: u64,
     pub to_hash: u64,
-    pub to_watch: u64,
+    pub to_call: u64,
+    pub to_return: u64,
     /// Table of the hash lookup of branch targets.
     pub hash_table: u64,
     /// One byte per system call number, non-zero if it goes through Rust code.
@@ -149,8 +150,9 @@ pub struct Context {
     pub app_gs: u64,
     /// Table of the sites.
     pub sites: u64,
-    /// The stacks that the thread has met, or 0.
+    /// The stacks that the thread has met, and the one that it met last; or 0.
     pub memos: u64,
+    pub last_memo: u64,
     /// Distance from an address in the mapping used last to where it is flushed.
     pub flush_delta: u64,
     pub xmm: [[u64; 2]; 16],

@@ -34,8 +34,6 @@ global_asm!(
     "                    jmp gate_exit",
     "gate_stale:         mov dword ptr gs:[{exit}], {stale}",
     "                    jmp gate_exit",
-    "gate_watch:         mov dword ptr gs:[{exit}], {watch}",
-    "                    jmp gate_exit",
     "gate_fault:         mov dword ptr gs:[{exit}], {fault}",
     "                    jmp gate_exit",
     "gate_unsupported:   mov dword ptr gs:[{exit}], {unsupported}",
@@ -419,7 +417,6 @@ global_asm!(
     sys_resume = const offset_of!(Context, sys_resume),
     fault = const Exit::Fault as u32,
     stale = const Exit::Stale as u32,
-    watch = const Exit::Watch as u32,
     next_pc = const offset_of!(Context, next_pc),
     in_call = const offset_of!(Context, in_call),
     stack = const offset_of!(Context, stack),
@@ -459,7 +456,6 @@ unsafe extern "C" {
     fn gate_unsupported();
     fn gate_fault();
     fn gate_stale();
-    fn gate_watch();
     fn gate_pm_begin();
     fn gate_hash();
     fn gate_start();
@@ -495,7 +491,6 @@ pub fn fill_entry_points(context: &mut Context) {
     context.to_resync = gate_resync as *const () as u64;
     context.to_pm_emulate = gate_pm_emulate as *const () as u64;
     context.to_stale = gate_stale as *const () as u64;
-    context.to_watch = gate_watch as *const () as u64;
     context.to_unsupported = gate_unsupported as *const () as u64;
     context.to_pm_begin = gate_pm_begin as *const () as u64;
     context.to_hash = gate_hash as *const () as u64;

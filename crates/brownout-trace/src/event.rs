@@ -235,6 +235,7 @@ impl CallArguments {
     pub const MAX: usize = 6;
 
     /// Takes the first [`MAX`](Self::MAX) of `values`.
+    #[inline]
     pub fn new(values: &[u64]) -> Self {
         let mut args = CallArguments::default();
         let len = values.len().min(Self::MAX);
@@ -243,6 +244,7 @@ impl CallArguments {
         args
     }
 
+    #[inline]
     pub fn as_slice(&self) -> &[u64] {
         &self.values[..usize::from(self.len)]
     }

@@ -24,6 +24,7 @@ pub(crate) trait FieldWriter {
 }
 
 impl FieldWriter for Vec<u8> {
+    #[inline]
     fn put(&mut self, value: u64) {
         varint::encode(self, value);
     }

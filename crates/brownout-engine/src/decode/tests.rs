@@ -3,6 +3,8 @@
 use super::*;
 use crate::fake_producer::owner;
 
+/// How many functions are watched: the fixed address is the number of the last one.
+const WATCHED: usize = 0x7001;
 const POOL: FileIdentity = FileIdentity { dev: 8, ino: 99 };
 
 fn number(file: FileIdentity) -> Option<FileId> {
@@ -21,7 +23,7 @@ fn decoded(kind: u16, flags: u16, payload: &[u8]) -> Result<Decoded<'_>, Corrupt
         size: payload.len() as u32,
         addr: 0x7000,
     };
-    decode(&owner(2, 40, 41), &head, payload, number)
+    decode(&owner(2, 40, 41), &head, payload, WATCHED, number)
 }
 
 fn event_kind(kind: u16, flags: u16, payload: &[u8]) -> EventKind<'_> {
@@ -345,7 +347,7 @@ fn a_size_beyond_the_record_is_refused() {
         size: 9,
     };
     assert_eq!(
-        decode(&owner(0, 1, 1), &head, &[0; 8], number),
+        decode(&owner(0, 1, 1), &head, &[0; 8], WATCHED, number),
         Err(refused)
     );
 }

@@ -118,6 +118,9 @@ fn walk(context: &mut Context) -> u32 {
             id
         });
     context.memos = stack.memos();
+    if context.last_memo == 0 {
+        context.last_memo = context.memos;
+    }
     context.pm.stack = Some(stack);
     id.0
 }

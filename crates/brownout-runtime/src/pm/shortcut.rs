@@ -2,9 +2,10 @@
 //!
 //! Entering Rust costs more than all that has to be done for a store from a known place: find the
 //! calling context among the stacks that the thread has met, draw a number, write the record. That is
-//! done here. Whatever is not plain (a place or a stack met for the first time, an access that crosses
-//! pages, a full ring) goes the long way through the gate, with nothing changed: [`super::access_done`] and
-//! [`super::order`] do the same for all cases and say why.
+//! done here, and so is what calls of watched functions need. Whatever is not plain (a place or a stack met for
+//! the first time, an access that crosses pages, a call that was jumped out of, a full ring) goes the long way
+//! through the gate, with nothing changed: [`super::access_done`], [`super::order`] and [`crate::watch::visit`] do
+//! the same for all cases and say why.
 //!
 //! Generated code comes here with the program's registers in place and goes on at `Context::resume`. Nothing
 //! is kept on the program's stack.
@@ -12,6 +13,7 @@
 use super::site::{SITE_SHIFT, Site, SiteKind};
 use crate::context::{Context, Exit};
 use crate::unwind::memo_layout as memo;
+use crate::watch::{Open, OpenCalls, open};
 use crate::wire::{self, Producer};
 use brownout_ring::{Control, RING_BYTES, Record, Slot, kind, recording, store};
 use core::arch::global_asm;
@@ -35,13 +37,19 @@ enum Source {
     Flush = 5,
 }
 
-/// What an event does to `Context::dirty`.
+/// What an event changes in its thread, besides its ring.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dirt {
-    Gone = 0,
-    New = 1,
-    Kept = 2,
+enum Effect {
+    /// `Context::dirty` is cleared.
+    Orders = 0,
+    /// `Context::dirty` is set.
+    Dirties = 1,
+    Nothing = 2,
+    /// The call that was noted behind the open ones is open.
+    Opens = 3,
+    /// The innermost open call is over.
+    Closes = 4,
 }
 
 /// How the assembly records a site.
@@ -52,7 +60,7 @@ pub(super) struct Shortcut {
     kind: u16,
     flags: u16,
     source: Source,
-    dirt: Dirt,
+    effect: Effect,
 }
 
 /// The longest payload that is copied here.
@@ -62,24 +70,30 @@ impl Shortcut {
     pub fn of(site: SiteKind, size: u32) -> Shortcut {
         let stored = |source, flags| {
             let locked = flags & store::LOCKED != 0;
-            let dirt = if locked { Dirt::Gone } else { Dirt::New };
-            (kind::STORE, flags, source, dirt)
+            let effect = if locked {
+                Effect::Orders
+            } else {
+                Effect::Dirties
+            };
+            (kind::STORE, flags, source, effect)
         };
-        let (kind, flags, source, dirt) = match site {
-            _ if size > MAX_SIZE => (0, 0, Source::Elsewhere, Dirt::Kept),
+        let (kind, flags, source, effect) = match site {
+            _ if size > MAX_SIZE => (0, 0, Source::Elsewhere, Effect::Nothing),
             SiteKind::Store(flags) => stored(Source::Memory, flags),
             SiteKind::Captured(flags) => stored(Source::Vectors, flags),
             SiteKind::Conditional(flags) => stored(Source::MemoryIfZero, flags),
-            SiteKind::Load => (kind::LOAD, 0, Source::Memory, Dirt::Kept),
-            SiteKind::Fence(flags) => (kind::FENCE, flags, Source::Fence, Dirt::Gone),
-            SiteKind::Flush(flags) => (kind::FLUSH, flags, Source::Flush, Dirt::New),
-            _ => (0, 0, Source::Elsewhere, Dirt::Kept),
+            SiteKind::Load => (kind::LOAD, 0, Source::Memory, Effect::Nothing),
+            SiteKind::Fence(flags) => (kind::FENCE, flags, Source::Fence, Effect::Orders),
+            SiteKind::Flush(flags) => (kind::FLUSH, flags, Source::Flush, Effect::Dirties),
+            SiteKind::Call => (kind::CALL, 0, Source::Vectors, Effect::Opens),
+            SiteKind::Return => (kind::RETURN, 0, Source::Vectors, Effect::Closes),
+            _ => (0, 0, Source::Elsewhere, Effect::Nothing),
         };
         Shortcut {
             kind,
             flags,
             source,
-            dirt,
+            effect,
         }
     }
 }
@@ -87,6 +101,11 @@ impl Shortcut {
 /// Offset of a part of the thread's ring in its context.
 const fn ring(field: usize) -> usize {
     offset_of!(Context, wire) + field
+}
+
+/// Offset of a part of the thread's open calls in its context.
+const fn calls(field: usize) -> usize {
+    offset_of!(Context, watch) + field
 }
 
 /// Offset of a part of a site's shortcut.
@@ -131,6 +150,33 @@ global_asm!(
     "shl rdx, {site_shift}",
     "add rdx, gs:[{sites}]",
     ".endm",
+    // --- goes to `fault` unless the stack is that of the memo in rax; r8 = address, ecx = epoch ----------
+    ".macro shortcut_compare word fault",
+    "cmp r8, [rax + {memo_rip}]",
+    "jne \\fault",
+    "cmp rsp, [rax + {memo_rsp}]",
+    "jne \\fault",
+    "cmp ecx, [rax + {memo_epoch}]",
+    "jne \\fault",
+    "mov rdi, rbp",
+    "and rdi, [rax + {memo_rbp_mask}]",
+    "cmp rdi, [rax + {memo_rbp}]",
+    "jne \\fault",
+    "mov rdi, [rax + {memo_start}]",
+    "mov r10, [rax + {memo_end}]",
+    "5:",
+    "cmp rdi, r10",
+    "je 6f",
+    "mov r11, [rdi]",
+    "mov rsi, [rdi + 8]",
+    "add rdi, 16",
+    ".globl \\word",
+    "\\word:",
+    "cmp rsi, [rsp + r11]",
+    "je 5b",
+    "jmp \\fault",
+    "6:",
+    ".endm",
     ".globl shortcut_first",
     "shortcut_first:",
     // --- a flush or fence is about to happen --------------------------------------------------------
@@ -151,6 +197,98 @@ global_asm!(
     "add rax, gs:[{flush_delta}]",
     "mov gs:[{alias}], rax",
     "jmp 2f",
+    // --- a watched function is entered, its number in `ea` --------------------------------------------
+    ".globl shortcut_call",
+    "shortcut_call:",
+    "mov gs:[{spill_rcx}], rcx",
+    "mov gs:[{spill_rax}], rax",
+    "shortcut_spill {watch}",
+    "shortcut_site",
+    "cmp qword ptr gs:[{repeated}], 0",
+    "jne 9f",
+    // returns to the return address are watched, too
+    ".globl shortcut_back",
+    "shortcut_back:",
+    "mov r8, [rsp]",
+    "mov rax, r8",
+    "shr rax, 1",
+    "and eax, {remembered} - 1",
+    "cmp r8, gs:[{watched} + rax * 8]",
+    "jne 9f",
+    // the innermost open call is alive and further out; there is room for another behind it
+    "mov rcx, gs:[{open_calls}]",
+    "cmp rcx, gs:[{open_room}]",
+    "jae 9f",
+    "lea rax, [rcx + rcx * 2]",
+    "shl rax, 3",
+    "add rax, gs:[{open_first}]",
+    "jrcxz 3f",
+    "mov rdi, [rax - {open_bytes} + {open_slot}]",
+    "cmp rdi, rsp",
+    "jbe 9f",
+    "mov rsi, [rax - {open_bytes} + {open_back}]",
+    ".globl shortcut_alive",
+    "shortcut_alive:",
+    "cmp rsi, [rdi]",
+    "jne 9f",
+    "3:",
+    "mov [rax + {open_slot}], rsp",
+    "mov [rax + {open_back}], r8",
+    "mov ecx, gs:[{ea}]",
+    "mov [rax + {open_function}], ecx",
+    // the arguments, where the payload is looked for
+    "mov rcx, gs:[{spill_rcx}]",
+    "mov rax, gs:[{gpr}+16]",
+    "mov rsi, gs:[{gpr}+48]",
+    "mov rdi, gs:[{gpr}+56]",
+    "mov r8, gs:[{gpr}+64]",
+    "mov gs:[{vectors_at}], rdi",
+    "mov gs:[{vectors_at}+8], rsi",
+    "mov gs:[{vectors_at}+16], rax",
+    "mov gs:[{vectors_at}+24], rcx",
+    "mov gs:[{vectors_at}+32], r8",
+    "mov gs:[{vectors_at}+40], r9",
+    "jmp 2f",
+    // --- a watched function may have returned here, if one is open --------------------------------------
+    "8:",
+    "mov rcx, gs:[{spill_rcx}]",
+    "jmp qword ptr gs:[{resume}]",
+    ".globl shortcut_return",
+    "shortcut_return:",
+    "mov gs:[{spill_rcx}], rcx",
+    "mov rcx, gs:[{open_calls}]",
+    "jrcxz 8b",
+    "mov gs:[{spill_rax}], rax",
+    "shortcut_spill {watch}",
+    "shortcut_site",
+    "mov r8, [rdx + {site_pc}]",
+    "cmp r8, gs:[{pc}]",
+    "jne 7f",
+    "lea rax, [rcx + rcx * 2]",
+    "shl rax, 3",
+    "add rax, gs:[{open_first}]",
+    "cmp r8, [rax - {open_bytes} + {open_back}]",
+    "jne 9f",
+    "mov rdi, [rax - {open_bytes} + {open_slot}]",
+    "lea rsi, [rdi + 8]",
+    "cmp rsi, rsp",
+    "jne 9f",
+    // and only one of them
+    "dec rcx",
+    "jrcxz 3f",
+    "cmp rdi, [rax - 2 * {open_bytes} + {open_slot}]",
+    "je 9f",
+    "3:",
+    "mov ecx, [rax - {open_bytes} + {open_function}]",
+    "mov gs:[{ea}], rcx",
+    "mov rax, gs:[{spill_rax}]",
+    "mov rcx, gs:[{gpr}+16]",
+    "mov gs:[{vectors_at}], rax",
+    "mov gs:[{vectors_at}+8], rcx",
+    "jmp 2f",
+    "7:",
+    "shortcut_restore",
+    "jmp qword ptr gs:[{resume}]",
     // --- an access has been made; it need not have been to a candidate --------------------------------
     "8:",
     "mov rcx, gs:[{spill_rcx}]",
@@ -168,10 +306,22 @@ global_asm!(
     "shortcut_site",
     // --- the calling context: rdx = site; leaves it in r9d -------------------------------------------
     "2:",
-    "mov rax, gs:[{memos}]",
-    "test rax, rax",
+    "mov r10, gs:[{last_memo}]",
+    "test r10, r10",
     "je 9f",
     "mov r8, [rdx + {site_pc}]",
+    "mov ecx, [rip + {epoch}]",
+    // the stack that came after the last one when that was met before
+    "mov rax, [r10 + {memo_next}]",
+    "shortcut_compare shortcut_word shortcut_word_fault",
+    "7:",
+    "mov gs:[{last_memo}], rax",
+    "mov r9d, [rax + {memo_context}]",
+    "jmp 7f",
+    // otherwise any from the same place
+    ".globl shortcut_word_fault",
+    "shortcut_word_fault:",
+    "mov rax, gs:[{memos}]",
     "mov rcx, rsp",
     "rol rcx, 17",
     "xor rcx, r8",
@@ -184,38 +334,18 @@ global_asm!(
     "mov ecx, [rip + {epoch}]",
     "lea r9, [rax + {memos_bytes}]",
     "3:",
-    "cmp r8, [rax + {memo_rip}]",
-    "jne 4f",
-    "cmp rsp, [rax + {memo_rsp}]",
-    "jne 4f",
-    "cmp ecx, [rax + {memo_epoch}]",
-    "jne 4f",
-    "mov rdi, rbp",
-    "and rdi, [rax + {memo_rbp_mask}]",
-    "cmp rdi, [rax + {memo_rbp}]",
-    "jne 4f",
-    "mov rdi, [rax + {memo_start}]",
-    "mov r10, [rax + {memo_end}]",
-    "5:",
-    "cmp rdi, r10",
-    "je 6f",
-    "mov r11, [rdi]",
-    "mov rsi, [rdi + 8]",
-    "add rdi, 16",
-    ".globl shortcut_word",
-    "shortcut_word:",
-    "cmp rsi, [rsp + r11]",
-    "je 5b",
-    ".globl shortcut_word_fault",
-    "shortcut_word_fault:",
-    "4:",
+    "shortcut_compare shortcut_other_word shortcut_other_word_fault",
+    "mov r10, gs:[{last_memo}]",
+    "mov [r10 + {memo_next}], rax",
+    "jmp 7b",
+    ".globl shortcut_other_word_fault",
+    "shortcut_other_word_fault:",
     "add rax, {memo_bytes}",
     "cmp rax, r9",
     "jne 3b",
     "jmp 9f",
-    "6:",
-    "mov r9d, [rax + {memo_context}]",
     // --- where the payload is: into rsi; the address of the event into rdi -----------------------------
+    "7:",
     "mov rdi, gs:[{ea}]",
     "mov rsi, gs:[{alias}]",
     "movzx eax, byte ptr [rdx + {source}]",
@@ -316,9 +446,9 @@ global_asm!(
     "mov rax, gs:[{slot}]",
     "mov gs:[{head}], r10",
     "mov [rax + {slot_head}], r10",
-    "movzx eax, byte ptr [rdx + {dirt}]",
-    "cmp eax, {kept}",
-    "je 3f",
+    "movzx eax, byte ptr [rdx + {effect}]",
+    "cmp eax, {nothing}",
+    "jae 6f",
     "mov gs:[{dirty}], rax",
     "3:",
     "mov rcx, gs:[{stripe}]",
@@ -328,7 +458,18 @@ global_asm!(
     "4:",
     "shortcut_restore",
     "jmp qword ptr gs:[{resume}]",
+    "6:",
+    "je 3b",
+    "cmp eax, {opens}",
+    "jne 5f",
+    "inc qword ptr gs:[{open_calls}]",
+    "jmp 4b",
+    "5:",
+    "dec qword ptr gs:[{open_calls}]",
+    "jmp 4b",
     // --- the long way ----------------------------------------------------------------------------------
+    ".globl shortcut_long",
+    "shortcut_long:",
     "9:",
     "shortcut_restore",
     "jmp gate_exit",
@@ -340,9 +481,11 @@ global_asm!(
     spill_flags = const offset_of!(Context, spill_flags),
     exit = const offset_of!(Context, exit),
     argument = const offset_of!(Context, argument),
+    pc = const offset_of!(Context, pc),
     resume = const offset_of!(Context, resume),
     sites = const offset_of!(Context, sites),
     memos = const offset_of!(Context, memos),
+    last_memo = const offset_of!(Context, last_memo),
     ea = const offset_of!(Context, ea),
     alias = const offset_of!(Context, alias),
     extra = const offset_of!(Context, extra),
@@ -357,18 +500,30 @@ global_asm!(
     dirty = const offset_of!(Context, dirty),
     pm_order = const Exit::PmOrder as u32,
     pm_done = const Exit::PmDone as u32,
+    watch = const Exit::Watch as u32,
+    open_first = const calls(offset_of!(OpenCalls, first)),
+    open_calls = const calls(offset_of!(OpenCalls, len)),
+    open_room = const calls(offset_of!(OpenCalls, room)),
+    repeated = const calls(offset_of!(OpenCalls, repeated_pc)),
+    watched = const calls(offset_of!(OpenCalls, watched)),
+    remembered = const open::REMEMBERED,
+    open_bytes = const size_of::<Open>(),
+    open_slot = const offset_of!(Open, slot),
+    open_back = const offset_of!(Open, back),
+    open_function = const offset_of!(Open, function),
     site_shift = const SITE_SHIFT,
     site_pc = const offset_of!(Site, pc),
     site_size = const offset_of!(Site, size),
     tag = const site(offset_of!(Shortcut, kind)),
     source = const site(offset_of!(Shortcut, source)),
-    dirt = const site(offset_of!(Shortcut, dirt)),
+    effect = const site(offset_of!(Shortcut, effect)),
     memory = const Source::Memory as u32,
     vectors = const Source::Vectors as u32,
     memory_if_zero = const Source::MemoryIfZero as u32,
     fence = const Source::Fence as u32,
     flush = const Source::Flush as u32,
-    kept = const Dirt::Kept as u32,
+    nothing = const Effect::Nothing as u32,
+    opens = const Effect::Opens as u32,
     mix = const memo::MIX as i64,
     sets = const memo::SETS,
     set_bytes = const memo::SET_BYTES,
@@ -381,6 +536,7 @@ global_asm!(
     memo_start = const memo::START,
     memo_end = const memo::END,
     memo_epoch = const memo::EPOCH,
+    memo_next = const memo::NEXT,
     memo_context = const memo::CONTEXT,
     epoch = sym crate::space::EPOCH,
     control = sym wire::CONTROL,
@@ -409,14 +565,22 @@ global_asm!(
 const _: () = {
     assert!(offset_of!(Shortcut, flags) == offset_of!(Shortcut, kind) + 2);
     assert!(offset_of!(Record, flags) == offset_of!(Record, kind) + 2);
+    assert!(size_of::<Open>() == 3 * 8);
 };
 
 unsafe extern "C" {
     fn shortcut_first();
     fn shortcut_order();
     fn shortcut_end();
+    fn shortcut_call();
+    fn shortcut_return();
+    fn shortcut_back();
+    fn shortcut_alive();
     fn shortcut_word();
     fn shortcut_word_fault();
+    fn shortcut_other_word();
+    fn shortcut_other_word_fault();
+    fn shortcut_long();
     fn shortcut_last();
 }
 
@@ -424,6 +588,8 @@ unsafe extern "C" {
 pub fn connect(context: &mut Context) {
     context.to_pm_order = shortcut_order as *const () as u64;
     context.to_pm_end = shortcut_end as *const () as u64;
+    context.to_call = shortcut_call as *const () as u64;
+    context.to_return = shortcut_return as *const () as u64;
     context.sites = super::site::table();
 }
 
@@ -434,5 +600,14 @@ pub fn in_shortcut(rip: u64) -> bool {
 
 /// Where a thread goes on whose read of a stack at `rip` faulted.
 pub fn fault_in_shortcut(rip: u64) -> Option<u64> {
-    (rip == shortcut_word as *const () as u64).then_some(shortcut_word_fault as *const () as u64)
+    let at = |symbol: unsafe extern "C" fn()| symbol as *const () as u64;
+    if rip == at(shortcut_word) {
+        Some(at(shortcut_word_fault))
+    } else if rip == at(shortcut_other_word) {
+        Some(at(shortcut_other_word_fault))
+    } else if rip == at(shortcut_back) || rip == at(shortcut_alive) {
+        Some(at(shortcut_long))
+    } else {
+        None
+    }
 }

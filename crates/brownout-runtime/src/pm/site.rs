@@ -53,6 +53,10 @@ pub enum SiteKind {
     Translate,
     /// The target of an indirect branch or a return is read.
     Target,
+    /// The first instruction of a watched function; the size is that of its arguments.
+    Call,
+    /// Where calls of watched functions have returned to; the size is that of a result.
+    Return,
     Unsupported,
 }
 
@@ -167,7 +171,7 @@ impl Sites {
     fn add(&mut self, insn: &Instruction, kind: SiteKind, size: u32) -> u32 {
         if let Some(&(number, unit)) = self.known.get(&insn.ip()) {
             let old = site(number);
-            if unit == self.unit && old.kind == kind && old.insn == *insn {
+            if unit == self.unit && old.kind == kind && old.size == size && old.insn == *insn {
                 return number;
             }
         }
@@ -209,6 +213,16 @@ impl Sites {
     /// A site for the push of a call.
     pub fn emulated(&mut self, insn: &Instruction) -> u32 {
         self.add(insn, SiteKind::Push, 8)
+    }
+
+    /// A site for the start of a watched function with so many arguments.
+    pub fn call(&mut self, insn: &Instruction, arguments: u8) -> u32 {
+        self.add(insn, SiteKind::Call, 8 * u32::from(arguments))
+    }
+
+    /// A site for where watched functions return to.
+    pub fn returned(&mut self, insn: &Instruction) -> u32 {
+        self.add(insn, SiteKind::Return, 16)
     }
 
     /// What is to happen around an instruction.

@@ -321,7 +321,7 @@ impl Work<'_> {
                 self.define_block(insn.ip());
             }
             self.draft.boundary(self.out.here(), insn.ip(), insn.len());
-            self.watch(insn.ip());
+            self.watch(&insn);
             match self.instruction(&insn, code) {
                 Next::Straight if instructions.is_multiple_of(MAX_INSTRUCTIONS) => {
                     self.jump_to(insn.next_ip());

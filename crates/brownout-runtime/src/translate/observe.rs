@@ -3,6 +3,7 @@
 use super::{Capture, Treatment, Work, has_memory, number, register};
 use crate::cache::Repair;
 use crate::gs;
+use crate::watch::Entry;
 use iced_x86::{Instruction, Mnemonic, Register};
 
 const RAX: u8 = 0;
@@ -35,12 +36,22 @@ impl Work<'_> {
         debug_assert_eq!(self.out.here(), after);
     }
 
-    /// The visits that are wanted before the instruction at `pc`. It is given in the slot for addresses:
-    /// where the thread's last indirect branch went to is still known by its own.
-    pub(super) fn watch(&mut self, pc: u64) {
-        for argument in self.watches.visits(pc).into_iter().flatten() {
-            self.out.gs_store_imm(gs!(ea), pc);
-            self.visit(argument, gs!(to_watch));
+    /// The visits that are wanted before an instruction. The address is that of the site: where the thread's
+    /// last indirect branch went to is still to be known.
+    pub(super) fn watch(&mut self, insn: &Instruction) {
+        let visits = self.watches.visits(insn.ip());
+        if visits.is_return {
+            let site = self.sites.returned(insn);
+            self.visit(site, gs!(to_return));
+        }
+        if let Some(Entry {
+            function,
+            arguments,
+        }) = visits.entry
+        {
+            let site = self.sites.call(insn, arguments);
+            self.out.gs_store_imm(gs!(ea), u64::from(function));
+            self.visit(site, gs!(to_call));
         }
     }
 

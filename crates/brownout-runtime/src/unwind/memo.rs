@@ -30,25 +30,31 @@ pub struct Word {
 }
 
 #[derive(Default)]
-#[repr(C)]
+#[repr(C, align(64))]
 struct Memo {
     rip: u64,
     rsp: u64,
     /// All ones if the walk used rbp, which then must have the value `rbp`; otherwise both are 0.
     rbp_mask: u64,
     rbp: u64,
-    /// Where `words` are.
+    /// Where the words are that it depends on.
     start: u64,
     end: u64,
     epoch: u32,
     context: ContextId,
-    words: Vec<Word>,
+    /// The memo, its address, that was met next after this one the last time. Only a guess: it is compared
+    /// with the stack like any other.
+    next: u64,
 }
+
+/// A memo is one cache line.
+const _: () = assert!(size_of::<Memo>() == 64);
 
 #[derive(Default)]
 #[repr(C)]
 struct Set {
     memos: [Memo; WAYS],
+    words: [Vec<Word>; WAYS],
     /// The one to be replaced next.
     next: usize,
 }
@@ -70,6 +76,7 @@ pub mod layout {
     pub const END: usize = offset_of!(Memo, end);
     pub const EPOCH: usize = offset_of!(Memo, epoch);
     pub const CONTEXT: usize = offset_of!(Memo, context);
+    pub const NEXT: usize = offset_of!(Memo, next);
 }
 
 pub struct Memos {
@@ -78,9 +85,12 @@ pub struct Memos {
 
 impl Memos {
     pub fn new() -> Memos {
-        Memos {
-            sets: (0..SETS).map(|_| Set::default()).collect(),
+        let mut sets: Box<[Set]> = (0..SETS).map(|_| Set::default()).collect();
+        let any = sets.as_ptr() as u64;
+        for memo in sets.iter_mut().flat_map(|set| &mut set.memos) {
+            memo.next = any;
         }
+        Memos { sets }
     }
 
     /// Address of the table, which never changes.
@@ -104,17 +114,15 @@ impl Memos {
         mem: &impl Memory,
     ) -> Option<ContextId> {
         let set = self.set(rip, gpr[RSP]);
-        let holds = |memo: &Memo| {
+        let holds = |(memo, words): &(&Memo, &Vec<Word>)| {
             memo.rip == rip
                 && memo.rsp == gpr[RSP]
                 && memo.epoch == epoch
                 && gpr[RBP] & memo.rbp_mask == memo.rbp
-                && mem.all_hold(gpr[RSP], &memo.words)
+                && mem.all_hold(gpr[RSP], words)
         };
-        set.memos
-            .iter()
-            .find(|memo| holds(memo))
-            .map(|memo| memo.context)
+        let mut known = set.memos.iter().zip(&set.words);
+        known.find(holds).map(|(memo, _)| memo.context)
     }
 
     /// Keeps what a walk found. `facts` are the addresses it depended on with what they held.
@@ -128,14 +136,14 @@ impl Memos {
     ) {
         let set = self.set(regs.rip, regs.gpr[RSP]);
         set.next = (set.next + 1) % WAYS;
-        let memo = &mut set.memos[set.next];
-        memo.words.clear();
+        let (memo, words) = (&mut set.memos[set.next], &mut set.words[set.next]);
+        words.clear();
         for (address, value) in facts {
-            if memo.words.len() == MAX_WORDS {
+            if words.len() == MAX_WORDS {
                 memo.rip = 0;
                 return;
             }
-            memo.words.push(Word {
+            words.push(Word {
                 distance: address.wrapping_sub(regs.gpr[RSP]),
                 value,
             });
@@ -144,7 +152,7 @@ impl Memos {
         memo.rsp = regs.gpr[RSP];
         memo.rbp_mask = if uses_rbp { u64::MAX } else { 0 };
         memo.rbp = regs.gpr[RBP] & memo.rbp_mask;
-        let words = memo.words.as_ptr_range();
+        let words = words.as_ptr_range();
         memo.start = words.start as u64;
         memo.end = words.end as u64;
         memo.epoch = epoch;

@@ -3,29 +3,45 @@
 //! The recorder names the functions ([`table`]). When code of a file is mapped, they are looked for in
 //! its symbol tables ([`symbols`]), and the translation of their first instruction begins with a visit
 //! to the runtime. Where such a call returns to is known then: the code there is translated anew with a
-//! visit, too. The program's stack is left alone; a thread remembers its open calls ([`thread`]).
+//! visit, too. The program's stack is left alone; a thread remembers its open calls ([`open`], [`thread`]).
+//! Plain calls and returns are recorded in assembly, beside the other events that are frequent.
 //! Code that neither is nor calls a watched function costs nothing.
 //!
 //! What it can miss: see [`symbols`] and [`thread`]; calls on a stack in persistent memory while loads are
 //! recorded return unseen.
 
+pub mod open;
 mod symbols;
 mod table;
 mod thread;
 
-pub use thread::{OpenCalls, left_thread};
+pub use open::{Open, OpenCalls};
+pub use thread::left_thread;
 
 use crate::cache::{FastMap, FastSet};
 use crate::context::Context;
 use crate::dispatch::with_translator;
+use crate::pm::{self, SiteKind};
 use crate::sys::{self, is_err};
 use symbols::Mapping;
 use table::Table;
 
-/// Tells the visit at a place of return from that at the start of a function, whose number and number of
-/// arguments are in the other bits.
-const RETURN: u32 = 1 << 31;
-const ARGUMENTS: u32 = 24;
+/// The start of a watched function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number.
+    pub function: u32,
+    /// How many of its arguments are to be told.
+    pub arguments: u8,
+}
+
+/// The visits that are wanted before an instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Visits {
+    /// Calls have returned there.
+    pub is_return: bool,
+    pub entry: Option<Entry>,
+}
 
 /// The translator's side: where visits are wanted.
 pub struct Watches {
@@ -45,17 +61,19 @@ impl Watches {
         }
     }
 
-    /// The visits that are wanted before the instruction at `pc`: what each is given to know.
+    /// The visits that are wanted before the instruction at `pc`.
     #[inline]
-    pub fn visits(&self, pc: u64) -> [Option<u32>; 2] {
+    pub fn visits(&self, pc: u64) -> Visits {
         if self.entries.is_empty() && self.returns.is_empty() {
-            return [None; 2];
+            return Visits::default();
         }
-        let entry = self
-            .entries
-            .get(&pc)
-            .map(|&function| function | u32::from(self.table.arguments(function)) << ARGUMENTS);
-        [self.returns.contains(&pc).then_some(RETURN), entry]
+        Visits {
+            is_return: self.returns.contains(&pc),
+            entry: self.entries.get(&pc).map(|&function| Entry {
+                function,
+                arguments: self.table.arguments(function),
+            }),
+        }
     }
 
     /// Watches the function at `pc`.
@@ -107,17 +125,13 @@ pub fn module_unmapped(start: u64, end: u64) {
 
 /// Generated code is at the start of a watched function, or where a call of one may have returned to.
 pub fn visit(context: &mut Context) {
-    let argument = context.argument;
+    let site = pm::site(context.argument);
     // Every return notes where it goes; a jump or a branch that leads to the same place does not.
-    let was_returned_to = context.pc == context.ea;
-    context.pc = context.ea;
-    if argument == RETURN {
-        if was_returned_to {
-            thread::returned(context);
-        }
-    } else {
-        let function = argument & ((1 << ARGUMENTS) - 1);
-        let arguments = (argument >> ARGUMENTS) as usize;
-        thread::entered(context, function, arguments);
+    let was_returned_to = context.pc == site.pc;
+    context.pc = site.pc;
+    if site.kind == SiteKind::Call {
+        thread::entered(context, context.ea as u32, site.size as usize);
+    } else if was_returned_to {
+        thread::returned(context);
     }
 }

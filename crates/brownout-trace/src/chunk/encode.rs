@@ -130,6 +130,17 @@ impl ChunkEncoder {
             EventKind::Fence { kind } => {
                 self.row(event, op::fence(kind), 0);
             }
+            EventKind::Call { function, ref args } => {
+                self.row(event, op::CALL, 0);
+                rare::put_call(&mut self.fields, function, args);
+            }
+            EventKind::Return {
+                function,
+                value: Some(ref value),
+            } => {
+                self.row(event, op::RETURN, 0);
+                rare::put_result(&mut self.fields, function, value);
+            }
             _ => self.rare_event(event)?,
         }
         self.events += 1;

@@ -141,22 +141,32 @@ pub(crate) fn put(kind: &EventKind<'_>, fields: &mut Vec<u8>, values: &mut Vec<u
         }
         EventKind::ProcessExit { end } => put_end(fields, end),
         EventKind::Note { text } => fields.put_bytes(text.as_bytes()),
-        EventKind::Call { function, args } => {
-            put_all(
-                fields,
-                [u64::from(function.0), args.as_slice().len() as u64],
-            );
-            for &arg in args.as_slice() {
-                fields.put(arg);
-            }
-        }
-        EventKind::Return { function, value } => {
-            fields.put(u64::from(function.0));
-            for word in value.into_iter().flatten() {
-                fields.put(word);
-            }
-        }
+        EventKind::Call { function, ref args } => put_call(fields, function, args),
+        EventKind::Return {
+            function,
+            value: Some(ref value),
+        } => put_result(fields, function, value),
+        EventKind::Return {
+            function,
+            value: None,
+        } => fields.put(u64::from(function.0)),
     }
+}
+
+/// Appends what a call holds. Calls are the least rare of the rare kinds.
+#[inline]
+pub(crate) fn put_call(fields: &mut Vec<u8>, function: FunctionId, args: &CallArguments) {
+    let args = args.as_slice();
+    put_all(fields, [u64::from(function.0), args.len() as u64]);
+    for &arg in args {
+        fields.put(arg);
+    }
+}
+
+/// Appends what a return with a result holds.
+#[inline]
+pub(crate) fn put_result(fields: &mut Vec<u8>, function: FunctionId, value: &[u64; 2]) {
+    put_all(fields, [u64::from(function.0), value[0], value[1]]);
 }
 
 /// Takes what [`put`] appended for the operation code `op`; `values` gives the next so many bytes of

@@ -129,7 +129,7 @@ fn slot(offset: u64) -> Option<String> {
     let slots = slots!(
         pc argument resume spill_rcx spill_rax spill_scratch spill_flags spill_r11 ea alias stripe
         stripe2 size split extra pm_return to_link to_indirect to_indirect_call to_syscall to_resync
-        to_pm_begin to_pm_end to_pm_emulate to_pm_order to_unsupported to_stale to_hash to_watch next_pc dirty
+        to_pm_begin to_pm_end to_pm_emulate to_pm_order to_unsupported to_stale to_hash to_call to_return next_pc dirty
         app_gs vectors
     );
     let (name, start) = slots

@@ -16,6 +16,7 @@
 //! | `sandbox`, `wire` | the caller's end and what goes over the socket |
 //! | `keeper` | the keeper: namespaces, the loop, the place without namespaces |
 //! | `view` | the file system that recovery sees |
+//! | `tracer` | where a recovery was when it failed |
 //! | `command_line`, `watch`, `server`, `process_tree` | starting a recovery and watching over it |
 //!
 //! Nothing is left when brownout is killed: the keeper sees the socket close and kills the namespace's first
@@ -30,6 +31,7 @@ mod request;
 mod sandbox;
 mod server;
 mod sys;
+mod tracer;
 mod view;
 mod watch;
 mod wire;

@@ -4,6 +4,7 @@ mod isolation;
 mod killed;
 mod limits;
 mod servers;
+mod stacks;
 mod verdicts;
 mod workplace;
 

@@ -8,6 +8,7 @@ use rustix::process::{Signal, WaitOptions};
 
 use super::directory::PrivateDirectory;
 use crate::recovery::process_tree::descendants;
+use crate::recovery::tracer::resume;
 use crate::recovery::view::{Condition, TEMPORARY_DIRECTORY, View};
 use crate::recovery::{Isolation, Refusal, sys};
 
@@ -85,11 +86,10 @@ impl Place {
 
     /// Ends all processes of a run and what else outlives processes.
     pub fn end_all(&self) -> io::Result<()> {
+        // Threads of traced processes are children too.
+        let any = WaitOptions::from_bits_retain(libc::__WALL as u32);
         loop {
-            match rustix::process::wait(WaitOptions::NOHANG) {
-                // Orphans become children of this process, so that without children there is nobody left.
-                Err(rustix::io::Errno::CHILD) => break,
-                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+            let ended = match rustix::process::wait(any | WaitOptions::NOHANG) {
                 Ok(None) => {
                     match self {
                         Self::View(_) => {
@@ -97,8 +97,18 @@ impl Place {
                         }
                         Self::Directory(_) => signal_descendants(Signal::KILL),
                     }
-                    rustix::io::retry_on_intr(|| rustix::process::wait(WaitOptions::empty()))?;
+                    rustix::process::wait(any)
                 }
+                ended => ended,
+            };
+            match ended {
+                // Orphans become children of this process, so that without children there is nobody left.
+                Err(rustix::io::Errno::CHILD) => break,
+                Ok(Some((thread, status))) if status.stopped() => {
+                    // A traced one stops once more on its way out.
+                    let _ = resume(thread, 0);
+                }
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }

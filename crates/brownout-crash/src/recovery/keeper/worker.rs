@@ -1,5 +1,6 @@
 //! The loop of a keeper: one run after the other.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -12,6 +13,7 @@ use super::Assignment;
 use super::place::Place;
 use crate::recovery::command_line::CommandLine;
 use crate::recovery::server::ReadinessProbe;
+use crate::recovery::tracer::{self, Tracer};
 use crate::recovery::view::Condition;
 use crate::recovery::watch::{Happening, Watch, WatchError};
 use crate::recovery::wire::{
@@ -38,6 +40,7 @@ pub struct Worker<'a> {
     channel: Channel,
     /// Readable when a child has changed.
     children: OwnedFd,
+    tracer: RefCell<Tracer>,
 }
 
 /// Why a run has no end that could be told.
@@ -96,6 +99,7 @@ impl<'a> Worker<'a> {
             place,
             channel,
             children,
+            tracer: RefCell::default(),
         })
     }
 
@@ -174,6 +178,7 @@ impl<'a> Worker<'a> {
         descriptors: Vec<OwnedFd>,
     ) -> Result<Departure, RunError> {
         self.place.hide(&request.absent)?;
+        self.tracer.borrow_mut().begin();
         let started = Instant::now();
         let (end, actor) = match &commands.client {
             Some(client) => self.run_server(&commands.recovery, client, request)?,
@@ -183,13 +188,18 @@ impl<'a> Worker<'a> {
             ),
         };
         let duration = started.elapsed();
+        let frames = match end {
+            _ if !request.trace => Vec::new(),
+            End::TimedOut | End::OutOfMemory => self.tracer.borrow_mut().frames_now(),
+            end => self.tracer.borrow().frames(end),
+        };
         self.place.end_all().map_err(cleanup)?;
         let is_clean = self.place.condition().map_err(cleanup)? == Condition::Unchanged;
         let mut report = Report {
             end,
             actor,
             duration,
-            frames: Vec::new(),
+            frames,
             follows: Follows::Nothing,
         };
         if is_clean {
@@ -230,6 +240,21 @@ impl<'a> Worker<'a> {
         )
     }
 
+    /// What happens next, stops for tracing aside.
+    fn next(
+        &self,
+        watch: &mut Watch<'_>,
+        patience: Option<Duration>,
+    ) -> Result<Happening, WatchError> {
+        loop {
+            match watch.next(patience)? {
+                Happening::Changed(thread, status)
+                    if self.tracer.borrow_mut().handle(thread, status) => {}
+                happening => return Ok(happening),
+            }
+        }
+    }
+
     fn run_alone(
         &self,
         command: &CommandLine,
@@ -248,7 +273,7 @@ impl<'a> Worker<'a> {
             let _ = rustix::process::kill_process_group(main, Signal::CONT);
         }
         loop {
-            match watch.next(None)? {
+            match self.next(&mut watch, None)? {
                 Happening::Changed(pid, status) if pid == main => {
                     if let Some(end) = end_of(status) {
                         return Ok(end);
@@ -278,7 +303,7 @@ impl<'a> Worker<'a> {
         }
         let client = self.start(client, request, &Streams::Separate)?;
         let verdict = loop {
-            match watch.next(None)? {
+            match self.next(&mut watch, None)? {
                 Happening::Changed(pid, status) if pid == client => {
                     if let Some(end) = end_of(status) {
                         break (end, Actor::Client);
@@ -322,7 +347,7 @@ impl<'a> Worker<'a> {
             .map_err(WatchError::from)?
         {
             pause = (pause * 2).min(LONGEST_PAUSE);
-            match watch.next(Some(pause))? {
+            match self.next(watch, Some(pause))? {
                 Happening::Changed(pid, status) if pid == server => match end_of(status) {
                     // A server that goes into the background leaves a process there.
                     Some(end) if self.is_success(end) && has_children() => *is_running = false,
@@ -350,7 +375,7 @@ impl<'a> Worker<'a> {
         let grace = self.assignment.setup.recovery.stop_grace;
         watch.deadline = Instant::now().checked_add(grace);
         while has_children() {
-            match watch.next(None)? {
+            match self.next(&mut watch, None)? {
                 Happening::Changed(pid, _) if pid == server && is_running => break,
                 Happening::TimeOver | Happening::MemoryOver => break,
                 Happening::Changed(..) | Happening::Nothing => {}
@@ -369,21 +394,21 @@ impl<'a> Worker<'a> {
             command: line.text().to_owned(),
             errno: error.into(),
         };
-        if let Some(mut command) = line.direct() {
-            self.equip(&mut command, request, streams)
-                .map_err(refused)?;
-            match command.spawn() {
-                Ok(child) => return Ok(pid_of(child.id())),
+        let start = |mut command: Command| {
+            self.equip(&mut command, request, streams)?;
+            if request.trace {
+                return tracer::start(command);
+            }
+            command.spawn().map(|child| pid_of(child.id()))
+        };
+        if let Some(command) = line.direct() {
+            match start(command) {
                 // A shell may know it, or can say better what is wrong.
                 Err(error) if is_no_program(&error) => {}
-                Err(error) => return Err(refused(error)),
+                started => return started.map_err(refused),
             }
         }
-        let mut command = line.by_shell();
-        self.equip(&mut command, request, streams)
-            .map_err(refused)?;
-        let child = command.spawn().map_err(refused)?;
-        Ok(pid_of(child.id()))
+        start(line.by_shell()).map_err(refused)
     }
 
     /// Nothing here may need code to run between fork and exec: without it starting is much faster.

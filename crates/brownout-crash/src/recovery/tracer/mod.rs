@@ -1,0 +1,261 @@
+//! Finds out where recovery was when it failed, by tracing it.
+//!
+//! Stacks are taken at fatal signals, at exits with a status other than 0, and when time is over. Death by `SIGKILL` leaves
+//! none, and neither does a machine that forbids tracing or whose `/proc` shows other processes than those of the
+//! namespace; the run goes on without.
+
+mod modules;
+mod stack;
+mod sys;
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+
+use self::modules::ModuleCache;
+use self::sys::SystemCall;
+use super::process_tree::descendants;
+use super::sys::{Fork, fork_into};
+use super::{End, RawFrame};
+
+pub use self::sys::resume;
+
+/// Failures beyond these are forgotten, the oldest first.
+const REMEMBERED: usize = 64;
+/// How long threads get to stop when time is over.
+const STOPPING: Duration = Duration::from_millis(500);
+/// Programs that pass on how another ended.
+const SHELLS: [&str; 6] = ["sh", "dash", "bash", "busybox", "zsh", "ksh"];
+
+/// How a process of the run failed, and where.
+#[derive(Debug)]
+struct Failure {
+    end: End,
+    is_shell: bool,
+    frames: Vec<RawFrame>,
+}
+
+/// Finds out where recoveries fail.
+#[derive(Debug, Default)]
+pub struct Tracer {
+    cache: ModuleCache,
+    failures: Vec<Failure>,
+}
+
+impl Tracer {
+    /// Forgets the run before.
+    pub fn begin(&mut self) {
+        self.failures.clear();
+    }
+
+    /// Deals with a stop of a traced thread. Returns whether it was one.
+    pub fn handle(&mut self, thread: Pid, status: WaitStatus) -> bool {
+        let Some(signal) = status.stopping_signal() else {
+            return false;
+        };
+        // A thread that cannot be resumed has been killed meanwhile.
+        let _ = match status.as_raw() >> 16 {
+            0 => {
+                if is_fatal(thread, signal) {
+                    self.remember(thread, End::Signaled(signal));
+                }
+                resume(thread, signal)
+            }
+            libc::PTRACE_EVENT_EXIT => {
+                if let Some(status) = exit_status(thread).filter(|&status| status != 0) {
+                    self.remember(thread, End::Exited(status));
+                }
+                resume(thread, 0)
+            }
+            libc::PTRACE_EVENT_STOP if is_stop_signal(signal) => sys::leave_stopped(thread),
+            _ => resume(thread, 0),
+        };
+        true
+    }
+
+    fn remember(&mut self, thread: Pid, end: End) {
+        let Ok((registers, _)) = sys::registers(thread) else {
+            return;
+        };
+        if self.failures.len() == REMEMBERED {
+            self.failures.remove(0);
+        }
+        let frames = stack::unwind(thread, registers, &mut self.cache);
+        self.failures.push(Failure {
+            end,
+            is_shell: is_shell(thread),
+            frames,
+        });
+    }
+
+    /// Where the run failed that ended like this.
+    ///
+    /// A shell ends as the last command did, so that it is the last process to end in this way that failed, except for
+    /// shells.
+    pub fn frames(&self, end: End) -> Vec<RawFrame> {
+        let same = |failure: &&Failure| match (end, failure.end) {
+            (End::Exited(status), End::Signaled(signal)) => status == 128 + signal,
+            (end, other) => end == other,
+        };
+        let matching = || self.failures.iter().rev().filter(same);
+        matching()
+            .find(|failure| !failure.is_shell)
+            .or_else(|| matching().next())
+            .map_or_else(Vec::new, |failure| failure.frames.clone())
+    }
+
+    /// Where the run is now, for one whose time is over: the thread that is most likely to be what it waits for. Leaves
+    /// all threads stopped.
+    pub fn frames_now(&mut self) -> Vec<RawFrame> {
+        let threads: Vec<Pid> = descendants()
+            .iter()
+            .filter(|process| !process.is_zombie)
+            .flat_map(|process| threads_of(process.pid))
+            .collect();
+        for &thread in &threads {
+            // One that is stopped already need not be.
+            let _ = sys::interrupt(thread);
+        }
+        await_stops(threads.len());
+        let hanging = threads
+            .into_iter()
+            .filter_map(|thread| {
+                let (registers, call) = sys::registers(thread).ok()?;
+                Some((is_shell(thread), patience(call), thread, registers))
+            })
+            .min_by_key(|&(is_shell, patience, thread, _)| {
+                (is_shell, patience, thread.as_raw_nonzero())
+            });
+        hanging.map_or_else(Vec::new, |(.., thread, registers)| {
+            stack::unwind(thread, registers, &mut self.cache)
+        })
+    }
+}
+
+/// Starts a command and traces it from its first instruction on, if that is possible here.
+pub fn start(mut command: Command) -> io::Result<Pid> {
+    let (mut admission, mut admit) = io::pipe()?;
+    let (mut fault, mut report) = io::pipe()?;
+    match fork_into(0)? {
+        Fork::Child => {
+            drop((admit, fault));
+            if admission.read_exact(&mut [0]).is_ok() {
+                let error = command.exec();
+                let errno = error.raw_os_error().unwrap_or(libc::EIO);
+                let _ = report.write_all(&errno.to_le_bytes());
+            }
+            // An exit here would be taken for one of recovery; the parent kills it.
+            loop {
+                std::thread::park();
+            }
+        }
+        Fork::Parent(child) => {
+            drop((admission, report));
+            if shows_own_processes() {
+                // Where it is forbidden there are no stacks.
+                let _ = sys::seize(child);
+            }
+            admit.write_all(&[1])?;
+            // The command has begun when the other end is closed by it.
+            let mut errno = [0; 4];
+            if fault.read_exact(&mut errno).is_err() {
+                return Ok(child);
+            }
+            let _ = rustix::process::kill_process(child, Signal::KILL);
+            Err(io::Error::from_raw_os_error(i32::from_le_bytes(errno)))
+        }
+    }
+}
+
+/// Whether `/proc` numbers processes as this one does.
+fn shows_own_processes() -> bool {
+    let this = std::process::id().to_string();
+    fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == this.as_str())
+}
+
+/// Waits until so many threads have stopped, or for as long as is reasonable.
+fn await_stops(threads: usize) {
+    let deadline = Instant::now() + STOPPING;
+    let mut stopped = 0;
+    while stopped < threads && Instant::now() < deadline {
+        let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(libc::__WALL as u32);
+        match rustix::process::wait(options) {
+            Ok(Some(_)) => stopped += 1,
+            Ok(None) => std::thread::sleep(Duration::from_millis(1)),
+            Err(_) => return,
+        }
+    }
+}
+
+/// How content a thread is to wait where it is: less for one that computes, more for one that waits for others.
+fn patience(call: SystemCall) -> u32 {
+    match call.0.map(|call| call as libc::c_long) {
+        None => 0,
+        Some(libc::SYS_wait4 | libc::SYS_waitid) => 3,
+        Some(libc::SYS_futex) => 2,
+        Some(_) => 1,
+    }
+}
+
+fn threads_of(process: Pid) -> Vec<Pid> {
+    let directory = format!("/proc/{}/task", process.as_raw_nonzero());
+    fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+        .collect()
+}
+
+/// The status that a process exits with; `None` if only a thread ends, or by a signal.
+fn exit_status(thread: Pid) -> Option<i32> {
+    let message = sys::event_message(thread).ok()? as i32;
+    let (_, call) = sys::registers(thread).ok()?;
+    let is_exit = match call.0.map(|call| call as libc::c_long) {
+        Some(libc::SYS_exit_group) => true,
+        Some(libc::SYS_exit) => threads_of(thread) == [thread],
+        _ => false,
+    };
+    (is_exit && message & 0x7f == 0).then_some(message >> 8 & 0xff)
+}
+
+/// Whether a signal ends a process that neither catches nor ignores it, as this one.
+fn is_fatal(thread: Pid, signal: i32) -> bool {
+    let is_harmless = matches!(
+        signal,
+        libc::SIGCHLD | libc::SIGCONT | libc::SIGURG | libc::SIGWINCH
+    ) || is_stop_signal(signal);
+    if is_harmless {
+        return false;
+    }
+    let path = format!("/proc/{}/status", thread.as_raw_nonzero());
+    let status = fs::read_to_string(path).unwrap_or_default();
+    let is_in = |name: &str| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    };
+    !is_in("SigCgt:") && !is_in("SigIgn:")
+}
+
+fn is_stop_signal(signal: i32) -> bool {
+    matches!(
+        signal,
+        libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU
+    )
+}
+
+fn is_shell(thread: Pid) -> bool {
+    let link = fs::read_link(format!("/proc/{}/exe", thread.as_raw_nonzero()));
+    link.is_ok_and(|program| {
+        program
+            .file_name()
+            .is_some_and(|name| SHELLS.iter().any(|shell| name == *shell))
+    })
+}

@@ -23,7 +23,11 @@ fn replay(kinds: &[EventKind<'_>]) -> Images {
 
 fn read(images: &Images, file: FileId, offset: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0xee; len];
-    images.file(file).unwrap().read(offset, &mut bytes);
+    images
+        .file(file)
+        .unwrap()
+        .content()
+        .read(offset, &mut bytes);
     bytes
 }
 
@@ -46,7 +50,7 @@ fn stores_through_every_mapping_reach_the_file() {
     ]);
     assert_eq!(read(&images, POOL, 0, 8), b"was HERE");
     assert_eq!(read(&images, POOL, 0x1000, 8), b"secfirst");
-    assert_eq!(images.file(POOL).unwrap().len(), 0x3000);
+    assert_eq!(images.file(POOL).unwrap().content().len(), 0x3000);
 }
 
 #[test]
@@ -112,7 +116,7 @@ fn the_kernel_and_descriptors_write_too() {
     ]);
     assert_eq!(read(&images, POOL, 8, 7), b"read(2)");
     assert_eq!(read(&images, POOL, 0x1ffc, 6), b"pwrite");
-    assert_eq!(images.file(POOL).unwrap().len(), 0x2002);
+    assert_eq!(images.file(POOL).unwrap().content().len(), 0x2002);
 }
 
 #[test]
@@ -227,7 +231,10 @@ fn memory_follows_what_was_written_not_how_large_the_file_is() {
         },
     ]);
     let image = images.file(POOL).unwrap();
-    assert_eq!((image.len(), image.resident()), (huge * 2, 4096));
+    assert_eq!(
+        (image.content().len(), image.content().resident()),
+        (huge * 2, 4096)
+    );
 }
 
 #[test]
@@ -247,7 +254,7 @@ fn offsets_that_no_file_has_are_left_alone() {
             bytes: b"x",
         },
     ]);
-    assert_eq!(images.file(POOL).unwrap().resident(), 0);
+    assert_eq!(images.file(POOL).unwrap().content().resident(), 0);
     assert_eq!(read(&images, POOL, u64::MAX, 2), [0; 2]);
 }
 
@@ -307,4 +314,64 @@ fn images_are_written_sparse_below_the_directory() {
         b"new\0\0\0\0\0\0\0"
     );
     assert!(!dir.path().join("pm/other").exists());
+}
+
+/// The digest of the pool after some events.
+fn digest(kinds: &[EventKind<'_>]) -> u128 {
+    replay(kinds).file_mut(POOL).unwrap().digest()
+}
+
+#[test]
+fn equal_contents_have_equal_digests_however_they_came_about() {
+    let base = EventKind::Map(mapping(0x10000, 0x3000, POOL, 0, 0x3000));
+    let straight = digest(&[base, store(0x10008, &[1, 2]), store(0x12000, &[3])]);
+    let detour = digest(&[
+        base,
+        store(0x12000, &[9]),
+        store(0x11000, &[7]),
+        store(0x10008, &[1, 2]),
+        store(0x12000, &[3]),
+        store(0x11000, &[0]),
+    ]);
+    assert_eq!(straight, detour);
+    assert_ne!(straight, digest(&[base, store(0x10008, &[1, 2])]));
+    let moved = digest(&[base, store(0x11008, &[1, 2]), store(0x12000, &[3])]);
+    assert_ne!(straight, moved, "the place of a page counts");
+    let shorter = EventKind::FileResize {
+        file: POOL,
+        len: 0x2001,
+    };
+    let cut = digest(&[base, store(0x10008, &[1, 2]), store(0x12000, &[3]), shorter]);
+    assert_ne!(straight, cut, "the length counts");
+}
+
+#[test]
+fn a_digest_follows_changes_and_finds_its_way_back() {
+    let mut images = replay(&[
+        EventKind::Map(mapping(0x10000, 0x3000, POOL, 0, 0x3000)),
+        store(0x10008, &[1]),
+    ]);
+    let mut step = |kind: EventKind<'_>| {
+        images.apply(&event(kind));
+        images.file_mut(POOL).unwrap().digest()
+    };
+    let before = step(store(0x11000, &[5]));
+    let between = step(store(0x11000, &[6]));
+    let after = step(store(0x11000, &[5]));
+    assert_ne!(before, between);
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_copy_of_a_content_stays_as_it_was() {
+    let mut images = replay(&[
+        EventKind::Map(mapping(0x10000, 0x3000, POOL, 0, 0x3000)),
+        store(0x10008, &[1]),
+    ]);
+    let copy = images.file(POOL).unwrap().content().clone();
+    images.apply(&event(store(0x10008, &[2])));
+    let mut byte = [0];
+    copy.read(8, &mut byte);
+    assert_eq!(byte, [1]);
+    assert_eq!(read(&images, POOL, 8, 1), [2]);
 }

@@ -3,11 +3,13 @@
 //! [`Images`] takes events one by one from the start of the trace. It holds pages that were
 //! touched, so its cost follows what the program wrote, never how large a file is.
 
+mod content;
+mod digest;
+
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,10 +18,10 @@ use crate::definitions::Definitions;
 use crate::event::{Event, EventKind, Mapping, ProcessOrigin};
 use crate::ids::{Address, FileId, ProcessId};
 
-const PAGE: usize = 4096;
+use content::{MAX_OFFSET, pieces};
+use digest::Digest;
 
-/// Linux keeps file offsets in 63 bits.
-const MAX_OFFSET: u64 = i64::MAX as u64;
+pub use content::{Content, PAGE};
 
 /// The content of all files of a trace at one event.
 #[derive(Debug, Default)]
@@ -30,12 +32,11 @@ pub struct Images {
     unmapped: u64,
 }
 
-/// The content of one file; what no event told is zero.
+/// One file; what no event told is zero.
 #[derive(Debug, Default)]
 pub struct Image {
-    len: u64,
-    pages: HashMap<u64, Box<[u8; PAGE]>>,
-    /// Counts mappings of all files, to tell which of two files came later under the same path.
+    content: Content,
+    digest: Digest,
     last_mapped: u64,
 }
 
@@ -63,11 +64,14 @@ impl Images {
                 let image = self.files.entry(file).or_default();
                 image.write(offset, bytes);
                 let end = offset.saturating_add(bytes.len() as u64);
-                if !bytes.is_empty() && end <= MAX_OFFSET && end > image.len {
-                    image.len = end;
+                if !bytes.is_empty() && end <= MAX_OFFSET {
+                    image.content.grow(end);
                 }
             }
-            EventKind::FileResize { file, len } => self.files.entry(file).or_default().resize(len),
+            EventKind::FileResize { file, len } => {
+                let image = self.files.entry(file).or_default();
+                image.change(|content| content.resize(len));
+            }
             EventKind::Content {
                 file,
                 offset,
@@ -118,6 +122,10 @@ impl Images {
         self.files.get(&file)
     }
 
+    pub fn file_mut(&mut self, file: FileId) -> Option<&mut Image> {
+        self.files.get_mut(&file)
+    }
+
     /// Stores that went, in whole or in part, to an address where nothing was mapped.
     pub fn unmapped_stores(&self) -> u64 {
         self.unmapped
@@ -148,11 +156,11 @@ impl Images {
             if let Some(parent) = path.parent() {
                 fs::create_dir_all(parent)?;
             }
-            image.write_file(&path)?;
+            image.content.write_file(&path)?;
             written.push(WrittenImage {
                 file,
                 path,
-                len: image.len,
+                len: image.content.len(),
             });
         }
         written.sort_by(|a, b| a.path.cmp(&b.path));
@@ -169,11 +177,15 @@ impl Images {
         self.maps += 1;
         let image = self.files.entry(mapping.file).or_default();
         image.last_mapped = self.maps;
-        for range in stale {
-            image.clear(range.start, range.end);
+        // Files are mapped again more often than they change meanwhile.
+        if !stale.is_empty() || image.content.len() != mapping.file_len {
+            image.change(|content| {
+                for range in stale {
+                    content.clear(range.start, range.end);
+                }
+                content.set_len(mapping.file_len);
+            });
         }
-        image.cut(mapping.file_len);
-        image.len = mapping.file_len.min(MAX_OFFSET);
     }
 
     /// The parts of the file behind a new mapping that no process had mapped until now: they may have
@@ -225,128 +237,36 @@ impl Images {
 }
 
 impl Image {
-    /// Length of the file.
-    pub fn len(&self) -> u64 {
-        self.len
+    /// The bytes as they are now; a copy of them is cheap.
+    pub fn content(&self) -> &Content {
+        &self.content
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+    /// A number that is the same for equal contents only, at the cost of what has changed since it was
+    /// asked for last.
+    pub fn digest(&mut self) -> u128 {
+        self.digest.of(&self.content)
     }
 
-    /// Fills `out` with the bytes from `offset` on; what lies past the end is zero.
-    pub fn read(&self, offset: u64, out: &mut [u8]) {
-        out.fill(0);
-        let left = self.len.saturating_sub(offset);
-        let len = usize::try_from(left).map_or(out.len(), |left| left.min(out.len()));
-        for (page, at, range) in pieces(offset, len) {
-            if let Some(content) = self.pages.get(&page) {
-                let count = range.len();
-                out[range].copy_from_slice(&content[at..at + count]);
-            }
-        }
-    }
-
-    /// Bytes held in memory for this file.
-    pub fn resident(&self) -> u64 {
-        (self.pages.len() * PAGE) as u64
-    }
-
-    /// Creates `path` with this content, leaving holes where there is nothing but zeros.
-    pub fn write_file(&self, path: &Path) -> io::Result<()> {
-        let file = File::create(path)?;
-        file.set_len(self.len)?;
-        let mut pages: Vec<_> = self.pages.iter().collect();
-        pages.sort_unstable_by_key(|(number, _)| **number);
-        for (&number, content) in pages {
-            let start = number * PAGE as u64;
-            let len = self.len.saturating_sub(start).min(PAGE as u64) as usize;
-            let content = &content[..len];
-            if content.iter().any(|&byte| byte != 0) {
-                file.write_all_at(content, start)?;
-            }
-        }
-        Ok(())
+    /// Counts mappings of all files: of two files that had the same path, the one with the higher number had
+    /// it later.
+    pub fn last_mapped(&self) -> u64 {
+        self.last_mapped
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) {
-        if offset.saturating_add(bytes.len() as u64) > MAX_OFFSET {
-            return;
+        for (page, ..) in pieces(offset, bytes.len()) {
+            self.digest.touch(page);
         }
-        for (page, at, range) in pieces(offset, bytes.len()) {
-            let bytes = &bytes[range];
-            if let Some(content) = self.pages.get_mut(&page) {
-                content[at..at + bytes.len()].copy_from_slice(bytes);
-            } else if bytes.iter().any(|&byte| byte != 0) {
-                let mut content = Box::new([0; PAGE]);
-                content[at..at + bytes.len()].copy_from_slice(bytes);
-                self.pages.insert(page, content);
-            }
-        }
+        self.content.write(offset, bytes);
     }
 
-    fn resize(&mut self, len: u64) {
-        let len = len.min(MAX_OFFSET);
-        self.cut(len);
-        // The rest of the last page could be stored to, but was not part of the file.
-        let page_end = self.len.next_multiple_of(PAGE as u64);
-        self.clear(self.len, page_end.min(len));
-        self.len = len;
+    /// Changes more than a few bytes.
+    fn change(&mut self, change: impl FnOnce(&mut Content)) {
+        self.digest.touch_all(&self.content);
+        change(&mut self.content);
+        self.digest.touch_all(&self.content);
     }
-
-    /// Forgets what lies past `len`.
-    fn cut(&mut self, len: u64) {
-        self.clear(len, self.len);
-    }
-
-    /// Zeroes the bytes from `from` to `to`, in time that follows the smaller of the range and what is
-    /// held.
-    fn clear(&mut self, from: u64, to: u64) {
-        if from >= to {
-            return;
-        }
-        let touched = from / PAGE as u64..=(to - 1) / PAGE as u64;
-        if touched.end() - touched.start() < self.pages.len() as u64 {
-            for page in touched {
-                if let Some(content) = self.pages.get_mut(&page)
-                    && !clear_page(page, content, from, to)
-                {
-                    self.pages.remove(&page);
-                }
-            }
-        } else {
-            self.pages
-                .retain(|&page, content| clear_page(page, content, from, to));
-        }
-    }
-}
-
-/// Zeroes what lies between two file offsets; false when nothing else is in the page.
-fn clear_page(page: u64, content: &mut [u8; PAGE], from: u64, to: u64) -> bool {
-    let size = PAGE as u64;
-    let start = page * size;
-    let first = from.saturating_sub(start).min(size);
-    let last = to.saturating_sub(start).min(size);
-    if first < last {
-        content[first as usize..last as usize].fill(0);
-    }
-    (first, last) != (0, size)
-}
-
-/// Cuts `len` bytes at `offset` at page borders: the page, where in it, and which of the bytes.
-fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
-    let mut done = 0;
-    std::iter::from_fn(move || {
-        if done == len {
-            return None;
-        }
-        let position = offset.checked_add(done as u64)?;
-        let at = (position % PAGE as u64) as usize;
-        let count = (PAGE - at).min(len - done);
-        let piece = (position / PAGE as u64, at, done..done + count);
-        done += count;
-        Some(piece)
-    })
 }
 
 /// `path` inside `dir`, whatever `..` it contains.

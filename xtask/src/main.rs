@@ -51,6 +51,7 @@ cargo xtask COMMAND [OPTIONS]
   bench engine          what recording costs, as a multiple of native
       options:          --runs N  --only NAME  --loads  --no-others  --brownout PATH  --wrapper 'CMD ARGS'
   bench lint            how fast traces are linted, and in how much memory
+  bench crash           how fast recoveries are tried, against bare fork and exec
       options:          --runs N
 ";
 

@@ -2,5 +2,51 @@
 //! recovery makes of that.
 //!
 //! Implements Mumak §4.1 on traces: the target is never run again.
+//!
+//! | | |
+//! |---|---|
+//! | `failure_point`, `sample`, `operation` | where crashes are tried, and how far the workload was then |
+//! | `image` | what a crash leaves, and how a file is made to hold it |
+//! | [`recovery`] | runs the user's recovery, apart from everything else |
+//! | `bench`, `pool`, `verdict` | recovery on one image after the other, and what its end says |
+//! | `campaign`, `order`, `journal`, `trial` | all failure points of a trace, and what came of each |
+//! | `narrow`, `minimize`, `cause` | which stores make the difference |
+//! | `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
+mod bench;
+mod campaign;
+mod cause;
+mod failure_point;
+mod findings;
+mod image;
+pub mod journal;
+mod minimize;
+mod narrow;
+mod operation;
+mod order;
+mod pool;
 pub mod recovery;
+pub mod rules;
+mod sample;
+mod token;
+mod trial;
+mod verdict;
+
+pub use bench::{Attempt, Bench, BenchError, Circumstances};
+pub use campaign::{
+    Campaign, CrashError, Point, Progress, Run, Survey, Symbols, Tried, Uncrashed, Watcher,
+    try_uncrashed,
+};
+pub use cause::{Cause, Culprit};
+pub use failure_point::{
+    FailurePoints, Granularity, Leaf, Occurrence, Places, PointKind, Scope, StackId,
+};
+pub use findings::{Group, findings, group};
+pub use image::{CrashImage, ImageBuilder, ImageDigest, PersistentFiles};
+pub use journal::{Assignment, Journal, JournalError, Shard};
+pub use narrow::{Narrowed, narrow};
+pub use operation::Operation;
+pub use pool::Pool;
+pub use token::{NotAToken, Token};
+pub use trial::{Failure, Trial};
+pub use verdict::{Expectation, Verdict};

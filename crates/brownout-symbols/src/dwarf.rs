@@ -72,6 +72,21 @@ impl DebugInfo {
             .map_err(|source| damaged(&self.path, source))
     }
 
+    /// The lowest address of code from `line` of a file whose path ends with `file`.
+    pub(crate) fn address_of_line(
+        &self,
+        file: &Path,
+        line: u32,
+    ) -> Result<Option<u64>, ModuleProblem> {
+        let failed = |source| damaged(&self.path, source);
+        let locations = self.context.find_location_range(0, u64::MAX);
+        let matching = locations.map_err(failed)?.filter(|(_, _, location)| {
+            let path = location.file.map(Path::new);
+            location.line == Some(line) && path.is_some_and(|path| path.ends_with(file))
+        });
+        Ok(matching.map(|(address, ..)| address).min())
+    }
+
     fn look_up(&self, address: u64) -> gimli::Result<Vec<SourceFrame>> {
         let mut lookup = self.context.find_frames(address);
         let mut calls = loop {

@@ -64,6 +64,24 @@ impl Module {
         Some(demangle(name))
     }
 
+    /// The symbol of the function that holds a source line.
+    pub(crate) fn function_at_line(
+        &mut self,
+        file: &Path,
+        line: u32,
+        directories: &DebugDirectories,
+        problems: &mut Vec<ModuleProblem>,
+    ) -> Option<String> {
+        let (_, contents) = self.contents(directories, problems);
+        let found = contents.debug_info.as_ref()?.address_of_line(file, line);
+        let address = found.unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        })?;
+        let (symbol, _) = contents.symbols.symbol_at(address)?;
+        Some(symbol.to_owned())
+    }
+
     fn contents(
         &mut self,
         directories: &DebugDirectories,

@@ -52,6 +52,12 @@ impl SymbolTable {
 
     /// The demangled name of the function at `address`, and how far into it that is.
     pub(crate) fn find(&self, address: u64) -> Option<(String, u64)> {
+        let (symbol, offset) = self.symbol_at(address)?;
+        Some((demangle(symbol), offset))
+    }
+
+    /// The same with the name as it is in the table.
+    pub(crate) fn symbol_at(&self, address: u64) -> Option<(&str, u64)> {
         let after = self
             .functions
             .partition_point(|function| function.address <= address);
@@ -62,7 +68,7 @@ impl SymbolTable {
         }
         // `memcpy@@GLIBC_2.14`: the version says nothing to a reader of stacks.
         let plain = function.mangled.split('@').next().unwrap_or_default();
-        Some((demangle(plain), offset))
+        Some((plain, offset))
     }
 }
 

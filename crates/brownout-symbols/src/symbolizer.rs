@@ -91,6 +91,12 @@ impl Symbolizer {
         self.modules[module.0].callee(returns_to, &self.directories, &mut self.problems)
     }
 
+    /// The symbol of the function that holds `line` of a source file whose path ends with `file`: its name as
+    /// linkers have it. `None` if the module has no code from there, or no debug information.
+    pub fn function_at_line(&mut self, module: ModuleId, file: &Path, line: u32) -> Option<String> {
+        self.modules[module.0].function_at_line(file, line, &self.directories, &mut self.problems)
+    }
+
     /// What has gone wrong so far, in the order in which it did.
     pub fn problems(&self) -> &[ModuleProblem] {
         &self.problems

@@ -10,6 +10,9 @@
 //! out = "brownout.out"
 //! loads = false
 //!
+//! [crash]                             # with these `check` tries crashes too: see `crash`
+//! recover = "./kvstore {pm} check"
+//!
 //! [profile.ci]                        # with --profile ci, these go before those above
 //! format = "github"
 //!
@@ -24,6 +27,7 @@
 //! paths start where it lies. Keys that are not known are errors: a misspelt option that is silently
 //! ignored would make a result look better than it is.
 
+mod crash;
 mod oracles;
 
 use std::collections::BTreeMap;
@@ -37,6 +41,7 @@ use toml::Spanned;
 
 use crate::arguments::{ConfigArgs, FindingFormat};
 
+pub use crash::CrashKeys;
 use oracles::OracleKeys;
 pub use oracles::OracleSpec;
 
@@ -55,6 +60,7 @@ pub struct Config {
     pub out: Option<PathBuf>,
     pub loads: Option<bool>,
     pub oracles: Vec<OracleSpec>,
+    pub crash: CrashKeys,
 }
 
 /// Why options cannot be taken from a file.
@@ -102,6 +108,7 @@ struct Keys {
     baseline: Option<PathBuf>,
     out: Option<PathBuf>,
     loads: Option<bool>,
+    crash: Option<Spanned<CrashKeys>>,
     /// Only outside of profiles.
     profile: Option<Spanned<BTreeMap<String, Keys>>>,
     oracle: Option<Vec<Spanned<OracleKeys>>>,
@@ -163,6 +170,10 @@ impl Config {
         // A mistake in a profile that is not in use is a mistake none the less.
         for keys in profiles.values().chain([&chosen, &keys]) {
             model(keys.model.as_ref()).map_err(|(offset, why)| flaw(offset, why))?;
+            if let Some(crash) = &keys.crash {
+                let checked = crash.get_ref().check();
+                checked.map_err(|why| flaw(crash.span().start, why))?;
+            }
         }
         let directory = path.parent().unwrap_or(Path::new("."));
         let mut config = chosen.over(keys).rooted_at(directory);
@@ -209,6 +220,13 @@ impl Keys {
             baseline: self.baseline.or(base.baseline),
             out: self.out.or(base.out),
             loads: self.loads.or(base.loads),
+            crash: match (self.crash, base.crash) {
+                (Some(own), Some(base)) => {
+                    let span = own.span();
+                    Some(Spanned::new(span, own.into_inner().over(base.into_inner())))
+                }
+                (own, base) => own.or(base),
+            },
             profile: None,
             oracle: None,
         }
@@ -243,6 +261,10 @@ impl Keys {
             baseline: self.baseline.map(rooted),
             out: self.out.map(rooted),
             loads: self.loads,
+            crash: self
+                .crash
+                .map(|crash| crash.into_inner().rooted_at(directory))
+                .unwrap_or_default(),
             oracles: Vec::new(),
         }
     }

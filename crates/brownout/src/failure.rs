@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use brownout_crash::CrashError;
 use brownout_engine::RecordError;
 use brownout_report::{BaselineError, ParseError, SuppressionError};
 use brownout_trace::selection::PatternError;
@@ -118,6 +119,52 @@ pub enum Failure {
         #[source]
         source: ParseError,
     },
+    #[error(transparent)]
+    Crash(#[from] CrashError),
+    #[error("signals cannot be watched")]
+    Signals(#[source] io::Error),
+    #[error("name the recovery to try crashes with: --recover CMD")]
+    NoRecovery,
+    #[error(
+        "{option} {function}: the trace holds no call of that function; record with --watch {function}, \
+         and see that the name is one of a symbol table (nm)"
+    )]
+    NotWatched {
+        option: &'static str,
+        function: String,
+    },
+    #[error("{option} {name}: {} has no code from that line, or no debug information", program.display())]
+    NoFunctionAtLine {
+        option: &'static str,
+        name: String,
+        program: PathBuf,
+    },
+    #[error("{} is about another trace or other options, and is left alone; use another --out", path.display())]
+    OtherAssignment { path: PathBuf },
+    #[error("what recovery should print cannot be read from {}", path.display())]
+    Expected {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{option} {pattern} is no pattern")]
+    Glob {
+        option: &'static str,
+        pattern: String,
+        #[source]
+        source: globset::Error,
+    },
+    #[error("{} holds no results of crash testing", path.display())]
+    NoJournal { path: PathBuf },
+    #[error("a trace alone does not know findings; give the whole token of one")]
+    TokenWanted,
+    #[error("{} has not exactly one finding whose id begins with `{finding}`; see {}", path.display(), path.join("findings.jsonl").display())]
+    NoSuchFinding { path: PathBuf, finding: String },
+    #[error(
+        "finding {finding} is of the rule {rule}, which reads it off the trace without any recovery; \
+         its stacks and events are all there is to see"
+    )]
+    NotReplayed { finding: String, rule: String },
     #[error("there is no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all")]
     NoSuchRule { rule: String, near: &'static str },
 }

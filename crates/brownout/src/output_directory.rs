@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use brownout_report::{Format, Report, Subject};
 use serde::{Deserialize, Serialize};
 
+use crate::console::Console;
 use crate::failure::Failure;
 
 /// Says that the directory is brownout's, and what was examined.
@@ -19,6 +20,8 @@ pub const FINDINGS: &str = "findings.jsonl";
 pub const HTML: &str = "report.html";
 pub const SARIF: &str = "report.sarif";
 pub const JUNIT: &str = "junit.xml";
+/// What crash testing has tried.
+pub const JOURNAL: &str = "crash.jsonl";
 pub const TRACE: &str = "trace";
 const UNFINISHED: &str = "unfinished";
 
@@ -28,6 +31,8 @@ pub struct OutputDirectory {
     path: PathBuf,
     /// Made by this run, and not kept if nothing comes into it.
     made: bool,
+    /// Where the trace is, if not in here.
+    trace: Option<PathBuf>,
 }
 
 /// What `run.json` holds.
@@ -37,6 +42,9 @@ struct Run {
     brownout: String,
     command: Vec<String>,
     directory: Option<String>,
+    /// Where the trace is, if not beside this file.
+    #[serde(default)]
+    trace: Option<PathBuf>,
     #[serde(default)]
     gaps: Vec<String>,
 }
@@ -60,22 +68,22 @@ impl OutputDirectory {
         if foreign && !ours {
             return Err(Failure::NotOurs { path });
         }
-        let directory = Self { path, made };
+        let directory = Self {
+            trace: if ours { read_run(&path)?.trace } else { None },
+            path,
+            made,
+        };
         directory.remove_abandoned();
         Ok(directory)
     }
 
     /// The results of an earlier check.
     pub fn open(path: &Path) -> Result<(Self, Subject), Failure> {
-        let unreadable = |source| Failure::Results {
-            path: path.to_owned(),
-            source,
-        };
-        let text = fs::read_to_string(path.join(RUN)).map_err(unreadable)?;
-        let run: Run = serde_json::from_str(&text).map_err(|error| unreadable(error.into()))?;
+        let run = read_run(path)?;
         let directory = Self {
             path: path.to_owned(),
             made: false,
+            trace: run.trace,
         };
         let subject = Subject {
             command: run.command,
@@ -89,10 +97,6 @@ impl OutputDirectory {
         self.path.join(name)
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Where this run writes its trace until it is whole: no other run's.
     pub fn unfinished_trace(&self) -> PathBuf {
         self.file(&format!("{UNFINISHED}.{}", std::process::id()))
@@ -101,7 +105,7 @@ impl OutputDirectory {
     /// Puts the finished trace in its place. Results of an earlier trace go, so that whatever happens next
     /// nobody takes them for results of this one.
     pub fn keep_trace(&self) -> Result<(), Failure> {
-        for name in [FINDINGS, HTML, SARIF, JUNIT] {
+        for name in [FINDINGS, HTML, SARIF, JUNIT, JOURNAL] {
             // One that cannot be removed cannot be replaced either, which is told then.
             let _ = fs::remove_file(self.file(name));
         }
@@ -121,8 +125,35 @@ impl OutputDirectory {
         }
     }
 
-    pub fn describe(&self, subject: &Subject) -> Result<(), Failure> {
+    /// The trace that the results are about.
+    pub fn trace(&self) -> Result<PathBuf, Failure> {
+        let trace = match &self.trace {
+            Some(trace) => trace.clone(),
+            None => self.file(TRACE),
+        };
+        fs::canonicalize(&trace).map_err(|source| Failure::TraceIo {
+            path: trace,
+            source,
+        })
+    }
+
+    /// Whether the results are about this trace.
+    pub fn is_about(&self, trace: &Path) -> bool {
+        let known = self.trace().ok();
+        known.is_some() && known == fs::canonicalize(trace).ok()
+    }
+
+    /// Tells the user where to look.
+    pub fn announce(&self, console: &Console) {
+        console.remark(format_args!("results are in {}", self.path.display()));
+    }
+
+    /// Says whose directory this is. `trace` is where the trace is, if not in it.
+    pub fn describe(&self, subject: &Subject, trace: Option<&Path>) -> Result<(), Failure> {
+        let inside = fs::canonicalize(self.file(TRACE)).ok();
+        let trace = trace.and_then(|trace| fs::canonicalize(trace).ok());
         let run = Run {
+            trace: trace.filter(|trace| Some(trace) != inside.as_ref()),
             brownout: env!("CARGO_PKG_VERSION").to_owned(),
             command: subject.command.clone(),
             directory: subject.directory.clone(),
@@ -148,6 +179,15 @@ impl OutputDirectory {
             }
         }
     }
+}
+
+fn read_run(directory: &Path) -> Result<Run, Failure> {
+    let unreadable = |source| Failure::Results {
+        path: directory.to_owned(),
+        source,
+    };
+    let text = fs::read_to_string(directory.join(RUN)).map_err(unreadable)?;
+    serde_json::from_str(&text).map_err(|error| unreadable(error.into()))
 }
 
 /// Several checks at once need a directory each.
@@ -215,10 +255,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("out");
         let first = OutputDirectory::claim(&path).unwrap();
-        first.describe(&Subject::default()).unwrap();
+        first.describe(&Subject::default(), None).unwrap();
         fs::write(first.file("notes"), "mine").unwrap();
         let second = OutputDirectory::claim(&path).unwrap();
-        second.describe(&Subject::default()).unwrap();
+        second.describe(&Subject::default(), None).unwrap();
         assert_eq!(fs::read_to_string(second.file("notes")).unwrap(), "mine");
         assert!(OutputDirectory::open(&path).is_ok());
     }

@@ -61,6 +61,16 @@ impl Progress {
         }
     }
 
+    /// Shows `line` if it is time to show something. For steps that take long themselves.
+    pub fn show(&mut self, line: impl FnOnce() -> String) {
+        if let Some(shown) = &mut self.shown {
+            let now = Instant::now();
+            if now >= shown.next {
+                shown.draw_line(&line(), now);
+            }
+        }
+    }
+
     #[cold]
     fn look(&mut self, done: u64) {
         if let Some(shown) = &mut self.shown {
@@ -86,6 +96,10 @@ impl Drop for Progress {
 impl Shown {
     fn draw(&mut self, done: u64, now: Instant) {
         let line = describe(self.task, done, self.total, now - self.started);
+        self.draw_line(&line, now);
+    }
+
+    fn draw_line(&mut self, line: &str, now: Instant) {
         // Progress that cannot be shown is no reason to stop the work.
         if self.terminal {
             let _ = write!(io::stderr(), "\r\x1b[K{line}");

@@ -6,7 +6,15 @@ use crate::settings::Settings;
 
 /// In the order in which they are listed.
 pub fn all() -> Vec<RuleInfo> {
-    brownout_lint::RULES.iter().map(|&&rule| rule).collect()
+    let lint = brownout_lint::RULES.iter();
+    let crash = brownout_crash::rules::RULES.iter();
+    lint.chain(crash).map(|&&rule| rule).collect()
+}
+
+/// Whether findings of this rule come from crash testing.
+pub fn is_of_crash_testing(id: &str) -> bool {
+    let mut rules = brownout_crash::rules::RULES.iter();
+    rules.any(|rule| rule.id == id)
 }
 
 /// Those of brownout, and the oracles of the program.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use brownout_model::Profile;
 
 use crate::arguments::{FindingArgs, FindingFormat};
-use crate::config::{Config, OracleSpec};
+use crate::config::{Config, CrashKeys, OracleSpec};
 use crate::failure::Failure;
 
 /// What a command that gives findings goes by.
@@ -24,6 +24,8 @@ pub struct Settings {
     pub loads: bool,
     /// Demands of the program's own.
     pub oracles: Vec<OracleSpec>,
+    /// Options of crash testing that the command line need not give.
+    pub crash: CrashKeys,
     /// Source paths below it are shown relative to it.
     pub directory: PathBuf,
 }
@@ -43,6 +45,7 @@ impl Settings {
             out: None,
             loads: false,
             oracles: Vec::new(),
+            crash: CrashKeys::default(),
             directory: directory.to_owned(),
         }
     }
@@ -70,6 +73,7 @@ impl Settings {
             out: config.out,
             loads: config.loads.unwrap_or_default(),
             oracles: config.oracles,
+            crash: config.crash,
             directory: source_directory(here),
         })
     }

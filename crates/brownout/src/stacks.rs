@@ -19,6 +19,11 @@ use crate::failure::sentence;
 pub struct StackId(usize);
 
 impl StackId {
+    /// Of a stack that was given this number before.
+    pub fn new(index: usize) -> Self {
+        Self(index)
+    }
+
     /// Stacks are numbered from 0 on, without gaps.
     pub fn index(self) -> usize {
         self.0
@@ -214,6 +219,28 @@ impl StackTable {
             Place::InModule(module, probe) => self.symbolizer.frames(module, probe).to_vec(),
             Place::Nowhere(pc) => vec![unknown(pc)],
         }
+    }
+
+    /// The frames of code at `offset` in a file that some other process runs; an address where there is no file.
+    pub fn frames_in(
+        &mut self,
+        module: Option<&Path>,
+        build_id: &[u8],
+        offset: u64,
+        is_return: bool,
+    ) -> Vec<Frame> {
+        let Some(module) = module else {
+            return vec![unknown(AppPc(offset))];
+        };
+        let build_id = BuildId::new(build_id);
+        let module = self.symbolizer.add_module(module, build_id.as_ref());
+        let offset = FileOffset(offset);
+        let probe = if is_return {
+            Probe::ReturnAddress(offset)
+        } else {
+            Probe::Instruction(offset)
+        };
+        self.frames_of(Place::InModule(module, probe))
     }
 
     /// Why some frames have less in them than they could.

@@ -164,7 +164,7 @@ pub fn write_all(report: &Report, directory: &OutputDirectory) -> Result<(), Fai
     for (name, format) in forms {
         write_report(&directory.file(name), format, report)?;
     }
-    directory.describe(&report.subject)
+    directory.describe(&report.subject, directory.trace().ok().as_deref())
 }
 
 /// Warnings are for the author to judge, and no failure.

@@ -33,6 +33,27 @@ static PMEMobjpool *map_create(const char *directory, const char *name, size_t s
   return pool;
 }
 
+/* Opens a map as after a crash; libpmemobj recovers it. */
+__attribute__((unused)) static PMEMobjpool *map_open(const char *directory, const char *name) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  PMEMobjpool *pool = pmemobj_open(path, POBJ_LAYOUT_NAME(hash_map));
+  if (!pool) dprintf(2, "%s\n", pmemobj_errormsg());
+  return pool;
+}
+
+/* Whether each entry is in its bucket and the count is right. */
+__attribute__((unused)) static int map_is_sound(PMEMobjpool *pool) {
+  TOID(struct root) root = POBJ_ROOT(pool, struct root);
+  uint64_t count = 0;
+  for (int bucket = 0; bucket < BUCKETS; bucket++)
+    for (TOID(struct entry) entry = D_RO(root)->buckets[bucket]; !TOID_IS_NULL(entry); entry = D_RO(entry)->next) {
+      if (bucket_of(D_RO(entry)->key) != (uint64_t)bucket) return 0;
+      count++;
+    }
+  return count == D_RO(root)->count;
+}
+
 __attribute__((unused)) static void map_insert(PMEMobjpool *pool, uint64_t key, uint64_t value) {
   TOID(struct root) root = POBJ_ROOT(pool, struct root);
   uint64_t bucket = bucket_of(key);

@@ -5,6 +5,7 @@
 //! that of the recorder, and its trace goes to disk. Valgrind without a tool and QEMU are shown
 //! beside it where they are installed.
 
+mod crash;
 mod lint;
 mod load;
 mod measure;
@@ -66,8 +67,9 @@ pub fn run(mut args: Args) -> Result<()> {
     match args.positional().as_deref() {
         Some("engine") => {}
         Some("lint") => return lint::run(args),
-        Some(other) => bail!("there is no benchmark {other:?}, only `engine` and `lint`"),
-        None => bail!("bench what? `cargo xtask bench engine` or `cargo xtask bench lint`"),
+        Some("crash") => return crash::run(args),
+        Some(other) => bail!("there is no benchmark {other:?}, only `engine`, `lint` and `crash`"),
+        None => bail!("bench what? `engine`, `lint` or `crash`"),
     }
     let runs = args.number("--runs")?.unwrap_or(RUNS);
     let only = args.value("--only")?.unwrap_or_default();

@@ -18,6 +18,8 @@ const MAX_FRAMES: usize = 24;
 const MAX_STACKS: usize = 3;
 /// Characters of a caller's statement that are shown.
 const MAX_STATEMENT: usize = 60;
+/// Ranges of bytes beyond this are counted.
+const MAX_RANGES: usize = 8;
 /// Bytes of a value that are shown.
 const MAX_VALUE: usize = 16;
 
@@ -322,12 +324,15 @@ fn evidence_text(evidence: &Evidence, count: u64) -> String {
         let first = if count > 1 { "first at" } else { "at" };
         facts[0] = format!("{}, {first} event {event}", facts[0]);
     }
+    let ranges = evidence.ranges.iter();
     facts.extend(
-        evidence
-            .ranges
-            .iter()
+        ranges
+            .take(MAX_RANGES)
             .map(|range| clean(&range.to_string())),
     );
+    if let Some(more) = evidence.ranges.len().checked_sub(MAX_RANGES + 1) {
+        facts.push(format!("and {} more", counted(more + 1, "range")));
+    }
     for value in &evidence.values {
         facts.push(clean(&format!(
             "{} {}",
@@ -336,7 +341,14 @@ fn evidence_text(evidence: &Evidence, count: u64) -> String {
         )));
     }
     for (name, value) in &evidence.details {
-        facts.push(clean(&format!("{name}: {value}")));
+        let mut lines = value.lines();
+        match (lines.next(), value.contains('\n')) {
+            (Some(only), false) => facts.push(clean(&format!("{name}: {only}"))),
+            _ => {
+                facts.push(clean(&format!("{name}:")));
+                facts.extend(value.lines().map(|line| clean(&format!("  {line}"))));
+            }
+        }
     }
     facts.join("\n")
 }

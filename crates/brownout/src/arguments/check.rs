@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{FindingArgs, RecordingArgs};
+use super::{CrashTestArgs, FindingArgs, RecordingArgs};
 
 /// Run a program once and find the crash-consistency bugs in what it does
 ///
@@ -13,11 +13,14 @@ use super::{FindingArgs, RecordingArgs};
 /// the trace. The program's output is passed on; what brownout finds goes to standard error, unless
 /// another format than human is asked for, so that check can stand in front of any command.
 ///
-/// Exits with 1 if there are bugs, with 4 if the program failed on its own, whatever was found, and
-/// with 3 if nothing persistent was seen.
+/// With --recover, crashes are tried too: see `brownout crash --help`.
+///
+/// Exits with 1 if there are bugs, with 4 if the program failed on its own, whatever was found, or recovery
+/// fails without any crash, and with 3 if nothing persistent was seen.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout check -- ./kvstore /mnt/pmem/pool insert 1 2 3
+  brownout check --recover './kvstore /mnt/pmem/pool check' -- ./kvstore /mnt/pmem/pool insert 1 2 3
   brownout check --out results --baseline known.json -- ./kvstore pool insert 1
   brownout check --profile ci -- make test
   meson test --wrap 'brownout check --out brownout-{pid} --'")]
@@ -40,6 +43,9 @@ pub struct CheckArgs {
 
     #[command(flatten)]
     pub findings: FindingArgs,
+
+    #[command(flatten)]
+    pub crash: CrashTestArgs,
 
     #[command(flatten)]
     pub recording: RecordingArgs,

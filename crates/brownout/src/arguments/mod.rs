@@ -1,14 +1,17 @@
 //! The command line: what may be asked, and the help for it.
 
 mod check;
+mod crash;
 mod demo;
 mod dump;
 mod explain;
 mod findings;
 mod image;
 mod lint;
+mod merge;
 mod record;
 mod recording;
+mod replay;
 mod report;
 mod stat;
 
@@ -17,14 +20,17 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use check::CheckArgs;
+pub use crash::{CrashArgs, CrashTestArgs, FailurePointArgs, GranularityArg, duration, readiness};
 pub use demo::DemoArgs;
 pub use dump::DumpArgs;
 pub use explain::ExplainArgs;
 pub use findings::{ConfigArgs, FindingArgs, FindingFormat};
 pub use image::{ImageArgs, Moment};
 pub use lint::LintArgs;
+pub use merge::MergeArgs;
 pub use record::RecordArgs;
 pub use recording::{OnFull, RecordingArgs};
+pub use replay::ReplayArgs;
 pub use report::ReportArgs;
 pub use stat::StatArgs;
 
@@ -50,13 +56,22 @@ pub enum Command {
     Check(CheckArgs),
     Record(RecordArgs),
     Lint(LintArgs),
+    Crash(CrashArgs),
+    Replay(ReplayArgs),
+    Merge(MergeArgs),
     Report(ReportArgs),
     Explain(ExplainArgs),
     Stat(StatArgs),
     Dump(DumpArgs),
     Image(ImageArgs),
     Demo(DemoArgs),
+    /// Keeps recoveries apart from everything else; started by brownout itself
+    #[command(name = KEEP_RECOVERY, hide = true)]
+    KeepRecovery,
 }
+
+/// What brownout calls itself with to run recoveries.
+pub const KEEP_RECOVERY: &str = "keep-recovery";
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -3,22 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use brownout_engine::{Recording, StopReason};
-use brownout_report::Report;
 use brownout_trace::ProcessEnd;
 
 use super::record;
 use crate::arguments::{CheckArgs, RecordArgs, RecordingArgs};
 use crate::console::Console;
+use crate::crash_test::{Plan, Refused, crash_test, program_file};
 use crate::examination::examine;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::output_directory::OutputDirectory;
-use crate::rules;
+use crate::output_directory::{OutputDirectory, TRACE};
+use crate::results::{Results, Shown};
 use crate::settings::Settings;
-use crate::verdict::{self, Decisions, Stream};
+use crate::verdict::{Decisions, Stream};
 
 /// Where results go if nobody says otherwise.
-const OUT: &str = "brownout.out";
+pub const OUT: &str = "brownout.out";
 
 pub fn run(arguments: &CheckArgs, console: &Console) -> Result<ExitCode, Failure> {
     let settings = Settings::new(&arguments.findings, &arguments.patterns)?;
@@ -36,7 +36,7 @@ pub enum Stay {
     Removed,
 }
 
-/// Records, examines, keeps and prints. `stream` is where a person looks.
+/// Records, examines, tries crashes if there is a recovery, keeps and prints. `stream` is where a person looks.
 pub fn check(
     arguments: &CheckArgs,
     settings: &Settings,
@@ -44,16 +44,18 @@ pub fn check(
     stream: Stream,
     console: &Console,
 ) -> Result<ExitCode, Failure> {
+    let options = settings.crash.complete(&arguments.crash);
+    let mut plan = Plan::new(&options, &settings.patterns)?;
+    if let (Some(plan), Some(program)) = (&mut plan, arguments.recording.command.first()) {
+        plan.resolve_functions(&program_file(Path::new(program)))?;
+    }
     let decisions = Decisions::read(settings)?;
     let directory = OutputDirectory::claim(out)?;
     let recorded = record::record(
         &RecordArgs {
             patterns: settings.patterns.clone(),
             output: directory.unfinished_trace(),
-            recording: RecordingArgs {
-                loads: arguments.recording.loads || settings.loads,
-                ..arguments.recording.clone()
-            },
+            recording: recording(arguments, settings, plan.as_ref()),
         },
         console,
     );
@@ -67,31 +69,57 @@ pub fn check(
     let examined = examine(&directory.unfinished_trace(), settings, console);
     directory.keep_trace()?;
     let examination = examined?;
-    let mut report = Report::new(
-        examination.subject,
-        rules::in_force(settings),
-        examination.findings,
-    );
-    decisions.apply(&mut report, settings, console)?;
-    verdict::write_all(&report, &directory)?;
-    let nothing = examination.nothing_persistent;
-    if nothing.is_none() {
-        verdict::print(&report, settings, stream)?;
+    directory.describe(&examination.subject, None)?;
+    let mut results = Results {
+        subject: examination.subject,
+        findings: examination.findings,
+    };
+    let failed = failed(&recording, console);
+    let mut refused = None;
+    if let (Some(plan), None, None) = (&plan, failed, &examination.nothing_persistent) {
+        match crash_test(&directory.file(TRACE), plan, &directory, console)? {
+            Ok(test) => {
+                console.remark(test.summary);
+                results.add(test.findings, test.gaps, console);
+            }
+            Err(why) => refused = Some(why),
+        }
     }
+    let shown = match examination.nothing_persistent {
+        None => Shown::To(stream),
+        Some(_) => Shown::ToNobody,
+    };
+    let code = results.conclude(decisions, settings, &directory, shown, console)?;
     if stay == Stay::Kept {
-        console.remark(format_args!(
-            "results are in {}",
-            directory.path().display()
-        ));
+        directory.announce(console);
     }
-    if let Some(code) = failed(&recording, console) {
+    if let Some(code) = failed {
         return Ok(code);
     }
-    if let Some(why) = nothing {
+    if let Some(why) = examination.nothing_persistent {
         console.warn(why);
         return Ok(ExitCode::NothingPersistent);
     }
-    Ok(verdict::exit_code(&report))
+    if let Some(Refused::Uncrashed(why)) = refused {
+        console.warn(why);
+        return Ok(ExitCode::TargetFailed);
+    }
+    Ok(code)
+}
+
+/// How to record, so that crash testing can follow the functions it is about.
+fn recording(arguments: &CheckArgs, settings: &Settings, plan: Option<&Plan>) -> RecordingArgs {
+    let mut recording = arguments.recording.clone();
+    recording.loads |= settings.loads;
+    if let Some(plan) = plan {
+        let scope = &plan.scope;
+        for function in [&scope.operation, &scope.after].into_iter().flatten() {
+            if !recording.watched.contains(function) {
+                recording.watched.push(function.clone());
+            }
+        }
+    }
+    recording
 }
 
 /// How a check ends that could not see a whole and successful run.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::check::{self, Stay};
-use crate::arguments::{CheckArgs, DemoArgs, FindingArgs, RecordingArgs};
+use crate::arguments::{CheckArgs, CrashTestArgs, DemoArgs, FindingArgs, RecordingArgs};
 use crate::console::Console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -28,6 +28,10 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
         patterns: Vec::new(),
         out: None,
         findings: FindingArgs::default(),
+        crash: CrashTestArgs {
+            recover: Some(recovery(&program, &pool)),
+            ..CrashTestArgs::default()
+        },
         recording: RecordingArgs {
             command: vec![program.into(), pool.into(), "put".into(), ENTRIES.into()],
             ..RecordingArgs::default()
@@ -57,6 +61,12 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
         ExitCode::Success => Ok(ExitCode::Internal),
         other => Ok(other),
     }
+}
+
+/// The example is its own recovery.
+fn recovery(program: &Path, pool: &Path) -> String {
+    let quoted = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"));
+    format!("{} {} check", quoted(program), quoted(pool))
 }
 
 /// Where the demo happens.

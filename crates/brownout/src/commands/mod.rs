@@ -2,12 +2,15 @@
 //! [`Failure`].
 
 mod check;
+mod crash;
 mod demo;
 mod dump;
 mod explain;
 mod image;
 mod lint;
+mod merge;
 mod record;
+mod replay;
 mod report;
 mod stat;
 
@@ -24,11 +27,15 @@ pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
         Command::Record(arguments) => record::run(&arguments, console),
         Command::Check(arguments) => check::run(&arguments, console).map(Status::from),
         Command::Lint(arguments) => lint::run(&arguments, console).map(Status::from),
+        Command::Crash(arguments) => crash::run(&arguments, console).map(Status::from),
+        Command::Replay(arguments) => replay::run(&arguments, console).map(Status::from),
+        Command::Merge(arguments) => merge::run(&arguments, console).map(Status::from),
         Command::Report(arguments) => report::run(&arguments).map(Status::from),
         Command::Explain(arguments) => explain::run(&arguments).map(Status::from),
         Command::Stat(arguments) => stat::run(&arguments, console).map(Status::from),
         Command::Dump(arguments) => dump::run(&arguments, console).map(Status::from),
         Command::Image(arguments) => image::run(&arguments, console).map(Status::from),
         Command::Demo(arguments) => demo::run(&arguments, console).map(Status::from),
+        Command::KeepRecovery => brownout_crash::recovery::serve(),
     }
 }

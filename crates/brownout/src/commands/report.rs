@@ -1,24 +1,18 @@
 //! `brownout report`: the findings of an earlier check, again or in other forms.
 
-use std::fs;
-
-use brownout_report::{Format, Html, Junit, Report, Sarif, Sources, parse_json_lines};
+use brownout_report::{Format, Html, Junit, Report, Sarif, Sources};
 
 use crate::arguments::ReportArgs;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output_directory::{FINDINGS, OutputDirectory, write_report};
+use crate::results::read_findings;
 use crate::rules;
 use crate::verdict::{self, Stream};
 
 pub fn run(arguments: &ReportArgs) -> Result<ExitCode, Failure> {
     let (directory, subject) = OutputDirectory::open(&arguments.directory)?;
-    let path = directory.file(FINDINGS);
-    let text = fs::read_to_string(&path).map_err(|source| Failure::Results {
-        path: path.clone(),
-        source,
-    })?;
-    let findings = parse_json_lines(&text).map_err(|source| Failure::Findings { path, source })?;
+    let findings = read_findings(&directory.file(FINDINGS))?;
     let report = Report::new(subject, rules::all(), findings);
     let html = Html {
         sources: Sources::on_disk(),

@@ -1,6 +1,7 @@
 //! `brownout stat`: what a trace holds, in numbers.
 
 mod census;
+mod failure_points;
 mod human;
 mod json;
 mod sites;
@@ -56,6 +57,9 @@ impl Statistics<'_> {
 }
 
 pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure> {
+    if arguments.failure_points {
+        return failure_points::run(arguments, console);
+    }
     let mut trace = TraceFile::open(&arguments.trace)?;
     let patterns = trace.patterns(&arguments.selection.patterns)?;
     let mut survey = Survey::default();

@@ -1,0 +1,275 @@
+//! Failure points: the instants at which a loss of power is tried (Mumak §4.1).
+//!
+//! A failure point is a flush, fence or locked instruction (with [`Granularity::Store`] also a store) before
+//! which something was stored to persistent memory since the last failure point; further each
+//! write-back, unmapping, write by the kernel and exit of a process with that property. The crash comes *before* the
+//! event: all earlier stores are in persistent memory, in program order, and no later one is.
+//!
+//! Failure points with the same calling context are one leaf of the failure-point tree; of each leaf only some
+//! occurrences are tried. Deviation from Mumak: it tries the first, here any number of them, spread over
+//! the run, can be asked for, since the target is not run again for any of them.
+//!
+//! Can miss: what needs stores to persist in another order than that of the program, and bugs that only show at
+//! occurrences that were not chosen. What is reported was a state that a crash can leave behind.
+
+use brownout_trace::selection::Selection;
+use brownout_trace::{Definitions, Event, EventIndex, EventKind, FenceKind};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::operation::{Operation, Operations};
+use crate::sample::Sample;
+
+/// What a failure point stands before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PointKind {
+    Store,
+    Flush,
+    Fence,
+    Locked,
+    WriteBack,
+    KernelWrite,
+    Unmap,
+    Exit,
+}
+
+impl PointKind {
+    /// As in "before a …", and in output for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Flush => "flush",
+            Self::Fence => "fence",
+            Self::Locked => "locked-instruction",
+            Self::WriteBack => "write-back",
+            Self::KernelWrite => "kernel-write",
+            Self::Unmap => "unmap",
+            Self::Exit => "exit",
+        }
+    }
+
+    /// As in "power is lost before …".
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Store => "this store",
+            Self::Flush => "this flush",
+            Self::Fence => "this fence",
+            Self::Locked => "this locked instruction",
+            Self::WriteBack => "this write-back",
+            Self::KernelWrite => "this write by the kernel",
+            Self::Unmap => "this unmapping",
+            Self::Exit => "the exit of the process",
+        }
+    }
+}
+
+/// How finely crashes are placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Granularity {
+    /// At flushes, fences and locked instructions.
+    #[default]
+    Flush,
+    /// At each store too.
+    Store,
+}
+
+/// Number of a calling context, given by [`Places`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StackId(pub usize);
+
+/// Knows calling contexts. Symbols are its business.
+pub trait Places {
+    /// Must be told of every event: code that is mapped later makes old addresses mean something else.
+    fn observe(&mut self, event: &Event<'_>);
+
+    /// The context of an event, the same number for the same context; `None` for an event that came from no
+    /// instruction.
+    fn stack(&mut self, event: &Event<'_>, definitions: &Definitions) -> Option<StackId>;
+
+    /// Whether crashes there are wanted.
+    fn wanted(&mut self, stack: Option<StackId>) -> bool;
+}
+
+/// One time that a failure point was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occurrence {
+    /// The crash comes before this event.
+    pub event: EventIndex,
+    pub operation: Operation,
+}
+
+/// All failure points of one kind with the same calling context.
+#[derive(Debug)]
+pub struct Leaf {
+    pub kind: PointKind,
+    pub stack: Option<StackId>,
+    pub count: u64,
+    sample: Sample<Occurrence>,
+}
+
+impl Leaf {
+    /// The occurrences to try: the first, and if there are to be more, the last and some in between.
+    pub fn chosen(&self) -> Vec<Occurrence> {
+        self.sample.chosen()
+    }
+}
+
+/// Where failure points are looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    pub granularity: Granularity,
+    /// Occurrences to try of each leaf, at least one.
+    pub occurrences: usize,
+    /// Nothing before this function has returned for the first time.
+    pub after: Option<String>,
+    /// The function that performs one operation of the workload.
+    pub operation: Option<String>,
+}
+
+/// Finds failure points. Give it every event, in order.
+#[derive(Debug)]
+pub struct FailurePoints {
+    scope: Scope,
+    leaves: Vec<Leaf>,
+    by_place: FxHashMap<(PointKind, Option<StackId>), usize>,
+    operations: Operations,
+    /// `after` has returned, or there is none.
+    begun: bool,
+    /// Something was stored since the last failure point.
+    changed: bool,
+}
+
+impl FailurePoints {
+    pub fn new(scope: Scope) -> Self {
+        Self {
+            operations: Operations::new(scope.operation.as_deref()),
+            begun: scope.after.is_none(),
+            scope,
+            leaves: Vec::new(),
+            by_place: FxHashMap::default(),
+            changed: false,
+        }
+    }
+
+    /// Takes notice of an event.
+    #[inline]
+    pub fn observe(
+        &mut self,
+        event: &Event<'_>,
+        definitions: &Definitions,
+        selection: &Selection,
+        places: &mut impl Places,
+    ) {
+        if self.changed
+            && let Some(kind) = self.kind(event, definitions, selection)
+        {
+            self.reach(kind, event, definitions, places);
+        }
+        match event.kind {
+            EventKind::Call { .. } | EventKind::Return { .. } => self.follow(event, definitions),
+            _ => self.changed |= changes(event, definitions, selection),
+        }
+    }
+
+    pub fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
+    /// The operation in which the run is after the last event.
+    pub fn operation(&self) -> Operation {
+        self.operations.now()
+    }
+
+    /// Whether the function named as [`Scope::after`], if any, has returned.
+    pub fn begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Whether the function named as [`Scope::operation`], if any, was called.
+    pub fn operations_seen(&self) -> bool {
+        self.operations.seen()
+    }
+
+    fn kind(
+        &self,
+        event: &Event<'_>,
+        definitions: &Definitions,
+        selection: &Selection,
+    ) -> Option<PointKind> {
+        match event.kind {
+            EventKind::Flush { .. } => Some(PointKind::Flush),
+            EventKind::Fence {
+                kind: FenceKind::Locked,
+            } => Some(PointKind::Locked),
+            EventKind::Fence { .. } => Some(PointKind::Fence),
+            EventKind::Store { locked: true, .. } => Some(PointKind::Locked),
+            EventKind::Store { .. } => {
+                let each = self.scope.granularity == Granularity::Store;
+                (each && changes(event, definitions, selection)).then_some(PointKind::Store)
+            }
+            EventKind::Sync(_) => Some(PointKind::WriteBack),
+            EventKind::KernelWrite { .. } | EventKind::FileWrite { .. } => {
+                changes(event, definitions, selection).then_some(PointKind::KernelWrite)
+            }
+            EventKind::Unmap { .. } => Some(PointKind::Unmap),
+            EventKind::ProcessExit { .. } => Some(PointKind::Exit),
+            _ => None,
+        }
+    }
+
+    fn reach(
+        &mut self,
+        kind: PointKind,
+        event: &Event<'_>,
+        definitions: &Definitions,
+        places: &mut impl Places,
+    ) {
+        self.changed = false;
+        if !self.begun {
+            return;
+        }
+        let stack = places.stack(event, definitions);
+        if !places.wanted(stack) {
+            return;
+        }
+        let leaf = *self.by_place.entry((kind, stack)).or_insert_with(|| {
+            self.leaves.push(Leaf {
+                kind,
+                stack,
+                count: 0,
+                sample: Sample::new(self.scope.occurrences.max(1)),
+            });
+            self.leaves.len() - 1
+        });
+        let leaf = &mut self.leaves[leaf];
+        leaf.count += 1;
+        leaf.sample.offer(Occurrence {
+            event: event.index,
+            operation: self.operations.now(),
+        });
+    }
+
+    #[cold]
+    fn follow(&mut self, event: &Event<'_>, definitions: &Definitions) {
+        self.operations.observe(event, definitions);
+        if let (EventKind::Return { function, .. }, false) = (event.kind, self.begun) {
+            self.begun = definitions.function(function) == self.scope.after.as_deref();
+        }
+    }
+}
+
+/// Whether an event changes a persistent file.
+fn changes(event: &Event<'_>, definitions: &Definitions, selection: &Selection) -> bool {
+    match event.kind {
+        EventKind::Store { addr, .. } | EventKind::KernelWrite { addr, .. } => definitions
+            .process(event.process)
+            .and_then(|process| process.address_space().resolve(addr, 1))
+            .is_some_and(|range| selection.is_persistent(range.file)),
+        EventKind::FileWrite { file, .. } | EventKind::FileResize { file, .. } => {
+            selection.is_persistent(file)
+        }
+        _ => false,
+    }
+}

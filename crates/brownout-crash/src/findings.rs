@@ -1,0 +1,210 @@
+//! From trials to findings: one cause is one finding.
+//!
+//! Failures with the same rule, the same failure-point line and the same way for recovery to fail are one finding with a
+//! count. If the search for causes comes to the same stores for several of these, they are one as well: a window
+//! between two stores is often seen through more than one failure point.
+
+use std::collections::{BTreeMap, HashMap};
+
+use brownout_report::{Evidence, Finding, Frame, Stack, telling_frame};
+
+use crate::cause::{Cause, Culprit};
+use crate::rules::rule_of;
+use crate::token::Token;
+use crate::trial::{Failure, Trial};
+
+/// Failures that look alike, in the order of the trace.
+#[derive(Debug)]
+pub struct Group {
+    failures: Vec<Trial>,
+}
+
+impl Group {
+    /// The earliest, which speaks for all.
+    pub fn first(&self) -> &Trial {
+        &self.failures[0]
+    }
+}
+
+/// Sorts failures into groups, by how recovery failed and the line of the failure point.
+pub fn group(trials: &[Trial]) -> Vec<Group> {
+    let mut failures: Vec<&Trial> = trials
+        .iter()
+        .filter(|trial| trial.failure.is_some())
+        .collect();
+    failures.sort_by_key(|trial| trial.event);
+    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    let mut groups: Vec<Group> = Vec::new();
+    for trial in failures {
+        let Some(failure) = &trial.failure else {
+            continue;
+        };
+        let key = (line_of(&failure.stack), failure.signature(&trial.verdict));
+        let place = *places.entry(key).or_insert_with(|| {
+            groups.push(Group {
+                failures: Vec::new(),
+            });
+            groups.len() - 1
+        });
+        groups[place].failures.push(trial.clone());
+    }
+    groups
+}
+
+/// The line that a stack is about.
+fn line_of(stack: &[Frame]) -> String {
+    let Some(frame) = telling_frame(stack).and_then(|at| stack.get(at)) else {
+        return String::new();
+    };
+    match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => format!("{file}:{line}"),
+        _ => match &frame.function {
+            Some(function) => format!("{}:{function}", frame.module),
+            None => format!("{}+{:#x}", frame.module, frame.offset),
+        },
+    }
+}
+
+/// Makes findings of groups and what is known of their causes. `token` gives what reproduces a trial.
+pub fn findings(
+    groups: Vec<Group>,
+    causes: &[Cause],
+    token: impl Fn(&Trial) -> Token,
+) -> Vec<Finding> {
+    let causes: HashMap<u64, &Cause> = causes.iter().map(|cause| (cause.cause_of, cause)).collect();
+    let mut merged: Vec<(Group, Option<&Cause>)> = Vec::new();
+    let mut by_cause: HashMap<String, usize> = HashMap::new();
+    for group in groups {
+        let cause = causes.get(&group.first().event).copied();
+        let key = cause.and_then(|cause| cause_key(&group, cause));
+        let known = key.as_ref().and_then(|key| by_cause.get(key));
+        if let Some(&place) = known {
+            merged[place].0.failures.extend(group.failures);
+            continue;
+        }
+        if let Some(key) = key {
+            by_cause.insert(key, merged.len());
+        }
+        merged.push((group, cause));
+    }
+    merged
+        .iter()
+        .filter_map(|(group, cause)| finding(group, *cause, token(group.first())))
+        .collect()
+}
+
+/// Equal for failures that the same stores bring about in the same way.
+fn cause_key(group: &Group, cause: &Cause) -> Option<String> {
+    let first = group.first();
+    let failure = first.failure.as_ref()?;
+    if cause.present.is_empty() {
+        return None;
+    }
+    let lines = |culprits: &[Culprit]| -> Vec<String> {
+        culprits
+            .iter()
+            .map(|culprit| line_of(&culprit.stack))
+            .collect()
+    };
+    let present = lines(&cause.present).join("|");
+    Some(format!("{}||{present}", failure.signature(&first.verdict)))
+}
+
+fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding> {
+    let first = group.first();
+    let failure = first.failure.as_ref()?;
+    let rule = rule_of(&first.verdict)?;
+    let mut stacks = vec![stack("failure point", &failure.stack)];
+    if !failure.recovery.is_empty() {
+        stacks.push(stack("recovery", &failure.recovery));
+    }
+    let mut evidence = Evidence {
+        events: vec![first.event],
+        details: details(group, failure),
+        ..Evidence::default()
+    };
+    let mut message = format!(
+        "recovery {} after power is lost before {}",
+        first.verdict,
+        first.kind.describe()
+    );
+    if let Some(operation) = first.operation.filter(|operation| operation.active) {
+        message.push_str(&format!(", in operation {}", operation.completed + 1));
+    }
+    if let Some(cause) = cause {
+        message.push_str(reason(cause));
+    }
+    // The fingerprint is made of what is seen, not of what a search found out about it.
+    let mut finding = Finding::new(rule, message, stacks, Evidence::default());
+    if let Some(cause) = cause {
+        for (role, culprits) in [
+            ("store that is there", &cause.present),
+            ("store that is missing", &cause.absent),
+        ] {
+            for culprit in culprits {
+                finding.stacks.push(stack(role, &culprit.stack));
+                evidence.events.push(culprit.event);
+                evidence.ranges.extend(culprit.ranges.iter().cloned());
+            }
+        }
+        let (stores, tests) = (cause.stores.to_string(), cause.tests.to_string());
+        evidence
+            .details
+            .insert("stores since the last image that passed".into(), stores);
+        evidence
+            .details
+            .insert("recoveries to narrow it down".into(), tests);
+    }
+    finding.evidence = evidence;
+    finding.count = group.failures.len() as u64;
+    finding.replay = Some(token.to_string());
+    Some(finding)
+}
+
+/// What the cause adds to the sentence.
+fn reason(cause: &Cause) -> &'static str {
+    match (cause.present.is_empty(), cause.absent.is_empty()) {
+        (false, false) => "; one store is there and another that belongs to it is missing",
+        (false, true) => "; a store is there that recovery cannot cope with",
+        (true, false) => "; a store is missing that recovery needs",
+        (true, true) => "",
+    }
+}
+
+fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {
+    let first = group.first();
+    let mut details = BTreeMap::new();
+    if !failure.output.is_empty() {
+        details.insert("last output".to_owned(), failure.output.join("\n"));
+    }
+    if let Some(operation) = first.operation {
+        let state = if operation.active {
+            "under way"
+        } else {
+            "not begun"
+        };
+        let text = format!("{} complete, the next {state}", operation.completed);
+        details.insert("operations".to_owned(), text);
+    }
+    if let Some(again) = &failure.again {
+        let text = format!("run again on the same image, recovery {again}");
+        details.insert("not deterministic".to_owned(), text);
+    }
+    let places: std::collections::BTreeSet<String> = group
+        .failures
+        .iter()
+        .filter_map(|trial| Some(line_of(&trial.failure.as_ref()?.stack)))
+        .collect();
+    if places.len() > 1 {
+        let places: Vec<String> = places.into_iter().collect();
+        details.insert("failure points".to_owned(), places.join("\n"));
+    }
+    details
+}
+
+fn stack(role: &str, frames: &[Frame]) -> Stack {
+    Stack {
+        role: role.to_owned(),
+        frames: frames.to_vec(),
+    }
+}

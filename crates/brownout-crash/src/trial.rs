@@ -1,0 +1,123 @@
+//! What came of one failure point: a line of the journal.
+
+use brownout_report::Frame;
+use serde::{Deserialize, Serialize};
+
+use crate::failure_point::PointKind;
+use crate::operation::Operation;
+use crate::verdict::Verdict;
+
+/// A failure point that was tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The crash comes before this event.
+    pub event: u64,
+    pub kind: PointKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+    /// Digest of the crash image.
+    pub image: String,
+    /// The event of the trial that had an equal image, whose verdict this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<u64>,
+    pub verdict: Verdict,
+    /// How long recovery took.
+    pub seconds: f64,
+    /// Of a recovery that did not pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+/// What is told about a recovery that did not pass.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The failure point, innermost frame first.
+    pub stack: Vec<Frame>,
+    /// Where recovery was when it failed, as far as that can be told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recovery: Vec<Frame>,
+    /// The last lines that recovery printed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<String>,
+    /// Run again on the same image, it ended in another way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<Verdict>,
+}
+
+impl Failure {
+    /// What makes two failures of recovery the same, whatever the image: where it was, or else what it said last, with
+    /// numbers left out.
+    pub fn signature(&self, verdict: &Verdict) -> String {
+        let mut signature = format!("{verdict:?}");
+        if self.recovery.is_empty() {
+            let last = self.output.last().map_or("", String::as_str);
+            signature.push('|');
+            signature.push_str(&without_numbers(last));
+        }
+        for frame in &self.recovery {
+            signature.push('|');
+            match (&frame.function, &frame.file, frame.line) {
+                (function, Some(file), Some(line)) => {
+                    let function = function.as_deref().unwrap_or_default();
+                    signature.push_str(&format!("{function} {file}:{line}"));
+                }
+                (Some(function), ..) => signature.push_str(function),
+                _ => signature.push_str(&format!("{}+{:#x}", frame.module, frame.offset)),
+            }
+        }
+        signature
+    }
+}
+
+/// Addresses, counts and names with counts in them differ from run to run.
+fn without_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        if word.contains(|c: char| c.is_ascii_digit()) {
+            out.push('#');
+        } else {
+            out.push_str(word);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(line: &str) -> String {
+        let failure = Failure {
+            output: vec![line.to_owned()],
+            ..Failure::default()
+        };
+        failure.signature(&Verdict::Failed(1))
+    }
+
+    #[test]
+    fn numbers_make_no_difference_words_do() {
+        assert_eq!(
+            said("entry 12 at 0x7f00 is bad"),
+            said("entry 3 at 0x7e10 is bad")
+        );
+        assert_ne!(said("entry 12 is bad"), said("entry 12 is missing"));
+    }
+
+    #[test]
+    fn a_stack_says_more_than_words() {
+        let frame = |line| Frame {
+            function: Some("recover".into()),
+            file: Some("a.c".into()),
+            line: Some(line),
+            ..Frame::default()
+        };
+        let failure = |line, said: &str| Failure {
+            recovery: vec![frame(line)],
+            output: vec![said.to_owned()],
+            ..Failure::default()
+        };
+        let signature = |failure: Failure| failure.signature(&Verdict::Crashed(11));
+        assert_eq!(signature(failure(7, "a")), signature(failure(7, "b")));
+        assert_ne!(signature(failure(7, "a")), signature(failure(8, "a")));
+    }
+}

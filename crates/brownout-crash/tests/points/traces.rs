@@ -1,0 +1,215 @@
+//! Small traces of a program with one or two pools.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use brownout_crash::recovery::RawFrame;
+use brownout_crash::{Places, Progress, StackId, Symbols, Watcher};
+use brownout_report::Frame;
+use brownout_trace::selection::{Patterns, Selection, Survey};
+use brownout_trace::*;
+
+pub const BASE: u64 = 0x7f00_0000_0000;
+pub const SECOND: u64 = 0x7f10_0000_0000;
+
+/// A trace in the making, and then on disk.
+pub struct Made {
+    file: tempfile::NamedTempFile,
+    writer: Option<TraceWriter>,
+}
+
+impl Made {
+    /// A program that has mapped its pool.
+    pub fn new() -> Self {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let header = Header {
+            brownout_version: "0".to_owned(),
+            command: vec!["./program".into()],
+            cwd: "/".into(),
+            pm: Vec::new(),
+            loads: false,
+            started: SystemTime::UNIX_EPOCH,
+        };
+        let mut made = Self {
+            writer: Some(TraceWriter::create(file.path(), &header).unwrap()),
+            file,
+        };
+        made.at(
+            0,
+            EventKind::ProcessStart {
+                pid: 2,
+                parent_pid: 1,
+                parent: None,
+                origin: ProcessOrigin::Exec,
+                exe: Path::new("/program"),
+                args: Arguments::default(),
+            },
+        );
+        made.map(BASE, "/pm/first.pool", b"");
+        made
+    }
+
+    pub fn map_second(&mut self, content: &[u8]) {
+        self.map(SECOND, "/pm/second.pool", content);
+    }
+
+    fn map(&mut self, addr: u64, path: &str, content: &[u8]) {
+        let identity = FileIdentity { dev: 1, ino: addr };
+        let writer = self.writer.as_mut().unwrap();
+        let file = writer.file(identity, Path::new(path)).unwrap();
+        let mapping = Mapping {
+            addr: Address(addr),
+            len: 0x1000,
+            file,
+            offset: 0,
+            file_len: 0x1000,
+            prot: 3,
+            flags: 1,
+            dax: false,
+            snapshot: true,
+        };
+        self.at(0, EventKind::Map(mapping));
+        if !content.is_empty() {
+            let bytes = content;
+            self.at(
+                0,
+                EventKind::Content {
+                    file,
+                    offset: 0,
+                    bytes,
+                },
+            );
+        }
+    }
+
+    /// An event of the instruction at `pc`; its number.
+    pub fn at(&mut self, pc: u64, kind: EventKind<'_>) -> u64 {
+        let event = Event {
+            index: EventIndex(0),
+            process: ProcessId(1),
+            thread: ThreadId(2),
+            pc: AppPc(pc),
+            context: ContextId::ROOT,
+            kind,
+        };
+        self.writer.as_mut().unwrap().write(&event).unwrap().0
+    }
+
+    pub fn call(&mut self, name: &str) {
+        let function = self.writer.as_mut().unwrap().function(name).unwrap();
+        let args = CallArguments::default();
+        self.at(100, EventKind::Call { function, args });
+    }
+
+    pub fn returned(&mut self, name: &str) {
+        let function = self.writer.as_mut().unwrap().function(name).unwrap();
+        self.at(
+            101,
+            EventKind::Return {
+                function,
+                value: None,
+            },
+        );
+    }
+
+    pub fn exit(&mut self) -> u64 {
+        let end = ProcessEnd::Exited { status: 0 };
+        self.at(0, EventKind::ProcessExit { end })
+    }
+
+    pub fn finish(mut self) -> Self {
+        let writer = self.writer.take().unwrap();
+        writer.finish(Ending::default()).unwrap();
+        self
+    }
+
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The pools.
+    pub fn selection(&self) -> Selection {
+        let patterns = Patterns::new(&["*.pool".into()], Path::new("/")).unwrap();
+        let mut reader = TraceReader::open(self.path()).unwrap();
+        let mut survey = Survey::default();
+        while let Some((event, definitions)) = reader.next_defined().unwrap() {
+            survey.observe(&event, definitions);
+        }
+        survey.select(reader.definitions(), patterns.as_ref())
+    }
+}
+
+pub fn store(addr: u64, bytes: &[u8]) -> EventKind<'_> {
+    EventKind::Store {
+        addr: Address(addr),
+        bytes,
+        flavor: StoreFlavor::Temporal,
+        locked: false,
+        string: false,
+    }
+}
+
+pub fn locked_store(addr: u64, bytes: &[u8]) -> EventKind<'_> {
+    EventKind::Store {
+        addr: Address(addr),
+        bytes,
+        flavor: StoreFlavor::Temporal,
+        locked: true,
+        string: false,
+    }
+}
+
+pub fn flush(addr: u64) -> EventKind<'static> {
+    EventKind::Flush {
+        addr: Address(addr),
+        kind: FlushKind::Clwb,
+        volatile: false,
+    }
+}
+
+pub fn sfence() -> EventKind<'static> {
+    EventKind::Fence {
+        kind: FenceKind::Sfence,
+    }
+}
+
+/// Contexts are told apart by their instruction alone.
+pub struct Numbers;
+
+impl Places for Numbers {
+    fn observe(&mut self, _: &Event<'_>) {}
+
+    fn stack(&mut self, event: &Event<'_>, _: &Definitions) -> Option<StackId> {
+        (event.pc.0 != 0).then_some(StackId(event.pc.0 as usize))
+    }
+
+    fn wanted(&mut self, _: Option<StackId>) -> bool {
+        true
+    }
+}
+
+impl Symbols for Numbers {
+    fn frames(&mut self, stack: StackId) -> Vec<Frame> {
+        vec![Frame {
+            offset: stack.0 as u64,
+            ..Frame::default()
+        }]
+    }
+
+    fn recovery_frames(&mut self, _: &[RawFrame]) -> Vec<Frame> {
+        Vec::new()
+    }
+}
+
+/// Nobody looks.
+pub struct Silent;
+
+impl Watcher for Silent {
+    fn progress(&mut self, _: Progress) {}
+
+    fn reading(&mut self, _: &'static str, _: EventIndex) {}
+
+    fn stop(&mut self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,302 @@
+//! `brownout crash`, and what every command that tries crashes takes.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use brownout_crash::recovery::Readiness;
+use brownout_crash::{Granularity, Shard};
+use clap::{Args, ValueEnum};
+
+use super::{FindingArgs, SelectionArgs};
+
+/// Try crashes of a recorded run with the program's own recovery
+///
+/// At each failure point (a flush, fence or locked instruction before which something was stored) the
+/// persistent files are rebuilt from the trace as a loss of power would leave them, and the recovery
+/// command runs on them, at the paths where the program had them, apart from your files: nothing it writes
+/// stays. It passes when it exits with 0 in time. The program itself is not run again.
+///
+/// Exits with 1 if recovery does not pass somewhere, and with 4 if it does not even pass on the files that
+/// the program left without any crash.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  brownout crash run.trace --recover './kvstore /mnt/pmem/pool check'
+  brownout crash run.trace --recover './kvstore {pm} check' --after pmemobj_create --time-limit 10m
+  brownout crash run.trace --recover './server {pm}' --recover-ready tcp:6379 --client './client verify'
+  brownout crash run.trace --recover './check {pm}' --shard 2/8 --out part2    (then: brownout merge part*)")]
+pub struct CrashArgs {
+    /// The trace to read
+    pub trace: PathBuf,
+
+    /// Where to write the results [default: brownout.out]
+    ///
+    /// Findings of other analyses of the same trace that are there stay.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// Go on where an interrupted run with the same options and --out has stopped
+    #[arg(long)]
+    pub resume: bool,
+
+    /// Do part I of N, so that many machines can share the work; `brownout merge` joins the results
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    pub shard: Option<Shard>,
+
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+
+    #[command(flatten)]
+    pub crash: CrashTestArgs,
+
+    #[command(flatten)]
+    pub findings: FindingArgs,
+}
+
+/// How crashes are tried.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Crash testing")]
+pub struct CrashTestArgs {
+    /// Try crashes, with CMD as recovery
+    ///
+    /// CMD finds each crash image at the path where the program had its pool; `{pm}` in CMD stands for that
+    /// path, `{pm:2}` for that of the second file. It runs in the current directory, through a shell only
+    /// if it needs one.
+    #[arg(long, value_name = "CMD")]
+    pub recover: Option<String>,
+
+    /// Exit statuses of recovery that mean success [default: 0]
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub recover_success: Vec<i32>,
+
+    /// How long a recovery may take, such as 500ms, 30s or 2m [default: ten times as long as on the
+    /// uncrashed files, at least 5s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub recover_time_limit: Option<Duration>,
+
+    /// Recovery is a server; run CMD against it when it is ready, then stop it
+    ///
+    /// The exit status of CMD decides, unless the server ends first. Each server has a network of its own,
+    /// so that several can have the same port.
+    #[arg(long, value_name = "CMD", requires = "recover")]
+    pub client: Option<String>,
+
+    /// When the server is ready: tcp:PORT, unix:PATH, file:PATH or output:TEXT
+    #[arg(long, value_name = "SIGN", requires = "client", value_parser = readiness)]
+    pub recover_ready: Option<Readiness>,
+
+    /// Recovery must print what FILE holds
+    #[arg(long, value_name = "FILE", conflicts_with = "expect_one_of")]
+    pub expect_output: Option<PathBuf>,
+
+    /// Recovery must print what one of the files in DIR holds
+    ///
+    /// With --op, and files whose names are the numbers from 0 on, it must print what the file of as many
+    /// operations as were complete holds, or the next if one was under way.
+    #[arg(long, value_name = "DIR")]
+    pub expect_one_of: Option<PathBuf>,
+
+    /// The function that performs one operation of the workload
+    ///
+    /// Recovery is told in BROWNOUT_OP how many operations were complete and in BROWNOUT_OP_ACTIVE
+    /// whether (1) or not (0) one was under way. FUNCTION is a symbol, or FILE:LINE of a line in
+    /// the function. `crash` needs a trace that was recorded with --watch FUNCTION.
+    #[arg(long, value_name = "FUNCTION")]
+    pub op: Option<String>,
+
+    /// Let recovery use the network of this machine
+    #[arg(long)]
+    pub allow_network: bool,
+
+    /// Memory that the processes of a recovery may have together, such as 512M or 4G
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory_limit: Option<u64>,
+
+    /// The size that a recovery may give a file
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub file_size_limit: Option<u64>,
+
+    /// How crash images are chosen
+    #[arg(long, value_enum)]
+    pub strategy: Option<Strategy>,
+
+    #[command(flatten)]
+    pub points: FailurePointArgs,
+
+    /// Crashes to try at each failure point: the first time it is reached, the last, and times between [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub occurrences: Option<u32>,
+
+    /// Recoveries to run at a time [default: one for each processor]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub jobs: Option<u32>,
+
+    /// Stop trying after this time; the most different failure points are tried first
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time_limit: Option<Duration>,
+
+    /// Do not search for the stores that make the difference
+    #[arg(long)]
+    pub no_narrowing: bool,
+}
+
+/// Which failure points there are.
+#[derive(Clone, Debug, Default, Args)]
+pub struct FailurePointArgs {
+    /// Where crashes are placed
+    #[arg(long, value_enum)]
+    pub granularity: Option<GranularityArg>,
+
+    /// Nothing before FUNCTION has returned for the first time
+    ///
+    /// pmemobj_create and pmemobj_open are always recorded; for others `crash` needs a trace that was recorded with
+    /// --watch FUNCTION.
+    #[arg(long, value_name = "FUNCTION")]
+    pub after: Option<String>,
+
+    /// Only where NAME is on the call stack; may be given several times
+    #[arg(long = "in-function", value_name = "NAME")]
+    pub functions: Vec<String>,
+
+    /// Only where code of a source file that matches GLOB is on the call stack
+    #[arg(long = "in-file", value_name = "GLOB")]
+    pub files: Vec<String>,
+
+    /// Only where code of a module (the program or a library) that matches GLOB is on the call stack
+    #[arg(long = "in-module", value_name = "GLOB")]
+    pub modules: Vec<String>,
+}
+
+/// Where crashes are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GranularityArg {
+    /// Before flushes, fences and locked instructions
+    Flush,
+    /// Before each store too
+    Store,
+}
+
+impl From<GranularityArg> for Granularity {
+    fn from(granularity: GranularityArg) -> Self {
+        match granularity {
+            GranularityArg::Flush => Self::Flush,
+            GranularityArg::Store => Self::Store,
+        }
+    }
+}
+
+/// How crash images are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Strategy {
+    /// All stores before the failure point, in program order
+    Prefix,
+}
+
+/// `500ms`, `30s`, `2m`, `1h`; a bare number is seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let factor = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("`{unit}` is no unit of time; use ms, s, m or h")),
+    };
+    let seconds = number.parse::<f64>().ok().map(|number| number * factor);
+    match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        Some(time) if !time.is_zero() => Ok(time),
+        _ => Err("not a time such as 500ms, 30s or 2m".to_owned()),
+    }
+}
+
+/// `512M`, `4G`; a bare number is bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let shift = match unit.to_ascii_uppercase().trim_end_matches("IB") {
+        "" | "B" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(format!("`{unit}` is no unit of size; use K, M, G or T")),
+    };
+    let bytes = number.parse::<u64>().ok();
+    let bytes = bytes.and_then(|number| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| "not a size such as 512M or 4G".to_owned())
+}
+
+/// A sign such as `tcp:6379`.
+pub fn readiness(text: &str) -> Result<Readiness, String> {
+    let unknown = || "give tcp:PORT, unix:PATH, file:PATH or output:TEXT".to_owned();
+    let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
+    Ok(match kind {
+        "tcp" => Readiness::Tcp(rest.parse().map_err(|_| "not a port".to_owned())?),
+        "unix" => Readiness::Unix(rest.into()),
+        "file" => Readiness::File(rest.into()),
+        "output" if !rest.is_empty() => Readiness::Output(rest.to_owned()),
+        _ => return Err(unknown()),
+    })
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    let parts = text.split_once('/');
+    let numbers = parts.and_then(|(index, count)| {
+        let index = u32::from_str(index).ok()?;
+        let count = u32::from_str(count).ok()?;
+        Some(Shard { index, count })
+    });
+    match numbers {
+        Some(shard) if (1..=shard.count).contains(&shard.index) => Ok(shard),
+        _ => Err("not a part such as 2/8, which is from 1/8 to 8/8".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("500ms").unwrap(), Duration::from_millis(500));
+        assert_eq!(duration("2").unwrap(), Duration::from_secs(2));
+        assert_eq!(duration("1.5m").unwrap(), Duration::from_secs(90));
+        for wrong in ["", "x", "5y", "-1s", "0", "1e9h", "9999999999999999999999h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("4G").unwrap(), 4 << 30);
+        assert_eq!(size("512MiB").unwrap(), 512 << 20);
+        assert_eq!(size("7").unwrap(), 7);
+        for wrong in ["", "G", "1.5G", "99999999999999T", "3X"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn shards_are_numbered_from_one() {
+        assert_eq!(shard("2/8").unwrap(), Shard { index: 2, count: 8 });
+        for wrong in ["0/8", "9/8", "1", "1/0", "a/b", "1/2/3"] {
+            assert!(shard(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_sign_of_readiness_names_its_kind() {
+        assert_eq!(readiness("tcp:80").unwrap(), Readiness::Tcp(80));
+        let text = readiness("output:now: ready").unwrap();
+        assert_eq!(text, Readiness::Output("now: ready".into()));
+        for wrong in ["", "80", "tcp:x", "tcp:70000", "output:", "pipe:x"] {
+            assert!(readiness(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `brownout crash`: crashes of a recorded run, tried with the program's own recovery.
+
+use std::path::{Path, PathBuf};
+
+use super::check::OUT;
+use crate::arguments::CrashArgs;
+use crate::console::Console;
+use crate::crash_test::{CrashTest, Plan, Refused, crash_test, program_file};
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::output_directory::OutputDirectory;
+use crate::results::{Results, Shown};
+use crate::settings::Settings;
+use crate::trace_file::TraceFile;
+use crate::verdict::{Decisions, Stream};
+
+pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure> {
+    let settings = Settings::new(&arguments.findings, &arguments.selection.patterns)?;
+    let options = settings.crash.complete(&arguments.crash);
+    let mut plan = Plan::new(&options, &settings.patterns)?.ok_or(Failure::NoRecovery)?;
+    plan.resume = arguments.resume;
+    plan.shard = arguments.shard.unwrap_or_default();
+    let decisions = Decisions::read(&settings)?;
+    let trace = TraceFile::open(&arguments.trace)?;
+    if let Some(program) = trace.header().command.first() {
+        let program = program_file(Path::new(program));
+        plan.resolve_functions(&trace.header().cwd.join(program))?;
+    }
+    let out = arguments.out.clone().or_else(|| settings.out.clone());
+    let directory = OutputDirectory::claim(&out.unwrap_or_else(|| PathBuf::from(OUT)))?;
+    let mut results = Results::about(&trace, &settings);
+    results.keep_others(&directory, trace.path())?;
+    // From now on the directory is brownout's, whatever happens.
+    directory.describe(&results.subject, Some(trace.path()))?;
+    let CrashTest {
+        findings,
+        gaps,
+        summary,
+    } = match crash_test(trace.path(), &plan, &directory, console)? {
+        Ok(test) => test,
+        Err(Refused::Uncrashed(why)) => {
+            console.warn(why);
+            return Ok(ExitCode::TargetFailed);
+        }
+        Err(Refused::NothingPersistent) => {
+            console.warn(
+                "nothing persistent was seen, so there is nothing to crash; name it with --pm",
+            );
+            return Ok(ExitCode::NothingPersistent);
+        }
+    };
+    console.remark(summary);
+    results.add(findings, gaps, console);
+    let code = results.conclude(
+        decisions,
+        &settings,
+        &directory,
+        Shown::To(Stream::Output),
+        console,
+    )?;
+    directory.announce(console);
+    trace.conclude(console)?;
+    Ok(code)
+}

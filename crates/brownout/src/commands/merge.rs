@@ -1,0 +1,106 @@
+//! `brownout merge`: the parts of a crash test as one.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use brownout_crash::journal::{self, Entries};
+use brownout_crash::{CrashError, Journal, Shard};
+
+use super::check::OUT;
+use crate::arguments::MergeArgs;
+use crate::console::Console;
+use crate::crash_test::findings_of;
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::output_directory::{FINDINGS, JOURNAL, OutputDirectory};
+use crate::results::{Results, Shown, read_findings};
+use crate::rules;
+use crate::settings::Settings;
+use crate::verdict::{Decisions, Stream};
+
+pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure> {
+    let settings = Settings::new(&arguments.findings, &[])?;
+    let decisions = Decisions::read(&settings)?;
+    let mut joined: Option<(Entries, Results, PathBuf)> = None;
+    for path in &arguments.parts {
+        let (part, subject) = OutputDirectory::open(path)?;
+        let journal = part.file(JOURNAL);
+        let entries = journal::read(&journal).map_err(CrashError::from)?;
+        let entries = entries.ok_or_else(|| Failure::NoJournal { path: path.clone() })?;
+        // What was left undone by a part is told anew by its trials.
+        let others = read_findings(&part.file(FINDINGS))?.into_iter();
+        let others = others.filter(|finding| !rules::is_of_crash_testing(&finding.rule));
+        match &mut joined {
+            None => {
+                let findings = others.collect();
+                let results = Results { subject, findings };
+                joined = Some((entries, results, part.trace()?));
+            }
+            Some((all, results, _)) => {
+                if all.head.assignment != entries.head.assignment {
+                    return Err(Failure::OtherAssignment { path: journal });
+                }
+                all.head.shards.extend(entries.head.shards);
+                all.trials.extend(entries.trials);
+                all.causes.extend(entries.causes);
+                results.findings.extend(others);
+            }
+        }
+    }
+    let (mut entries, mut results, trace) = joined.ok_or(Failure::NoRecovery)?;
+    let mut seen = HashSet::new();
+    entries.trials.retain(|trial| seen.insert(trial.event));
+    entries.trials.sort_by_key(|trial| trial.event);
+    let gap = missing(&entries);
+
+    let out = arguments.out.clone().or_else(|| settings.out.clone());
+    let directory = OutputDirectory::claim(&out.unwrap_or_else(|| PathBuf::from(OUT)))?;
+    directory.describe(&results.subject, Some(&trace))?;
+    write_journal(&entries, &directory)?;
+    results.subject.gaps.clear();
+    let findings = findings_of(&entries);
+    results.add(findings, gap.into_iter().collect(), console);
+    let shown = Shown::To(Stream::Output);
+    let code = results.conclude(decisions, &settings, &directory, shown, console)?;
+    directory.announce(console);
+    Ok(code)
+}
+
+/// Which parts are not there, or not whole.
+fn missing(entries: &Entries) -> Option<String> {
+    let head = &entries.head;
+    let count = head.shards.iter().map(|shard| shard.count).max()?;
+    let absent: Vec<String> = (1..=count)
+        .filter(|&index| !head.shards.contains(&Shard { index, count }))
+        .map(|index| format!("{index}/{count}"))
+        .collect();
+    let tried = entries.trials.len() as u64;
+    if !absent.is_empty() {
+        return Some(format!(
+            "crashes were tried at {tried} of {} failure points only: part {} is missing",
+            head.points,
+            absent.join(", ")
+        ));
+    }
+    (tried < head.points).then(|| {
+        format!(
+            "crashes were tried at {tried} of {} failure points only: a part was not finished",
+            head.points
+        )
+    })
+}
+
+fn write_journal(entries: &Entries, directory: &OutputDirectory) -> Result<(), Failure> {
+    let path = directory.file(JOURNAL);
+    let write = || {
+        let mut journal = Journal::create(&path, &entries.head)?;
+        for trial in &entries.trials {
+            journal.trial(trial)?;
+        }
+        for cause in &entries.causes {
+            journal.cause(cause)?;
+        }
+        Ok(())
+    };
+    write().map_err(|error: brownout_crash::JournalError| CrashError::from(error).into())
+}

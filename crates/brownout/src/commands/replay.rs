@@ -1,0 +1,170 @@
+//! `brownout replay`: the crash of one finding once more.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use brownout_crash::recovery::{KeeperCommand, Recovery, Sandbox};
+use brownout_crash::{
+    Bench, Circumstances, CrashError, CrashImage, Expectation, PersistentFiles, Run, Symbols as _,
+    Token,
+};
+use brownout_report::Finding;
+use brownout_trace::EventIndex;
+
+use crate::arguments::{KEEP_RECOVERY, ReplayArgs};
+use crate::console::Console;
+use crate::crash_test::{Conduct, CrashPlaces, Wanted};
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::output_directory::{FINDINGS, OutputDirectory};
+use crate::results::read_findings;
+use crate::trace_file::TraceFile;
+
+/// For a recovery whose time nobody limited.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failure> {
+    let (trace, token) = find(&arguments.directory, &arguments.finding)?;
+    let mut file = TraceFile::open(&trace)?;
+    if token.event > file.events() {
+        return Err(Failure::NoSuchEvent {
+            path: trace,
+            event: EventIndex(token.event),
+            events: file.events(),
+        });
+    }
+    let patterns: Vec<_> = token.patterns.iter().map(Into::into).collect();
+    let selection = file.select(&patterns, console)?;
+    let run = Run::new(&trace, selection);
+    let mut conduct = Conduct::new(None, console)?;
+    conduct.begin_reading(file.events());
+    let files = run.files(&mut conduct)?;
+    let event = EventIndex(token.event);
+    let (image, _) = run.image_before(Some(event), &files, &mut conduct)?;
+    drop(conduct);
+    if let Some(target) = &arguments.keep {
+        return keep(&image, &files, target);
+    }
+    if arguments.gdb {
+        return debug(&token, &image, &files);
+    }
+    let mut places = CrashPlaces::new(&file.header().cwd, Wanted::default());
+    recover(&token, &image, &files, &mut places, console)
+}
+
+/// The trace and what to do with it.
+fn find(directory: &Path, finding: &str) -> Result<(PathBuf, Token), Failure> {
+    let given: Option<Token> = finding.parse().ok();
+    if directory.is_file() {
+        let token = given.ok_or(Failure::TokenWanted)?;
+        return Ok((directory.to_owned(), token));
+    }
+    let (results, _) = OutputDirectory::open(directory)?;
+    let trace = results.trace()?;
+    if let Some(token) = given {
+        return Ok((trace, token));
+    }
+    let findings = read_findings(&results.file(FINDINGS))?;
+    let mut matching = findings
+        .iter()
+        .filter(|known| known.id.as_str().starts_with(finding));
+    let (Some(found), None) = (matching.next(), matching.next()) else {
+        return Err(Failure::NoSuchFinding {
+            path: directory.to_owned(),
+            finding: finding.to_owned(),
+        });
+    };
+    Ok((trace, token_of(found)?))
+}
+
+fn token_of(finding: &Finding) -> Result<Token, Failure> {
+    let token = finding.replay.as_deref().unwrap_or_default();
+    token.parse().map_err(|_| Failure::NotReplayed {
+        finding: finding.id.to_string(),
+        rule: finding.rule.clone(),
+    })
+}
+
+fn keep(image: &CrashImage, files: &PersistentFiles, target: &Path) -> Result<ExitCode, Failure> {
+    if target.exists() {
+        return Err(Failure::ImageExists {
+            path: target.to_owned(),
+        });
+    }
+    let written = image
+        .write_to(target, files.paths())
+        .map_err(|source| Failure::Image {
+            path: target.to_owned(),
+            source,
+        })?;
+    let mut out = io::stdout().lock();
+    for path in written {
+        writeln!(out, "{}", path.display()).map_err(Failure::Output)?;
+    }
+    Ok(ExitCode::Success)
+}
+
+fn bench(recovery: &Recovery, files: &PersistentFiles) -> Result<Bench, Failure> {
+    let keeper = KeeperCommand::this_executable(KEEP_RECOVERY);
+    let sandbox = Sandbox::start(&keeper, recovery, files.paths()).map_err(CrashError::from)?;
+    Ok(Bench::new(sandbox, recovery.clone(), Expectation::Anything))
+}
+
+fn circumstances(token: &Token) -> Circumstances {
+    Circumstances {
+        event: token.event,
+        operation: token.operation,
+        time_limit: token.time_limit.map_or(TIME_LIMIT, Duration::from_millis),
+    }
+}
+
+/// Hands the terminal over to the debugger.
+fn debug(token: &Token, image: &CrashImage, files: &PersistentFiles) -> Result<ExitCode, Failure> {
+    let mut recovery = token.recovery.clone();
+    recovery.command = format!("gdb -q -ex run --args {}", recovery.command);
+    recovery.client = None;
+    recovery.ready = None;
+    let mut bench = bench(&recovery, files)?;
+    bench
+        .hand_over(image, &circumstances(token))
+        .map_err(CrashError::from)?;
+    Ok(ExitCode::Success)
+}
+
+fn recover(
+    token: &Token,
+    image: &CrashImage,
+    files: &PersistentFiles,
+    places: &mut CrashPlaces,
+    console: &Console,
+) -> Result<ExitCode, Failure> {
+    let mut bench = bench(&token.recovery, files)?;
+    let attempt = bench
+        .attempt(image, &circumstances(token))
+        .map_err(CrashError::from)?;
+    let mut out = io::stdout().lock();
+    let mut print = || -> io::Result<()> {
+        for line in &attempt.output {
+            writeln!(out, "{line}")?;
+        }
+        writeln!(
+            out,
+            "recovery {} after a crash before event {}",
+            attempt.verdict, token.event
+        )?;
+        for frame in places.recovery_frames(&attempt.frames) {
+            writeln!(out, "    {frame}")?;
+        }
+        Ok(())
+    };
+    print().map_err(Failure::Output)?;
+    if let Some(again) = &attempt.again {
+        console.remark(format_args!("a second run on the same image {again}"));
+    }
+    Ok(if attempt.verdict.passed() {
+        ExitCode::Success
+    } else {
+        ExitCode::BugsFound
+    })
+}

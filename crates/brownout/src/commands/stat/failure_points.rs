@@ -1,0 +1,139 @@
+//! `brownout stat --failure-points`: where crashes would be tried, as a tree.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use brownout_crash::{Leaf, Run, Symbols as _};
+use brownout_report::Frame;
+use serde_json::json;
+
+use crate::arguments::{Format, StatArgs};
+use crate::console::{self, Console};
+use crate::crash_test::{Conduct, CrashPlaces, scope, wanted};
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::trace_file::TraceFile;
+
+pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure> {
+    let mut trace = TraceFile::open(&arguments.trace)?;
+    let selection = trace.select(&arguments.selection.patterns, console)?;
+    if selection.is_empty() {
+        console.warn("nothing persistent was seen; name it with --pm");
+    }
+    let (wanted, _) = wanted(&arguments.points)?;
+    let mut places = CrashPlaces::new(&trace.header().cwd, wanted);
+    let mut conduct = Conduct::new(None, console)?;
+    conduct.begin_reading(trace.events());
+    let run = Run::new(&arguments.trace, selection);
+    let survey = run.survey(scope(&arguments.points), &mut places, &mut conduct)?;
+    drop(conduct);
+    if let Some(function) = arguments
+        .points
+        .after
+        .as_ref()
+        .filter(|_| !survey.points.begun())
+    {
+        return Err(Failure::NotWatched {
+            option: "--after",
+            function: function.clone(),
+        });
+    }
+    let leaves = survey.points.leaves().iter().map(|leaf| {
+        let frames = leaf.stack.map(|stack| places.frames(stack));
+        (leaf, frames.unwrap_or_default())
+    });
+    let leaves: Vec<(&Leaf, Vec<Frame>)> = leaves.collect();
+    let mut out = console::results();
+    match arguments.format {
+        Format::Human => print_tree(&leaves, &mut out),
+        Format::Json => print_json(&leaves, &mut out),
+    }
+    .and_then(|()| out.flush())
+    .map_err(Failure::Output)?;
+    for problem in places.problems() {
+        console.warn(problem);
+    }
+    trace.conclude(console)
+}
+
+/// A call, and what it leads to.
+#[derive(Default)]
+struct Node {
+    children: Vec<(String, Node)>,
+    /// Failure points right here: what they stand before, and how often they were reached.
+    points: Vec<(&'static str, u64)>,
+}
+
+impl Node {
+    fn child(&mut self, name: String) -> &mut Node {
+        let known = self.children.iter().position(|(known, _)| *known == name);
+        let at = known.unwrap_or_else(|| {
+            self.children.push((name, Node::default()));
+            self.children.len() - 1
+        });
+        &mut self.children[at].1
+    }
+}
+
+fn print_tree(leaves: &[(&Leaf, Vec<Frame>)], out: &mut impl Write) -> io::Result<()> {
+    let reached: u64 = leaves.iter().map(|(leaf, _)| leaf.count).sum();
+    writeln!(
+        out,
+        "{} failure points, reached {reached} times",
+        leaves.len()
+    )?;
+    let mut root = Node::default();
+    for (leaf, frames) in leaves {
+        let mut node = &mut root;
+        for frame in frames.iter().rev() {
+            node = node.child(describe(frame));
+        }
+        node.points.push((leaf.kind.name(), leaf.count));
+    }
+    // A stack instead of recursion: programs may recurse deeper than brownout can.
+    let mut waiting: Vec<(usize, &str, &Node)> = vec![(0, "", &root)];
+    while let Some((depth, name, node)) = waiting.pop() {
+        let indent = "  ".repeat(depth.saturating_sub(1));
+        if depth > 0 {
+            writeln!(out, "{indent}{name}")?;
+        }
+        for (kind, count) in &node.points {
+            let indent = "  ".repeat(depth);
+            writeln!(out, "{indent}* before a {kind}, {count} x")?;
+        }
+        let children = node.children.iter().rev();
+        waiting.extend(children.map(|(name, child)| (depth + 1, name.as_str(), child)));
+    }
+    Ok(())
+}
+
+fn describe(frame: &Frame) -> String {
+    let function = match &frame.function {
+        Some(function) => function.clone(),
+        None => format!("{}+{:#x}", frame.module, frame.offset),
+    };
+    let place = match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => {
+            let name = Path::new(file).file_name().unwrap_or_default();
+            format!(" ({}:{line})", name.to_string_lossy())
+        }
+        _ => String::new(),
+    };
+    format!("{function}{place}")
+}
+
+fn print_json(leaves: &[(&Leaf, Vec<Frame>)], out: &mut impl Write) -> io::Result<()> {
+    let leaves: Vec<_> = leaves
+        .iter()
+        .map(|(leaf, frames)| {
+            json!({
+                "kind": leaf.kind.name(),
+                "count": leaf.count,
+                "first_event": leaf.chosen().first().map(|first| first.event.0),
+                "frames": frames,
+            })
+        })
+        .collect();
+    serde_json::to_writer_pretty(&mut *out, &json!({ "failure_points": leaves }))?;
+    writeln!(out)
+}

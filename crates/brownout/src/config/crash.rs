@@ -1,0 +1,115 @@
+//! The table `[crash]` of `brownout.toml`: options of crash testing.
+//!
+//! ```toml
+//! [crash]
+//! recover = "./kvstore {pm} check"
+//! recover-time-limit = "30s"
+//! after = "pmemobj_create"
+//! ```
+//!
+//! Its keys are the options of the command line without the dashes in front; relative paths start where the
+//! file lies.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::arguments::{CrashTestArgs, GranularityArg, duration, readiness};
+
+/// The keys of the table, all optional.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CrashKeys {
+    recover: Option<String>,
+    recover_success: Option<Vec<i32>>,
+    recover_time_limit: Option<String>,
+    client: Option<String>,
+    recover_ready: Option<String>,
+    expect_output: Option<PathBuf>,
+    expect_one_of: Option<PathBuf>,
+    op: Option<String>,
+    after: Option<String>,
+    granularity: Option<GranularityArg>,
+    occurrences: Option<u32>,
+    jobs: Option<u32>,
+    time_limit: Option<String>,
+    allow_network: Option<bool>,
+}
+
+impl CrashKeys {
+    /// These where they are given, else those of `base`.
+    pub fn over(self, base: Self) -> Self {
+        Self {
+            recover: self.recover.or(base.recover),
+            recover_success: self.recover_success.or(base.recover_success),
+            recover_time_limit: self.recover_time_limit.or(base.recover_time_limit),
+            client: self.client.or(base.client),
+            recover_ready: self.recover_ready.or(base.recover_ready),
+            expect_output: self.expect_output.or(base.expect_output),
+            expect_one_of: self.expect_one_of.or(base.expect_one_of),
+            op: self.op.or(base.op),
+            after: self.after.or(base.after),
+            granularity: self.granularity.or(base.granularity),
+            occurrences: self.occurrences.or(base.occurrences),
+            jobs: self.jobs.or(base.jobs),
+            time_limit: self.time_limit.or(base.time_limit),
+            allow_network: self.allow_network.or(base.allow_network),
+        }
+    }
+
+    /// What is wrong with a value, if something is.
+    pub fn check(&self) -> Result<(), String> {
+        let times = [&self.recover_time_limit, &self.time_limit];
+        for time in times.into_iter().flatten() {
+            duration(time)?;
+        }
+        if let Some(sign) = &self.recover_ready {
+            readiness(sign)?;
+        }
+        match (self.occurrences, self.jobs) {
+            (Some(0), _) => Err("occurrences must be at least 1".to_owned()),
+            (_, Some(0)) => Err("jobs must be at least 1".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn rooted_at(self, directory: &Path) -> Self {
+        let rooted = |path: PathBuf| directory.join(path);
+        Self {
+            expect_output: self.expect_output.map(rooted),
+            expect_one_of: self.expect_one_of.map(rooted),
+            ..self
+        }
+    }
+
+    /// The options in force: the command line's where it gives them.
+    pub fn complete(&self, given: &CrashTestArgs) -> CrashTestArgs {
+        let keys = self.clone();
+        let mut options = given.clone();
+        let time = |text: Option<String>| text.and_then(|text| duration(&text).ok());
+        options.recover = options.recover.or(keys.recover);
+        if options.recover_success.is_empty() {
+            options.recover_success = keys.recover_success.unwrap_or_default();
+        }
+        options.recover_time_limit = options
+            .recover_time_limit
+            .or_else(|| time(keys.recover_time_limit));
+        options.client = options.client.or(keys.client);
+        options.recover_ready = options.recover_ready.or_else(|| {
+            let sign = keys.recover_ready?;
+            readiness(&sign).ok()
+        });
+        if options.expect_output.is_none() && options.expect_one_of.is_none() {
+            options.expect_output = keys.expect_output;
+            options.expect_one_of = keys.expect_one_of;
+        }
+        options.op = options.op.or(keys.op);
+        options.points.after = options.points.after.or(keys.after);
+        options.points.granularity = options.points.granularity.or(keys.granularity);
+        options.occurrences = options.occurrences.or(keys.occurrences);
+        options.jobs = options.jobs.or(keys.jobs);
+        options.time_limit = options.time_limit.or_else(|| time(keys.time_limit));
+        options.allow_network |= keys.allow_network.unwrap_or_default();
+        options
+    }
+}

@@ -1,0 +1,125 @@
+//! The calling contexts of a run and of its recoveries, and which of them crashes are wanted in.
+
+use std::path::Path;
+
+use brownout_crash::recovery::RawFrame;
+use brownout_crash::{Places, StackId, Symbols};
+use brownout_report::Frame;
+use brownout_trace::{Definitions, Event};
+use globset::{GlobBuilder, GlobMatcher};
+use rustc_hash::FxHashMap;
+
+use crate::stacks::{self, StackTable, report_frame};
+
+/// Where crashes are wanted: anywhere, or where one of these is on the call stack.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    pub functions: Vec<String>,
+    pub files: Vec<GlobMatcher>,
+    pub modules: Vec<GlobMatcher>,
+}
+
+impl Wanted {
+    pub fn is_everywhere(&self) -> bool {
+        self.functions.is_empty() && self.files.is_empty() && self.modules.is_empty()
+    }
+
+    fn takes(&self, frame: &Frame) -> bool {
+        let function = frame.function.as_deref().unwrap_or_default();
+        let plain = function.split('(').next().unwrap_or_default();
+        let named = |name: &String| name == function || name == plain;
+        self.functions.iter().any(named)
+            || matches_path(&self.files, frame.file.as_deref())
+            || matches_path(&self.modules, Some(&frame.module))
+    }
+}
+
+/// A pattern without a slash is about names, any other about whole paths.
+pub fn path_glob(pattern: &str) -> Result<GlobMatcher, globset::Error> {
+    let pattern = if pattern.contains('/') {
+        pattern.to_owned()
+    } else {
+        format!("**/{pattern}")
+    };
+    let glob = GlobBuilder::new(&pattern).literal_separator(true).build()?;
+    Ok(glob.compile_matcher())
+}
+
+fn matches_path(globs: &[GlobMatcher], path: Option<&str>) -> bool {
+    path.is_some_and(|path| {
+        globs
+            .iter()
+            .any(|glob| glob.is_match(path) || glob.is_match(format!("/{path}")))
+    })
+}
+
+/// Turns calling contexts into numbers, and these into frames.
+pub struct CrashPlaces {
+    table: StackTable,
+    wanted: Wanted,
+    judged: FxHashMap<StackId, bool>,
+}
+
+impl CrashPlaces {
+    /// For a program that was started in `directory`.
+    pub fn new(directory: &Path, wanted: Wanted) -> Self {
+        Self {
+            table: StackTable::new(directory),
+            wanted,
+            judged: FxHashMap::default(),
+        }
+    }
+
+    /// Why some frames have less in them than they could.
+    pub fn problems(&self) -> impl Iterator<Item = String> {
+        self.table.problems()
+    }
+}
+
+impl Places for CrashPlaces {
+    fn observe(&mut self, event: &Event<'_>) {
+        self.table.observe(event);
+    }
+
+    fn stack(&mut self, event: &Event<'_>, definitions: &Definitions) -> Option<StackId> {
+        let stack = self.table.stack_of(event, definitions)?;
+        Some(StackId(stack.index()))
+    }
+
+    fn wanted(&mut self, stack: Option<StackId>) -> bool {
+        if self.wanted.is_everywhere() {
+            return true;
+        }
+        let Some(stack) = stack else {
+            return false;
+        };
+        if let Some(&known) = self.judged.get(&stack) {
+            return known;
+        }
+        let frames = self.frames(stack);
+        let wanted = frames.iter().any(|frame| self.wanted.takes(frame));
+        self.judged.insert(stack, wanted);
+        wanted
+    }
+}
+
+impl Symbols for CrashPlaces {
+    fn frames(&mut self, stack: StackId) -> Vec<Frame> {
+        let frames = self.table.frames(stacks::StackId::new(stack.0));
+        frames.iter().map(report_frame).collect()
+    }
+
+    fn recovery_frames(&mut self, frames: &[RawFrame]) -> Vec<Frame> {
+        let mut out = Vec::new();
+        for frame in frames {
+            let known = self.table.frames_in(
+                frame.module.as_deref(),
+                &frame.build_id,
+                frame.offset,
+                frame.is_return,
+            );
+            out.extend(known.iter().map(report_frame));
+        }
+        out
+    }
+}

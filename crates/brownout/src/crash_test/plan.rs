@@ -1,0 +1,168 @@
+//! What is to be tried: the options of crash testing, brought together and checked.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, thread};
+
+use brownout_crash::recovery::Recovery;
+use brownout_crash::{Assignment, Expectation, Scope, Shard};
+
+use super::function_name;
+use super::places::{Wanted, path_glob};
+use crate::arguments::{CrashTestArgs, FailurePointArgs};
+use crate::failure::Failure;
+
+/// Everything that crash testing goes by.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub recovery: Recovery,
+    pub expected: Expectation,
+    pub scope: Scope,
+    pub wanted: Wanted,
+    /// The texts that `wanted` was made of.
+    within: Vec<String>,
+    pub patterns: Vec<OsString>,
+    pub jobs: usize,
+    pub recovery_time_limit: Option<Duration>,
+    pub time_limit: Option<Duration>,
+    pub resume: bool,
+    pub shard: Shard,
+    pub narrowing: bool,
+}
+
+impl Plan {
+    /// `None` if no recovery is given, and so no crash can be tried.
+    pub fn new(arguments: &CrashTestArgs, patterns: &[OsString]) -> Result<Option<Self>, Failure> {
+        let Some(command) = &arguments.recover else {
+            return Ok(None);
+        };
+        let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+        let mut recovery = Recovery::new(command, here);
+        recovery.client = arguments.client.clone();
+        recovery.ready = arguments.recover_ready.clone();
+        recovery.network = arguments.allow_network;
+        recovery.memory_limit = arguments.memory_limit;
+        recovery.file_size_limit = arguments.file_size_limit;
+        if !arguments.recover_success.is_empty() {
+            recovery.success = arguments.recover_success.clone();
+        }
+        let (wanted, within) = wanted(&arguments.points)?;
+        Ok(Some(Self {
+            expected: expectation(arguments)?,
+            recovery,
+            scope: Scope {
+                occurrences: arguments.occurrences.unwrap_or(1) as usize,
+                operation: arguments.op.clone(),
+                ..scope(&arguments.points)
+            },
+            wanted,
+            within,
+            patterns: patterns.to_vec(),
+            jobs: arguments.jobs.map_or_else(processors, |jobs| jobs as usize),
+            recovery_time_limit: arguments.recover_time_limit,
+            time_limit: arguments.time_limit,
+            resume: false,
+            shard: Shard::default(),
+            narrowing: !arguments.no_narrowing,
+        }))
+    }
+
+    /// Makes symbols of functions that are named by a source line of `program`.
+    pub fn resolve_functions(&mut self, program: &Path) -> Result<(), Failure> {
+        let functions = [
+            ("--op", &mut self.scope.operation),
+            ("--after", &mut self.scope.after),
+        ];
+        for (option, function) in functions {
+            if let Some(name) = function {
+                *name = function_name::symbol(option, name, program)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn pattern_texts(&self) -> Vec<String> {
+        let texts = self.patterns.iter();
+        texts
+            .map(|text| text.to_string_lossy().into_owned())
+            .collect()
+    }
+
+    /// What of this decides the verdicts.
+    pub fn assignment(&self, trace: (u64, u64)) -> Assignment {
+        Assignment {
+            version: Assignment::VERSION,
+            trace,
+            patterns: self.pattern_texts(),
+            recovery: self.recovery.clone(),
+            granularity: self.scope.granularity,
+            occurrences: self.scope.occurrences,
+            after: self.scope.after.clone(),
+            operation: self.scope.operation.clone(),
+            within: self.within.clone(),
+            expected: self.expected.digest(),
+            time_limit: self
+                .recovery_time_limit
+                .map(|limit| limit.as_millis() as u64),
+        }
+    }
+}
+
+/// Where failure points are, as far as these arguments say.
+pub fn scope(points: &FailurePointArgs) -> Scope {
+    Scope {
+        granularity: points.granularity.map(Into::into).unwrap_or_default(),
+        after: points.after.clone(),
+        occurrences: 1,
+        operation: None,
+    }
+}
+
+/// Where crashes are wanted, and the texts that say so.
+pub fn wanted(points: &FailurePointArgs) -> Result<(Wanted, Vec<String>), Failure> {
+    let globs = |option: &'static str, patterns: &[String]| {
+        let compiled = patterns.iter().map(|pattern| {
+            path_glob(pattern).map_err(|source| Failure::Glob {
+                option,
+                pattern: pattern.clone(),
+                source,
+            })
+        });
+        compiled.collect::<Result<Vec<_>, _>>()
+    };
+    let wanted = Wanted {
+        functions: points.functions.clone(),
+        files: globs("--in-file", &points.files)?,
+        modules: globs("--in-module", &points.modules)?,
+    };
+    let texts = [
+        ("function", &points.functions),
+        ("file", &points.files),
+        ("module", &points.modules),
+    ];
+    let within = texts
+        .iter()
+        .flat_map(|(kind, texts)| texts.iter().map(move |text| format!("{kind} {text}")));
+    Ok((wanted, within.collect()))
+}
+
+fn expectation(arguments: &CrashTestArgs) -> Result<Expectation, Failure> {
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Failure::Expected { path, source }
+    };
+    if let Some(path) = &arguments.expect_output {
+        let content = fs::read(path).map_err(unreadable(path))?;
+        return Ok(Expectation::Exactly(content));
+    }
+    if let Some(path) = &arguments.expect_one_of {
+        let operations = arguments.op.is_some();
+        return Expectation::from_directory(path, operations).map_err(unreadable(path));
+    }
+    Ok(Expectation::Anything)
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}

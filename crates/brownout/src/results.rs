@@ -1,0 +1,101 @@
+//! Results on their way to the directory, the screen and the exit code.
+
+use std::fs;
+use std::path::Path;
+
+use brownout_report::{Finding, Report, Subject, parse_json_lines};
+
+use crate::console::Console;
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::output_directory::{FINDINGS, OutputDirectory};
+use crate::rules;
+use crate::settings::Settings;
+use crate::trace_file::TraceFile;
+use crate::verdict::{self, Decisions, Stream};
+
+/// Who sees results at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    To(Stream),
+    ToNobody,
+}
+
+/// What analyses have found so far.
+pub struct Results {
+    pub subject: Subject,
+    pub findings: Vec<Finding>,
+}
+
+impl Results {
+    /// None yet, about the program that was recorded in `trace`.
+    pub fn about(trace: &TraceFile, settings: &Settings) -> Self {
+        let command = &trace.header().command;
+        let text = |argument: &std::ffi::OsString| argument.to_string_lossy().into_owned();
+        Self {
+            subject: Subject {
+                command: command.iter().map(text).collect(),
+                directory: Some(settings.directory.to_string_lossy().into_owned()),
+                gaps: trace.gap().into_iter().collect(),
+            },
+            findings: Vec::new(),
+        }
+    }
+
+    /// Takes over what other analyses than crash testing have found in the same trace.
+    pub fn keep_others(
+        &mut self,
+        directory: &OutputDirectory,
+        trace: &Path,
+    ) -> Result<(), Failure> {
+        let path = directory.file(FINDINGS);
+        if !directory.is_about(trace) || !path.exists() {
+            return Ok(());
+        }
+        let others = read_findings(&path)?.into_iter();
+        self.findings
+            .extend(others.filter(|finding| !rules::is_of_crash_testing(&finding.rule)));
+        Ok(())
+    }
+
+    /// Adds what an analysis found, and what it could not do.
+    pub fn add(&mut self, findings: Vec<Finding>, gaps: Vec<String>, console: &Console) {
+        self.findings.extend(findings);
+        for gap in gaps {
+            if !self.subject.gaps.contains(&gap) {
+                console.warn(&gap);
+                self.subject.gaps.push(gap);
+            }
+        }
+    }
+
+    /// Writes everything to the directory, prints it, and tells how the command ends.
+    pub fn conclude(
+        self,
+        decisions: Decisions,
+        settings: &Settings,
+        directory: &OutputDirectory,
+        shown: Shown,
+        console: &Console,
+    ) -> Result<ExitCode, Failure> {
+        let mut report = Report::new(self.subject, rules::in_force(settings), self.findings);
+        decisions.apply(&mut report, settings, console)?;
+        verdict::write_all(&report, directory)?;
+        if let Shown::To(stream) = shown {
+            verdict::print(&report, settings, stream)?;
+        }
+        Ok(verdict::exit_code(&report))
+    }
+}
+
+/// The findings in a file of results.
+pub fn read_findings(path: &Path) -> Result<Vec<Finding>, Failure> {
+    let text = fs::read_to_string(path).map_err(|source| Failure::Results {
+        path: path.to_owned(),
+        source,
+    })?;
+    parse_json_lines(&text).map_err(|source| Failure::Findings {
+        path: path.to_owned(),
+        source,
+    })
+}

@@ -394,10 +394,6 @@ impl<'a> Campaign<'a> {
         result
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "all that one trial touches, none of it owned by another"
-    )]
     fn try_point(
         &mut self,
         point: &Point,

@@ -144,7 +144,11 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
             for culprit in culprits {
                 finding.stacks.push(stack(role, &culprit.stack));
                 evidence.events.push(culprit.event);
-                evidence.ranges.extend(culprit.ranges.iter().cloned());
+                for range in &culprit.ranges {
+                    if !evidence.ranges.contains(range) {
+                        evidence.ranges.push(range.clone());
+                    }
+                }
             }
         }
         let (stores, tests) = (cause.stores.to_string(), cause.tests.to_string());

@@ -280,12 +280,14 @@ fn submit(number: usize, question: &Question, time_limit: Duration, pool: &mut P
     };
     pool.submit(move |bench| {
         let mut tests = 0;
-        // Without some of the stores that came before…
+        // Without some of the stores that came before, and of several answers the one about the newest…
+        let newest = before.len().saturating_sub(1);
         let present = good.map(|base| {
-            search(&before, budget, &mut tests, bench, &circumstances, |part| {
-                let kept = (0..before.len()).filter(|unit| !part.contains(unit));
+            let found = search(&before, budget, &mut tests, bench, &circumstances, |part| {
+                let kept = (0..before.len()).filter(|unit| !part.contains(&(newest - unit)));
                 with_units(&base, &before, kept)
-            })
+            });
+            found.map(|part| part.into_iter().rev().map(|unit| newest - unit).collect())
         });
         // …and with some of those that came after.
         let absent = bad.map(|base| {

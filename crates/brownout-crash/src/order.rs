@@ -27,7 +27,7 @@ fn interleave<S: Ord>(paths: &[Vec<S>], members: Vec<usize>, depth: usize) -> Ve
         let branch = branches.entry(step).or_insert((member, Vec::new()));
         branch.1.push(member);
     }
-    let mut branches: Vec<(Option<&S>, (usize, Vec<usize>))> = branches.into_iter().collect();
+    let mut branches: Vec<_> = branches.into_iter().collect();
     branches.sort_by_key(|(_, (first, _))| *first);
     let mut queues: Vec<VecDeque<usize>> = branches
         .into_iter()

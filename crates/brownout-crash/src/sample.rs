@@ -43,7 +43,7 @@ impl<T: Copy> Sample<T> {
     /// What was kept, in the order in which it was offered.
     pub fn chosen(&self) -> Vec<T> {
         let mut all = self.kept.clone();
-        if (self.offered - 1) % self.stride != 0 && self.limit > 1 {
+        if self.limit > 1 && !(self.offered - 1).is_multiple_of(self.stride) {
             all.extend(self.last);
         }
         let count = all.len();

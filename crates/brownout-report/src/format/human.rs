@@ -139,9 +139,11 @@ impl Human {
         elements.push(note("seen", evidence).into());
         elements.push(note("id", finding.id.to_string()).into());
         // That the first event is where to look was said above.
+        // The token itself is for programs and other machines: it is in the JSON lines.
         let replay = finding.replay.as_deref();
-        if let Some(replay) = replay.filter(|replay| !replay.starts_with("event:")) {
-            elements.push(note("replay", clean(replay)).into());
+        if replay.is_some_and(|replay| !replay.starts_with("event:")) {
+            let command = format!("brownout replay DIR {}", finding.id);
+            elements.push(note("replay", command).into());
         }
         let title = level(finding.severity)
             .primary_title(clean(&finding.message))

@@ -14,6 +14,8 @@ use super::process_tree::anonymous_memory;
 
 /// How often memory and output are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// How late an end in time may be seen, on a busy machine.
+const LATENESS: Duration = Duration::from_secs(1);
 /// What is kept of output from its beginning.
 pub const OUTPUT_HEAD: u64 = 8 << 20;
 /// What is kept of output up to its end.
@@ -87,6 +89,11 @@ impl<'a> Watch<'a> {
     pub fn next(&mut self, patience: Option<Duration>) -> Result<Happening, WatchError> {
         let until = patience.and_then(|patience| Instant::now().checked_add(patience));
         loop {
+            // Whoever starts processes without end does not put this off.
+            let is_late = |deadline| Instant::now() >= deadline + LATENESS;
+            if self.deadline.is_some_and(is_late) {
+                return Ok(Happening::TimeOver);
+            }
             // Threads of traced processes are children too.
             let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(libc::__WALL as u32);
             match rustix::process::wait(options) {
@@ -95,6 +102,7 @@ impl<'a> Watch<'a> {
                 Err(errno) => return Err(errno.into()),
             }
             let now = Instant::now();
+            // An end in time counts even if this process was late to see it.
             if self.deadline.is_some_and(|deadline| now >= deadline) {
                 return Ok(Happening::TimeOver);
             }

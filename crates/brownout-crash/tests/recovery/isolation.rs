@@ -1,5 +1,7 @@
 //! What recoveries do to files and processes, and that it does not last.
 
+use std::process::{Command, Stdio};
+
 use brownout_crash::recovery::{End, Isolation, Sandbox};
 
 use crate::*;
@@ -123,13 +125,33 @@ fn processes_of_the_machine_are_out_of_sight() {
         return;
     }
     let place = Workplace::set_up();
-    let mut sandbox = place.sandbox("ls /proc | grep -c '^[0-9]'; kill -0 $OUTSIDE");
+    let tag = format!("brownout-outside-{}", std::process::id());
+    let mut outside = Command::new("sh")
+        .args(["-c", "cat", &tag])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let script = "cat /proc/[0-9]*/cmdline > $TMPDIR/all; ! grep -q $TAG $TMPDIR/all";
     let mut run = quick();
-    let this = std::process::id().to_string();
-    run.environment.push(("OUTSIDE".to_owned(), this));
-    let outcome = run_as(&mut sandbox, &run);
-    assert_eq!(outcome.end, End::Exited(1));
-    assert!(text(&outcome.stdout).trim().parse::<u32>().unwrap() < 10);
+    run.environment.push(("TAG".to_owned(), tag));
+    let outcome = run_as(&mut place.sandbox(script), &run);
+    assert_eq!(outcome.end, End::Exited(0), "{}", text(&outcome.stderr));
+    drop(outside.stdin.take());
+    outside.wait().unwrap();
+}
+
+#[test]
+fn recovery_has_the_three_standard_streams_and_no_other() {
+    let place = Workplace::set_up();
+    let mut sandbox =
+        place.sandbox("readlink /proc/$$/fd/3 /proc/$$/fd/4 /proc/$$/fd/5 || echo {pm}");
+    let outcome = run(&mut sandbox);
+    assert_eq!(
+        text(&outcome.stdout).lines().count(),
+        1,
+        "{}",
+        text(&outcome.stdout)
+    );
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Limits of memory and files.
 
-use brownout_crash::recovery::{End, Sandbox};
+use std::time::Duration;
+
+use brownout_crash::recovery::{End, Run, Sandbox};
 
 use crate::*;
 
@@ -51,4 +53,20 @@ fn a_run_that_fills_the_disk_fills_only_its_own() {
         );
     }
     assert!(!place.path().join("big").exists());
+}
+
+#[test]
+fn a_run_that_never_stops_starting_processes_is_ended() {
+    let place = Workplace::set_up();
+    let program = place.compile(
+        "breed",
+        "#include <sys/wait.h>\n#include <unistd.h>\n\
+         int main(void) { for (;;) if (fork() == 0) { fork(); _exit(0); } else wait(0); }",
+    );
+    let command = format!("{} {{pm}}", program.display());
+    let mut sandbox = place.sandbox(&command);
+    let outcome = run_as(&mut sandbox, &Run::new(Duration::from_millis(200)));
+    assert_eq!(outcome.end, End::TimedOut);
+    drop(sandbox);
+    assert_eq!(processes_with(program.to_str().unwrap()), 0);
 }

@@ -9,7 +9,12 @@ use crate::*;
 #[test]
 fn recovery_finds_the_images_where_the_files_were() {
     let place = Workplace::set_up();
-    let mut sandbox = place.sandbox("cat pool pool2 {pm} {pm:2}");
+    let command = if layers_are_possible() {
+        "cat pool pool2 {pm} {pm:2}"
+    } else {
+        "cat {pm} {pm:2} {pm} {pm:2}"
+    };
+    let mut sandbox = place.sandbox(command);
     let outcome = run(&mut sandbox);
     assert_eq!(outcome.end, End::Exited(0), "{}", text(&outcome.stderr));
     assert_eq!(text(&outcome.stdout), IMAGE.repeat(4));
@@ -21,7 +26,7 @@ fn recovery_finds_the_images_where_the_files_were() {
 #[test]
 fn each_status_is_told() {
     let place = Workplace::set_up();
-    let mut sandbox = place.sandbox("exit $STATUS");
+    let mut sandbox = place.sandbox("exit $STATUS # {pm}");
     for status in [0, 1, 2, 42, 126, 127, 128, 255] {
         let mut run = quick();
         run.environment
@@ -35,7 +40,7 @@ fn each_status_is_told() {
 #[test]
 fn each_fatal_signal_is_told() {
     let place = Workplace::set_up();
-    let mut sandbox = place.sandbox("kill -$SIGNAL $$");
+    let mut sandbox = place.sandbox("kill -$SIGNAL $$ # {pm}");
     // With the first of the real-time ones.
     for signal in [
         1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 30, 31, 34, 64,
@@ -50,7 +55,8 @@ fn each_fatal_signal_is_told() {
 #[test]
 fn a_run_that_takes_too_long_is_ended() {
     let place = Workplace::set_up();
-    let mut sandbox = place.sandbox("trap '' TERM INT HUP; echo begun; while :; do sleep 10; done");
+    let mut sandbox =
+        place.sandbox("trap '' TERM INT HUP; echo begun; while :; do sleep 10; done # {pm}");
     let outcome = run_as(&mut sandbox, &Run::new(Duration::from_millis(200)));
     assert_eq!(outcome.end, End::TimedOut);
     assert_eq!(text(&outcome.stdout), "begun\n");
@@ -61,7 +67,7 @@ fn a_run_that_takes_too_long_is_ended() {
 #[test]
 fn a_command_that_does_not_exist_is_explained_by_the_shell() {
     let place = Workplace::set_up();
-    let outcome = run(&mut place.sandbox("no-such-program pool"));
+    let outcome = run(&mut place.sandbox("no-such-program {pm}"));
     assert_eq!(outcome.end, End::Exited(127));
     assert!(text(&outcome.stderr).contains("no-such-program"));
 }
@@ -69,7 +75,7 @@ fn a_command_that_does_not_exist_is_explained_by_the_shell() {
 #[test]
 fn standard_input_is_empty() {
     let place = Workplace::set_up();
-    let outcome = run(&mut place.sandbox("wc -c"));
+    let outcome = run(&mut place.sandbox("wc -c # {pm}"));
     assert_eq!(text(&outcome.stdout).trim(), "0");
 }
 
@@ -77,7 +83,7 @@ fn standard_input_is_empty() {
 fn output_of_megabytes_is_kept_from_its_beginning_and_errors_to_their_end() {
     let place = Workplace::set_up();
     let mut sandbox =
-        place.sandbox("yes | head -c 30000000; (yes x | head -c 30000000; echo end) >&2");
+        place.sandbox("yes | head -c 30000000; (yes x | head -c 30000000; echo end) >&2 # {pm}");
     let outcome = run(&mut sandbox);
     assert_eq!(outcome.end, End::Exited(0));
     assert!(!outcome.stdout_complete);
@@ -86,7 +92,10 @@ fn output_of_megabytes_is_kept_from_its_beginning_and_errors_to_their_end() {
     assert!(outcome.stderr.len() >= 10_000 && outcome.stderr.ends_with(b"x\nend\n"));
     assert!(!outcome.stderr.contains(&0));
     // Nothing of it is there the next time.
-    assert_eq!(run(&mut place.sandbox("echo short")).stdout, b"short\n");
+    assert_eq!(
+        run(&mut place.sandbox("echo short # {pm}")).stdout,
+        b"short\n"
+    );
 }
 
 #[test]

@@ -480,7 +480,10 @@ fn end_of(status: WaitStatus) -> Option<End> {
 /// Whether any process of the run is left, ended or not.
 fn has_children() -> bool {
     use rustix::process::{WaitId, WaitIdOptions};
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let options = WaitIdOptions::EXITED
+        | WaitIdOptions::NOHANG
+        | WaitIdOptions::NOWAIT
+        | WaitIdOptions::from_bits_retain(libc::__WALL as u32);
     !matches!(
         rustix::process::waitid(WaitId::All, options),
         Err(rustix::io::Errno::CHILD)

@@ -42,7 +42,7 @@ use scratch::Scratch;
 use super::{Isolation, Refusal};
 
 /// Where recovery has its `TMPDIR`: directly in the root, which is always private.
-pub const TEMPORARY_DIRECTORY: &str = "/recovery-tmp";
+pub const TEMPORARY_DIRECTORY: &str = "/brownout-recovery-tmp";
 
 const TEMPORARY_MODE: u32 = 0o700;
 

@@ -7,7 +7,7 @@
 
 use crate::gap::GapWatch;
 use crate::holders::Holders;
-use crate::merge::{Merger, Sink};
+use crate::merge::{Losses, Merger, Sink};
 use crate::wire::{SlotState, Wire};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -35,6 +35,8 @@ const STUCK_SLEEP: Duration = Duration::from_micros(200);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a process that holds the wire may take to claim its first slot.
 const NEWBORN_GRACE: Duration = Duration::from_millis(100);
+/// How long the last store of a killed thread waits for records that may have to come first and do not.
+const LAST_STORE_PATIENCE: Duration = Duration::from_millis(20);
 /// How often a sink is asked to put what it holds where a crash of ours does not lose it.
 const SETTLE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -52,14 +54,14 @@ pub(crate) struct Signals {
     pub(crate) bytes: AtomicU64,
 }
 
-/// Runs the drain until everything recorded is in `sink`. Tells how many records were lost with
-/// threads that were killed while publishing.
+/// Runs the drain until everything recorded is in `sink`. Tells what became of the records of threads that
+/// were killed while publishing.
 pub(crate) fn drain<S: Sink>(
     wire: &Wire,
     holders: &Holders,
     signals: &Signals,
     sink: &mut S,
-) -> Result<u64, S::Error> {
+) -> Result<Losses, S::Error> {
     Drain {
         wire,
         holders,
@@ -84,7 +86,7 @@ struct Drain<'a> {
 }
 
 impl Drain<'_> {
-    fn run<S: Sink>(mut self, signals: &Signals, sink: &mut S) -> Result<u64, S::Error> {
+    fn run<S: Sink>(mut self, signals: &Signals, sink: &mut S) -> Result<Losses, S::Error> {
         let mut sleep = SHORT_SLEEP;
         loop {
             // All are looked at before the work they may announce is looked for.
@@ -126,7 +128,8 @@ impl Drain<'_> {
                 continue;
             }
             if idle && (stop_waiting || ended && self.nobody_is_left()) {
-                return Ok(self.merger.lost());
+                self.merger.finish_threads(Duration::ZERO, sink)?;
+                return Ok(self.merger.losses());
             }
             // That was the last of it, and only to be sure is there another pass.
             if !idle && ended && !self.merger.has_slots() {
@@ -144,6 +147,7 @@ impl Drain<'_> {
         let limit = if stuck { STUCK_PULL_BYTES } else { PULL_BYTES };
         let copied = self.merger.pull(self.wire, limit, sink)?;
         let merged = self.merger.merge(sink)?;
+        self.merger.finish_threads(LAST_STORE_PATIENCE, sink)?;
         Ok((copied, merged))
     }
 

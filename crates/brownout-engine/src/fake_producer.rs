@@ -4,7 +4,9 @@ use crate::holders::Holders;
 use crate::liveness::Owner;
 use crate::sys::memory::futex_wait_low_word;
 use crate::wire::{SlotIndex, Wire};
-use brownout_ring::{RING_BYTES, Record, SLOTS, kind, ring_offset, slot};
+use brownout_ring::{
+    Intent, RING_BYTES, Record, SLOTS, evidence, intent_offset, kind, ring_offset, slot,
+};
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -30,6 +32,23 @@ pub(crate) fn record(head: Record, payload: &[u8]) -> Vec<u8> {
     put(offset_of!(Record, addr), &head.addr.to_ne_bytes());
     put(HEAD, payload);
     bytes
+}
+
+/// The bytes of an intent to store to `addr`.
+pub(crate) fn intent(at: u64, addr: u64, evidence: u32, bytes: &[u8]) -> Vec<u8> {
+    let mut intent = vec![0; size_of::<Intent>()];
+    let mut put =
+        |offset: usize, value: &[u8]| intent[offset..offset + value.len()].copy_from_slice(value);
+    put(offset_of!(Intent, at), &at.to_ne_bytes());
+    put(offset_of!(Intent, addr), &addr.to_ne_bytes());
+    put(
+        offset_of!(Intent, size),
+        &(bytes.len() as u32).to_ne_bytes(),
+    );
+    put(offset_of!(Intent, kind), &kind::STORE.to_ne_bytes());
+    put(offset_of!(Intent, evidence), &evidence.to_ne_bytes());
+    intent.extend_from_slice(bytes);
+    intent
 }
 
 /// The head of a record of `kind` about `addr` with `size` bytes of payload.
@@ -119,6 +138,13 @@ impl<'a> FakeProducer<'a> {
         self.wire.file().write_all_at(rest, ring as u64).unwrap();
         self.head += bytes.len() as u64;
         slot.head.store(self.head, Release);
+    }
+
+    /// Says that the `bytes` of a store to `addr` are about to be overwritten.
+    pub(crate) fn intend(&self, addr: u64, bytes: &[u8]) {
+        let bytes = intent(self.head, addr, evidence::BEFORE, bytes);
+        let offset = intent_offset(self.slot.0) as u64;
+        self.wire.file().write_all_at(&bytes, offset).unwrap();
     }
 
     pub(crate) fn close(self) {

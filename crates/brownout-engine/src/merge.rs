@@ -5,6 +5,7 @@
 //! yet published: the merger waits. Whether to go on waiting is decided in [`crate::drain`].
 
 use crate::holders::Holders;
+use crate::last_store::{LastStore, Waiting};
 use crate::liveness::Owner;
 use crate::stream::{Corruption, Front, Stream};
 use crate::wire::{SlotIndex, SlotState, Wire};
@@ -13,6 +14,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::io;
+use std::time::{Duration, Instant};
 
 /// Where merged records go.
 pub(crate) trait Sink {
@@ -26,6 +28,9 @@ pub(crate) trait Sink {
         head: &Record,
         payload: &[u8],
     ) -> Result<(), Refusal<Self::Error>>;
+
+    /// Takes the store that `owner`, which is gone, may have made and did not record. Tells whether it has.
+    fn last_store(&mut self, owner: &Owner, store: &LastStore) -> Result<bool, Self::Error>;
 
     /// Takes a remark about `owner`'s records.
     fn note(&mut self, owner: &Owner, text: &str) -> Result<(), Self::Error>;
@@ -84,7 +89,17 @@ pub(crate) struct Merger {
     fronts: BinaryHeap<Reverse<(u64, u32)>>,
     next_seq: u64,
     merged: u64,
-    lost: u64,
+    losses: Losses,
+    last_stores: Vec<Waiting>,
+}
+
+/// What became of the records of threads that were killed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Losses {
+    /// Sequence numbers that were drawn and never published.
+    pub(crate) numbers: u64,
+    /// Stores that are told from what was found in the file.
+    pub(crate) found: u64,
 }
 
 impl Merger {
@@ -95,13 +110,13 @@ impl Merger {
             fronts: BinaryHeap::new(),
             next_seq: 0,
             merged: 0,
-            lost: 0,
+            losses: Losses::default(),
+            last_stores: Vec::new(),
         }
     }
 
-    /// Sequence numbers that were drawn by threads that ended before they published.
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost
+    pub(crate) fn losses(&self) -> Losses {
+        self.losses
     }
 
     pub(crate) fn channels(&mut self) -> impl Iterator<Item = &mut Channel> {
@@ -215,6 +230,16 @@ impl Merger {
             _ => wire.published(slot, taken) == Ok(0),
         };
         if drained {
+            if channel.standing != Standing::Dropped
+                && let Some(store) = wire.last_store(slot, taken)?
+            {
+                self.last_stores.push(Waiting {
+                    owner: channel.stream.owner,
+                    store,
+                    drawn: wire.drawn(),
+                    since: Instant::now(),
+                });
+            }
             wire.free(slot, taken)?;
             channel.slot = None;
         }
@@ -306,6 +331,23 @@ impl Merger {
         Ok(self.merged - before)
     }
 
+    /// Hands the last stores of threads that are gone to `sink`, once all that was drawn before is merged, or
+    /// has been awaited for longer than `patience` with nothing to merge.
+    pub(crate) fn finish_threads<S: Sink>(
+        &mut self,
+        patience: Duration,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        let (next, idle) = (self.next_seq, self.fronts.is_empty());
+        let is_due = |waiting: &mut Waiting| {
+            next >= waiting.drawn || idle && waiting.since.elapsed() >= patience
+        };
+        for Waiting { owner, store, .. } in self.last_stores.extract_if(.., is_due) {
+            self.losses.found += u64::from(sink.last_store(&owner, &store)?);
+        }
+        Ok(())
+    }
+
     /// Gives up the numbers between the awaited one and the first that is there, which `drawn` says
     /// nobody can have.
     pub(crate) fn skip_gap<S: Sink>(&mut self, drawn: u64, sink: &mut S) -> Result<(), S::Error> {
@@ -314,7 +356,7 @@ impl Merger {
         };
         let Reverse((seq, index)) = *top;
         if seq < drawn {
-            self.lost += seq.saturating_sub(self.next_seq);
+            self.losses.numbers += seq.saturating_sub(self.next_seq);
             self.next_seq = self.next_seq.max(seq);
             return Ok(());
         }

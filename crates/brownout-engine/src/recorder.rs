@@ -6,6 +6,7 @@
 use crate::drain::{Signals, drain};
 use crate::holders::Holders;
 use crate::launch::launch;
+use crate::merge::Losses;
 use crate::program::{Program, ProgramError};
 use crate::supervisor::{Drained, Supervisor, TargetEnd};
 use crate::sys::process::Pid;
@@ -201,11 +202,13 @@ fn finish(
     interrupted: bool,
 ) -> Result<Recording, RecordError> {
     let Drained { mut sink, result } = drained;
-    let added = result.and_then(|lost| {
+    let added = result.and_then(|losses| {
         sink.ended(target.0 as u32, ended.end)?;
-        if lost > 0 {
+        if losses != Losses::default() {
+            let Losses { numbers, found } = losses;
             sink.remark(&format!(
-                "{lost} events are missing: threads were killed while they were being recorded"
+                "threads were killed while they were being recorded: {numbers} records were begun and not finished; \
+                 {found} stores are told from what the files held, without their calling contexts"
             ))?;
         }
         if interrupted {

@@ -9,6 +9,7 @@
 //!   sees the ends of processes that are not our children in `/proc`.
 
 use crate::drain::Signals;
+use crate::merge::Losses;
 use crate::recorder::{Notice, OnFull};
 use crate::sys::process::{self, Ended, Pid, Waiting};
 use crate::sys::signals::{Origin, SignalGate};
@@ -31,8 +32,8 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// What the drain leaves behind.
 pub(crate) struct Drained {
     pub(crate) sink: EventSink<File>,
-    /// How many records were lost with killed threads, or why the drain gave up.
-    pub(crate) result: Result<u64, StopReason>,
+    /// What became of the records of killed threads, or why the drain gave up.
+    pub(crate) result: Result<Losses, StopReason>,
 }
 
 /// How and after what time the target ended.

@@ -2,12 +2,14 @@
 
 use crate::build_ids::BuildIds;
 use crate::decode::{Decoded, decode, decode_frequent, event};
+use crate::last_store::LastStore;
 use crate::liveness::Owner;
+use crate::mapped_files::MappedFiles;
 use crate::merge::{Amount, Refusal, Sink};
 use brownout_ring::Record;
 use brownout_trace::{
-    AppPc, ContextId, Event, EventIndex, EventKind, FunctionId, ProcessEnd, ProcessId, ThreadId,
-    TraceSink, TraceWriter, WriteError,
+    Address, AppPc, ContextId, Event, EventIndex, EventKind, FunctionId, ProcessEnd, ProcessId,
+    ThreadId, TraceSink, TraceWriter, WriteError,
 };
 use std::collections::HashMap;
 use std::io;
@@ -32,6 +34,7 @@ pub(crate) struct EventSink<S: TraceSink> {
     running: HashMap<u32, ProcessId>,
     /// How many functions are watched.
     watched: usize,
+    mapped: MappedFiles,
 }
 
 impl<S: TraceSink> EventSink<S> {
@@ -41,6 +44,7 @@ impl<S: TraceSink> EventSink<S> {
             build_ids: BuildIds::default(),
             running: HashMap::new(),
             watched: 0,
+            mapped: MappedFiles::default(),
         }
     }
 
@@ -90,6 +94,7 @@ impl<S: TraceSink> EventSink<S> {
                     }
                     _ => {}
                 }
+                self.mapped.follow(&event);
                 self.writer.write(&event)?;
             }
             Decoded::Map {
@@ -101,6 +106,8 @@ impl<S: TraceSink> EventSink<S> {
                 if let EventKind::Map(mapping) = &mut event.kind {
                     mapping.file = number;
                 }
+                self.mapped.name(number, file, path);
+                self.mapped.follow(&event);
                 self.writer.write(&event)?;
             }
             Decoded::Module { path, mut event } => {
@@ -163,6 +170,36 @@ impl<S: TraceSink> Sink for EventSink<S> {
             }
         };
         written.map_err(|error| Refusal::Failed(error.into()))
+    }
+
+    fn last_store(&mut self, owner: &Owner, store: &LastStore) -> Result<bool, StopReason> {
+        let (process, addr) = (ProcessId(owner.process), Address(store.head.addr));
+        let now = match self.mapped.read(process, addr, store.head.size.into()) {
+            Ok(now) => now,
+            Err(reason) => {
+                let (tid, pid) = (owner.tid, owner.pid);
+                let text = format!(
+                    "thread {tid} of process {pid} was killed while it stored to {addr}, and whether it had \
+                     cannot be told: {reason}"
+                );
+                return self.note(owner, &text).map(|()| false);
+            }
+        };
+        let parts = store.made(&now);
+        let made = !parts.is_empty();
+        for part in parts {
+            let head = Record {
+                addr: store.head.addr + part.start as u64,
+                size: part.len() as u32,
+                ..store.head
+            };
+            match self.record(owner, &head, &now[part]) {
+                // Flags that cannot be: the thread had overwritten its intent.
+                Ok(()) | Err(Refusal::Corrupt(_)) => {}
+                Err(Refusal::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(made)
     }
 
     fn note(&mut self, owner: &Owner, text: &str) -> Result<(), StopReason> {

@@ -5,11 +5,12 @@
 //! anything at any time, and a private copy made by the kernel cannot change under the eyes of the
 //! code that checks it. It also lets a producer go on as soon as its bytes are copied.
 
+use crate::last_store::{HEAD_BYTES, LastStore};
 use crate::sys::memory::{self, Table, Use};
 use crate::sys::process::with_file_size_limit_raised;
 use brownout_ring::{
-    Control, MAGIC, RING_BYTES, SLOTS, Slot, VERSION, WATCH_BYTES, WATCH_TABLE, WIRE_BYTES,
-    recording, ring_offset, slot,
+    Control, MAGIC, MAX_INTENT, RING_BYTES, SLOTS, Slot, VERSION, WATCH_BYTES, WATCH_TABLE,
+    WIRE_BYTES, intent_offset, recording, ring_offset, slot,
 };
 use std::fs::File;
 use std::io;
@@ -143,6 +144,15 @@ impl Wire {
         self.file.read_exact_at(after_wrap, ring as u64)?;
         self.release(index, from + count as u64);
         Ok(())
+    }
+
+    /// The store that the owner of a slot, which is gone, was about to make when it had published `head`
+    /// bytes.
+    pub(crate) fn last_store(&self, index: SlotIndex, head: u64) -> io::Result<Option<LastStore>> {
+        let mut bytes = [0; HEAD_BYTES + MAX_INTENT];
+        let offset = intent_offset(index.0) as u64;
+        self.file.read_exact_at(&mut bytes, offset)?;
+        Ok(LastStore::of(&bytes, head))
     }
 
     /// Tells the producer that everything up to `tail` is consumed.

@@ -6,6 +6,10 @@
 //! `tail`. Because the bytes live in a memfd that both sides map, whatever was published survives a
 //! `SIGKILL` of the target.
 //!
+//! A store and its record are two steps. A thread that may be killed in between says in its [`Intent`] what it is
+//! about to store, before it does; who finds an intent that no record followed can tell from the file whether
+//! the store was made.
+//!
 //! Every record carries a sequence number drawn from one counter in the control page
 //! ([`Control::next_seq`]), so that the records of all threads of all processes have one total order.
 //! Numbers are dense: the recorder can tell that a number is still missing. A thread that is killed
@@ -22,7 +26,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below does; both sides come from one build, so they must agree.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Name of the environment variable by which an exec hands the wire on; the target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -39,14 +43,22 @@ pub const SLOT_TABLE: usize = 4096;
 /// Offset in the memfd of the table of watched functions (see [`watch`]), and its size.
 pub const WATCH_TABLE: usize = SLOT_TABLE + SLOTS * size_of::<Slot>();
 pub const WATCH_BYTES: usize = 64 << 10;
+/// Offset of slot 0's [`Intent`] in the memfd, and the room that each has.
+pub const INTENTS: usize = WATCH_TABLE + WATCH_BYTES;
+pub const INTENT_BYTES: usize = 8 << 10;
 /// Offset of slot 0's ring in the memfd.
-pub const RINGS: usize = WATCH_TABLE + WATCH_BYTES;
+pub const RINGS: usize = INTENTS + SLOTS * INTENT_BYTES;
 /// Size of the memfd. It is sparse: a ring takes memory when it is first used.
 pub const WIRE_BYTES: usize = RINGS + SLOTS * RING_BYTES;
 
 /// Offset in the memfd of the ring of slot `index`.
 pub const fn ring_offset(index: usize) -> usize {
     RINGS + index * RING_BYTES
+}
+
+/// Offset in the memfd of the intent of slot `index`.
+pub const fn intent_offset(index: usize) -> usize {
+    INTENTS + index * INTENT_BYTES
 }
 
 /// The first page of the memfd.
@@ -105,6 +117,43 @@ pub struct Slot {
     pub tail: AtomicU64,
     /// Non-zero while the producer waits on `tail`.
     pub waiting: AtomicU32,
+}
+
+/// What the owner of a slot is about to store. [`evidence`] bytes follow, at most [`MAX_INTENT`].
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug)]
+pub struct Intent {
+    /// [`Slot::head`] at that time, written last: nothing that was published later can be the record of the
+    /// store, and so the intent is void once `head` has moved on. [`Intent::VOID`] if there is none.
+    pub at: u64,
+    /// As in the [`Record`] that is to follow.
+    pub addr: u64,
+    pub pc: u64,
+    pub size: u32,
+    pub kind: u16,
+    pub flags: u16,
+    /// One of [`evidence`].
+    pub evidence: u32,
+}
+
+impl Intent {
+    /// No number of published bytes.
+    pub const VOID: u64 = u64::MAX;
+}
+
+/// Bytes that may follow an [`Intent`].
+pub const MAX_INTENT: usize = 4096;
+
+/// Values of [`Intent::evidence`]: what the bytes after it are, and so how to tell whether the store was made.
+pub mod evidence {
+    /// There are none: nothing is about to be stored.
+    pub const NONE: u32 = 0;
+    /// What memory held before. If it holds anything else, all of it was stored.
+    pub const BEFORE: u32 = 1;
+    /// What memory held before. Where it holds anything else, it was stored.
+    pub const BEFORE_PARTS: u32 = 2;
+    /// What is to be stored. If memory holds it, it was.
+    pub const VALUE: u32 = 3;
 }
 
 /// Values of [`Slot::state`]. The producer moves FREE → CLAIMED (by compare-exchange), fills in the
@@ -341,6 +390,8 @@ const _: () = {
     assert!(size_of::<Control>() <= SLOT_TABLE);
     assert!(size_of::<Slot>() == 64);
     assert!(size_of::<Record>() == 40);
+    assert!(size_of::<Intent>() + MAX_INTENT <= INTENT_BYTES);
+    assert!(INTENTS.is_multiple_of(4096));
     assert!(WATCH_TABLE.is_multiple_of(4096));
     assert!(RINGS.is_multiple_of(4096));
     assert!(RING_BYTES.is_multiple_of(4096));

@@ -228,20 +228,19 @@ global_asm!(
     "jne 3f",
     "5:",
     "mov gs:[{stripe}], rcx",
-    "7:",
-    "mov rax, gs:[{spill_flags}]",
-    "add al, 127",
-    "sahf",
-    "mov rax, gs:[{rax}]",
-    "mov rcx, gs:[{rcx}]",
-    "jmp qword ptr gs:[{pm_return}]",
+    "jmp intent_begin",
     // not PM
     "6:",
     "mov rcx, gs:[{ea}]",
     "mov gs:[{alias}], rcx",
     "mov qword ptr gs:[{stripe}], 0",
     "mov qword ptr gs:[{stripe2}], 0",
-    "jmp 7b",
+    "mov rax, gs:[{spill_flags}]",
+    "add al, 127",
+    "sahf",
+    "mov rax, gs:[{rax}]",
+    "mov rcx, gs:[{rcx}]",
+    "jmp qword ptr gs:[{pm_return}]",
     "8:",
     "mov rax, rcx",
     "sub rax, gs:[{gap_start}]",
@@ -600,9 +599,14 @@ pub fn place(rip: u64) -> Place {
         Place::Guarded(at(gate_load_fault))
     } else if rip == at(gate_verify_insn) {
         Place::Guarded(at(gate_verify_fault))
-    } else if let Some(fault) = crate::pm::fault_in_shortcut(rip) {
+    } else if let Some(fault) =
+        crate::pm::fault_in_shortcut(rip).or_else(|| crate::pm::fault_in_intent(rip))
+    {
         Place::Guarded(fault)
-    } else if (at(gate_start)..at(gate_end)).contains(&rip) || crate::pm::in_shortcut(rip) {
+    } else if (at(gate_start)..at(gate_end)).contains(&rip)
+        || crate::pm::in_shortcut(rip)
+        || crate::pm::in_intent(rip)
+    {
         Place::Inside
     } else {
         Place::Outside

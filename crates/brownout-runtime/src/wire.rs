@@ -4,7 +4,7 @@ use crate::lock::Lock;
 use crate::memory;
 use crate::sys::{self, is_err, linux};
 use brownout_ring as ring;
-use brownout_ring::{Control, Record, Slot};
+use brownout_ring::{Control, Intent, Record, Slot};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 pub(crate) static CONTROL: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
@@ -81,7 +81,8 @@ pub fn enter_process(pid: u32) {
         control.next_process.fetch_add(1, Ordering::Relaxed),
         Ordering::Relaxed,
     );
-    for slot in slots().unwrap_or_default() {
+    let used = control.slots_used.load(Ordering::Relaxed) as usize;
+    for slot in slots().unwrap_or_default().iter().take(used) {
         if slot.state.load(Ordering::Acquire) == ring::slot::LIVE
             && slot.pid.load(Ordering::Relaxed) == pid
         {
@@ -125,6 +126,8 @@ pub struct Producer {
     pub(crate) tail: u64,
     /// `head` when the recorder was last told.
     pub(crate) announced: u64,
+    /// Where the slot's [`Intent`] is, or 0.
+    pub(crate) intent: u64,
     index: u32,
 }
 
@@ -147,6 +150,7 @@ impl Producer {
             head: 0,
             tail: 0,
             announced: 0,
+            intent: 0,
         }
     }
 
@@ -177,6 +181,9 @@ impl Producer {
         slot.tid.store(tid, Ordering::Relaxed);
         slot.waiting.store(0, Ordering::Relaxed);
         let head = slot.head.load(Ordering::Relaxed);
+        let intent = ring + 2 * ring::RING_BYTES as u64;
+        // SAFETY: mapped with the ring, and this thread's alone.
+        unsafe { (&raw mut (*(intent as *mut Intent)).at).write_volatile(Intent::VOID) };
         slot.state.store(ring::slot::LIVE, Ordering::Release);
         *self = Producer {
             slot: Some(slot),
@@ -185,11 +192,13 @@ impl Producer {
             head,
             tail: head,
             announced: head,
+            intent,
         };
     }
 
     /// Gives the slot up; the recorder drains what is left.
     pub fn close(&mut self) {
+        self.intent = 0;
         if let Some(slot) = self.slot.take() {
             slot.state.store(ring::slot::CLOSED, Ordering::Release);
             SPARE.lock().push((self.index, self.ring));
@@ -198,6 +207,7 @@ impl Producer {
 
     /// Takes over the mapping of a ring whose owner, a vfork child, has left this memory.
     pub fn reclaim(&mut self) {
+        self.intent = 0;
         if self.slot.take().is_some() {
             SPARE.lock().push((self.index, self.ring));
         }
@@ -358,7 +368,7 @@ impl Producer {
     }
 }
 
-/// Maps a slot's ring twice in a row.
+/// Maps a slot's ring twice in a row, and its intent behind it.
 fn map_ring(index: usize) -> Option<u64> {
     let mut spare = SPARE.lock();
     if let Some(at) = spare.iter().position(|&(slot, _)| slot as usize == index) {
@@ -366,21 +376,18 @@ fn map_ring(index: usize) -> Option<u64> {
     }
     drop(spare);
     let bytes = ring::RING_BYTES as u64;
-    let addr = memory::reserve(2 * bytes);
+    let addr = memory::reserve(2 * bytes + ring::INTENT_BYTES as u64);
     let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
     let prot = linux::PROT_READ | linux::PROT_WRITE;
-    for half in 0..2 {
+    let ring = ring::ring_offset(index) as u64;
+    let intent = ring::intent_offset(index) as u64;
+    for (at, len, offset) in [
+        (addr, bytes, ring),
+        (addr + bytes, bytes, ring),
+        (addr + 2 * bytes, ring::INTENT_BYTES as u64, intent),
+    ] {
         // SAFETY: a fresh range of the arena.
-        let raw = unsafe {
-            sys::mmap(
-                addr + half * bytes,
-                bytes,
-                prot,
-                flags,
-                descriptor(),
-                ring::ring_offset(index) as u64,
-            )
-        };
+        let raw = unsafe { sys::mmap(at, len, prot, flags, descriptor(), offset) };
         if is_err(raw) {
             return None;
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fake_producer::{FakeProducer, HEAD, cpu_time, head, holders, record};
+use crate::last_store::LastStore;
 use crate::liveness::Owner;
 use crate::merge::{Amount, Refusal};
 use crate::stream::Corruption;
@@ -39,6 +40,11 @@ impl Sink for Collected {
         Ok(())
     }
 
+    fn last_store(&mut self, owner: &Owner, store: &LastStore) -> io::Result<bool> {
+        self.records.push((owner.process, store.head, Vec::new()));
+        Ok(true)
+    }
+
     fn note(&mut self, _: &Owner, text: &str) -> io::Result<()> {
         self.notes.push(text.to_owned());
         Ok(())
@@ -60,7 +66,7 @@ fn record_while(wire: &Wire, target: impl FnOnce() + Send) -> (Collected, u64) {
     thread::scope(|scope| {
         let drained = scope.spawn(|| {
             let mut sink = Collected::default();
-            let lost = drain(wire, &holders, &signals, &mut sink).unwrap();
+            let lost = drain(wire, &holders, &signals, &mut sink).unwrap().numbers;
             (sink, lost)
         });
         target();
@@ -163,7 +169,7 @@ fn slots_and_their_memory_are_used_again() {
     assert_eq!(sink.seqs(), dense(0, THREADS));
     let blocks = std::os::unix::fs::MetadataExt::blocks(&wire.file().metadata().unwrap());
     assert!(
-        blocks * 512 <= brownout_ring::RINGS as u64,
+        blocks * 512 <= brownout_ring::INTENTS as u64,
         "rings still hold memory"
     );
 }
@@ -403,6 +409,32 @@ fn an_idle_drain_uses_next_to_no_processor_time() {
     });
 }
 
+#[test]
+fn the_last_store_of_a_killed_thread_comes_after_what_was_drawn_before_its_end() {
+    let wire = Wire::create(0).unwrap();
+    let holders = holders(&wire);
+    let (mut merger, mut sink) = (Merger::new(), Collected::default());
+    let mut other = FakeProducer::claim(&wire, 0);
+    let mut killed = FakeProducer::claim(&wire, 1);
+    killed.store_own_number();
+    killed.intend(0x7000, &[0; 8]);
+    let late = other.draw();
+    killed.close();
+    let pass = |merger: &mut Merger, sink: &mut Collected| {
+        merger.discover(&wire, &holders);
+        merger.pull(&wire, PULL_BYTES, sink).unwrap();
+        merger.merge(sink).unwrap();
+        merger.finish_threads(Duration::MAX, sink).unwrap();
+    };
+    pass(&mut merger, &mut sink);
+    assert_eq!(sink.records.len(), 1, "a number is still awaited");
+    other.publish(&record(head(kind::STORE, late, 0x7000, 8), &[1; 8]));
+    pass(&mut merger, &mut sink);
+    let told = sink.records.iter().map(|(by, head, _)| (*by, head.addr));
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, [(1, 0), (0, 0x7000), (1, 0x7000)]);
+}
+
 /// How fast rings are drained when they are never empty; run with `--release -- --nocapture`.
 #[test]
 fn throughput_of_a_merge_of_four_interleaved_rings() {
@@ -419,6 +451,9 @@ fn throughput_of_a_merge_of_four_interleaved_rings() {
             assert_eq!(payload.len(), 8);
             self.0 += 1;
             Ok(())
+        }
+        fn last_store(&mut self, _: &Owner, store: &LastStore) -> io::Result<bool> {
+            panic!("{store:?}");
         }
         fn note(&mut self, _: &Owner, text: &str) -> io::Result<()> {
             panic!("{text}");

@@ -2,7 +2,7 @@
 //! futexes that live in it.
 
 use super::checked;
-use brownout_ring::{Control, RINGS, SLOT_TABLE, SLOTS, Slot};
+use brownout_ring::{Control, INTENTS, SLOT_TABLE, SLOTS, Slot};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
@@ -83,7 +83,7 @@ impl Table {
         let base = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                RINGS,
+                INTENTS,
                 protection,
                 libc::MAP_SHARED,
                 wire.as_raw_fd(),
@@ -104,7 +104,7 @@ impl Table {
     }
 
     pub(crate) fn slots(&self) -> &[Slot; SLOTS] {
-        // SAFETY: SLOTS slots follow at SLOT_TABLE, inside the RINGS bytes mapped and 64-byte
+        // SAFETY: SLOTS slots follow at SLOT_TABLE, inside the INTENTS bytes mapped and 64-byte
         // aligned; a slot consists of atomics only.
         unsafe { self.base.add(SLOT_TABLE).cast::<[Slot; SLOTS]>().as_ref() }
     }
@@ -113,7 +113,7 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `map` mapped; references into it cannot outlive `self`.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), RINGS) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), INTENTS) };
     }
 }
 

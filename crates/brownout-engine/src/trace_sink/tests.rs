@@ -4,9 +4,11 @@ use super::*;
 use crate::fake_producer::{FakeProducer, cpu_time, head, holders, record};
 use crate::merge::Merger;
 use crate::wire::Wire;
-use brownout_ring::{RING_BYTES, fence, flush, kind, origin};
+use brownout_ring::{RING_BYTES, fence, flush, kind, map, origin};
 use brownout_trace::{Address, Ending, FenceKind, FlushKind, Header, StoreFlavor, TraceReader};
 use std::io::Cursor;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
 fn header() -> Header {
@@ -225,4 +227,31 @@ fn throughput_from_rings_to_trace() {
         "{THREADS} rings to a trace: {rate:.1} M records/s, {:.2} bytes a record",
         bytes as f64 / records as f64
     );
+}
+
+#[test]
+fn the_last_store_of_a_killed_thread_is_told_from_the_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), b"before and after").unwrap();
+    let metadata = file.as_file().metadata().unwrap();
+    let wire = Wire::create(0).unwrap();
+    let mut producer = FakeProducer::claim_for(&wire, 0, 40, 41);
+    let (dev, ino) = (metadata.dev(), metadata.ino());
+    let mut map = words(&[dev, ino, 0, 4096, 16, 3 | 1 << 32, map::SNAPSHOT.into()]);
+    map.extend(file.path().as_os_str().as_bytes());
+    publish(&mut producer, kind::MAP, 0, 0x7000, &map);
+    producer.intend(0x700b, b"AFTER");
+    producer.close();
+    let (mut merger, mut sink) = (Merger::new(), sink());
+    merge_all(&wire, &mut merger, &mut sink);
+    merger.finish_threads(Duration::ZERO, &mut sink).unwrap();
+    assert_eq!((merger.losses().numbers, merger.losses().found), (0, 1));
+    let mut reader = read(sink);
+    let mut stores = Vec::new();
+    while let Some(event) = reader.next().unwrap() {
+        if let EventKind::Store { addr, bytes, .. } = event.kind {
+            stores.push((addr, bytes.to_vec()));
+        }
+    }
+    assert_eq!(stores, [(Address(0x700b), b"after".to_vec())]);
 }

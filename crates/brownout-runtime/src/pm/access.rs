@@ -2,7 +2,9 @@
 
 use super::order::flush_delta;
 use super::site::{Site, SiteKind, site};
-use super::{calls, lock_all, lock_stripe, mappings, split, stripe_of, unlock_all, unlock_stripe};
+use super::{
+    calls, intent, lock_all, lock_stripe, mappings, split, stripe_of, unlock_all, unlock_stripe,
+};
 use crate::context::Context;
 use crate::dispatch::with_translator;
 use crate::memory::PAGE;
@@ -52,6 +54,7 @@ pub fn access_lookup(context: &mut Context) -> bool {
     context.flush_delta = flush_delta(mapping.delta);
     context.alias = address.wrapping_add(mapping.delta);
     lock_range(context, address.wrapping_add(mapping.stripe_delta()), size);
+    intent::access(context, size);
     if site.kind == SiteKind::Area {
         context.pm.before.clear();
         context
@@ -89,8 +92,9 @@ pub(super) fn lock_range(context: &mut Context, place: u64, size: u64) {
     context.stripe = first.min(last);
 }
 
-/// Lets go of the locks that an access holds.
+/// Lets go of the locks that an access holds. What it has stored is recorded.
 pub fn release(context: &mut Context) {
+    intent::withdraw(context);
     match core::mem::take(&mut context.stripe2) {
         ALL => unlock_all(),
         second => {

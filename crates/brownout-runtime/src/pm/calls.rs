@@ -106,6 +106,7 @@ fn walk(context: &mut Context) -> u32 {
                 &mut |id: ContextId, caller: ContextId, address| new.push((id, caller, address)),
             );
             // Still under the lock: others may use the numbers only after they are defined on the wire.
+            let intended = super::intent::is_open(context);
             for (id, caller, address) in new {
                 let head = Head {
                     kind: kind::CONTEXT,
@@ -114,6 +115,9 @@ fn walk(context: &mut Context) -> u32 {
                     ..Head::default()
                 };
                 context.wire.record(head, &[&caller.0.to_le_bytes()]);
+                if intended {
+                    super::intent::renew(context);
+                }
             }
             id
         });

@@ -3,7 +3,9 @@
 
 use super::access::record_store;
 use super::site::{Site, SiteKind, effective_address, segment_base, site};
-use super::{calls, lock_stripe, mappings, split, string, stripe_of, unlock_stripe, vector};
+use super::{
+    calls, intent, lock_stripe, mappings, split, string, stripe_of, unlock_stripe, vector,
+};
 use crate::context::{Context, reg};
 use crate::guest;
 use crate::signal::{Info, Pending, SIGSEGV};
@@ -143,7 +145,9 @@ pub(super) fn store_bytes(
             Some(mapping) => {
                 let stripe = mapping.stripe(at);
                 lock_stripe(stripe);
-                let written = guest::write_bytes(at.wrapping_add(mapping.delta), piece);
+                let alias = at.wrapping_add(mapping.delta);
+                intent::store(context, (kind::STORE, flags), at, alias, len);
+                let written = guest::write_bytes(alias, piece);
                 if written.is_ok() {
                     context.ea = at;
                     record_store(context, flags, caller, 0, piece);
@@ -423,6 +427,11 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         let byte = unsafe { &*(address.wrapping_add(delta) as *const AtomicU8) };
         let stripe = mapping.map_or_else(|| stripe_of(address), |mapping| mapping.stripe(address));
         lock_stripe(stripe);
+        let flags = if locked { store::LOCKED } else { 0 };
+        if delta != 0 {
+            let alias = address.wrapping_add(delta);
+            intent::store(context, (kind::STORE, flags), address, alias, 1);
+        }
         old[0] = match insn.mnemonic() {
             Mnemonic::Bts => byte.fetch_or(bit, Ordering::SeqCst),
             Mnemonic::Btr => byte.fetch_and(!bit, Ordering::SeqCst),
@@ -432,13 +441,7 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         if delta != 0 {
             let caller = calls::context_of(context);
             context.ea = address;
-            record_store(
-                context,
-                if locked { store::LOCKED } else { 0 },
-                caller,
-                0,
-                &new,
-            );
+            record_store(context, flags, caller, 0, &new);
         }
         unlock_stripe(stripe);
     }

@@ -15,7 +15,7 @@ use crate::context::{Context, Exit};
 use crate::unwind::memo_layout as memo;
 use crate::watch::{Open, OpenCalls, open};
 use crate::wire::{self, Producer};
-use brownout_ring::{Control, RING_BYTES, Record, Slot, kind, recording, store};
+use brownout_ring::{Control, RING_BYTES, Record, Slot, evidence, kind, recording, store};
 use core::arch::global_asm;
 use core::mem::offset_of;
 
@@ -61,12 +61,25 @@ pub(super) struct Shortcut {
     flags: u16,
     source: Source,
     effect: Effect,
+    /// How an [`brownout_ring::Intent`] of the site is to be read: one of [`evidence`].
+    pub evidence: u8,
+}
+
+impl Site {
+    /// Offsets of what an [`brownout_ring::Intent`] takes over: kind and flags, and the evidence.
+    pub(super) const TAG: usize = site(offset_of!(Shortcut, kind));
+    pub(super) const EVIDENCE: usize = site(offset_of!(Shortcut, evidence));
 }
 
 /// The longest payload that is copied here.
 const MAX_SIZE: u32 = 64;
 
 impl Shortcut {
+    /// The flags of a store.
+    pub fn flags(&self) -> u16 {
+        self.flags
+    }
+
     pub fn of(site: SiteKind, size: u32) -> Shortcut {
         let stored = |source, flags| {
             let locked = flags & store::LOCKED != 0;
@@ -78,10 +91,11 @@ impl Shortcut {
             (kind::STORE, flags, source, effect)
         };
         let (kind, flags, source, effect) = match site {
-            _ if size > MAX_SIZE => (0, 0, Source::Elsewhere, Effect::Nothing),
             SiteKind::Store(flags) => stored(Source::Memory, flags),
             SiteKind::Captured(flags) => stored(Source::Vectors, flags),
             SiteKind::Conditional(flags) => stored(Source::MemoryIfZero, flags),
+            SiteKind::Masked(flags, _) => stored(Source::Elsewhere, flags),
+            SiteKind::Compressed(_) | SiteKind::Area => stored(Source::Elsewhere, 0),
             SiteKind::Load => (kind::LOAD, 0, Source::Memory, Effect::Nothing),
             SiteKind::Fence(flags) => (kind::FENCE, flags, Source::Fence, Effect::Orders),
             SiteKind::Flush(flags) => (kind::FLUSH, flags, Source::Flush, Effect::Dirties),
@@ -89,11 +103,25 @@ impl Shortcut {
             SiteKind::Return => (kind::RETURN, 0, Source::Vectors, Effect::Closes),
             _ => (0, 0, Source::Elsewhere, Effect::Nothing),
         };
+        let evidence = match site {
+            SiteKind::Store(_) | SiteKind::Conditional(_) => evidence::BEFORE,
+            SiteKind::Masked(..) | SiteKind::Compressed(_) | SiteKind::Area => {
+                evidence::BEFORE_PARTS
+            }
+            SiteKind::Captured(_) => evidence::VALUE,
+            _ => evidence::NONE,
+        };
+        let source = if size > MAX_SIZE {
+            Source::Elsewhere
+        } else {
+            source
+        };
         Shortcut {
             kind,
             flags,
             source,
             effect,
+            evidence: evidence as u8,
         }
     }
 }
@@ -514,7 +542,7 @@ global_asm!(
     site_shift = const SITE_SHIFT,
     site_pc = const offset_of!(Site, pc),
     site_size = const offset_of!(Site, size),
-    tag = const site(offset_of!(Shortcut, kind)),
+    tag = const Site::TAG,
     source = const site(offset_of!(Shortcut, source)),
     effect = const site(offset_of!(Shortcut, effect)),
     memory = const Source::Memory as u32,

@@ -7,10 +7,10 @@
 use super::access::record_store;
 use super::emulate::{BadAccess, load_bytes, record_load, set_register};
 use super::site::{Site, segment_base};
-use super::{calls, lock_stripe, mappings, split, unlock_stripe};
+use super::{calls, intent, lock_stripe, mappings, split, unlock_stripe};
 use crate::context::{Context, reg};
 use crate::{fatal, guest};
-use brownout_ring::store;
+use brownout_ring::{kind, store};
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 const DIRECTION: u64 = 0x400;
@@ -269,7 +269,9 @@ fn write_piece(context: &mut Context, to: u64, bytes: &[u8], caller: u32) -> Res
     };
     let stripe = mapping.stripe(to);
     lock_stripe(stripe);
-    let written = guest::write_bytes(to.wrapping_add(mapping.delta), bytes);
+    let (tag, alias) = ((kind::STORE, store::STRING), to.wrapping_add(mapping.delta));
+    intent::store(context, tag, to, alias, bytes.len());
+    let written = guest::write_bytes(alias, bytes);
     if written.is_ok() {
         context.ea = to;
         record_store(context, store::STRING, caller, 0, bytes);

@@ -63,6 +63,7 @@ impl Work<'_> {
     /// The access is made at the address that the gate's begin routine chooses.
     fn access(&mut self, insn: &Instruction, site: u32, size: u32, capture: Capture) {
         let (changed, scratch) = self.sites.relocated(insn, self.analyst);
+        self.capture_value(capture);
         self.out.gs_store(gs!(spill_rcx), RCX);
         self.out.gs_store(gs!(spill_rax), RAX);
         self.access_address(insn);
@@ -76,7 +77,7 @@ impl Work<'_> {
         self.out.jmp_gs(gs!(to_pm_begin));
         debug_assert_eq!(self.out.here(), after);
 
-        self.capture_before(capture);
+        self.capture_mask(capture);
         self.out.gs_store(gs!(spill_scratch), scratch);
         self.out.gs_load(scratch, gs!(alias));
         let bytes = self.analyst.encode(&changed, self.out.here());
@@ -109,14 +110,22 @@ impl Work<'_> {
         }
     }
 
-    /// Leaves the mask of a masked store in `extra`.
-    fn capture_before(&mut self, capture: Capture) {
+    /// Leaves the value of a non-temporal store in `vectors`, where the gate's begin routine looks for it.
+    fn capture_value(&mut self, capture: Capture) {
         match capture {
-            Capture::Nothing | Capture::ZeroFlag => return,
-            Capture::Vector { register, size } => {
-                return self.dump_register(register, size, gs!(vectors));
-            }
-            Capture::Register(register) => return self.out.gs_store(gs!(vectors), register),
+            Capture::Vector { register, size } => self.dump_register(register, size, gs!(vectors)),
+            Capture::Register(register) => self.out.gs_store(gs!(vectors), register),
+            _ => {}
+        }
+    }
+
+    /// Leaves the mask of a masked store in `extra`.
+    fn capture_mask(&mut self, capture: Capture) {
+        match capture {
+            Capture::Nothing
+            | Capture::ZeroFlag
+            | Capture::Vector { .. }
+            | Capture::Register(_) => return,
             _ => self.out.gs_store(gs!(spill_scratch), RAX),
         }
         match capture {
@@ -157,7 +166,7 @@ impl Work<'_> {
         let mask = (insn.op_mask() as u32 - Register::K0 as u32) as u8;
         self.dump_vector(insn.op1_register().number() as u8, gs!(vectors));
         self.dump_vector(insn.memory_index().number() as u8, gs!(vectors) + 64);
-        self.capture_before(Capture::MaskRegister(mask));
+        self.capture_mask(Capture::MaskRegister(mask));
         self.emulate(site);
         // kxorq k, k, k
         self.out.put(&[
@@ -176,7 +185,7 @@ impl Work<'_> {
         self.dump_register(index.number() as u8, index.size() as u8, second);
         if insn.has_op_mask() {
             let mask = (insn.op_mask() as u32 - Register::K0 as u32) as u8;
-            self.capture_before(Capture::MaskRegister(mask));
+            self.capture_mask(Capture::MaskRegister(mask));
         } else {
             let mask = insn.op2_register();
             self.dump_register(mask.number() as u8, mask.size() as u8, gs!(vectors));

@@ -1,6 +1,6 @@
 //! What the kernel produced, stored into candidates and recorded.
 
-use super::super::{calls, lock_stripe, mappings, unlock_stripe};
+use super::super::{calls, intent, lock_stripe, mappings, unlock_stripe};
 use crate::context::Context;
 use crate::guest;
 use crate::wire::Head;
@@ -39,7 +39,12 @@ pub(super) fn write(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
         };
         let stripe = mapping.stripe(at);
         lock_stripe(stripe);
-        if guest::write_bytes(at.wrapping_add(mapping.delta), piece).is_ok() {
+        let (tag, alias) = (
+            (kind::KERNEL_WRITE, nr as u16),
+            at.wrapping_add(mapping.delta),
+        );
+        intent::store(context, tag, at, alias, len);
+        if guest::write_bytes(alias, piece).is_ok() {
             record(context, nr, caller, at, piece);
         }
         unlock_stripe(stripe);

@@ -1,0 +1,174 @@
+//! The store that a killed thread may have made and had no time to record.
+//!
+//! A thread says what it is about to store before it does ([`brownout_ring::Intent`]). If it is gone and nothing
+//! was published after that, what the file holds tells whether the store was made. It then becomes an event
+//! like any other, but for its calling context, which nobody knows.
+//!
+//! What it can miss: a store of what was there already, which changes nothing, and files that can no longer
+//! be read by the name they were mapped by. What it can tell falsely: where a process that lives on stores to
+//! the same bytes before the end of the other is noticed, that value may be told as the dead one's, too. Replaying
+//! the trace gives the same bytes in either case.
+
+use crate::liveness::Owner;
+use brownout_ring::{Intent, MAX_INTENT, Record, evidence, kind};
+use std::mem::offset_of;
+use std::ops::Range;
+use std::time::Instant;
+
+/// Bytes of an intent before its evidence.
+pub(crate) const HEAD_BYTES: usize = size_of::<Intent>();
+
+/// What the file must be compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Evidence {
+    Before,
+    BeforeParts,
+    Value,
+}
+
+/// A store that was about to be made when its thread was last heard of.
+#[derive(Clone, Debug)]
+pub(crate) struct LastStore {
+    /// The record that it would have, but for its payload.
+    pub(crate) head: Record,
+    evidence: Evidence,
+    bytes: Vec<u8>,
+}
+
+/// A last store whose place in the order has not come yet.
+pub(crate) struct Waiting {
+    pub(crate) owner: Owner,
+    pub(crate) store: LastStore,
+    /// Numbers below this one were drawn before the thread was found to be gone, perhaps for stores to
+    /// the same bytes: their records come first.
+    pub(crate) drawn: u64,
+    pub(crate) since: Instant,
+}
+
+impl LastStore {
+    /// Reads an intent, whose bytes can be anything, of a thread that has published `head` bytes. `None` if
+    /// there is no open one.
+    pub(crate) fn of(bytes: &[u8], head: u64) -> Option<LastStore> {
+        let (intent, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+        let u64_at = |at| u64::from_ne_bytes(field(intent, at));
+        let u16_at = |at| u16::from_ne_bytes(field(intent, at));
+        let u32_at = |at| u32::from_ne_bytes(field(intent, at));
+        if u64_at(offset_of!(Intent, at)) != head {
+            return None;
+        }
+        let size = u32_at(offset_of!(Intent, size));
+        let kind = u16_at(offset_of!(Intent, kind));
+        if !matches!(kind, kind::STORE | kind::KERNEL_WRITE) || size as usize > MAX_INTENT {
+            return None;
+        }
+        let evidence = match u32_at(offset_of!(Intent, evidence)) {
+            evidence::BEFORE => Evidence::Before,
+            evidence::BEFORE_PARTS => Evidence::BeforeParts,
+            evidence::VALUE => Evidence::Value,
+            _ => return None,
+        };
+        Some(LastStore {
+            head: Record {
+                len: 0,
+                kind,
+                flags: u16_at(offset_of!(Intent, flags)),
+                seq: 0,
+                pc: u64_at(offset_of!(Intent, pc)),
+                context: 0,
+                size,
+                addr: u64_at(offset_of!(Intent, addr)),
+            },
+            evidence,
+            bytes: rest.get(..size as usize)?.to_vec(),
+        })
+    }
+
+    /// Which of its bytes were stored, given what the file holds now.
+    pub(crate) fn made(&self, now: &[u8]) -> Vec<Range<usize>> {
+        let whole = || std::iter::once(0..now.len()).collect();
+        match self.evidence {
+            Evidence::Before if now != self.bytes => whole(),
+            Evidence::Value if now == self.bytes => whole(),
+            Evidence::Before | Evidence::Value => Vec::new(),
+            Evidence::BeforeParts => {
+                let mut parts: Vec<Range<usize>> = Vec::new();
+                for (at, (now, before)) in now.iter().zip(&self.bytes).enumerate() {
+                    if now == before {
+                        continue;
+                    }
+                    match parts.last_mut().filter(|part| part.end == at) {
+                        Some(part) => part.end += 1,
+                        None => parts.push(at..at + 1),
+                    }
+                }
+                parts
+            }
+        }
+    }
+}
+
+/// The `N` bytes at `offset` of an intent's head.
+fn field<const N: usize>(head: &[u8; HEAD_BYTES], offset: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&head[offset..offset + N]);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_producer::intent;
+
+    /// The starts and ends of what was stored.
+    fn made(store: &LastStore, now: &[u8]) -> Vec<(usize, usize)> {
+        let parts = store.made(now).into_iter();
+        parts.map(|part| (part.start, part.end)).collect()
+    }
+
+    fn last(evidence: u32, bytes: &[u8]) -> LastStore {
+        LastStore::of(&intent(80, 0x7000, evidence, bytes), 80).expect("it is open")
+    }
+
+    #[test]
+    fn a_store_was_made_if_memory_has_changed() {
+        let store = last(evidence::BEFORE, &[1, 2, 3, 4]);
+        assert_eq!((store.head.addr, store.head.size), (0x7000, 4));
+        assert_eq!(made(&store, &[1, 2, 3, 5]), [(0, 4)]);
+        assert_eq!(made(&store, &[1, 2, 3, 4]), []);
+    }
+
+    #[test]
+    fn of_a_store_of_parts_those_were_made_that_have_changed() {
+        let store = last(evidence::BEFORE_PARTS, &[0; 6]);
+        assert_eq!(made(&store, &[9, 9, 0, 0, 0, 9]), [(0, 2), (5, 6)]);
+        assert_eq!(made(&store, &[0; 6]), []);
+    }
+
+    #[test]
+    fn a_value_was_stored_if_it_is_there() {
+        let store = last(evidence::VALUE, &[7; 16]);
+        assert_eq!(made(&store, &[7; 16]), [(0, 16)]);
+        assert_eq!(made(&store, &[0; 16]), []);
+    }
+
+    #[test]
+    fn an_intent_is_void_once_something_was_published_after_it() {
+        let bytes = intent(80, 0x7000, evidence::BEFORE, &[1; 8]);
+        assert!(LastStore::of(&bytes, 128).is_none());
+        assert!(
+            LastStore::of(&intent(Intent::VOID, 0x7000, evidence::BEFORE, &[1; 8]), 80).is_none()
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_an_intent_is_none() {
+        let good = intent(80, 0x7000, evidence::BEFORE, &[1; 8]);
+        for len in 0..good.len() {
+            assert!(LastStore::of(&good[..len], 80).is_none(), "{len}");
+        }
+        assert!(LastStore::of(&intent(80, 0x7000, evidence::NONE, &[1; 8]), 80).is_none());
+        assert!(LastStore::of(&intent(80, 0x7000, 77, &[1; 8]), 80).is_none());
+        let long = intent(80, 0x7000, evidence::BEFORE, &[1; MAX_INTENT + 1]);
+        assert!(LastStore::of(&long, 80).is_none());
+    }
+}

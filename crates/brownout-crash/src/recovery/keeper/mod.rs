@@ -133,7 +133,7 @@ fn inhabit(
         files: &assignment.files,
         disk_limit: assignment.setup.recovery.disk_limit,
         strongest: assignment.setup.strongest,
-        in_user_namespace: namespaces.has_user(),
+        in_user_namespace: namespaces.is_in_user_namespace(),
     };
     let built = namespaces
         .set_up()

@@ -55,14 +55,16 @@ pub enum Verdict {
 impl Bench {
     /// Compiles `program` unless that has been done since the last change of a source or header.
     pub fn build<'a>(&self, program: &'a Program, build: &'a Build) -> Result<Built<'a>> {
-        let path = self.built.join(&program.name).join(build.to_string());
+        // By the whole path of the source: programs of two corpora may have one name.
+        let below = program.source.strip_prefix("/").unwrap_or(&program.source);
+        let folder = self.built.join(below);
+        let path = folder.join(build.to_string());
         let built = Built {
             program,
             build,
             path,
         };
         if !is_up_to_date(&built.path, &program.source) {
-            let folder = self.built.join(&program.name);
             fs::create_dir_all(&folder).map_err(Error::io(&folder))?;
             compile(&built)?;
         }

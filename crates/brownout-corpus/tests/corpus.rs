@@ -9,8 +9,12 @@ use brownout_corpus::{Language, Program, discover};
 /// Programs a rule has at least, and twins in `clean`, named after it.
 const BUGGY: usize = 3;
 const CLEAN: usize = 2;
-/// Lines a program has at most.
+/// Lines a program has at most, and one that brings its recovery.
 const LINES: usize = 45;
+const LINES_WITH_RECOVERY: usize = 60;
+/// Programs whose recovery fails, crashes or hangs, at least, and the lines in which a twin differs at most.
+const RECOVERIES: usize = 15;
+const DIFFERENCE: usize = 8;
 
 fn corpus() -> Vec<Program> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
@@ -100,12 +104,48 @@ fn every_flush_is_tried_and_every_language_written() {
 fn programs_are_small() {
     let long: Vec<String> = corpus()
         .iter()
-        .map(|program| {
-            let text = fs::read_to_string(&program.source).expect("it was read before");
-            (program.name.clone(), text.lines().count())
+        .filter_map(|program| {
+            let lines = text_of(program).lines().count();
+            let most = program
+                .recover
+                .as_ref()
+                .map_or(LINES, |_| LINES_WITH_RECOVERY);
+            (lines > most).then(|| format!("{}: {lines} lines", program.name))
         })
-        .filter(|(_, lines)| *lines > LINES)
-        .map(|(name, lines)| format!("{name}: {lines} lines"))
         .collect();
     assert_eq!(long, [""; 0]);
+}
+
+#[test]
+fn every_failing_recovery_has_a_twin_that_differs_in_the_lines_that_matter() {
+    let programs = corpus();
+    let named = |name: &str| programs.iter().find(|program| program.name == name);
+    let failing: Vec<&Program> = programs
+        .iter()
+        .filter(|program| folder(program).starts_with("recovery-"))
+        .collect();
+    assert!(failing.len() >= RECOVERIES, "there are {}", failing.len());
+    for program in failing {
+        let name = program.name.replace(['-', '/'], "_");
+        let twin = named(&format!("clean/{name}")).unwrap_or_else(|| panic!("no clean/{name}"));
+        assert!(program.recover.is_some(), "{name} has no recovery");
+        assert_eq!(program.recover, twin.recover, "{name}");
+        let lines = text_of(twin);
+        let own = text_of(program);
+        let own: BTreeSet<&str> = own.lines().map(without_comment).collect();
+        let differing: Vec<&str> = lines
+            .lines()
+            .map(without_comment)
+            .filter(|line| !own.contains(line))
+            .collect();
+        assert!(differing.len() <= DIFFERENCE, "{name}: {differing:#?}");
+    }
+}
+
+fn text_of(program: &Program) -> String {
+    fs::read_to_string(&program.source).expect("it was read before")
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split("//").next().unwrap_or_default().trim_end()
 }

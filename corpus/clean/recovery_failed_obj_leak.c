@@ -1,0 +1,28 @@
+/* libpmemobj: an object is allocated and linked in one step. */
+// build: -lpmemobj
+// env: PMEM_IS_PMEM_FORCE=1
+// check: --after pmemobj_root
+// recover: {program} {dir}/pool check
+#include "../recovery.h"
+#include "../obj.h"
+
+static int add(PMEMobjpool *pop, struct root *root) {
+  return pmemobj_zalloc(pop, &root->list, sizeof(struct node), 1);
+}
+
+static int recover(PMEMobjpool *pop) {
+  REQUIRE(pop != NULL);
+  const struct root *root = pmemobj_direct(ROOT(pop));
+  PMEMoid object = pmemobj_first(pop);
+  REQUIRE(object.off == root->list.off);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc > 2)
+    return recover(pmemobj_open(argv[1], "corpus"));
+  PMEMobjpool *pop = create_pool(argv[1]);
+  int failed = add(pop, pmemobj_direct(ROOT(pop)));
+  pmemobj_close(pop);
+  return failed;
+}

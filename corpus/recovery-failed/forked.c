@@ -1,0 +1,32 @@
+/* A child process hands in its result: it says so before it has. */
+// recover: {program} {dir}/pool check
+#include "../recovery.h"
+#include <sys/wait.h>
+
+struct pool {
+  uint64_t started, finished, result;
+};
+
+static void work(struct pool *pool) {
+  SET(pool->finished, 1); // expect: recovery-failed
+  SET(pool->result, 42);
+}
+
+static int recover(const struct pool *pool) {
+  REQUIRE(!pool->finished || (pool->started && pool->result == 42));
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  struct pool *pool = (struct pool *)map_pool(argv[1]);
+  if (argc > 2)
+    return recover(pool);
+  SET(pool->started, 1);
+  pid_t child = fork();
+  if (child == 0) {
+    work(pool);
+    _exit(0);
+  }
+  int status = 1;
+  return waitpid(child, &status, 0) != child || status != 0;
+}

@@ -1,6 +1,7 @@
 //! The keeper of recoveries on its own, as the tests need it.
 //!
-//! `keep-recovery` keeps; `keep-recovery ISOLATION DIRECTORY COMMAND` is a caller that has one kept, for being killed.
+//! `keep-recovery` keeps; `keep-recovery ISOLATION DIRECTORY COMMAND` is a caller that has one kept, for being killed;
+//! `keep-recovery terminal DIRECTORY COMMAND` is one that gives its terminal to it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,13 +11,13 @@ use brownout_crash::recovery::{Isolation, KeeperCommand, Recovery, Run, Sandbox,
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
-        [isolation, directory, command] => call(isolation, Path::new(directory), command),
+        [mode, directory, command] => call(mode, Path::new(directory), command),
         _ => serve(),
     }
 }
 
-fn call(isolation: &str, directory: &Path, command: &str) {
-    let isolation = match isolation {
+fn call(mode: &str, directory: &Path, command: &str) {
+    let isolation = match mode {
         "directory" => Isolation::Directory,
         _ => Isolation::Layered,
     };
@@ -25,6 +26,12 @@ fn call(isolation: &str, directory: &Path, command: &str) {
     let recovery = Recovery::new(command, directory);
     let mut sandbox =
         Sandbox::start(&keeper, &recovery, &[directory.join("pool")]).expect("a sandbox");
+    if mode == "terminal" {
+        let mut run = Run::new(Duration::ZERO);
+        run.interactive = true;
+        println!("{:?}", sandbox.run(&run).expect("a run").end);
+        return;
+    }
     loop {
         let outcome = sandbox
             .run(&Run::new(Duration::from_secs(1)))

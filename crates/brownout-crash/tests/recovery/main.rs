@@ -3,8 +3,10 @@
 mod isolation;
 mod killed;
 mod limits;
+mod places;
 mod servers;
 mod stacks;
+mod terminal;
 mod verdicts;
 mod workplace;
 

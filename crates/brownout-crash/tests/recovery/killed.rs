@@ -1,5 +1,6 @@
 //! Nothing is left when the caller is killed, whatever was going on.
 
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -77,4 +78,51 @@ fn in_namespaces() {
 #[test]
 fn without_namespaces() {
     leaves_nothing("directory", 20);
+}
+
+#[test]
+fn the_keeper_itself() {
+    if !layers_are_possible() {
+        return;
+    }
+    let place = Workplace::set_up();
+    let tag = format!("brownout-killed-keeper-{}", std::process::id());
+    let mut caller = Command::new(env!("CARGO_BIN_EXE_keep-recovery"))
+        .arg("layered")
+        .arg(place.path())
+        .arg("(setsid sleep 100 &); sleep 0.1")
+        .env("BROWNOUT_TEST", &tag)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Until the first run is over.
+    caller
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut [0])
+        .unwrap();
+    let pid = caller.id();
+    let keepers = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let keeper = keepers
+        .trim()
+        .parse()
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    rustix::process::kill_process(keeper.unwrap(), rustix::process::Signal::KILL).unwrap();
+    let mut said = String::new();
+    caller
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert!(!caller.wait().unwrap().success());
+    assert!(said.contains("KeeperGone"), "{said}");
+    let patience = Instant::now() + Duration::from_secs(10);
+    while processes_with(&tag) > 0 {
+        assert!(Instant::now() < patience, "processes are left");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }

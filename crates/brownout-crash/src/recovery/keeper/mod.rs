@@ -5,8 +5,10 @@
 //! it anew when a run has spoilt its file system. Without namespaces it does the work itself.
 
 mod directory;
+mod launch;
 mod namespaces;
 mod place;
+mod serving;
 mod worker;
 
 use std::ffi::OsString;

@@ -3,26 +3,21 @@
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, WaitStatus};
+use rustix::process::{Resource, Rlimit, Signal, WaitStatus};
 
 use super::Assignment;
+use super::launch::Streams;
 use super::place::Place;
 use crate::recovery::command_line::CommandLine;
-use crate::recovery::server::ReadinessProbe;
-use crate::recovery::tracer::{self, Tracer};
+use crate::recovery::tracer::Tracer;
 use crate::recovery::view::Condition;
 use crate::recovery::watch::{Happening, Watch, WatchError};
 use crate::recovery::wire::{
     Channel, DESCRIPTORS_AT_ONCE, Follows, Reply, Report, Request, WireError,
 };
-use crate::recovery::{Actor, End, Readiness, Refusal, sys};
-
-/// The longest time between two looks at whether a server is ready.
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+use crate::recovery::{Actor, End, Refusal, sys};
 
 /// Why a worker stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +30,8 @@ pub enum Departure {
 
 /// Runs recoveries in a place.
 pub struct Worker<'a> {
-    assignment: &'a Assignment,
-    place: Place,
+    pub assignment: &'a Assignment,
+    pub place: Place,
     channel: Channel,
     /// Readable when a child has changed.
     children: OwnedFd,
@@ -44,7 +39,7 @@ pub struct Worker<'a> {
 }
 
 /// Why a run has no end that could be told.
-enum RunError {
+pub enum RunError {
     Refused(Refusal),
     /// Brownout is gone.
     Abandoned,
@@ -75,16 +70,6 @@ fn cleanup(error: io::Error) -> RunError {
 struct Commands {
     recovery: CommandLine,
     client: Option<CommandLine>,
-}
-
-/// Where the standard streams of a process lead.
-enum Streams {
-    /// To what is compared and what is shown.
-    Separate,
-    /// Both to what is shown.
-    Shown,
-    /// To the user.
-    Terminal([OwnedFd; 3]),
 }
 
 impl<'a> Worker<'a> {
@@ -230,7 +215,7 @@ impl<'a> Worker<'a> {
             .map_err(|_| RunError::Abandoned)
     }
 
-    fn watch(&self, request: &Request) -> Watch<'_> {
+    pub fn watch(&self, request: &Request) -> Watch<'_> {
         Watch::new(
             &self.children,
             self.channel.as_fd(),
@@ -241,7 +226,7 @@ impl<'a> Worker<'a> {
     }
 
     /// What happens next, stops for tracing aside.
-    fn next(
+    pub fn next(
         &self,
         watch: &mut Watch<'_>,
         patience: Option<Duration>,
@@ -285,179 +270,6 @@ impl<'a> Worker<'a> {
             }
         }
     }
-
-    /// Starts a server, waits until it is ready, and runs the client.
-    fn run_server(
-        &self,
-        command: &CommandLine,
-        client: &CommandLine,
-        request: &Request,
-    ) -> Result<(End, Actor), RunError> {
-        let mut watch = self.watch(request);
-        let server = self.start(command, request, &Streams::Shown)?;
-        let mut is_running = true;
-        if let Some(readiness) = &self.assignment.setup.recovery.ready
-            && let Some(end) = self.await_ready(readiness, server, &mut is_running, &mut watch)?
-        {
-            return Ok((end, Actor::Recovery));
-        }
-        let client = self.start(client, request, &Streams::Separate)?;
-        let verdict = loop {
-            match self.next(&mut watch, None)? {
-                Happening::Changed(pid, status) if pid == client => {
-                    if let Some(end) = end_of(status) {
-                        break (end, Actor::Client);
-                    }
-                }
-                Happening::Changed(pid, status) if pid == server => {
-                    match end_of(status) {
-                        // A client may have asked it to end, and is to say what came of it.
-                        Some(end) if self.is_success(end) => is_running = false,
-                        Some(end) => return Ok((end, Actor::Recovery)),
-                        None => {}
-                    }
-                }
-                Happening::Changed(..) | Happening::Nothing => {}
-                Happening::TimeOver => return Ok((End::TimedOut, Actor::Client)),
-                Happening::MemoryOver => return Ok((End::OutOfMemory, Actor::Recovery)),
-            }
-        };
-        self.stop(server, is_running, watch)?;
-        Ok(verdict)
-    }
-
-    fn is_success(&self, end: End) -> bool {
-        let success = &self.assignment.setup.recovery.success;
-        matches!(end, End::Exited(status) if success.contains(&status))
-    }
-
-    /// Waits until a server is ready; returns its end if it never will be.
-    fn await_ready(
-        &self,
-        readiness: &Readiness,
-        server: Pid,
-        is_running: &mut bool,
-        watch: &mut Watch<'_>,
-    ) -> Result<Option<End>, RunError> {
-        let directory = &self.assignment.setup.recovery.directory;
-        let mut probe = ReadinessProbe::new(readiness, directory);
-        let mut pause = Duration::from_micros(200);
-        while !probe
-            .is_ready(&self.assignment.stderr)
-            .map_err(WatchError::from)?
-        {
-            pause = (pause * 2).min(LONGEST_PAUSE);
-            match self.next(watch, Some(pause))? {
-                Happening::Changed(pid, status) if pid == server => match end_of(status) {
-                    // A server that goes into the background leaves a process there.
-                    Some(end) if self.is_success(end) && has_children() => *is_running = false,
-                    Some(end) => return Ok(Some(end)),
-                    None => {}
-                },
-                Happening::Changed(..) if !*is_running && !has_children() => {
-                    return Ok(Some(End::Exited(0)));
-                }
-                Happening::Changed(..) | Happening::Nothing => {}
-                Happening::TimeOver => return Ok(Some(End::TimedOut)),
-                Happening::MemoryOver => return Ok(Some(End::OutOfMemory)),
-            }
-        }
-        Ok(None)
-    }
-
-    /// Asks a server to end and gives it some time for that.
-    fn stop(&self, server: Pid, is_running: bool, mut watch: Watch<'_>) -> Result<(), RunError> {
-        if is_running {
-            let _ = rustix::process::kill_process_group(server, Signal::TERM);
-        } else {
-            self.place.ask_to_end();
-        }
-        let grace = self.assignment.setup.recovery.stop_grace;
-        watch.deadline = Instant::now().checked_add(grace);
-        while has_children() {
-            match self.next(&mut watch, None)? {
-                Happening::Changed(pid, _) if pid == server && is_running => break,
-                Happening::TimeOver | Happening::MemoryOver => break,
-                Happening::Changed(..) | Happening::Nothing => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn start(
-        &self,
-        line: &CommandLine,
-        request: &Request,
-        streams: &Streams,
-    ) -> Result<Pid, Refusal> {
-        let refused = |error: io::Error| Refusal::Start {
-            command: line.text().to_owned(),
-            errno: error.into(),
-        };
-        let start = |mut command: Command| {
-            self.equip(&mut command, request, streams)?;
-            if request.trace {
-                return tracer::start(command);
-            }
-            command.spawn().map(|child| pid_of(child.id()))
-        };
-        if let Some(command) = line.direct() {
-            match start(command) {
-                // A shell may know it, or can say better what is wrong.
-                Err(error) if is_no_program(&error) => {}
-                started => return started.map_err(refused),
-            }
-        }
-        start(line.by_shell()).map_err(refused)
-    }
-
-    /// Nothing here may need code to run between fork and exec: without it starting is much faster.
-    fn equip(&self, command: &mut Command, request: &Request, streams: &Streams) -> io::Result<()> {
-        let assignment = self.assignment;
-        let (stdout, stderr) = (&assignment.stdout, &assignment.stderr);
-        let [input, output, error]: [Stdio; 3] = match streams {
-            Streams::Separate => [
-                Stdio::null(),
-                stdout.try_clone()?.into(),
-                stderr.try_clone()?.into(),
-            ],
-            Streams::Shown => [
-                Stdio::null(),
-                stderr.try_clone()?.into(),
-                stderr.try_clone()?.into(),
-            ],
-            Streams::Terminal([input, output, error]) => [
-                input.try_clone()?.into(),
-                output.try_clone()?.into(),
-                error.try_clone()?.into(),
-            ],
-        };
-        command
-            .current_dir(&assignment.setup.recovery.directory)
-            .env("TMPDIR", self.place.temporary_directory())
-            .envs(
-                request
-                    .environment
-                    .iter()
-                    .map(|(name, value)| (name, value)),
-            )
-            .stdin(input)
-            .stdout(output)
-            .stderr(error)
-            .process_group(0);
-        Ok(())
-    }
-}
-
-fn is_no_program(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::ENOENT | libc::EACCES | libc::ENOEXEC | libc::ENOTDIR)
-    )
-}
-
-fn pid_of(id: u32) -> Pid {
-    Pid::from_raw(id as i32).expect("a process that was started has a number")
 }
 
 fn limit(resource: Resource, value: u64) {
@@ -470,22 +282,9 @@ fn limit(resource: Resource, value: u64) {
 }
 
 /// How a process ended; `None` if it only stopped.
-fn end_of(status: WaitStatus) -> Option<End> {
+pub fn end_of(status: WaitStatus) -> Option<End> {
     status
         .exit_status()
         .map(End::Exited)
         .or_else(|| status.terminating_signal().map(End::Signaled))
-}
-
-/// Whether any process of the run is left, ended or not.
-fn has_children() -> bool {
-    use rustix::process::{WaitId, WaitIdOptions};
-    let options = WaitIdOptions::EXITED
-        | WaitIdOptions::NOHANG
-        | WaitIdOptions::NOWAIT
-        | WaitIdOptions::from_bits_retain(libc::__WALL as u32);
-    !matches!(
-        rustix::process::waitid(WaitId::All, options),
-        Err(rustix::io::Errno::CHILD)
-    )
 }

@@ -1,0 +1,131 @@
+//! Runs of a recovered server with a client that speaks to it.
+//!
+//! The client's end is the verdict, unless the server failed first or was never ready.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+use super::launch::Streams;
+use super::worker::{RunError, Worker, end_of};
+use crate::recovery::command_line::CommandLine;
+use crate::recovery::server::ReadinessProbe;
+use crate::recovery::watch::{Happening, Watch, WatchError};
+use crate::recovery::wire::Request;
+use crate::recovery::{Actor, End, Readiness};
+
+/// The longest time between two looks at whether a server is ready.
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+impl Worker<'_> {
+    /// Starts a server, waits until it is ready, and runs the client.
+    pub fn run_server(
+        &self,
+        command: &CommandLine,
+        client: &CommandLine,
+        request: &Request,
+    ) -> Result<(End, Actor), RunError> {
+        let mut watch = self.watch(request);
+        let server = self.start(command, request, &Streams::Shown)?;
+        let mut is_running = true;
+        if let Some(readiness) = &self.assignment.setup.recovery.ready
+            && let Some(end) = self.await_ready(readiness, server, &mut is_running, &mut watch)?
+        {
+            return Ok((end, Actor::Recovery));
+        }
+        let client = self.start(client, request, &Streams::Separate)?;
+        let verdict = loop {
+            match self.next(&mut watch, None)? {
+                Happening::Changed(pid, status) if pid == client => {
+                    if let Some(end) = end_of(status) {
+                        break (end, Actor::Client);
+                    }
+                }
+                Happening::Changed(pid, status) if pid == server => {
+                    match end_of(status) {
+                        // A client may have asked it to end, and is to say what came of it.
+                        Some(end) if self.is_success(end) => is_running = false,
+                        Some(end) => return Ok((end, Actor::Recovery)),
+                        None => {}
+                    }
+                }
+                Happening::Changed(..) | Happening::Nothing => {}
+                Happening::TimeOver => return Ok((End::TimedOut, Actor::Client)),
+                Happening::MemoryOver => return Ok((End::OutOfMemory, Actor::Recovery)),
+            }
+        };
+        self.stop(server, is_running, watch)?;
+        Ok(verdict)
+    }
+
+    fn is_success(&self, end: End) -> bool {
+        let success = &self.assignment.setup.recovery.success;
+        matches!(end, End::Exited(status) if success.contains(&status))
+    }
+
+    /// Waits until a server is ready; returns its end if it never will be.
+    fn await_ready(
+        &self,
+        readiness: &Readiness,
+        server: Pid,
+        is_running: &mut bool,
+        watch: &mut Watch<'_>,
+    ) -> Result<Option<End>, RunError> {
+        let directory = &self.assignment.setup.recovery.directory;
+        let mut probe = ReadinessProbe::new(readiness, directory);
+        let mut pause = Duration::from_micros(200);
+        while !probe
+            .is_ready(&self.assignment.stderr)
+            .map_err(WatchError::from)?
+        {
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            match self.next(watch, Some(pause))? {
+                Happening::Changed(pid, status) if pid == server => match end_of(status) {
+                    // A server that goes into the background leaves a process there.
+                    Some(end) if self.is_success(end) && has_children() => *is_running = false,
+                    Some(end) => return Ok(Some(end)),
+                    None => {}
+                },
+                Happening::Changed(..) if !*is_running && !has_children() => {
+                    return Ok(Some(End::Exited(0)));
+                }
+                Happening::Changed(..) | Happening::Nothing => {}
+                Happening::TimeOver => return Ok(Some(End::TimedOut)),
+                Happening::MemoryOver => return Ok(Some(End::OutOfMemory)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks a server to end and gives it some time for that.
+    fn stop(&self, server: Pid, is_running: bool, mut watch: Watch<'_>) -> Result<(), RunError> {
+        if is_running {
+            let _ = rustix::process::kill_process_group(server, Signal::TERM);
+        } else {
+            self.place.ask_to_end();
+        }
+        let grace = self.assignment.setup.recovery.stop_grace;
+        watch.deadline = Instant::now().checked_add(grace);
+        while has_children() {
+            match self.next(&mut watch, None)? {
+                Happening::Changed(pid, _) if pid == server && is_running => break,
+                Happening::TimeOver | Happening::MemoryOver => break,
+                Happening::Changed(..) | Happening::Nothing => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether any process of the run is left, ended or not.
+fn has_children() -> bool {
+    use rustix::process::{WaitId, WaitIdOptions};
+    let options = WaitIdOptions::EXITED
+        | WaitIdOptions::NOHANG
+        | WaitIdOptions::NOWAIT
+        | WaitIdOptions::from_bits_retain(libc::__WALL as u32);
+    !matches!(
+        rustix::process::waitid(WaitId::All, options),
+        Err(rustix::io::Errno::CHILD)
+    )
+}

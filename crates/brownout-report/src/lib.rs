@@ -26,7 +26,8 @@ pub use evidence::{ByteRange, Evidence, Value};
 pub use finding::{Finding, FindingId};
 pub use fingerprint::SiteId;
 pub use format::{
-    Format, Github, Html, Human, JsonLines, Junit, ParseError, Sarif, parse_json_lines,
+    Format, Github, Html, Human, JsonLines, Junit, ParseError, Sarif, SuppressedLines,
+    parse_json_lines, parse_suppressed_lines,
 };
 pub use plumbing::telling_frame;
 pub use report::{Report, Subject, Suppressed};

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Baseline, Category, Finding, FindingId, Frame, RuleInfo, Severity, Suppressions};
 
 /// Everything that an output format may show.
@@ -28,7 +30,7 @@ pub struct Subject {
 }
 
 /// A finding that somebody has decided to live with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suppressed {
     pub finding: Finding,
     pub reason: String,
@@ -81,6 +83,12 @@ impl Report {
                 None => self.findings.push(finding),
             }
         }
+    }
+
+    /// Adds findings that were suppressed before.
+    pub fn with_suppressed(mut self, suppressed: Vec<Suppressed>) -> Self {
+        self.suppressed.extend(suppressed);
+        self
     }
 
     /// Takes out the findings that the baseline knows.

@@ -17,6 +17,7 @@ use crate::failure::Failure;
 /// Says that the directory is brownout's, and what was examined.
 const RUN: &str = "run.json";
 pub const FINDINGS: &str = "findings.jsonl";
+pub const SUPPRESSED: &str = "suppressed.jsonl";
 pub const HTML: &str = "report.html";
 pub const SARIF: &str = "report.sarif";
 pub const JUNIT: &str = "junit.xml";
@@ -105,7 +106,7 @@ impl OutputDirectory {
     /// Puts the finished trace in its place. Results of an earlier trace go, so that whatever happens next
     /// nobody takes them for results of this one.
     pub fn keep_trace(&self) -> Result<(), Failure> {
-        for name in [FINDINGS, HTML, SARIF, JUNIT, JOURNAL] {
+        for name in [FINDINGS, SUPPRESSED, HTML, SARIF, JUNIT, JOURNAL] {
             // One that cannot be removed cannot be replaced either, which is told then.
             let _ = fs::remove_file(self.file(name));
         }

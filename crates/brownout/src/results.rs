@@ -3,12 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use brownout_report::{Finding, Report, Subject, parse_json_lines};
+use brownout_report::{
+    Finding, Report, Subject, Suppressed, parse_json_lines, parse_suppressed_lines,
+};
 
 use crate::console::Console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::output_directory::{FINDINGS, OutputDirectory};
+use crate::output_directory::{FINDINGS, OutputDirectory, SUPPRESSED};
 use crate::rules;
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
@@ -52,7 +54,10 @@ impl Results {
         if !directory.is_about(trace) || !path.exists() {
             return Ok(());
         }
+        // Whether to suppress is decided anew.
+        let suppressed = read_suppressed(&directory.file(SUPPRESSED))?.into_iter();
         let others = read_findings(&path)?.into_iter();
+        let others = others.chain(suppressed.map(|suppressed| suppressed.finding));
         self.findings
             .extend(others.filter(|finding| !rules::is_of_crash_testing(&finding.rule)));
         Ok(())
@@ -90,11 +95,25 @@ impl Results {
 
 /// The findings in a file of results.
 pub fn read_findings(path: &Path) -> Result<Vec<Finding>, Failure> {
-    let text = fs::read_to_string(path).map_err(|source| Failure::Results {
+    parse_json_lines(&read(path)?).map_err(|source| Failure::Findings {
         path: path.to_owned(),
         source,
-    })?;
-    parse_json_lines(&text).map_err(|source| Failure::Findings {
+    })
+}
+
+/// The findings that were suppressed; none if there is no file of them.
+pub fn read_suppressed(path: &Path) -> Result<Vec<Suppressed>, Failure> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    parse_suppressed_lines(&read(path)?).map_err(|source| Failure::Findings {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|source| Failure::Results {
         path: path.to_owned(),
         source,
     })

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use brownout_report::{
-    Baseline, Format, Github, Html, Human, JsonLines, Junit, Report, Sarif, Sources, Suppressions,
-    suppressions_for,
+    Baseline, Format, Github, Html, Human, JsonLines, Junit, Report, Sarif, Sources,
+    SuppressedLines, Suppressions, suppressions_for,
 };
 
 use terminal_size::{Width, terminal_size_of};
@@ -101,7 +101,13 @@ pub fn print(report: &Report, settings: &Settings, stream: Stream) -> Result<(),
         suppressions_for(report.findings())
     } else {
         match settings.format {
-            FindingFormat::Human => return print_for_person(report, settings.warnings, stream),
+            FindingFormat::Human => {
+                let detail = Detail {
+                    warnings: settings.warnings,
+                    suppressed: false,
+                };
+                return print_for_person(report, detail, stream);
+            }
             FindingFormat::Json => JsonLines.to_text(report),
             FindingFormat::Sarif => Sarif.to_text(report),
             FindingFormat::Junit => Junit.to_text(report),
@@ -114,11 +120,16 @@ pub fn print(report: &Report, settings: &Settings, stream: Stream) -> Result<(),
         .map_err(Failure::Output)
 }
 
-pub fn print_for_person(
-    report: &Report,
-    full_warnings: bool,
-    stream: Stream,
-) -> Result<(), Failure> {
+/// What a person wants to see besides the bugs.
+#[derive(Clone, Copy, Debug)]
+pub struct Detail {
+    /// Warnings in full.
+    pub warnings: bool,
+    /// Suppressed findings.
+    pub suppressed: bool,
+}
+
+pub fn print_for_person(report: &Report, detail: Detail, stream: Stream) -> Result<(), Failure> {
     let terminal = match stream {
         Stream::Output => io::stdout().is_terminal(),
         Stream::Error => io::stderr().is_terminal(),
@@ -126,7 +137,8 @@ pub fn print_for_person(
     let human = Human {
         color: terminal && std::env::var_os("NO_COLOR").is_none(),
         width: width(stream),
-        full_warnings,
+        full_warnings: detail.warnings,
+        suppressed: detail.suppressed,
         sources: Sources::on_disk(),
     };
     let mut text = human.to_text(report);
@@ -163,6 +175,13 @@ pub fn write_all(report: &Report, directory: &OutputDirectory) -> Result<(), Fai
     ];
     for (name, format) in forms {
         write_report(&directory.file(name), format, report)?;
+    }
+    let suppressed = directory.file(output_directory::SUPPRESSED);
+    if report.suppressed().is_empty() {
+        // One that cannot be removed is of a directory that could not be written to either.
+        let _ = fs::remove_file(suppressed);
+    } else {
+        write_report(&suppressed, &SuppressedLines, report)?;
     }
     directory.describe(&report.subject, directory.trace().ok().as_deref())
 }

@@ -10,7 +10,7 @@ use annotate_snippets::{
 
 use super::Format;
 use crate::source::{NoSource, SourceLine};
-use crate::{Evidence, Finding, Frame, Report, Severity, Sources, Stack};
+use crate::{Evidence, Finding, Frame, Report, Severity, Sources, Stack, Suppressed};
 
 /// Stacks of recursive programs have thousands of frames, which tell no more than the first few.
 const MAX_FRAMES: usize = 24;
@@ -30,6 +30,8 @@ pub struct Human {
     pub width: usize,
     /// Warnings are shown like bugs, not as one line for each rule and place.
     pub full_warnings: bool,
+    /// Suppressed findings are shown too, as one line each, with the reason.
+    pub suppressed: bool,
     pub sources: Sources,
 }
 
@@ -40,6 +42,9 @@ impl Format for Human {
             self.write_all_in_full(report, report.warnings(), out)?;
         } else if report.warnings().next().is_some() {
             self.write_warning_lines(report, out)?;
+        }
+        if self.suppressed && !report.suppressed().is_empty() {
+            self.write_suppressed(report, out)?;
         }
         out.write_all(summary(report).as_bytes())
     }
@@ -103,6 +108,21 @@ impl Human {
             out.write_all(b"\n")?;
         }
         Ok(())
+    }
+
+    fn write_suppressed(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+        for Suppressed { finding, reason } in report.suppressed() {
+            let frame = finding.place().map(|frame| report.shown_frame(frame));
+            let place = frame.map_or_else(String::new, |frame| format!(" ({frame})"));
+            let text = format!(
+                "{}{}, suppressed: {}",
+                clean(&finding.message),
+                clean(&place),
+                clean(reason)
+            );
+            self.write_line(finding, text, out)?;
+        }
+        out.write_all(b"\n")
     }
 
     fn write_line(

@@ -1,9 +1,12 @@
-//! One JSON object a line and finding: `findings.jsonl`. Suppressed and known findings are left out.
+//! One JSON object a line and finding: `findings.jsonl`. Suppressed and known findings are left out; the former have
+//! a file of their own, with the reasons.
 
 use std::io;
 
+use serde::de::DeserializeOwned;
+
 use super::Format;
-use crate::{Finding, Report};
+use crate::{Finding, Report, Suppressed};
 
 /// One JSON object a line.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +16,20 @@ impl Format for JsonLines {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
         for finding in report.findings() {
             serde_json::to_writer(&mut *out, finding)?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+}
+
+/// One JSON object a line and suppressed finding: the finding, and the reason for not showing it.
+#[derive(Clone, Copy, Debug)]
+pub struct SuppressedLines;
+
+impl Format for SuppressedLines {
+    fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+        for suppressed in report.suppressed() {
+            serde_json::to_writer(&mut *out, suppressed)?;
             out.write_all(b"\n")?;
         }
         Ok(())
@@ -32,6 +49,15 @@ pub struct ParseError {
 /// The findings of a text that [`JsonLines`] wrote. Fields that are not known are passed over, so that
 /// findings of a later version can be read.
 pub fn parse_json_lines(text: &str) -> Result<Vec<Finding>, ParseError> {
+    parse(text)
+}
+
+/// The same for what [`SuppressedLines`] wrote.
+pub fn parse_suppressed_lines(text: &str) -> Result<Vec<Suppressed>, ParseError> {
+    parse(text)
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, ParseError> {
     (1..)
         .zip(text.lines())
         .filter(|(_, text)| !text.trim().is_empty())
@@ -46,6 +72,19 @@ mod tests {
     use super::*;
     use crate::samples::{FENCE_RULE, finding, finding_at};
     use crate::{Report, Subject};
+
+    #[test]
+    fn suppressed_findings_come_back_with_their_reasons() {
+        let suppressed = vec![Suppressed {
+            finding: finding(),
+            reason: "reset at start".into(),
+        }];
+        let report = Report::default().with_suppressed(suppressed.clone());
+        assert_eq!(JsonLines.to_text(&report), "");
+        let text = SuppressedLines.to_text(&report);
+        assert_eq!(parse_suppressed_lines(&text).unwrap(), suppressed);
+        assert_eq!(parse_suppressed_lines("{}\n").unwrap_err().line, 1);
+    }
 
     #[test]
     fn the_fields_of_a_finding() {

@@ -14,7 +14,9 @@ use crate::Report;
 pub use github::Github;
 pub use html::Html;
 pub use human::Human;
-pub use json_lines::{JsonLines, ParseError, parse_json_lines};
+pub use json_lines::{
+    JsonLines, ParseError, SuppressedLines, parse_json_lines, parse_suppressed_lines,
+};
 pub use junit::Junit;
 pub use sarif::Sarif;
 

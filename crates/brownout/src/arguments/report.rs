@@ -29,4 +29,8 @@ pub struct ReportArgs {
     /// Show warnings in full, not as one line for each rule and place
     #[arg(long)]
     pub warnings: bool,
+
+    /// Show suppressed findings too, with the reasons
+    #[arg(long)]
+    pub suppressed: bool,
 }

@@ -5,15 +5,16 @@ use brownout_report::{Format, Html, Junit, Report, Sarif, Sources};
 use crate::arguments::ReportArgs;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::output_directory::{FINDINGS, OutputDirectory, write_report};
-use crate::results::read_findings;
+use crate::output_directory::{FINDINGS, OutputDirectory, SUPPRESSED, write_report};
+use crate::results::{read_findings, read_suppressed};
 use crate::rules;
-use crate::verdict::{self, Stream};
+use crate::verdict::{self, Detail, Stream};
 
 pub fn run(arguments: &ReportArgs) -> Result<ExitCode, Failure> {
     let (directory, subject) = OutputDirectory::open(&arguments.directory)?;
     let findings = read_findings(&directory.file(FINDINGS))?;
-    let report = Report::new(subject, rules::all(), findings);
+    let suppressed = read_suppressed(&directory.file(SUPPRESSED))?;
+    let report = Report::new(subject, rules::all(), findings).with_suppressed(suppressed);
     let html = Html {
         sources: Sources::on_disk(),
     };
@@ -30,7 +31,11 @@ pub fn run(arguments: &ReportArgs) -> Result<ExitCode, Failure> {
         }
     }
     if !written {
-        verdict::print_for_person(&report, arguments.warnings, Stream::Output)?;
+        let detail = Detail {
+            warnings: arguments.warnings,
+            suppressed: arguments.suppressed,
+        };
+        verdict::print_for_person(&report, detail, Stream::Output)?;
     }
     // Whether there are bugs was told by the check; to show them again is no failure.
     Ok(ExitCode::Success)

@@ -22,6 +22,13 @@ fn suppressed_findings_do_not_fail() {
         sarif.contains("counted anew at start"),
         "kept with its reason"
     );
+    let shown = place.brownout(&["report", "brownout.out"]).stdout;
+    assert!(shown.contains("1 suppressed"), "{shown}");
+    assert!(!shown.contains("counted anew"), "{shown}");
+    let shown = place.brownout(&["report", "brownout.out", "--suppressed"]);
+    let line = "suppressed: counted anew at start";
+    assert!(shown.stdout.contains("missing-flush"), "{}", shown.stdout);
+    assert!(shown.stdout.contains(line), "{}", shown.stdout);
 }
 
 #[test]

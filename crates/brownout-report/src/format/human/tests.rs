@@ -20,6 +20,7 @@ fn human(full_warnings: bool) -> Human {
         color: false,
         width: 120,
         full_warnings,
+        suppressed: false,
         sources: Sources::from_fn(|file| match file {
             "/home/u/kv/kv.c" => Ok(SOURCE.into()),
             _ => Err(io::ErrorKind::NotFound.into()),

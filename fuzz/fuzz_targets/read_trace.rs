@@ -1,10 +1,11 @@
-//! Reads arbitrary bytes as a trace: every event, the definitions, seeking, and replay.
+//! Reads arbitrary bytes as a trace: every event, in both ways, the definitions, seeking, and replay.
 //!
 //! `cargo +nightly fuzz run read_trace -- -max_len=65536`. Each input is read as it is, and once more with
 //! the checksums of its sections made right, without which hardly an input would get past them.
 #![no_main]
 
 use std::io::Cursor;
+use std::ops::ControlFlow;
 
 use brownout_trace::replay::Images;
 use brownout_trace::{EventIndex, EventKind, TraceReader};
@@ -46,6 +47,15 @@ fn read(bytes: &[u8]) {
     {
         assert_eq!(event.index, middle);
     }
+    let Ok(mut reader) = TraceReader::new(Cursor::new(bytes)) else {
+        return;
+    };
+    let mut shown = 0;
+    let _ = reader.for_each(|event, _| {
+        shown += usize::from(event.index.0 == shown as u64);
+        ControlFlow::<()>::Continue(())
+    });
+    assert_eq!(shown, events, "both ways of reading give the same");
 }
 
 /// The input with a right preamble and right checksums.

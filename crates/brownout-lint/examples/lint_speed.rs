@@ -47,10 +47,7 @@ fn lint(trace: &Path) -> Result<(), Failure> {
     let mut reader = TraceReader::open(trace)?;
     let user = |_: &Event<'_>, _: &Definitions| Origin::User;
     let mut lint = Lint::new(Profile::ADR, user);
-    reader.for_each(|event, definitions| {
-        lint.observe(event, definitions);
-        ControlFlow::<()>::Continue(())
-    })?;
+    reader.visit(&mut lint)?;
     let findings = lint.finish(reader.definitions(), None).findings.len();
     report(reader.events(), processor_time()? - start, findings)
 }

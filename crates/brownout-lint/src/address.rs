@@ -8,6 +8,7 @@ use std::ops::Range;
 #[derive(Clone, Copy)]
 struct Window {
     start: u64,
+    /// So many that the offset of none is too large for a number.
     len: u64,
     file: FileId,
     offset: u64,
@@ -24,12 +25,9 @@ impl Window {
     #[inline]
     fn find(&self, addr: Address, len: u64) -> Option<FileRange> {
         let skipped = addr.0.wrapping_sub(self.start);
-        if skipped >= self.len {
-            return None;
-        }
-        Some(FileRange {
+        (skipped < self.len).then(|| FileRange {
             file: self.file,
-            offset: self.offset.checked_add(skipped)?,
+            offset: self.offset + skipped,
             len: len.min(self.len - skipped),
         })
     }
@@ -59,20 +57,28 @@ impl Addresses {
         addr: Address,
         len: u64,
     ) -> Option<FileRange> {
-        if process == self.current
-            && let Some(range) = self.windows[0].find(addr, len)
-        {
-            return Some(range);
-        }
-        self.look_up(process, addr, len)
+        self.turn_to(process);
+        let range = self.resolve_again(addr, len);
+        range.or_else(|| self.look_up(process, addr, len))
     }
 
-    #[inline(never)]
-    fn look_up(&mut self, process: ProcessId, addr: Address, len: u64) -> Option<FileRange> {
+    /// The same, if it is in the mapping of the [current](Self::turn_to) process that was used last.
+    #[inline]
+    pub(crate) fn resolve_again(&self, addr: Address, len: u64) -> Option<FileRange> {
+        self.windows[0].find(addr, len)
+    }
+
+    /// Makes a process the current one.
+    #[inline]
+    pub(crate) fn turn_to(&mut self, process: ProcessId) {
         if process != self.current {
             self.forget_windows();
             self.current = process;
         }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, process: ProcessId, addr: Address, len: u64) -> Option<FileRange> {
         for at in 1..self.windows.len() {
             if let Some(range) = self.windows[at].find(addr, len) {
                 self.windows.swap(at, at - 1);
@@ -83,7 +89,7 @@ impl Addresses {
         self.windows.rotate_right(1);
         self.windows[0] = Window {
             start: mapping.addr.0,
-            len: mapping.len,
+            len: mapping.len.min(u64::MAX - mapping.offset),
             file: mapping.file,
             offset: mapping.offset,
         };

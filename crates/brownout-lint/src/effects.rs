@@ -6,13 +6,11 @@
 
 use std::hint::black_box;
 
-use brownout_model::{
-    Access, ByteMask, FlushKind, LineSlot, Pending, Place, StoreKind, ThreadSlot,
-};
+use brownout_model::{Access, ByteMask, FlushKind, LineSlot, Pending, StoreKind, ThreadSlot};
 use brownout_trace::{FenceKind, FileId};
 
 use crate::lint::Lint;
-use crate::moments::{FenceMoment, FlushMoment, StoreTag, Work, file};
+use crate::moments::{FenceMoment, FlushMoment, StoreTag, Work};
 use crate::overwrites::NOTHING;
 use crate::sites::SiteId;
 use crate::thread::{AccidentallyOrdered, Ordered};
@@ -29,7 +27,6 @@ pub(crate) enum Act {
     Store(StorePart),
     Flush {
         line: LineSlot,
-        place: Place,
         kind: FlushKind,
     },
     FlushVolatile {
@@ -37,6 +34,8 @@ pub(crate) enum Act {
     },
     Fence {
         kind: FenceKind,
+        /// What the thread had to do with last; `None` if it never touched persistent memory.
+        file: Option<FileId>,
     },
     /// A locked store to a candidate is a fence before it is a store.
     LockedStore,
@@ -46,13 +45,13 @@ pub(crate) enum Act {
 #[derive(Clone, Copy)]
 pub(crate) struct StorePart {
     pub(crate) line: LineSlot,
-    /// The start of the line.
-    pub(crate) place: Place,
-    pub(crate) bytes: ByteMask,
+    /// Where in the line it begins, and its length there.
+    pub(crate) start: u8,
+    pub(crate) len: u8,
     /// The first bytes, as a little-endian number.
     pub(crate) value: u64,
     pub(crate) kind: StoreKind,
-    pub(crate) logged: bool,
+    pub(crate) spoken_for: bool,
 }
 
 /// What has not taken effect yet, in order.
@@ -85,10 +84,10 @@ impl<A> Lint<A> {
             let (by, site) = (effect.by, effect.site);
             match effect.act {
                 Act::Store(part) => self.store_part(by, site, part),
-                Act::Flush { line, place, kind } => self.flush_line(by, site, line, place, kind),
+                Act::Flush { line, kind } => self.flush_line(by, site, line, kind),
                 Act::FlushVolatile { kind } => self.flush_volatile(by, site, kind),
-                Act::Fence { kind } => match kind {
-                    FenceKind::Sfence | FenceKind::Mfence => self.fence(by, site, kind),
+                Act::Fence { kind, file } => match kind {
+                    FenceKind::Sfence | FenceKind::Mfence => self.fence(by, site, kind, file),
                     FenceKind::Locked => self.locked(by, site),
                 },
                 Act::LockedStore => self.real_fence(by, site),
@@ -101,33 +100,39 @@ impl<A> Lint<A> {
     #[inline]
     fn store_part(&mut self, by: Access, site: SiteId, part: StorePart) {
         let StorePart {
-            line, place, bytes, ..
+            line,
+            start,
+            len,
+            value,
+            kind,
+            spoken_for,
         } = part;
-        self.watch.threads[by.thread.index()].file = Some(file(place));
-        let tag = StoreTag {
-            value: part.value,
+        let bytes = ByteMask::range(start.into(), len.into());
+        let tag = || StoreTag {
+            value,
             site,
             overwrote: NOTHING,
-            start: bytes.first() as u8,
-            len: bytes.0.count_ones() as u8,
-            logged: part.logged,
+            start,
+            len,
+            spoken_for,
             flushed: false,
             abandoned: false,
         };
         self.tracker
-            .store(&mut self.watch, by, line, bytes, part.kind, tag);
+            .store_with(&mut self.watch, by, line, bytes, kind, tag);
         let note = self.tracker.note_mut(line);
-        match part.kind {
+        match kind {
             StoreKind::Cached => note.dirty = true,
             StoreKind::NonTemporal => {
                 note.non_temporal = true;
-                self.non_temporal(by, site, line, place);
+                self.non_temporal(by, site, line);
             }
         }
     }
 
     /// A non-temporal store has begun to wait for a fence.
-    fn non_temporal(&mut self, by: Access, site: SiteId, line: LineSlot, place: Place) {
+    #[inline(never)]
+    fn non_temporal(&mut self, by: Access, site: SiteId, line: LineSlot) {
         if !self.tracker.profile().needs_fences() {
             return;
         }
@@ -142,25 +147,18 @@ impl<A> Lint<A> {
                 role: "store",
                 site,
                 time: by.time.0,
-                line: place,
+                line: self.tracker.place(line),
             });
         }
     }
 
     #[inline]
-    fn flush_line(
-        &mut self,
-        by: Access,
-        site: SiteId,
-        line: LineSlot,
-        place: Place,
-        kind: FlushKind,
-    ) {
+    fn flush_line(&mut self, by: Access, site: SiteId, line: LineSlot, kind: FlushKind) {
+        let place = self.tracker.place(line);
         let work = self.work(by, line);
         self.tracker.flush(&mut self.watch, by, line, kind, site);
         self.tracker.note_mut(line).flush();
         let thread = &mut self.watch.threads[by.thread.index()];
-        thread.file = Some(file(place));
         if thread.transaction.is_at_work() {
             thread.transaction.flushed(place);
         }
@@ -246,7 +244,7 @@ impl<A> Lint<A> {
     }
 
     #[inline]
-    fn fence(&mut self, by: Access, site: SiteId, kind: FenceKind) {
+    fn fence(&mut self, by: Access, site: SiteId, kind: FenceKind, file: Option<FileId>) {
         let thread = &self.watch.threads[by.thread.index()];
         let moment = FenceMoment {
             time: by.time.0,
@@ -254,8 +252,8 @@ impl<A> Lint<A> {
             kind,
             awaited: thread.waiting > 0,
             ordered: thread.ordering,
-            examples: thread.examples,
-            file: thread.file,
+            examples: &thread.examples,
+            file,
         };
         self.watch.rules.fenced(&self.watch.known, &moment);
         self.real_fence(by, site);

@@ -26,6 +26,7 @@ mod lint;
 mod moments;
 pub mod oracle;
 mod overwrites;
+mod quick;
 mod rules;
 mod sites;
 mod tally;

@@ -23,6 +23,7 @@ use crate::effects::{Act, Effect, Queue, StorePart};
 use crate::finding::RawFinding;
 use crate::judgement::WrittenBack;
 use crate::oracle::{Oracle, Oracles};
+use crate::quick::Quick;
 use crate::sites::{SiteId, Sites};
 use crate::thread::ThreadState;
 use crate::transactions::{Functions, Reservations};
@@ -41,6 +42,7 @@ pub struct Lint<A> {
     pub(crate) reservations: Reservations,
     pub(crate) oracles: Oracles,
     pub(crate) queue: Queue,
+    pub(crate) quick: Quick,
     survey: Survey,
     threads: FxHashMap<(ProcessId, ThreadId), ThreadSlot>,
     current: Option<((ProcessId, ThreadId), ThreadSlot)>,
@@ -69,6 +71,7 @@ impl<A: Attribution> Lint<A> {
             reservations: Reservations::default(),
             oracles: Oracles::default(),
             queue: Queue::default(),
+            quick: Quick::default(),
             survey: Survey::default(),
             threads: FxHashMap::default(),
             current: None,
@@ -85,6 +88,20 @@ impl<A: Attribution> Lint<A> {
     #[inline]
     pub fn observe(&mut self, event: &Event<'_>, definitions: &Definitions) {
         self.survey.observe(event, definitions);
+        let fences = self.tracker.profile().needs_fences();
+        match event.kind {
+            EventKind::Store { .. } | EventKind::KernelWrite { .. } => {}
+            EventKind::Flush { .. } | EventKind::Fence { .. } if fences => {}
+            EventKind::Load { .. } | EventKind::Flush { .. } | EventKind::Fence { .. } => return,
+            _ => return self.observe_rare(event, definitions),
+        }
+        let site = self.sites.of(&mut self.watch.known, event, definitions);
+        self.quick.met(site);
+        if !self.oracles.are_none() {
+            self.take_effect();
+            self.consult(event, definitions, site);
+        }
+        let by = self.access(event);
         match event.kind {
             EventKind::Store {
                 addr,
@@ -93,15 +110,8 @@ impl<A: Attribution> Lint<A> {
                 locked,
                 ..
             } => {
-                let site = self.site(event, definitions);
-                let by = self.access(event);
-                if locked && self.tracker.profile().needs_fences() {
-                    let act = Act::LockedStore;
-                    self.queue_up(Effect { by, site, act });
-                }
-                if self.in_transaction(by) {
-                    self.take_effect();
-                    self.stored_in_transaction(event, by, site);
+                if locked || self.in_transaction(by) {
+                    self.before_store(event, by, site, locked && fences);
                 }
                 let kind = match flavor {
                     StoreFlavor::Temporal => StoreKind::Cached,
@@ -113,15 +123,8 @@ impl<A: Attribution> Lint<A> {
                 addr,
                 kind,
                 volatile,
-            } if self.tracker.profile().needs_fences() => {
-                let site = self.site(event, definitions);
-                let by = self.access(event);
-                let kind = match kind {
-                    brownout_trace::FlushKind::Clflush => FlushKind::Immediate,
-                    brownout_trace::FlushKind::Clflushopt | brownout_trace::FlushKind::Clwb => {
-                        FlushKind::Deferred
-                    }
-                };
+            } => {
+                let kind = flush_kind(kind);
                 let range = self.addresses.resolve(event.process, addr, 1);
                 match range.filter(|_| !volatile) {
                     Some(range) => self.flush(by, site, range, kind),
@@ -131,31 +134,29 @@ impl<A: Attribution> Lint<A> {
                     }
                 }
             }
-            EventKind::Fence { kind } if self.tracker.profile().needs_fences() => {
-                let site = self.site(event, definitions);
-                let by = self.access(event);
-                let act = Act::Fence { kind };
+            EventKind::Fence { kind } => {
+                let file = self.watch.threads[by.thread.index()].file;
+                let act = Act::Fence { kind, file };
                 self.queue_up(Effect { by, site, act });
             }
             EventKind::KernelWrite { addr, bytes, .. } => {
-                let site = self.site(event, definitions);
-                let by = self.access(event);
                 self.store(event.process, by, site, addr, bytes, StoreKind::Cached);
             }
-            EventKind::Load { .. } | EventKind::Flush { .. } | EventKind::Fence { .. } => {}
-            _ => self.observe_rare(event, definitions),
+            _ => {}
         }
     }
 
-    /// The place of an event that is about to take effect.
-    #[inline]
-    fn site(&mut self, event: &Event<'_>, definitions: &Definitions) -> SiteId {
-        let site = self.sites.of(&mut self.watch.known, event, definitions);
-        if !self.oracles.are_none() {
-            self.take_effect();
-            self.consult(event, definitions, site);
+    /// A store is about to take place by a locked instruction, which is a fence first, or in a transaction.
+    #[inline(never)]
+    fn before_store(&mut self, event: &Event<'_>, by: Access, site: SiteId, fence: bool) {
+        if fence {
+            let act = Act::LockedStore;
+            self.queue_up(Effect { by, site, act });
         }
-        site
+        if self.in_transaction(by) {
+            self.take_effect();
+            self.stored_in_transaction(event, by, site);
+        }
     }
 
     #[inline(never)]
@@ -194,7 +195,10 @@ impl<A: Attribution> Lint<A> {
                 let gone = self.addresses.remap(process, old, new);
                 self.abandon(gone);
             }
-            EventKind::Module { .. } => self.sites.module_mapped(event, definitions),
+            EventKind::Module { .. } => {
+                self.sites.module_mapped(event, definitions);
+                self.quick.forget();
+            }
             EventKind::ProcessStart {
                 parent,
                 origin,
@@ -258,6 +262,19 @@ impl<A: Attribution> Lint<A> {
         }
     }
 
+    /// The number of a thread that has done something before.
+    pub(crate) fn known_thread(&self, key: (ProcessId, ThreadId)) -> Option<ThreadSlot> {
+        match self.current {
+            Some((current, slot)) if current == key => Some(slot),
+            _ => self.threads.get(&key).copied(),
+        }
+    }
+
+    /// Something besides the rules wants to see every event, or not all of them matter.
+    pub(crate) fn is_attentive(&self) -> bool {
+        self.survey.is_open() || !self.oracles.are_none() || !self.tracker.profile().needs_fences()
+    }
+
     #[inline(never)]
     fn switch_to(&mut self, key: (ProcessId, ThreadId)) -> ThreadSlot {
         let (tracker, watch) = (&mut self.tracker, &mut self.watch);
@@ -269,7 +286,7 @@ impl<A: Attribution> Lint<A> {
         slot
     }
 
-    #[inline]
+    /// Cuts a store into its parts, one for each line.
     fn store(
         &mut self,
         process: ProcessId,
@@ -287,62 +304,34 @@ impl<A: Attribution> Lint<A> {
                 return;
             };
             let (now, later) = bytes.split_at(range.len as usize);
-            self.store_to(by, site, range, now, kind);
+            let thread = &mut self.watch.threads[by.thread.index()];
+            thread.file = Some(range.file);
+            let spoken_for = thread.transaction.covers(range);
+            for (offset, bytes, before) in brownout_model::parts(range.offset, range.len) {
+                let act = Act::Store(StorePart {
+                    line: self.line(place(range.file, offset)),
+                    start: bytes.first() as u8,
+                    len: bytes.0.count_ones() as u8,
+                    value: first_bytes(&now[before as usize..]),
+                    kind,
+                    spoken_for,
+                });
+                self.queue_up(Effect { by, site, act });
+            }
             addr = Address(addr.0.wrapping_add(range.len));
             bytes = later;
         }
     }
 
-    /// Cuts a store into its parts, one for each line.
-    #[inline]
-    fn store_to(
-        &mut self,
-        by: Access,
-        site: SiteId,
-        range: FileRange,
-        bytes: &[u8],
-        kind: StoreKind,
-    ) {
-        let thread = &self.watch.threads[by.thread.index()];
-        let logged = thread.transaction.covers(range);
-        let start = range.offset % LINE;
-        let mut part = |place: Place, bytes: ByteMask, value: &[u8]| {
-            let line = self.line(place);
-            let value = first_bytes(value);
-            self.queue_up(Effect {
-                by,
-                site,
-                act: Act::Store(StorePart {
-                    line,
-                    place,
-                    bytes,
-                    value,
-                    kind,
-                    logged,
-                }),
-            });
-        };
-        if start + range.len <= LINE {
-            let mask = ByteMask::range(start, range.len);
-            part(place(range.file, range.offset - start), mask, bytes);
-            return;
-        }
-        for (offset, mask, before) in brownout_model::parts(range.offset, range.len) {
-            part(place(range.file, offset), mask, &bytes[before as usize..]);
-        }
-    }
-
-    #[inline]
     fn flush(&mut self, by: Access, site: SiteId, range: FileRange, kind: FlushKind) {
-        let place = place(range.file, range.offset - range.offset % LINE);
-        let line = self.line(place);
-        let act = Act::Flush { line, place, kind };
+        self.watch.threads[by.thread.index()].file = Some(range.file);
+        let line = self.line(place(range.file, range.offset));
+        let act = Act::Flush { line, kind };
         self.queue_up(Effect { by, site, act });
     }
 
     /// The line that holds `place`. What waits to take effect does so before the line is made: to
     /// make room, lines may be forgotten that nothing has happened to yet.
-    #[inline]
     fn line(&mut self, place: Place) -> LineSlot {
         match self.tracker.find_line(place) {
             Some(line) => line,
@@ -452,16 +441,26 @@ impl<A: Attribution> Lint<A> {
 }
 
 #[inline]
-fn place(file: FileId, offset: u64) -> Place {
+pub(crate) fn place(file: FileId, offset: u64) -> Place {
     Place {
         space: SpaceId(file.0),
         offset,
     }
 }
 
+#[inline]
+pub(crate) fn flush_kind(kind: brownout_trace::FlushKind) -> FlushKind {
+    match kind {
+        brownout_trace::FlushKind::Clflush => FlushKind::Immediate,
+        brownout_trace::FlushKind::Clflushopt | brownout_trace::FlushKind::Clwb => {
+            FlushKind::Deferred
+        }
+    }
+}
+
 /// Up to eight bytes as a little-endian number.
 #[inline]
-fn first_bytes(bytes: &[u8]) -> u64 {
+pub(crate) fn first_bytes(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {
         Some(chunk) => u64::from_le_bytes(*chunk),
         None => {

@@ -18,8 +18,8 @@ pub(crate) struct StoreTag {
     /// Where in the line it began, and its length there.
     pub(crate) start: u8,
     pub(crate) len: u8,
-    /// To bytes that a running transaction has logged.
-    pub(crate) logged: bool,
+    /// Not judged by itself: to bytes that a running transaction has logged, or told already as not logged.
+    pub(crate) spoken_for: bool,
     /// Its line was flushed since.
     pub(crate) flushed: bool,
     /// Its bytes were unmapped before anything was done to make it persistent.
@@ -79,7 +79,7 @@ pub(crate) enum Work {
 }
 
 /// An `sfence` or `mfence`.
-pub(crate) struct FenceMoment {
+pub(crate) struct FenceMoment<'a> {
     pub(crate) time: u64,
     pub(crate) site: SiteId,
     pub(crate) kind: FenceKind,
@@ -87,7 +87,7 @@ pub(crate) struct FenceMoment {
     pub(crate) awaited: bool,
     /// How many flushes and non-temporal stores only this fence orders, and two of them.
     pub(crate) ordered: u32,
-    pub(crate) examples: [Option<Ordered>; 2],
+    pub(crate) examples: &'a [Option<Ordered>; 2],
     /// What the thread had to do with last; `None` if it never touched persistent memory.
     pub(crate) file: Option<FileId>,
 }

@@ -69,6 +69,19 @@ impl Overwrites {
         head
     }
 
+    /// Keeps of a list what was stored before `time`; its head.
+    pub(crate) fn before(&mut self, mut head: u32, time: u64) -> u32 {
+        let mut kept = NOTHING;
+        while let Some(&(entry, next)) = self.entries.get(head as usize) {
+            self.free.push(head);
+            if entry.older_time < time {
+                kept = self.push(kept, entry);
+            }
+            head = next;
+        }
+        kept
+    }
+
     /// Takes a list apart.
     pub(crate) fn take(&mut self, mut head: u32, mut each: impl FnMut(&Overwriting)) {
         while let Some((entry, next)) = self.entries.get(head as usize) {
@@ -90,7 +103,7 @@ mod tests {
             overwrote: NOTHING,
             start: 0,
             len: 8,
-            logged: false,
+            spoken_for: false,
             flushed: false,
             abandoned: false,
         };
@@ -122,6 +135,20 @@ mod tests {
         }
         assert_eq!(overwrites.entries.len(), 1);
         assert_eq!(list(&mut overwrites, head), [(0, 1000)]);
+    }
+
+    #[test]
+    fn what_was_stored_late_can_be_dropped_from_a_list() {
+        let mut overwrites = Overwrites::default();
+        let late = Overwriting {
+            newer: SiteId::default(),
+            ..overwriting(5)
+        };
+        let head = overwrites.push(NOTHING, overwriting(1));
+        let head = overwrites.push(head, late);
+        let head = overwrites.before(head, 5);
+        assert_eq!(list(&mut overwrites, head), [(1, 1)]);
+        assert_eq!((overwrites.entries.len(), overwrites.free.len()), (2, 2));
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Rules {
 
     /// `sfence` or `mfence` was executed.
     #[inline]
-    pub(crate) fn fenced(&mut self, known: &Known, fence: &FenceMoment) {
+    pub(crate) fn fenced(&mut self, known: &Known, fence: &FenceMoment<'_>) {
         if known.is_users(fence.site) {
             self.redundant_fence.fenced(known, fence);
             self.fence_orders_many.fenced(fence);
@@ -117,9 +117,9 @@ impl Rules {
     }
 
     /// A store will not be guaranteed any more. One to bytes that its transaction has logged or allocated is void, as
-    /// committing would have persisted it.
+    /// committing would have persisted it; one that the transaction's rules have told is known.
     pub(crate) fn lost(&mut self, known: &Known, lost: &LostStore) {
-        if known.is_users(lost.tag.site) && !lost.tag.logged {
+        if known.is_users(lost.tag.site) && !lost.tag.spoken_for {
             self.missing_flush.lost(lost);
             self.missing_fence.lost(known, lost);
             self.transient_data.lost(lost);

@@ -53,9 +53,6 @@ pub(crate) struct Sites<A> {
     numbers: FxHashMap<Site, SiteId>,
     /// By the places' hash, the one met last.
     recent: Vec<(Site, SiteId)>,
-    /// For each place the one that came after it last: programs repeat themselves.
-    successors: Vec<SiteId>,
-    last: SiteId,
 }
 
 /// What is known of places, by their numbers.
@@ -82,6 +79,7 @@ impl Known {
     }
 
     /// Whether two stores were made by one call of one copying function.
+    #[inline]
     pub(crate) fn is_one_copy(&self, one: SiteId, other: SiteId) -> bool {
         let copies = |site| matches!(self.origin(site), Origin::CLibrary | Origin::Carrier);
         if !copies(one) || !copies(other) {
@@ -103,8 +101,6 @@ impl<A: Attribution> Sites<A> {
             attribution,
             numbers: FxHashMap::default(),
             recent: vec![(nowhere, SiteId::NONE); 1 << RECENT_BITS],
-            successors: Vec::new(),
-            last: SiteId::NONE,
         }
     }
 
@@ -126,23 +122,21 @@ impl<A: Attribution> Sites<A> {
         definitions: &Definitions,
     ) -> SiteId {
         let site = Site::of(event);
-        let expected = self.successors.get(self.last.index());
-        let expected = expected.copied().unwrap_or(SiteId::NONE);
-        if known.sites.get(expected.index()) == Some(&site) {
-            self.last = expected;
-            return expected;
-        }
         let (recent, number) = self.recent[site.hash()];
-        let number = if recent == site {
+        if recent == site {
             number
         } else {
             self.look_up(known, site, event, definitions)
-        };
-        if let Some(successor) = self.successors.get_mut(self.last.index()) {
-            *successor = number;
         }
-        self.last = number;
-        number
+    }
+
+    /// The number of a place, if it was met before.
+    pub(crate) fn number(&self, site: Site) -> SiteId {
+        let (recent, number) = self.recent[site.hash()];
+        if recent == site {
+            return number;
+        }
+        self.numbers.get(&site).copied().unwrap_or(SiteId::NONE)
     }
 
     #[inline(never)]
@@ -161,7 +155,6 @@ impl<A: Attribution> Sites<A> {
                 let origin = self.attribution.origin(event, definitions);
                 known.origins.push(origin);
                 self.numbers.insert(site, number);
-                self.successors.push(SiteId::NONE);
                 number
             }
         };
@@ -185,7 +178,6 @@ impl<A: Attribution> Sites<A> {
         });
         if overlaps.next().is_some() {
             self.numbers.retain(|site, _| site.process != event.process);
-            self.successors.fill(SiteId::NONE);
             for (site, _) in &mut self.recent {
                 if site.process == event.process {
                     site.process = ProcessId(u32::MAX);

@@ -98,7 +98,13 @@ impl Tally {
         let recent = self.recent.get(key.site.index()).copied();
         let number = match recent.filter(|&number| self.entries[number as usize].key == key) {
             Some(number) => number,
-            None => self.find(key, time, first),
+            None => {
+                let number = self.find(key);
+                if number as usize == self.firsts.len() {
+                    self.firsts.push((time, first()));
+                }
+                number
+            }
         };
         let entry = &mut self.entries[number as usize];
         if entry.last != time {
@@ -107,12 +113,12 @@ impl Tally {
         }
     }
 
-    /// The entry of a key, from now on the one that its place led to last.
+    /// The entry of a key, from now on the one that its place led to last. If it is new, it is the caller who knows
+    /// what was so the first time.
     #[inline(never)]
-    fn find(&mut self, key: Key, time: u64, first: impl FnOnce() -> Occurrence) -> u32 {
-        let (entries, firsts) = (&mut self.entries, &mut self.firsts);
+    fn find(&mut self, key: Key) -> u32 {
+        let entries = &mut self.entries;
         let number = *self.numbers.entry(key).or_insert_with(|| {
-            firsts.push((time, first()));
             entries.push(Entry {
                 key,
                 count: 0,

@@ -54,7 +54,7 @@ impl Watcher for Watch {
     type Note = LineNote;
     const HISTORY: bool = false;
 
-    #[inline]
+    #[inline(always)]
     fn guaranteed(
         &mut self,
         line: LineRef<'_>,
@@ -76,7 +76,7 @@ impl Watcher for Watch {
             return;
         }
         let thread = &mut self.threads[store.thread.index()];
-        if store.time.0 < thread.persisted.time && !tag.logged {
+        if store.time.0 < thread.persisted.time && !tag.spoken_for {
             self.rules
                 .delayed_persist
                 .guaranteed(line.place(), store, by.time.0, thread);
@@ -101,7 +101,7 @@ impl Watcher for Watch {
         let mut head = newer.tag.overwrote;
         let judged = self.known.is_users(older.tag.site)
             && self.known.is_users(newer.tag.site)
-            && !older.tag.logged
+            && !older.tag.spoken_for
             && !older.tag.agrees(&newer.tag, bytes);
         if judged {
             let overwriting = Overwriting {

@@ -2,10 +2,10 @@
 //! is used again.
 
 use crate::place::{ByteMask, ThreadSlot, Time};
-use crate::tracker::StoreKind;
+use crate::tracker::{Access, StoreKind};
 
 /// No store.
-pub(crate) const NIL: u32 = u32::MAX;
+const NIL: u32 = u32::MAX;
 
 /// A store, or the part of one that falls into one line, that a crash may lose.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,27 @@ pub struct LiveStore<T> {
     pub(crate) next: u32,
     /// What the caller wants to know of it.
     pub tag: T,
+}
+
+impl<T> LiveStore<T> {
+    #[inline]
+    pub(crate) fn new(
+        by: Access,
+        bytes: ByteMask,
+        kind: StoreKind,
+        guaranteed: bool,
+        tag: T,
+    ) -> Self {
+        LiveStore {
+            time: by.time,
+            bytes,
+            thread: by.thread,
+            kind,
+            guaranteed,
+            next: NIL,
+            tag,
+        }
+    }
 }
 
 /// The number of a line's list of live stores. Most lines have none at most times, so that all a line
@@ -89,14 +110,21 @@ impl<T: Copy> Slab<T> {
     #[inline]
     pub(crate) fn append(&mut self, id: &mut ListId, store: LiveStore<T>) {
         let bytes = store.bytes;
-        let index = self.free;
-        let index = if index == NIL {
-            self.grow(store)
-        } else {
-            let slot = &mut self.stores[index as usize];
-            self.free = slot.next;
-            *slot = store;
-            index
+        let index = match self.stores.get_mut(self.free as usize) {
+            Some(slot) => {
+                let index = std::mem::replace(&mut self.free, slot.next);
+                *slot = store;
+                index
+            }
+            None => {
+                let index = self.stores.len();
+                assert!(
+                    index < NIL as usize,
+                    "more than four billion stores are not persistent at once"
+                );
+                self.stores.push(store);
+                index as u32
+            }
         };
         self.count += 1;
         if id.is_empty() {
@@ -111,16 +139,6 @@ impl<T: Copy> Slab<T> {
             list.tail = index;
             list.bytes = list.bytes.or(bytes);
         }
-    }
-
-    #[cold]
-    fn grow(&mut self, store: LiveStore<T>) -> u32 {
-        assert!(
-            self.stores.len() < NIL as usize,
-            "more than four billion stores are not persistent at once"
-        );
-        self.stores.push(store);
-        self.stores.len() as u32 - 1
     }
 
     #[inline]
@@ -151,6 +169,7 @@ impl<T: Copy> Slab<T> {
         };
         let mut at = list.head;
         let (mut head, mut tail, mut bytes) = (NIL, NIL, ByteMask::NONE);
+        let (mut free, mut dropped) = (self.free, 0);
         while at != NIL {
             let store = &mut self.stores[at as usize];
             let next = store.next;
@@ -164,12 +183,14 @@ impl<T: Copy> Slab<T> {
                 }
                 tail = at;
             } else {
-                store.next = self.free;
-                self.free = at;
-                self.count -= 1;
+                store.next = free;
+                free = at;
+                dropped += 1;
             }
             at = next;
         }
+        self.free = free;
+        self.count -= dropped;
         *list = LiveList { head, tail, bytes };
         if head == NIL {
             list.head = self.free_list;

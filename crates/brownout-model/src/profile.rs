@@ -8,6 +8,7 @@ mod gpf;
 mod msync;
 
 use crate::place::LINE;
+use crate::tracker::StoreKind;
 
 /// What a store waits for before it is guaranteed to survive a crash. Writing back its page
 /// (`msync`, `fsync`) ends every wait.
@@ -50,6 +51,15 @@ impl Profile {
 
     pub fn named(name: &str) -> Option<Profile> {
         Self::ALL.into_iter().find(|profile| profile.name == name)
+    }
+
+    /// What a store of that kind waits for.
+    #[inline]
+    pub fn wait(&self, kind: StoreKind) -> Wait {
+        match kind {
+            StoreKind::Cached => self.cached,
+            StoreKind::NonTemporal => self.non_temporal,
+        }
     }
 
     /// Flush instructions take part in making stores persistent.

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use crate::crash_states::CrashStates;
-use crate::live::{ListId, LiveStore, NIL, Slab};
+use crate::live::{ListId, LiveStore, Slab};
 use crate::pending::{Pending, PendingList};
 use crate::place::{ByteMask, LINE, LineSlot, PAGE, Place, SpaceId, ThreadSlot, Time};
 use crate::profile::{Profile, Wait};
@@ -179,26 +179,28 @@ impl<W: Watcher> Tracker<W> {
         kind: StoreKind,
         tag: W::Store,
     ) {
-        let wait = match kind {
-            StoreKind::Cached => self.profile.cached,
-            StoreKind::NonTemporal => self.profile.non_temporal,
-        };
-        let store = LiveStore {
-            time: by.time,
-            bytes,
-            thread: by.thread,
-            kind,
-            guaranteed: wait == Wait::Nothing,
-            next: NIL,
-            tag,
-        };
-        let list = self.lines[line].live;
-        let overwrites =
-            !W::HISTORY && !list.is_empty() && !self.live.bytes(list).and(bytes).is_empty();
+        self.store_with(watcher, by, line, bytes, kind, || tag);
+    }
+
+    /// As [`store`](Self::store), with a tag that is made where it is kept and not moved there.
+    #[inline]
+    pub fn store_with(
+        &mut self,
+        watcher: &mut W,
+        by: Access,
+        line: LineSlot,
+        bytes: ByteMask,
+        kind: StoreKind,
+        tag: impl FnOnce() -> W::Store,
+    ) {
+        let wait = self.profile.wait(kind);
+        let live = &mut self.lines[line].live;
+        let overwrites = !W::HISTORY && !self.live.bytes(*live).and(bytes).is_empty();
         if overwrites || wait == Wait::Nothing {
-            self.store_over(watcher, by, line, store);
+            self.store_over(watcher, by, line, bytes, kind, tag());
         } else {
-            self.live.append(&mut self.lines[line].live, store);
+            self.live
+                .append(live, LiveStore::new(by, bytes, kind, false, tag()));
         }
         if wait == Wait::Fence {
             self.pend(
@@ -218,8 +220,12 @@ impl<W: Watcher> Tracker<W> {
         watcher: &mut W,
         by: Access,
         line: LineSlot,
-        mut store: LiveStore<W::Store>,
+        bytes: ByteMask,
+        kind: StoreKind,
+        tag: W::Store,
     ) {
+        let wait = self.profile.wait(kind);
+        let mut store = LiveStore::new(by, bytes, kind, wait == Wait::Nothing, tag);
         if !W::HISTORY {
             self.overwrite(watcher, line, &mut store);
         }

@@ -60,9 +60,9 @@ impl<'a> FieldReader<'a> {
     }
 
     pub(crate) fn take(&mut self) -> Result<u64, Flaw> {
-        let (value, next) =
-            varint::decode(self.padded, self.at, self.end).ok_or(Flaw::FieldCutOff)?;
-        self.at = next;
+        let rest = self.padded.get(self.at..).unwrap_or_default();
+        let (value, rest) = varint::split_first(rest).ok_or(Flaw::FieldCutOff)?;
+        self.at = self.padded.len() - rest.len();
         Ok(value)
     }
 

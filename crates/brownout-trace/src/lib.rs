@@ -25,6 +25,7 @@ mod section;
 pub mod selection;
 mod summary;
 mod varint;
+mod visitor;
 mod writer;
 
 pub use address_space::{AddressSpace, FileRange};
@@ -40,4 +41,5 @@ pub use header::Header;
 pub use ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 pub use reader::TraceReader;
 pub use summary::{EarlyStop, Ending, EventCounts, Summary};
+pub use visitor::{At, Run, Visitor};
 pub use writer::{TraceSink, TraceWriter};

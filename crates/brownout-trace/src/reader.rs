@@ -22,6 +22,7 @@ use crate::section::{
 };
 use crate::summary::Summary;
 use crate::varint;
+use crate::visitor::{Visitor, Whole};
 
 /// Reads a trace.
 pub struct TraceReader<R: Read + Seek = File> {
@@ -152,22 +153,37 @@ impl<R: Read + Seek> TraceReader<R> {
     }
 
     /// Gives all events from here on to `visit`, until it breaks.
+    #[inline]
     pub fn for_each<B>(
         &mut self,
-        mut visit: impl FnMut(&Event<'_>, &Definitions) -> ControlFlow<B>,
+        visit: impl FnMut(&Event<'_>, &Definitions) -> ControlFlow<B>,
     ) -> Result<Option<B>, ReadError> {
-        loop {
-            // By reference: moving an event out of its wrapping copies it, which costs as much as decoding.
-            match self.next_defined() {
-                Ok(Some((ref event, definitions))) => {
-                    if let ControlFlow::Break(value) = visit(event, definitions) {
+        self.visit(&mut Whole(visit))
+    }
+
+    /// Shows all events from here on to a visitor, until it breaks. The fastest way to read.
+    #[inline]
+    pub fn visit<V: Visitor>(&mut self, visitor: &mut V) -> Result<Option<V::Break>, ReadError> {
+        while !self.ended {
+            match self.chunk.plain_run(visitor, &self.definitions) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(value)) => return Ok(Some(value)),
+                Err(flaw) => {
+                    self.ended = true;
+                    return Err(damage(self.this_section, self.chunk.next_event(), flaw));
+                }
+            }
+            // The next row, if there is one, is not plain, or begins what another thread did.
+            match self.next_defined()? {
+                Some((event, definitions)) => {
+                    if let ControlFlow::Break(value) = visitor.event(&event, definitions) {
                         return Ok(Some(value));
                     }
                 }
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(error),
+                None => break,
             }
         }
+        Ok(None)
     }
 
     /// Goes to `event`, so that it comes next; one past the last event is the end. Definitions are

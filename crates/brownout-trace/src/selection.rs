@@ -109,6 +109,12 @@ impl Survey {
         }
     }
 
+    /// Whether it is open of some file what it is. If not, only mappings need to be shown.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.open > 0
+    }
+
     fn look_at(&mut self, event: &Event<'_>, definitions: &Definitions) {
         let thread = (event.process, event.thread);
         match event.kind {

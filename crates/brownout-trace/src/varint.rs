@@ -7,7 +7,7 @@
 /// Longest encoding.
 pub(crate) const MAX_LEN: usize = 9;
 
-/// Zero bytes that must follow the end of a buffer given to [`decode`].
+/// Zero bytes that must follow the end of a buffer given to [`split_first`].
 pub(crate) const PADDING: usize = 16;
 
 #[inline]
@@ -24,21 +24,22 @@ pub(crate) fn encode(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// The value at `at` and the position after it. `buffer` must have [`PADDING`] bytes after `end`;
-/// `None` when the value does not end by `end`.
+/// The first value of a buffer and what follows it. `buffer` must end with [`PADDING`] bytes that belong to no
+/// value; `None` when the value does not end before them.
 #[inline]
-pub(crate) fn decode(buffer: &[u8], at: usize, end: usize) -> Option<(u64, usize)> {
-    let word = u64::from_le_bytes(*buffer.get(at..)?.first_chunk::<8>()?);
+pub(crate) fn split_first(buffer: &[u8]) -> Option<(u64, &[u8])> {
+    let word = u64::from_le_bytes(*buffer.first_chunk()?);
     let zeros = word.trailing_zeros();
-    let (value, next) = if zeros < 8 {
+    let (value, len) = if zeros < 8 {
         let len = zeros + 1;
         let value = (word >> len) & (u64::MAX >> (64 - 7 * len));
-        (value, at + len as usize)
+        (value, len as usize)
     } else {
-        let tail = buffer.get(at + 1..)?.first_chunk::<8>()?;
-        (u64::from_le_bytes(*tail), at + MAX_LEN)
+        let tail = buffer.get(1..)?.first_chunk()?;
+        (u64::from_le_bytes(*tail), MAX_LEN)
     };
-    (next <= end).then_some((value, next))
+    let rest = buffer.get(len..)?;
+    (rest.len() >= PADDING).then_some((value, rest))
 }
 
 /// Maps small magnitudes of either sign to small values.
@@ -71,16 +72,15 @@ mod tests {
         for value in interesting() {
             encode(&mut buffer, value);
         }
-        let end = buffer.len();
-        buffer.resize(end + PADDING, 0);
-        let mut at = 0;
+        buffer.resize(buffer.len() + PADDING, 0);
+        let mut rest = &buffer[..];
         for value in interesting() {
-            let (decoded, next) = decode(&buffer, at, end).unwrap();
+            let (decoded, after) = split_first(rest).unwrap();
             assert_eq!(decoded, value);
-            at = next;
+            rest = after;
         }
-        assert_eq!(at, end);
-        assert_eq!(decode(&buffer, at, end), None);
+        assert_eq!(rest, [0; PADDING]);
+        assert_eq!(split_first(rest), None);
     }
 
     #[test]
@@ -97,9 +97,8 @@ mod tests {
         for value in interesting().filter(|&value| value > 127) {
             let mut buffer = Vec::new();
             encode(&mut buffer, value);
-            let end = buffer.len() - 1;
-            buffer.resize(end + PADDING + 1, 0);
-            assert_eq!(decode(&buffer, 0, end), None);
+            buffer.resize(buffer.len() - 1 + PADDING, 0);
+            assert_eq!(split_first(&buffer), None);
         }
     }
 

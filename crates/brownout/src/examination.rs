@@ -1,6 +1,5 @@
 //! A trace under the rules: findings with source-level stacks.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use brownout_lint::{
@@ -40,10 +39,7 @@ pub fn examine(
     let places = Places::new(&trace.header().cwd);
     let mut lint = Lint::new(settings.model, places).with_oracles(oracles);
     let mut progress = console.progress("examining", Some(trace.events()));
-    trace.walk(&mut progress, |event, definitions| {
-        lint.observe(event, definitions);
-        Ok(ControlFlow::Continue(()))
-    })?;
+    trace.show(&mut progress, &mut lint)?;
     drop(progress);
 
     let definitions = trace.definitions();

@@ -15,7 +15,7 @@ const STRIDE: u64 = 1 << 12;
 #[derive(Debug)]
 pub struct Progress {
     shown: Option<Shown>,
-    until_look: u64,
+    next_look: u64,
 }
 
 #[derive(Debug)]
@@ -40,23 +40,22 @@ impl Progress {
                 next: started + PATIENCE,
                 drawn: false,
             }),
-            until_look: STRIDE,
+            next_look: STRIDE,
         }
     }
 
     pub(crate) fn hidden() -> Self {
         Self {
             shown: None,
-            until_look: STRIDE,
+            next_look: STRIDE,
         }
     }
 
-    /// One more step is done, `done` of them in all. Cheap enough for every event.
+    /// `done` steps are done in all. Cheap enough for every event.
     #[inline]
     pub fn step(&mut self, done: u64) {
-        self.until_look -= 1;
-        if self.until_look == 0 {
-            self.until_look = STRIDE;
+        if done >= self.next_look {
+            self.next_look = done.saturating_add(STRIDE);
             self.look(done);
         }
     }

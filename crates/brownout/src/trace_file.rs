@@ -1,5 +1,6 @@
 //! A trace named on the command line: opened, walked through, and its gaps told.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -7,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
-    Damage, Definitions, EarlyStop, Event, EventIndex, Header, ReadError, Summary, TraceReader,
+    Address, At, Damage, Definitions, EarlyStop, Event, EventIndex, FenceKind, FlushKind, Header,
+    ReadError, Run, StoreFlavor, Summary, TraceReader, Visitor,
 };
 
 use crate::console::Console;
@@ -81,21 +83,40 @@ impl TraceFile {
         if self.damage.is_some() {
             return Ok(());
         }
-        loop {
-            match self.reader.next_defined() {
-                Ok(Some((event, definitions))) => {
-                    progress.step(event.index.0);
-                    if visit(&event, definitions)?.is_break() {
-                        return Ok(());
-                    }
-                }
-                Ok(None) => return Ok(()),
-                Err(ReadError::Damaged(damage)) => {
-                    self.damage = Some(damage);
-                    return Ok(());
-                }
-                Err(error) => return Err(Failure::trace(&self.path, error)),
+        let walked = self.reader.for_each(|event, definitions| {
+            progress.step(event.index.0);
+            match visit(event, definitions) {
+                Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
+                Ok(ControlFlow::Break(())) => ControlFlow::Break(Ok(())),
+                Err(failure) => ControlFlow::Break(Err(failure)),
             }
+        });
+        match walked {
+            Ok(ended) => ended.unwrap_or(Ok(())),
+            Err(ReadError::Damaged(damage)) => {
+                self.damage = Some(damage);
+                Ok(())
+            }
+            Err(error) => Err(Failure::trace(&self.path, error)),
+        }
+    }
+
+    /// Shows a visitor the events from here on, until the trace ends or cannot be read further.
+    pub fn show(
+        &mut self,
+        progress: &mut Progress,
+        visitor: &mut impl Visitor<Break = Infallible>,
+    ) -> Result<(), Failure> {
+        if self.damage.is_some() {
+            return Ok(());
+        }
+        match self.reader.visit(&mut Watched { progress, visitor }) {
+            Ok(_) => Ok(()),
+            Err(ReadError::Damaged(damage)) => {
+                self.damage = Some(damage);
+                Ok(())
+            }
+            Err(error) => Err(Failure::trace(&self.path, error)),
         }
     }
 
@@ -154,5 +175,42 @@ impl TraceFile {
             _ => "of a reason that this version does not know".into(),
         };
         Some(format!("recording stopped before the program did: {why}"))
+    }
+}
+
+/// A visitor whose progress is shown.
+struct Watched<'a, V> {
+    progress: &'a mut Progress,
+    visitor: &'a mut V,
+}
+
+impl<V: Visitor> Visitor for Watched<'_, V> {
+    type Break = V::Break;
+
+    #[inline]
+    fn event(&mut self, event: &Event<'_>, definitions: &Definitions) -> ControlFlow<V::Break> {
+        self.progress.step(event.index.0);
+        self.visitor.event(event, definitions)
+    }
+
+    #[inline]
+    fn run(&mut self, run: &Run<'_>) {
+        self.progress.step(run.next.0);
+        self.visitor.run(run);
+    }
+
+    #[inline]
+    fn store(&mut self, at: At, addr: Address, bytes: &[u8], flavor: StoreFlavor) -> bool {
+        self.visitor.store(at, addr, bytes, flavor)
+    }
+
+    #[inline]
+    fn flush(&mut self, at: At, addr: Address, kind: FlushKind) -> bool {
+        self.visitor.flush(at, addr, kind)
+    }
+
+    #[inline]
+    fn fence(&mut self, at: At, kind: FenceKind) -> bool {
+        self.visitor.fence(at, kind)
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct FenceOrdersMany(pub(crate) Tally);
 
 impl FenceOrdersMany {
     #[inline]
-    pub(crate) fn fenced(&mut self, fence: &FenceMoment) {
+    pub(crate) fn fenced(&mut self, fence: &FenceMoment<'_>) {
         if fence.ordered < 2 {
             return;
         }

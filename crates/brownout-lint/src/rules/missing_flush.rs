@@ -10,7 +10,8 @@
 //! Can miss: a store that a flush meant for its neighbour in the line has persisted by chance (see
 //! `delayed-persist`); one to bytes that were logged with the wish that the library does not flush them.
 //! Never reports what a transaction did that was aborted or killed, nor a store in flight when its
-//! process was killed or the recording ended: one without a later fence of its thread.
+//! process was killed or the recording ended: one without a later fence of its thread; nor what `tx-unlogged-store`
+//! tells.
 
 use brownout_report::{Category, RuleInfo, Severity};
 

@@ -50,7 +50,7 @@ pub(crate) struct RedundantFence(pub(crate) Tally);
 
 impl RedundantFence {
     #[inline]
-    pub(crate) fn fenced(&mut self, known: &Known, fence: &FenceMoment) {
+    pub(crate) fn fenced(&mut self, known: &Known, fence: &FenceMoment<'_>) {
         if fence.awaited || fence.file.is_none() {
             return;
         }

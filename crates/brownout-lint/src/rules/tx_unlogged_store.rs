@@ -3,7 +3,8 @@
 //! pmemcheck's "stores made without adding to transaction", without annotations; Agamotto §2.4.2.2 (atomic operation
 //! oracle) for all objects at once. A store counts if the user's code makes it to the pool while the thread's transaction
 //! is at work, before the bytes are added: what is added later is logged with its new value. It is judged when
-//! the outermost transaction is committed or aborted.
+//! the outermost transaction is committed or aborted. The same store is then not told by the rules for single stores
+//! as well: that it is lost, late or overwritten comes of the same forgotten call.
 //!
 //! Never reports: what the library stores for itself; stores to objects that the transaction has allocated, or that
 //! were reserved for publication; stores whose line the program flushes or writes back itself before the

@@ -1,6 +1,6 @@
 //! How calls, stores and flushes change the transaction of a thread.
 
-use brownout_model::{Access, Place, SpaceId};
+use brownout_model::{Access, LINE, Place, SpaceId};
 use brownout_trace::{
     Address, CallArguments, Definitions, Event, EventKind, FileRange, FunctionId, ProcessId,
     StoreFlavor,
@@ -288,6 +288,24 @@ impl<A: Attribution> Lint<A> {
         let begun = transaction.begun;
         for store in transaction.take_unlogged() {
             self.watch.rules.tx_unlogged_store.ended(&store, begun);
+            let since = begun.map_or(store.time, |(_, time)| time);
+            self.speak_for(by, &store, since);
         }
+    }
+
+    /// One cause, one finding: what was told as not logged is not told again as not persistent, late or
+    /// overwritten.
+    fn speak_for(&mut self, by: Access, told: &UnloggedStore, since: u64) {
+        let overwrites = &mut self.watch.overwrites;
+        let Place { space, offset } = told.line;
+        self.tracker
+            .retain(space, offset..offset + LINE, |_, _, _, store| {
+                if store.thread == by.thread && store.time.0 >= since && store.tag.site == told.site
+                {
+                    store.tag.spoken_for = true;
+                    store.tag.overwrote = overwrites.before(store.tag.overwrote, since);
+                }
+                true
+            });
     }
 }

@@ -11,3 +11,4 @@ mod ordering;
 mod processes;
 mod run;
 mod transactions;
+mod ways_to_observe;

@@ -292,10 +292,9 @@ impl Run {
     ) -> Outcome<A> {
         let trace = self.take_trace();
         let mut lint = Lint::new(self.profile, attribution).with_oracles(oracles);
-        let definitions = replay(&trace, |event, definitions| {
-            lint.observe(event, definitions)
-        });
-        lint.finish(&definitions, self.patterns.as_ref())
+        let mut reader = TraceReader::new(Cursor::new(&trace)).expect("the trace opens");
+        reader.visit(&mut lint).expect("the trace is whole");
+        lint.finish(reader.definitions(), self.patterns.as_ref())
     }
 
     /// The run so far as a trace; an empty one is left.

@@ -251,8 +251,44 @@ fn what_no_transaction_commits_need_not_become_persistent() {
     outside.begin(4).alloc(5, B, 64).at(6).store(A);
     outside.call(7, "tx_abort", &[1], None).finish();
     assert_eq!(
-        outside.findings_of("missing-flush"),
-        ["missing-flush store@6"]
+        outside.findings(),
+        ["tx-unlogged-store store@6 transaction@4"],
+        "what was outside of the log is not void, and told once"
+    );
+}
+
+#[test]
+fn a_forgotten_log_entry_is_one_finding() {
+    let mut run = Run::new();
+    run.at(1)
+        .store(A)
+        .persist(2, A)
+        .at(4)
+        .store(B)
+        .persist(5, B);
+    // Lost, also where it was overwritten; late, as the library flushes its line; never flushed at all.
+    run.begin(7).add(8, A, 8).at(9).store(A);
+    run.at(10).store(B).at(10).store(B).at(11).store(A2);
+    run.at(12).store(C).commit(&[A]);
+    assert_eq!(
+        run.findings_by(by_number),
+        [
+            "tx-unlogged-store store@10 transaction@7",
+            "tx-unlogged-store store@11 transaction@7",
+            "tx-unlogged-store store@12 transaction@7"
+        ]
+    );
+    // What another transaction does not log is judged there, what none does as ever.
+    let mut run = Run::new();
+    run.at(1).store(A).persist(2, A);
+    run.begin(4).at(5).store(A).commit(&[]);
+    run.at(6).store(B).persist(7, B).at(6).store(B);
+    assert_eq!(
+        run.findings_by(by_number),
+        [
+            "missing-flush store@6",
+            "tx-unlogged-store store@5 transaction@4"
+        ]
     );
 }
 

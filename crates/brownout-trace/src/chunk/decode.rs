@@ -7,6 +7,7 @@ use std::path::Path;
 use zstd::bulk::Decompressor;
 
 use super::address::RecentAddresses;
+use super::plain::{Rest, RestLen};
 use super::sites::{SiteMemory, Successors, Trail};
 use super::words::{self, WORD};
 use super::{Column, DIRECTORY_LEN, Thread, op, rare, row_width};
@@ -15,7 +16,7 @@ use crate::error::Flaw;
 use crate::event::{Event, EventKind};
 use crate::fields::FieldReader;
 use crate::frame::{FrameHeader, MAX_SECTION};
-use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
+use crate::ids::{AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 use crate::varint;
 
 /// A row that is no event.
@@ -47,59 +48,59 @@ pub(crate) enum RowKind {
 }
 
 #[derive(Clone, Copy)]
-struct Site {
-    pc: AppPc,
-    memory: SiteMemory,
-    context: ContextId,
-    size: u32,
-    op: u8,
+pub(crate) struct Site {
+    pub(crate) pc: AppPc,
+    pub(super) memory: SiteMemory,
+    pub(crate) context: ContextId,
+    pub(super) size: u32,
+    pub(super) op: u8,
 }
 
 /// The chunk that is being read, decompressed.
 pub(crate) struct ChunkDecoder {
     decompressor: Decompressor<'static>,
     /// Each with [`varint::PADDING`] after its end.
-    columns: [Vec<u8>; Column::COUNT],
+    pub(super) columns: [Vec<u8>; Column::COUNT],
     planes: Vec<u8>,
-    sites: Vec<Site>,
-    successors: Successors,
-    threads: Vec<Thread>,
-    wide_rows: bool,
-    row: usize,
-    rows: usize,
-    next_event: u64,
+    pub(super) sites: Vec<Site>,
+    pub(super) successors: Successors,
+    pub(super) threads: Vec<Thread>,
+    /// For each row what column 1 says.
+    pub(super) rows: Vec<u16>,
+    /// The next row.
+    pub(super) row: usize,
+    pub(super) next_event: u64,
+    /// Of this chunk.
+    pub(super) first_event: u64,
     /// Events still to come, by the frame's count.
-    events_left: u32,
-    run_thread: usize,
-    run_left: u64,
+    pub(super) events_left: u32,
+    pub(super) run_thread: usize,
+    pub(super) run_left: u64,
     /// Positions in the columns of the same name.
     at_runs: usize,
-    at_addresses: usize,
-    at_words: usize,
-    at_values: usize,
     at_fields: usize,
+    pub(super) rest: RestLen,
 }
 
 impl ChunkDecoder {
     pub(crate) fn new() -> io::Result<Self> {
+        let columns = std::array::from_fn(|_| vec![0; varint::PADDING]);
         Ok(ChunkDecoder {
             decompressor: Decompressor::new()?,
-            columns: std::array::from_fn(|_| vec![0; varint::PADDING]),
+            rest: RestLen::new(&columns),
+            columns,
             planes: Vec::new(),
             sites: Vec::new(),
             successors: Successors::default(),
             threads: Vec::new(),
-            wide_rows: false,
+            rows: Vec::new(),
             row: 0,
-            rows: 0,
             next_event: 0,
+            first_event: 0,
             events_left: 0,
             run_thread: 0,
             run_left: 0,
             at_runs: 0,
-            at_addresses: 0,
-            at_words: 0,
-            at_values: 0,
             at_fields: 0,
         })
     }
@@ -112,24 +113,32 @@ impl ChunkDecoder {
     /// Starts on the chunk that is stored as `stored`.
     pub(crate) fn load(&mut self, frame: &FrameHeader, stored: &[u8]) -> Result<(), Flaw> {
         // Whatever goes wrong, no row of the chunk before is left.
-        (self.row, self.rows) = (0, 0);
+        self.rows.clear();
+        self.row = 0;
         (self.next_event, self.events_left) = (frame.first_event, frame.events);
+        self.first_event = frame.first_event;
         (self.run_thread, self.run_left) = (0, 0);
-        (self.at_runs, self.at_addresses, self.at_fields) = (0, 0, 0);
-        (self.at_words, self.at_values) = (0, 0);
+        (self.at_runs, self.at_fields) = (0, 0);
         self.decompress(stored)?;
+        self.rest = RestLen::new(&self.columns);
         self.load_sites()?;
         self.load_threads()?;
         let rows = frame.rows as usize;
         let width = row_width(self.sites.len());
-        self.wide_rows = width == 2;
         if self.sites.len() > rows || self.threads.len() > rows {
             return Err(Flaw::BadReference);
         }
-        if rows * width != self.column_len(Column::Rows) {
+        let column = &self.columns[Column::Rows as usize];
+        let column = &column[..column.len() - varint::PADDING];
+        if rows * width != column.len() {
             return Err(Flaw::ColumnLength);
         }
-        self.rows = rows;
+        if width == 2 {
+            let rows = column.as_chunks::<2>().0.iter();
+            self.rows.extend(rows.map(|row| u16::from_le_bytes(*row)));
+        } else {
+            self.rows.extend(column.iter().map(|&row| u16::from(row)));
+        }
         Ok(())
     }
 
@@ -225,15 +234,7 @@ impl ChunkDecoder {
     /// The next row as it is stored, or `None` after the last.
     #[inline]
     fn next_row(&self) -> Option<u16> {
-        if self.row >= self.rows {
-            return None;
-        }
-        let rows = self.column(Column::Rows);
-        Some(if self.wide_rows {
-            u16::from_le_bytes([rows[2 * self.row], rows[2 * self.row + 1]])
-        } else {
-            u16::from(rows[self.row])
-        })
+        self.rows.get(self.row).copied()
     }
 
     /// What the next row is. At the end, an error if there is more in the columns than the rows used.
@@ -255,9 +256,7 @@ impl ChunkDecoder {
         let used_up = self.events_left == 0
             && self.run_left == 0
             && self.at_runs == self.column_len(Column::Runs)
-            && self.at_addresses == self.column_len(Column::Addresses)
-            && self.at_words == self.column_len(Column::Words)
-            && self.at_values == self.column_len(Column::Values)
+            && self.rest.is_empty()
             && self.at_fields == self.column_len(Column::Fields);
         if used_up {
             Ok(())
@@ -310,78 +309,44 @@ impl ChunkDecoder {
     #[inline]
     pub(crate) fn event(&mut self) -> Result<Event<'_>, Flaw> {
         let row = self.next_row().ok_or(Flaw::ColumnLength)?;
-        self.row += 1;
         if self.run_left == 0 {
             self.next_run()?;
         }
-        self.run_left -= 1;
         self.events_left = self.events_left.checked_sub(1).ok_or(Flaw::ColumnLength)?;
-        let index = EventIndex(self.next_event);
-        self.next_event += 1;
-
-        let number = self.follow(row)?;
-        let Site {
-            pc,
-            context,
-            size,
-            op,
-            ..
-        } = self.sites[number];
         let Thread {
-            process, thread, ..
-        } = self.threads[self.run_thread];
-        let kind = if op < op::ADDRESSED_END {
-            let addr = self.address(number)?;
-            if op < op::STORE_END {
-                let bytes = self.accessed(number, size as usize)?;
-                let (flavor, locked, string) = op::store_parts(op);
-                EventKind::Store {
-                    addr,
-                    bytes,
-                    flavor,
-                    locked,
-                    string,
-                }
-            } else if let Some((kind, volatile)) = op::flush_parts(op) {
-                EventKind::Flush {
-                    addr,
-                    kind,
-                    volatile,
-                }
-            } else {
-                let bytes = self.accessed(number, size as usize)?;
-                EventKind::Load { addr, bytes }
-            }
-        } else if let Some(kind) = op::fence_kind(op) {
-            EventKind::Fence { kind }
-        } else {
-            self.rare_kind(op)?
-        };
-        Ok(Event {
-            index,
             process,
             thread,
-            pc,
-            context,
-            kind,
-        })
-    }
-
-    /// The site that a row of the current thread stands for.
-    #[inline]
-    fn follow(&mut self, row: u16) -> Result<usize, Flaw> {
-        let trail = &mut self.threads[self.run_thread].trail;
+            trail,
+            recent,
+        } = &mut self.threads[self.run_thread];
         let successor = self.successors.after(*trail);
         if row != 0 {
             *successor = row - 1;
         }
-        let site = *successor;
-        trail.push(site);
-        if usize::from(site) < self.sites.len() {
-            Ok(usize::from(site))
+        let number = *successor;
+        let site = self.sites.get_mut(usize::from(number));
+        let site = site.ok_or(Flaw::BadReference)?;
+        trail.push(number);
+        let (pc, context, op) = (site.pc, site.context, site.op);
+        let mut rest = Rest::new(&mut self.columns, self.rest);
+        let kind = if op < op::RARE {
+            rest.kind(site, recent)?
         } else {
-            Err(Flaw::BadReference)
-        }
+            rare(op, &mut rest, &mut self.at_fields)?
+        };
+        self.rest = rest.len();
+        let index = EventIndex(self.next_event);
+        self.row += 1;
+        self.run_left -= 1;
+        self.next_event += 1;
+        Ok(Event {
+            index,
+            process: *process,
+            thread: *thread,
+            pc,
+            context,
+            kind,
+        })
     }
 
     #[cold]
@@ -400,69 +365,16 @@ impl ChunkDecoder {
             Ok(())
         }
     }
-
-    #[inline]
-    fn address(&mut self, site: usize) -> Result<Address, Flaw> {
-        let column = &self.columns[Column::Addresses as usize];
-        let end = column.len() - varint::PADDING;
-        let at = &mut self.at_addresses;
-        let recent = &mut self.threads[self.run_thread].recent;
-        let addr = recent.decode(&mut self.sites[site].memory.last_addr, || {
-            let (token, next) = varint::decode(column, *at, end).ok_or(Flaw::ColumnLength)?;
-            *at = next;
-            Ok(token)
-        })?;
-        Ok(Address(addr))
-    }
-
-    /// The bytes of a store or load.
-    #[inline]
-    fn accessed(&mut self, site: usize, len: usize) -> Result<&[u8], Flaw> {
-        if len != WORD {
-            return take_bytes(
-                &self.columns[Column::Values as usize],
-                &mut self.at_values,
-                len,
-            );
-        }
-        // The padding makes room for one word past the end, which is refused below.
-        let words = &mut self.columns[Column::Words as usize];
-        let end = words.len() - varint::PADDING;
-        let bytes = words[self.at_words..]
-            .first_chunk_mut::<WORD>()
-            .ok_or(Flaw::ColumnLength)?;
-        self.at_words += WORD;
-        if self.at_words > end {
-            return Err(Flaw::ColumnLength);
-        }
-        let last = &mut self.sites[site].memory.last_word;
-        *last ^= u64::from_le_bytes(*bytes);
-        *bytes = last.to_le_bytes();
-        Ok(bytes)
-    }
-
-    #[cold]
-    fn rare_kind(&mut self, op: u8) -> Result<EventKind<'_>, Flaw> {
-        let mut fields = FieldReader::new(&self.columns[Column::Fields as usize], self.at_fields);
-        let values = &self.columns[Column::Values as usize];
-        let at_values = &mut self.at_values;
-        let kind = rare::take(op, &mut fields, |len| {
-            let len = usize::try_from(len).map_err(|_| Flaw::ColumnLength)?;
-            take_bytes(values, at_values, len)
-        })?;
-        self.at_fields = fields.position();
-        Ok(kind)
-    }
 }
 
-/// The next `len` bytes of a padded column.
-#[inline]
-fn take_bytes<'a>(padded: &'a [u8], at: &mut usize, len: usize) -> Result<&'a [u8], Flaw> {
-    let from = *at;
-    let to = from.checked_add(len).ok_or(Flaw::ColumnLength)?;
-    if to > padded.len() - varint::PADDING {
-        return Err(Flaw::ColumnLength);
-    }
-    *at = to;
-    Ok(&padded[from..to])
+/// What a row that is not plain tells.
+#[cold]
+fn rare<'a>(op: u8, rest: &mut Rest<'a>, at: &mut usize) -> Result<EventKind<'a>, Flaw> {
+    let mut fields = FieldReader::new(rest.fields, *at);
+    let kind = rare::take(op, &mut fields, |len| {
+        let len = usize::try_from(len).map_err(|_| Flaw::ColumnLength)?;
+        rest.value(len)
+    })?;
+    *at = fields.position();
+    Ok(kind)
 }

@@ -12,11 +12,12 @@ mod address;
 mod decode;
 mod encode;
 mod op;
+mod plain;
 mod rare;
 mod sites;
 mod words;
 
-pub(crate) use decode::{ChunkDecoder, Definition, RowKind};
+pub(crate) use decode::{ChunkDecoder, Definition, RowKind, Site};
 pub(crate) use encode::{ChunkEncoder, MAX_EVENT};
 
 /// Columns in the order in which they are stored.

@@ -15,13 +15,12 @@ pub(crate) const LOAD: u8 = 16;
 const FLUSH: u8 = 24;
 const FLUSH_VOLATILE: u8 = 4;
 
-/// Codes below are those of stores, loads and flushes, which have a data address.
-pub(crate) const ADDRESSED_END: u8 = 32;
-
 const SFENCE: u8 = 32;
 const MFENCE: u8 = 33;
 const LOCKED: u8 = 34;
 
+/// Codes below are plain: those of stores, loads, flushes and fences.
+pub(crate) const RARE: u8 = 40;
 pub(crate) const KERNEL_WRITE: u8 = 40;
 pub(crate) const FILE_WRITE: u8 = 41;
 pub(crate) const FILE_RESIZE: u8 = 42;

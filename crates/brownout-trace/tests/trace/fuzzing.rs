@@ -3,6 +3,8 @@
 //! `BROWNOUT_FUZZ_ITERS` sets the number of mutated traces; the default takes a moment. The seed is
 //! fixed, so that a failure is found again. `fuzz/` holds a coverage-guided search for longer runs.
 
+use std::ops::ControlFlow;
+
 use brownout_trace::replay::Images;
 use brownout_trace::*;
 use proptest::collection::vec;
@@ -40,6 +42,28 @@ fn read_all(trace: &[u8]) {
             assert_eq!(event.index, EventIndex(place));
         }
     }
+    compare_ways_to_read(trace);
+}
+
+/// Being shown all events and asking for them one by one come to the same, and end for the same reason.
+fn compare_ways_to_read(trace: &[u8]) {
+    let (Ok(mut asked), Ok(mut shown)) = (open(trace), open(trace)) else {
+        return;
+    };
+    let end = shown.for_each(|event, _| {
+        let same = asked.next().expect("the other way goes on");
+        assert_eq!(same.as_ref(), Some(event));
+        ControlFlow::<()>::Continue(())
+    });
+    let other_end = asked.next().map(|event| {
+        assert_eq!(event, None);
+        None::<()>
+    });
+    assert_eq!(format!("{end:?}"), format!("{other_end:?}"));
+    assert!(matches!(
+        shown.for_each(|_, _| ControlFlow::Break(())),
+        Ok(None)
+    ));
 }
 
 /// A fixed sequence of numbers without pattern (xorshift).

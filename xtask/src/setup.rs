@@ -68,7 +68,13 @@ const FOR_BENCH: &[&str] = &[
 ];
 
 /// Libraries that the programs under `tests/programs/pm` link with.
-const LIBRARIES: &[&str] = &["libc6-dev", "libpmem-dev", "libpmemobj-dev"];
+const LIBRARIES: &[&str] = &[
+    "libc6-dev",
+    "libpmem-dev",
+    "libpmemobj-dev",
+    "libndctl-dev",
+    "libdaxctl-dev",
+];
 
 /// The package that brings `program`.
 pub fn package_of(program: &str) -> Option<&'static str> {

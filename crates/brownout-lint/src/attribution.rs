@@ -51,6 +51,10 @@ pub struct StackFrame<'a> {
     /// The file name of the program or library, without directories.
     pub module: &'a str,
     pub function: Option<&'a str>,
+    /// The function that was called, where it is known; another one if that ended with a jump to `function`.
+    pub called: Option<&'a str>,
+    /// The source file, where there is debug information.
+    pub source: Option<&'a str>,
 }
 
 /// The C library and its loader.
@@ -70,6 +74,33 @@ const LIBRARIES: [&str; 4] = [
     "libpmempool.so",
 ];
 
+/// How the names of their functions begin, where they are part of the program itself: what they export, and
+/// families of inner functions that can be jumped to from an exported one, which then leaves no trace.
+const CARRIER_FUNCTIONS: [&str; 2] = ["pmem_", "pmem2_"];
+const LIBRARY_FUNCTIONS: [&str; 10] = [
+    "pmemobj_",
+    "_pobj_",
+    "pmemblk_",
+    "pmemlog_",
+    "pmempool_",
+    "palloc_",
+    "pmalloc_",
+    "ulog_",
+    "memblock_",
+    "lane_",
+];
+
+/// Where their sources are in their project, and what others share with them there.
+const CARRIER_SOURCES: [&str; 2] = ["/src/libpmem/", "/src/libpmem2/"];
+const LIBRARY_SOURCES: [&str; 4] = [
+    "/src/libpmemobj/",
+    "/src/libpmemblk/",
+    "/src/libpmemlog/",
+    "/src/libpmempool/",
+];
+const SHARED_SOURCES: [&str; 2] = ["/src/common/", "/src/core/"];
+const PROJECT: &str = "/pmdk";
+
 /// Entry points of these libraries that do no more than persist or copy what they are given.
 const THIN: [&str; 14] = [
     "pmemobj_persist",
@@ -88,37 +119,108 @@ const THIN: [&str; 14] = [
     "pmemobj_memset_nodrain",
 ];
 
+/// Whose a single frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    User,
+    CLibrary,
+    Carrier,
+    Library,
+    /// That of the frame that called it, if this is a library's in the same file, else the user's.
+    Unclear,
+}
+
+impl<'a> StackFrame<'a> {
+    /// The function's name to those who call it.
+    fn name(self) -> Option<&'a str> {
+        self.called.or(self.function)
+    }
+
+    fn owner(self) -> Owner {
+        let module = |names: &[&str]| names.iter().any(|name| self.module.starts_with(name));
+        if module(&LIBRARIES) {
+            Owner::Library
+        } else if module(&CARRIERS) {
+            Owner::Carrier
+        } else if module(&C_LIBRARY) {
+            Owner::CLibrary
+        } else {
+            self.linked_owner()
+        }
+    }
+
+    /// Whose it is in a program that libraries may be linked into.
+    fn linked_owner(self) -> Owner {
+        if let Some(source) = self.source {
+            let lies = |places: &[&str]| places.iter().any(|place| source.contains(place));
+            return if lies(&LIBRARY_SOURCES) {
+                Owner::Library
+            } else if lies(&CARRIER_SOURCES) {
+                Owner::Carrier
+            } else if lies(&SHARED_SOURCES) && source.contains(PROJECT) {
+                Owner::Unclear
+            } else {
+                Owner::User
+            };
+        }
+        let begins = |begins: &[&str]| {
+            let mut names = self.called.iter().chain(&self.function);
+            names.any(|name| begins.iter().any(|begin| name.starts_with(begin)))
+        };
+        if begins(&LIBRARY_FUNCTIONS) {
+            Owner::Library
+        } else if begins(&CARRIER_FUNCTIONS) {
+            Owner::Carrier
+        } else {
+            Owner::Unclear
+        }
+    }
+}
+
 /// The origin of a place by its stack, innermost frame first.
 ///
 /// The frames of C library and libpmem at the inner end say what was done, not for whom. If the next
 /// belongs to a persistence library, the call by which the library was entered decides: a thin entry point
 /// works for its caller, any other for the library. If it is the user's (also in a constructor that
 /// the library calls back), so is the event.
+///
+/// A library that is linked into the program is told by its source files, and where it has no debug information, as
+/// in Debian's archives, by the names of its functions. What has neither belongs to the function that called it.
+/// Code of the user is taken for the library's only if it has no debug information, and either is called back by a
+/// library that is part of the same file or has a name that begins like those of the library.
 pub fn origin_of<'a>(frames: impl IntoIterator<Item = StackFrame<'a>>) -> Origin {
-    let is = |frame: StackFrame<'_>, names: &[&str]| {
-        names.iter().any(|name| frame.module.starts_with(name))
-    };
     let mut inner = Origin::User;
     let mut entry: Option<StackFrame<'a>> = None;
+    // The file of frames that nothing is known of yet.
+    let mut unclear: Option<&str> = None;
     for frame in frames {
-        if is(frame, &LIBRARIES) {
-            entry = Some(frame);
-        } else if is(frame, &CARRIERS) {
-            inner = Origin::Carrier;
-        } else if is(frame, &C_LIBRARY) {
-            if inner == Origin::User && entry.is_none() {
-                inner = Origin::CLibrary;
+        let owner = frame.owner();
+        match (unclear, owner) {
+            (Some(module), Owner::Library | Owner::Carrier) if module == frame.module => {
+                unclear = None;
             }
-            let locks = |name: &str| LOCKING.iter().any(|part| name.contains(part));
-            if inner == Origin::CLibrary && frame.function.is_some_and(locks) {
-                inner = Origin::Lock;
+            (Some(module), Owner::Unclear) if module == frame.module => {}
+            (Some(_), _) => break,
+            (None, _) => {}
+        }
+        match owner {
+            Owner::Library => entry = Some(frame),
+            Owner::Carrier => inner = Origin::Carrier,
+            Owner::CLibrary => {
+                if inner == Origin::User && entry.is_none() {
+                    inner = Origin::CLibrary;
+                }
+                let locks = |name: &str| LOCKING.iter().any(|part| name.contains(part));
+                if inner == Origin::CLibrary && frame.name().is_some_and(locks) {
+                    inner = Origin::Lock;
+                }
             }
-        } else {
-            break;
+            Owner::Unclear => unclear = Some(frame.module),
+            Owner::User => break,
         }
     }
     match entry {
-        Some(entry) if entry.function.is_some_and(|name| THIN.contains(&name)) => Origin::Carrier,
+        Some(entry) if entry.name().is_some_and(|name| THIN.contains(&name)) => Origin::Carrier,
         Some(_) => Origin::Library,
         None => inner,
     }
@@ -132,7 +234,26 @@ mod tests {
         origin_of(stack.iter().map(|&(module, function)| StackFrame {
             module,
             function: (!function.is_empty()).then_some(function),
+            called: None,
+            source: None,
         }))
+    }
+
+    /// The same in a program that has all in one file.
+    fn linked(stack: &[(&str, &str)]) -> Origin {
+        let frames = stack.iter().map(|&(function, source)| StackFrame {
+            module: "kv",
+            function: Some(function),
+            called: None,
+            source: (!source.is_empty()).then_some(source),
+        });
+        let start = StackFrame {
+            module: LIBC,
+            function: Some("__libc_start_main"),
+            called: None,
+            source: None,
+        };
+        origin_of(frames.chain([start]))
     }
 
     const PMEM: &str = "libpmem.so.1";
@@ -203,5 +324,57 @@ mod tests {
             ("kv", "put"),
         ];
         assert_eq!(origin(&stack), Origin::User);
+    }
+
+    const USERS: &str = "/home/me/kv/src/kv.c";
+
+    #[test]
+    fn a_library_in_the_program_is_told_by_its_functions() {
+        let create = [("heap_init", ""), ("pmemobj_create", ""), ("main", USERS)];
+        assert_eq!(linked(&create), Origin::Library);
+        let persist = [
+            ("flush_clwb", ""),
+            ("pmem_persist", ""),
+            ("pmemobj_persist", ""),
+            ("put", USERS),
+        ];
+        assert_eq!(linked(&persist), Origin::Carrier);
+        let copy = [
+            ("memmove_mov_sse2", ""),
+            ("pmem_memcpy", ""),
+            ("put", USERS),
+        ];
+        assert_eq!(linked(&copy), Origin::Carrier);
+        let jumped = [("palloc_operation", ""), ("put", USERS)];
+        assert_eq!(linked(&jumped), Origin::Library);
+    }
+
+    #[test]
+    fn a_library_in_the_program_is_told_by_its_sources() {
+        let stack = [
+            ("util_write", "/build/pmdk-1.12.1/src/common/set.c"),
+            ("obj_create", "/build/pmdk-1.12.1/src/libpmemobj/obj.c"),
+            ("main", USERS),
+        ];
+        assert_eq!(linked(&stack), Origin::Library);
+        let examples = "/build/pmdk-1.12.1/src/examples/libpmemobj/map/map.c";
+        assert_eq!(linked(&[("insert", examples)]), Origin::User);
+        let inlined = "/usr/include/libpmemobj/base.h";
+        assert_eq!(linked(&[("pmemobj_direct_inline", inlined)]), Origin::User);
+    }
+
+    #[test]
+    fn the_users_code_beside_a_library_in_the_program_stays_the_users() {
+        let called_back = [
+            ("construct", USERS),
+            ("alloc_prep_block", ""),
+            ("pmemobj_alloc", ""),
+            ("put", USERS),
+        ];
+        assert_eq!(linked(&called_back), Origin::User);
+        assert_eq!(linked(&[("pmemobj_put", USERS)]), Origin::User);
+        let own_folder = [("store", "/home/me/kv/src/common/store.c"), ("put", USERS)];
+        assert_eq!(linked(&own_folder), Origin::User);
+        assert_eq!(linked(&[("put", ""), ("main", "")]), Origin::User);
     }
 }

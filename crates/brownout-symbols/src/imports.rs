@@ -1,4 +1,4 @@
-//! Which imported function a call instruction calls.
+//! Which function a call instruction calls: an imported one by name, another by address.
 //!
 //! A stack names the function that was running, which is another than the one called if that ended with a jump:
 //! thin functions of libraries often do. The caller's code tells which it was: a call through the global
@@ -29,7 +29,15 @@ impl Imports {
         }
     }
 
-    /// The function that the call which returns to `address` calls.
+    /// Where the call which returns to `address` goes to, if it says so itself.
+    pub(crate) fn target(&self, address: u64) -> Option<u64> {
+        match self.bytes(address.checked_sub(5)?, 5)? {
+            [0xe8, displacement @ ..] => Some(relative(address, displacement)),
+            _ => None,
+        }
+    }
+
+    /// The imported function that the call which returns to `address` calls.
     pub(crate) fn callee(&self, address: u64) -> Option<&str> {
         let call = self.bytes(address.checked_sub(6)?, 6)?;
         let target = relative(address, &call[2..]);

@@ -51,7 +51,7 @@ impl Module {
         contents.frames(path, probe, problems)
     }
 
-    /// The imported function that the call before `returns_to` calls.
+    /// The function that the call before `returns_to` names.
     pub(crate) fn callee(
         &mut self,
         FileOffset(returns_to): FileOffset,
@@ -60,8 +60,13 @@ impl Module {
     ) -> Option<String> {
         let (_, contents) = self.contents(directories, problems);
         let call = contents.address_of(returns_to.checked_sub(1)?)?;
-        let name = contents.imports.as_ref()?.callee(call.checked_add(1)?)?;
-        Some(demangle(name))
+        let returns_to = call.checked_add(1)?;
+        let imports = contents.imports.as_ref()?;
+        if let Some(name) = imports.callee(returns_to) {
+            return Some(demangle(name));
+        }
+        let (name, within) = contents.symbols.find(imports.target(returns_to)?)?;
+        (within == 0).then_some(name)
     }
 
     /// The symbol of the function that holds a source line.

@@ -81,9 +81,9 @@ impl Symbolizer {
             .clone()
     }
 
-    /// The imported function that is called by the call which returns to `returns_to`. It is another than the
-    /// one that was then running if it ended with a jump. `None` for calls inside of the module and through
-    /// pointers.
+    /// The function that is called by the call which returns to `returns_to`. It is another than the
+    /// one that was then running if it ended with a jump. `None` for calls through pointers, and for functions of the
+    /// module itself that have no symbol.
     ///
     /// # Panics
     /// If `module` came from another symbolizer.

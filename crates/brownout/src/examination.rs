@@ -96,7 +96,9 @@ impl Attribution for Places {
         let frames = self.stacks.called_frames(stack);
         origin_of(frames.iter().map(|(frame, called)| StackFrame {
             module: file_name(&frame.module),
-            function: called.as_deref().or(frame.function.as_deref()),
+            function: frame.function.as_deref(),
+            called: called.as_deref(),
+            source: frame.file.as_ref().and_then(|file| file.to_str()),
         }))
     }
 

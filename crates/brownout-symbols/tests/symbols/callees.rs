@@ -27,9 +27,16 @@ fn imported_functions_are_known_by_stub_and_by_slot() {
 }
 
 #[test]
+fn functions_of_the_same_file_are_known_by_their_symbols() {
+    let program = Program::compile("calls.c", &["-O0"]);
+    assert_eq!(callee(&program, "after_local").as_deref(), Some("local"));
+    let program = Program::compile("calls.c", &["-O2", "-no-pie"]);
+    assert_eq!(callee(&program, "after_local").as_deref(), Some("local"));
+}
+
+#[test]
 fn other_calls_name_nobody() {
     let program = Program::compile("calls.c", &["-O0"]);
-    assert_eq!(callee(&program, "after_local"), None);
     assert_eq!(callee(&program, "after_pointer"), None);
     assert_eq!(callee(&program, "main"), None);
 }

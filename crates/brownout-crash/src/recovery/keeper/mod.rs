@@ -135,7 +135,7 @@ fn inhabit(
         files: &assignment.files,
         disk_limit: assignment.setup.recovery.disk_limit,
         strongest: assignment.setup.strongest,
-        in_user_namespace: namespaces.is_in_user_namespace(),
+        in_user_namespace: namespaces.has_user(),
     };
     let built = namespaces
         .set_up()

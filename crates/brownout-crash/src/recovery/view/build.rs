@@ -302,14 +302,12 @@ impl Builder<'_> {
                 .layers
                 .iter_mut()
                 .find(|layer| resolved.starts_with(&layer.place));
-            let original = below(&self.scratch.old(), resolved);
-            let pm_file = match layer {
-                Some(layer) => layer
-                    .make_room(resolved)
-                    .and_then(|backing| PmFile::make(path, backing, &original))
-                    .map(|file| file.shown_at(resolved)),
-                None => PmFile::make(path, below(&self.scratch.root(), resolved), &original),
+            let backing = match layer {
+                Some(layer) => layer.make_room(resolved),
+                None => Ok(below(&self.scratch.root(), resolved)),
             };
+            let original = below(&self.scratch.old(), resolved);
+            let pm_file = backing.and_then(|backing| PmFile::make(path, backing, &original));
             pm_files.push(pm_file.map_err(|error| Refusal::PmFile {
                 path: path.clone(),
                 errno: error.into(),

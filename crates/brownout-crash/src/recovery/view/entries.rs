@@ -19,19 +19,16 @@ pub fn imitate(original: &Path, copy: &Path) -> io::Result<()> {
 /// Removes all that is in a directory.
 pub fn empty_directory(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
-        remove(&entry?.path())?;
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            make_writable(&path);
+            fs::remove_dir_all(&path)?;
+        } else {
+            fs::remove_file(&path)?;
+        }
     }
     Ok(())
-}
-
-/// Removes a file, or a directory with all that is in it.
-pub fn remove(path: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(path)?.is_dir() {
-        make_writable(path);
-        fs::remove_dir_all(path)
-    } else {
-        fs::remove_file(path)
-    }
 }
 
 /// A recovery may leave directories that not even their owner may write to.

@@ -9,13 +9,12 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use super::entries::{empty_directory, imitate, remove};
+use super::entries::{empty_directory, imitate};
 
 /// A directory with a private layer over it.
 #[derive(Debug)]
@@ -123,78 +122,44 @@ impl Layer {
         Ok(rustix::mount::unmount(&target, UnmountFlags::NOFOLLOW)?)
     }
 
-    /// Whether a path is in the upper layer.
-    pub fn holds(&self, path: &Path) -> bool {
-        path.starts_with(&self.store)
-    }
-
     pub fn has_files(&self) -> bool {
         !self.files.is_empty()
     }
 
-    /// Undoes what a run has written beside the files that belong here, while the layer is mounted and nobody uses it. Returns
-    /// whether that was possible: what was written over, removed or hidden comes back only with [`clear`](Self::clear).
-    pub fn tidy(&mut self) -> io::Result<bool> {
-        let is_tidy = self.looks_as_below(Path::new("")) && self.tidy_directory(Path::new(""))?;
-        // A directory on the way to a file may be gone.
-        let is_whole = || {
-            self.directories
-                .iter()
-                .all(|inside| self.upper().join(inside).is_dir())
-        };
-        Ok(is_tidy && is_whole())
+    /// The files that belong here, by their path in the upper layer.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        self.files.iter().map(|inside| self.upper().join(inside))
     }
 
-    fn tidy_directory(&mut self, directory: &Path) -> io::Result<bool> {
+    /// Whether the upper layer holds what belongs there and nothing else.
+    pub fn is_clean(&self) -> io::Result<bool> {
+        let mut found = 0;
+        let clean = self.holds_only_expected(Path::new(""), &mut found)?;
+        // The overlay keeps a directory in it for what it is about to put in place.
+        let work = self.work().join("work");
+        let idle = fs::read_dir(work).map_or(Ok(true), |mut entries| match entries.next() {
+            None => Ok(true),
+            Some(Ok(_)) => Ok(false),
+            Some(Err(error)) => Err(error),
+        })?;
+        Ok(clean && idle && found == self.directories.len() + self.files.len())
+    }
+
+    fn holds_only_expected(&self, directory: &Path, found: &mut usize) -> io::Result<bool> {
         for entry in fs::read_dir(self.upper().join(directory))? {
             let entry = entry?;
             let inside = directory.join(entry.file_name());
-            if self.files.contains(&inside) {
-                continue;
+            *found += 1;
+            let belongs = if entry.file_type()?.is_dir() {
+                self.directories.contains(&inside) && self.holds_only_expected(&inside, found)?
+            } else {
+                self.files.contains(&inside)
+            };
+            if !belongs {
+                return Ok(false);
             }
-            let is_directory = entry.file_type()?.is_dir();
-            if is_directory && self.adopt(&inside) {
-                if !self.tidy_directory(&inside)? {
-                    return Ok(false);
-                }
-                continue;
-            }
-            match fs::symlink_metadata(self.lower.join(&inside)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                _ => return Ok(false),
-            }
-            // Removed as a program would do it, so that the overlay knows.
-            remove(&self.place.join(&inside))?;
         }
         Ok(true)
-    }
-
-    /// Whether a directory of the upper layer shows what is below it, so that it may stay.
-    fn adopt(&mut self, inside: &Path) -> bool {
-        if !self.looks_as_below(inside) {
-            return false;
-        }
-        let is_below = self.lower.join(inside).is_dir();
-        if is_below {
-            self.directories.insert(inside.to_owned());
-        }
-        is_below || self.directories.contains(inside)
-    }
-
-    /// Whether a directory hides nothing of the one below it, if there is one, and has its mode.
-    fn looks_as_below(&self, inside: &Path) -> bool {
-        let (upper, lower) = (self.upper().join(inside), self.lower.join(inside));
-        let Ok(now) = fs::symlink_metadata(&upper) else {
-            return false;
-        };
-        let is_opaque = |name: &str| rustix::fs::lgetxattr(&upper, name, &mut [0; 8][..]).is_ok();
-        if is_opaque("user.overlay.opaque") || is_opaque("trusted.overlay.opaque") {
-            return false;
-        }
-        let Ok(below) = fs::symlink_metadata(&lower) else {
-            return true;
-        };
-        below.is_dir() && now.mode() == below.mode()
     }
 
     /// Throws away all that was written, while it is not mounted. Only files stay that belong here and that `keep`, given
@@ -205,7 +170,6 @@ impl Layer {
         empty_directory(&self.work())?;
         fs::create_dir(self.upper())?;
         imitate(&self.lower, &self.upper())?;
-        self.directories.clear();
         for inside in self.files.clone() {
             let now = self.make_room(&self.place.join(&inside))?;
             if keep(&now) {

@@ -4,9 +4,9 @@
 //! on a *scratch* tmpfs that is mounted in the private namespace only:
 //!
 //! ```text
-//! scratch/old           the real root
-//! scratch/layers        upper sides of overlays, one per directory that has no mounts below it
-//! scratch/copies/root   what becomes the root: copies of the directories that do have mounts below them
+//! scratch/old      the real root
+//! scratch/layers   upper sides of overlays, one per directory that has no mounts below it
+//! scratch/root     what becomes the root: copies of the directories that do have mounts below them
 //! ```
 //!
 //! A user namespace may not put an overlay over a directory with mounts in it, because that could uncover what they hide.
@@ -14,9 +14,6 @@
 //! files are copied, large files are bound read-only. Deviation from a real tree: a large file directly in such a directory
 //! cannot be written. What cannot be overlaid at all is read-only, `/dev` and `/sys` too; `/proc` is that of the
 //! namespace.
-//!
-//! What a run has added to a layer is removed after it; a layer in which it changed or removed something real is mounted anew,
-//! which takes some milliseconds. Times of directories are not restored.
 //!
 //! `scratch` is then hidden below the new root, where only descriptors reach it. With the last process of the namespace the
 //! kernel discards it.
@@ -40,7 +37,7 @@ pub use pm_file::PmFile;
 
 use entries::Stamp;
 use layer::Layer;
-use scratch::{FreeInodes, Scratch};
+use scratch::Scratch;
 
 use super::{Isolation, Refusal};
 
@@ -70,8 +67,8 @@ pub struct View {
     pm_files: Vec<PmFile>,
     /// Copies of files in directories without a layer, and what they were like when made.
     copies: Vec<(PathBuf, Stamp)>,
-    /// What was left when nothing had been written.
-    free_inodes: FreeInodes,
+    /// The scratch file system's free inodes when nothing has been written: each new name takes one.
+    free_inodes: u64,
 }
 
 /// Where an absolute path is below another root.
@@ -160,27 +157,20 @@ impl View {
             number.is_some_and(|number| !lost.contains(&number))
         };
         let mut cleared = Vec::new();
-        for layer in &mut self.layers {
-            if !layer.tidy()? {
-                layer.unmount(Path::new("/"))?;
-                layer.clear(is_kept)?;
-                cleared.push(&*layer);
+        for (number, layer) in self.layers.iter_mut().enumerate() {
+            if layer.is_clean()? && layer.files().all(|path| is_kept(&path)) {
+                continue;
             }
+            layer.unmount(Path::new("/"))?;
+            layer.clear(is_kept)?;
+            cleared.push(number);
         }
-        let is_cleared = |file: &Path| cleared.iter().any(|layer| layer.holds(file));
         for &number in &lost {
-            let pm_file = &mut self.pm_files[number];
-            if is_cleared(pm_file.backing()) {
-                pm_file.make_anew()?;
-            } else {
-                pm_file.make_anew_through_layer()?;
-            }
+            self.pm_files[number].make_anew()?;
         }
-        for layer in cleared {
-            layer.mount(Path::new("/"))?;
+        for number in cleared {
+            self.layers[number].mount(Path::new("/"))?;
         }
-        // Layers may keep directories that hide nothing, and what the overlay has put aside for itself.
-        self.free_inodes.in_layers = self.scratch.free_inodes()?.in_layers;
         let restored = self.condition()? == Condition::Unchanged;
         Ok(restored.then_some(lost))
     }

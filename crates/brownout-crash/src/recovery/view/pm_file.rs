@@ -5,15 +5,12 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::entries::remove;
 use crate::recovery::Refusal;
 
 /// A PM file as recovery sees it: a file of the scratch file system, below or beside the layers.
 #[derive(Debug)]
 pub struct PmFile {
     path: PathBuf,
-    /// The same without symbolic links, if a layer is between it and the file.
-    shown: Option<PathBuf>,
     backing: PathBuf,
     /// Kept open, so that no other file can get its inode number.
     file: File,
@@ -25,26 +22,18 @@ impl PmFile {
     /// Makes an empty file, with the mode of the original if there is one.
     pub fn make(path: &Path, backing: PathBuf, original: &Path) -> io::Result<Self> {
         let mode = fs::metadata(original).map_or(0o644, |original| original.mode() & 0o7777);
-        let file = make(&backing, mode)?;
-        let inode = file.metadata()?.ino();
+        let (file, inode) = make(&backing, mode)?;
         if let Ok(original) = fs::metadata(original) {
             // Only root can, and for anybody else their own is as good.
             let _ = std::os::unix::fs::fchown(&file, Some(original.uid()), Some(original.gid()));
         }
         Ok(Self {
             path: path.to_owned(),
-            shown: None,
             backing,
             file,
             inode,
             mode,
         })
-    }
-
-    /// With a layer between recovery, which finds it here, and the file.
-    pub fn shown_at(self, shown: &Path) -> Self {
-        let shown = Some(shown.to_owned());
-        Self { shown, ..self }
     }
 
     /// A descriptor of the file itself, which does not go through any layer.
@@ -68,27 +57,17 @@ impl PmFile {
             .is_ok_and(|now| now.ino() == self.inode && now.mode() & 0o7777 == self.mode)
     }
 
-    /// Makes a new file where the old one was, while no layer is mounted over it.
+    /// Makes a new file where the old one was.
     pub fn make_anew(&mut self) -> io::Result<()> {
-        self.make_anew_at(&self.backing.clone())
-    }
-
-    /// The same while one is: as a program would do it, so that the overlay knows.
-    pub fn make_anew_through_layer(&mut self) -> io::Result<()> {
-        self.make_anew_at(&self.shown.clone().unwrap_or_else(|| self.backing.clone()))
-    }
-
-    fn make_anew_at(&mut self, place: &Path) -> io::Result<()> {
-        if fs::symlink_metadata(place).is_ok() {
-            remove(place)?;
+        if let Ok(there) = fs::symlink_metadata(&self.backing) {
+            if there.is_dir() {
+                fs::remove_dir_all(&self.backing)?;
+            } else {
+                fs::remove_file(&self.backing)?;
+            }
         }
-        drop(make(place, self.mode)?);
         let owner = self.file.metadata()?;
-        self.file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&self.backing)?;
-        self.inode = self.file.metadata()?.ino();
+        (self.file, self.inode) = make(&self.backing, self.mode)?;
         let _ = std::os::unix::fs::fchown(&self.file, Some(owner.uid()), Some(owner.gid()));
         Ok(())
     }
@@ -101,16 +80,17 @@ impl PmFile {
     }
 }
 
-fn make(place: &Path, mode: u32) -> io::Result<File> {
+fn make(backing: &Path, mode: u32) -> io::Result<(File, u64)> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create_new(true)
         .mode(mode)
-        .open(place)?;
+        .open(backing)?;
     // What was asked for at creation went through the user's mask.
     file.set_permissions(fs::Permissions::from_mode(mode))?;
-    Ok(file)
+    let inode = file.metadata()?.ino();
+    Ok((file, inode))
 }
 
 #[cfg(test)]

@@ -11,22 +11,10 @@ use rustix::mount::{MountFlags, MountPropagationFlags};
 /// A directory to mount on; any will do, because the real one comes back into sight at once.
 const FOOTHOLDS: [&str; 5] = ["/tmp", "/run", "/var", "/usr", "/"];
 
-/// Where the new root is until it is the root.
-const NEW_ROOT: &str = "/copies/root";
-
 /// The private tmpfs. Only a descriptor leads to it once the new root is in place.
 #[derive(Debug)]
 pub struct Scratch {
     directory: OwnedFd,
-    /// A tmpfs of its own for what is neither in a layer nor real.
-    copies: OwnedFd,
-}
-
-/// Inodes that are left: each new name takes one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FreeInodes {
-    pub in_layers: u64,
-    pub in_copies: u64,
 }
 
 impl Scratch {
@@ -42,35 +30,28 @@ impl Scratch {
             None => "mode=755".to_owned(),
         };
         let options = CString::new(options).expect("numbers and words hold no zero");
-        let mount = |place: &str| {
-            let flags = MountFlags::NOSUID | MountFlags::NODEV;
-            rustix::mount::mount("brownout", place, "tmpfs", flags, &*options)
-        };
         let foothold = FOOTHOLDS
             .into_iter()
             .find(|place| Path::new(place).is_dir())
             .unwrap_or("/");
-        mount(foothold)?;
+        rustix::mount::mount(
+            "brownout",
+            foothold,
+            "tmpfs",
+            MountFlags::NOSUID | MountFlags::NODEV,
+            &*options,
+        )?;
         rustix::process::chdir(foothold)?;
-        for directory in ["old", "layers", "proc", "copies"] {
-            std::fs::create_dir(directory)?;
-        }
-        mount("copies")?;
-        for directory in ["copies/root", "copies/islands"] {
+        for directory in ["old", "root", "layers", "proc", "islands"] {
             std::fs::create_dir(directory)?;
         }
         rustix::process::pivot_root(".", "old")?;
         rustix::process::chdir("/")?;
         mount_proc(Path::new("/proc"), Path::new("/old/proc"))?;
-        rustix::mount::mount_bind(NEW_ROOT, NEW_ROOT)?;
-        let open = |path: &str| {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            rustix::fs::open(path, flags, Mode::empty())
-        };
-        Ok(Self {
-            directory: open("/")?,
-            copies: open("/copies")?,
-        })
+        rustix::mount::mount_bind("/root", "/root")?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open("/", flags, Mode::empty())?;
+        Ok(Self { directory })
     }
 
     fn inside(&self, name: &str) -> PathBuf {
@@ -87,7 +68,7 @@ impl Scratch {
 
     /// What becomes the root.
     pub fn root(&self) -> PathBuf {
-        self.inside(&NEW_ROOT[1..])
+        self.inside("root")
     }
 
     /// Where upper sides of layers are.
@@ -97,24 +78,22 @@ impl Scratch {
 
     /// Where private directories are that show elsewhere.
     pub fn islands(&self) -> PathBuf {
-        self.inside("copies/islands")
+        self.inside("islands")
     }
 
     /// Makes `root` the root of this process, over the scratch file system. Unlike a mere change of root this allows
     /// recovery to create namespaces of its own.
     pub fn leave_for_root(&self) -> io::Result<()> {
-        rustix::process::chdir(NEW_ROOT)?;
+        rustix::process::chdir("/root")?;
         rustix::mount::mount_move(".", "/")?;
         rustix::process::chroot(".")?;
         rustix::process::chdir("/")?;
         Ok(())
     }
 
-    pub fn free_inodes(&self) -> io::Result<FreeInodes> {
-        Ok(FreeInodes {
-            in_layers: rustix::fs::fstatfs(&self.directory)?.f_ffree,
-            in_copies: rustix::fs::fstatfs(&self.copies)?.f_ffree,
-        })
+    /// Inodes that the file system has left.
+    pub fn free_inodes(&self) -> io::Result<u64> {
+        Ok(rustix::fs::fstatfs(&self.directory)?.f_ffree)
     }
 }
 

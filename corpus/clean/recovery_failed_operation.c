@@ -1,5 +1,5 @@
 /* To change a value, a table overwrites it: an operation is done, or it is not. */
-// check: --op operate
+// check: --op operate --occurrences 10
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 

@@ -8,7 +8,7 @@ struct series {
 
 static void add(struct series *series, uint64_t value) {
   SET(series->sum, series->sum + value); // expect: recovery-crashed
-  SET(series->count, series->count + 1);
+  SET(series->count, series->count + 1); // missing-store: recovery-crashed
 }
 
 static int recover(const struct series *series) {

@@ -17,7 +17,7 @@ static void add(struct pool *pool, uint64_t value) {
   uint64_t entry = pool->entries;
   SET(pool->records[entry].word[0], value);
   SET(pool->entries, entry + 1); // expect: recovery-crashed
-  SET(pool->index[entry], (char *)&pool->records[entry] - (char *)pool);
+  SET(pool->index[entry], (char *)&pool->records[entry] - (char *)pool); // missing-store: recovery-crashed
 }
 
 static int recover(struct pool *pool) {

@@ -14,7 +14,7 @@ struct Registry {
   void add(int place, uint64_t group) {
     SET(users[place].group, group);
     SET(users[place].id, 1 + place); // expect: recovery-crashed
-    SET(groups[place].id, group);
+    SET(groups[place].id, group); // missing-store: recovery-crashed
   }
 
   int recover() const {

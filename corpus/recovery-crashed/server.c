@@ -15,7 +15,7 @@ static void put(struct store *store, uint64_t value) {
   uint64_t count = store->count;
   SET(store->records[count].word[0], value);
   SET(store->count, count + 1); // expect: recovery-crashed
-  SET(store->offsets[count], (char *)&store->records[count] - (char *)store);
+  SET(store->offsets[count], (char *)&store->records[count] - (char *)store); // missing-store: recovery-crashed
 }
 
 static int serve(struct store *store, int listener, struct sockaddr *at) {

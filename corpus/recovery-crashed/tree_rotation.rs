@@ -21,7 +21,7 @@ fn rotate(pool: &mut [pm::Line], root: u64) {
     let pivot = pool[root as usize].word[RIGHT];
     let between = pool[pivot as usize].word[LEFT];
     set!(pool[pivot as usize].word[LEFT], root); // expect: recovery-crashed
-    set!(pool[root as usize].word[RIGHT], between);
+    set!(pool[root as usize].word[RIGHT], between); // missing-store: recovery-crashed
     set!(pool[0].word[LEFT], pivot);
 }
 

@@ -9,13 +9,13 @@ struct allocator {
 static int allocate(struct allocator *allocator) {
   int block = __builtin_ctzll(~allocator->bitmap);
   SET(allocator->bitmap, allocator->bitmap | 1ull << block); // expect: recovery-failed
-  SET(allocator->used, allocator->used + 1);
+  SET(allocator->used, allocator->used + 1); // missing-store: recovery-failed
   return block;
 }
 
 static void release(struct allocator *allocator, int block) {
   SET(allocator->bitmap, allocator->bitmap & ~(1ull << block)); // expect: recovery-failed
-  SET(allocator->used, allocator->used - 1);
+  SET(allocator->used, allocator->used - 1); // missing-store: recovery-failed
 }
 
 static int recover(struct allocator *allocator) {

@@ -6,7 +6,7 @@
 
 static void set(struct line *pm, uint64_t value) {
   STORE(pm->word[0], value);
-  STORE(pm->word[1], value); // expect: recovery-failed
+  STORE(pm->word[1], value); // expect: recovery-failed // missing-store: recovery-failed
   PERSIST(*pm); // expect: flush-covers-many
 }
 

@@ -26,7 +26,7 @@ static void split(struct tree *tree) {
   SET(right->count, 2);
   SET(tree->from[tree->leaves + 1], right->keys[0]);
   SET(left->count, 2); // expect: recovery-failed
-  SET(tree->leaves, tree->leaves + 1);
+  SET(tree->leaves, tree->leaves + 1); // missing-store: recovery-failed
 }
 
 static void insert(struct tree *tree, uint64_t key) {

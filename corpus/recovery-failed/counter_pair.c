@@ -9,7 +9,7 @@ struct counters {
 
 static void count(struct counters *counters) {
   SET(counters->sent, counters->sent + 1); // expect: recovery-failed
-  SET(counters->received, counters->received + 1);
+  SET(counters->received, counters->received + 1); // missing-store: recovery-failed
 }
 
 static int recover(const struct counters *counters) {

@@ -13,7 +13,7 @@ struct pair {
 static void swap(struct pair *pair) {
   uint64_t left = pair->left;
   SET(pair->left, pair->right); // expect: recovery-failed
-  SET(pair->right, left);
+  SET(pair->right, left); // missing-store: recovery-failed
 }
 
 __attribute__((noinline)) static void operate(struct pair *pair, int operation) {

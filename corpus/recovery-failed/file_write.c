@@ -7,7 +7,7 @@ static int add(struct line *pm, int fd, uint64_t count) {
   uint64_t data = 10 * count;
   int failed = pwrite(fd, &count, 8, 0) != 8;
   failed |= fsync(fd); // expect: recovery-failed
-  STORE(pm[64 + count].word[0], data);
+  STORE(pm[64 + count].word[0], data); // missing-store: recovery-failed
   failed |= msync(pm, POOL_SIZE, MS_SYNC);
   return failed;
 }

@@ -9,7 +9,7 @@ struct pool {
 
 static void work(struct pool *pool) {
   SET(pool->finished, 1); // expect: recovery-failed
-  SET(pool->result, 42);
+  SET(pool->result, 42); // missing-store: recovery-failed
 }
 
 static int recover(const struct pool *pool) {

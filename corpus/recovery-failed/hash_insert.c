@@ -14,7 +14,7 @@ static void insert(struct slot *table, uint64_t key, uint64_t value) {
   while (table[at].key != 0)
     at = (at + 1) % SLOTS;
   SET(table[at].key, key); // expect: recovery-failed
-  SET(table[at].value, value);
+  SET(table[at].value, value); // missing-store: recovery-failed
 }
 
 static int recover(const struct slot *table) {

@@ -20,7 +20,7 @@ static void grow(struct pool *pool) {
   for (int at = 0; at < 4; at++)
     insert(pool->slots[1], 8, pool->slots[0][at]);
   SET(pool->size, 8); // expect: recovery-failed
-  SET(pool->current, 1);
+  SET(pool->current, 1); // missing-store: recovery-failed
 }
 
 static int recover(const struct pool *pool) {

@@ -12,7 +12,7 @@ class Robot {
 public:
   void move(uint64_t distance) {
     SET(position.x, position.x + distance); // expect: recovery-failed
-    SET(position.y, position.y + distance);
+    SET(position.y, position.y + distance); // missing-store: recovery-failed
   }
   int recover() const {
     REQUIRE(position.is_on_the_diagonal());

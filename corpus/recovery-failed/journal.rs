@@ -10,7 +10,7 @@ fn append(pool: &mut [pm::Line], value: u64) {
     store!(pool[0].word[0], count + 1);
     flush!(pool[0]); // expect: recovery-failed
     fence!();
-    store!(pool[1 + count as usize].word[0], value);
+    store!(pool[1 + count as usize].word[0], value); // missing-store: recovery-failed
     flush!(pool[1 + count as usize]);
     fence!();
 }

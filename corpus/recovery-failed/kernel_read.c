@@ -8,7 +8,7 @@ static const char MESSAGE[64] = "as it came";
 
 static int receive(struct line *pm, int from) {
   SET(pm[0].word[0], sizeof MESSAGE); // expect: recovery-failed
-  int got = read(from, &pm[1], sizeof MESSAGE);
+  int got = read(from, &pm[1], sizeof MESSAGE); // missing-store: recovery-failed
   PERSIST(pm[1]);
   return got != sizeof MESSAGE;
 }

@@ -12,7 +12,7 @@ static void append(struct node *pool, uint64_t node, uint64_t value) {
   while (pool[last].next != 0)
     last = pool[last].next;
   SET(pool[last].next, node); // expect: recovery-failed
-  SET(pool[node].value, value);
+  SET(pool[node].value, value); // missing-store: recovery-failed
 }
 
 static int recover(const struct node *pool) {

@@ -15,7 +15,7 @@ static void push(struct pool *pool, uint64_t node) {
 static void pop(struct pool *pool) {
   uint64_t node = pool->head;
   SET(pool->used, pool->used & ~(1ull << node)); // expect: recovery-failed
-  SET(pool->head, pool->next[node]);
+  SET(pool->head, pool->next[node]); // missing-store: recovery-failed
 }
 
 /* What is used and not in the list was lost between the two steps, and is free again. */

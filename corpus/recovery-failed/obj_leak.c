@@ -10,7 +10,7 @@ static int add(PMEMobjpool *pop, struct root *root) {
   PMEMoid node;
   if (pmemobj_zalloc(pop, &node, sizeof(struct node), 1) != 0) // expect: recovery-failed
     return 1;
-  STORE(root->list.off, node.off);
+  STORE(root->list.off, node.off); // missing-store: recovery-failed
   pmemobj_persist(pop, &root->list.off, sizeof root->list.off);
   return 0;
 }

@@ -9,7 +9,7 @@
 static void count(PMEMobjpool *pop, struct root *root) {
   STORE(root->count, root->count + 1);
   pmemobj_persist(pop, &root->count, sizeof root->count); // expect: recovery-failed
-  STORE(root->total, root->total + 10);
+  STORE(root->total, root->total + 10); // missing-store: recovery-failed
   pmemobj_persist(pop, &root->total, sizeof root->total);
 }
 

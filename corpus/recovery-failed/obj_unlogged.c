@@ -14,7 +14,7 @@ static void count(PMEMobjpool *pop, struct root *root) {
     STORE(root->total, root->total + 10);
     pmemobj_persist(pop, &root->total, sizeof root->total); // expect: recovery-failed
   }
-  TX_END
+  TX_END // missing-store: recovery-failed
 }
 
 static int recover(PMEMobjpool *pop) {

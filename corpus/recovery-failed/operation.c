@@ -1,6 +1,6 @@
 /* To change a value, a table removes the key and inserts it anew. After a crash in between the table is sound, and
  * only who knows which operations were done can tell that a key is missing: it was never removed. */
-// check: --op operate
+// check: --op operate --occurrences 10
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 
@@ -13,7 +13,7 @@ struct table {
 static void put(struct table *table, uint64_t key, uint64_t value) {
   if (table->values[key] != 0)
     SET(table->values[key], 0); // expect: recovery-failed
-  SET(table->values[key], value);
+  SET(table->values[key], value); // missing-store: recovery-failed
 }
 
 /* Operation `number` of the workload. */

@@ -12,7 +12,7 @@ __attribute__((noinline)) static void deposit(struct bank *bank) { SET(bank->sav
 
 static void transfer(struct bank *bank, uint64_t amount) {
   SET(bank->savings, bank->savings - amount); // expect: recovery-failed
-  SET(bank->cash, bank->cash + amount);
+  SET(bank->cash, bank->cash + amount); // missing-store: recovery-failed
 }
 
 static int print(const struct bank *bank) {

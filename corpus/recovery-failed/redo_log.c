@@ -13,7 +13,7 @@ static void book(struct ledger *ledger, uint64_t amount) {
   SET(ledger->new_debit, ledger->debit + amount);
   SET(ledger->new_credit, ledger->credit + amount);
   SET(ledger->debit, ledger->new_debit); // expect: recovery-failed
-  SET(ledger->committed, 1);
+  SET(ledger->committed, 1); // missing-store: recovery-failed
   SET(ledger->credit, ledger->new_credit);
   SET(ledger->committed, 0);
 }

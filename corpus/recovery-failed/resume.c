@@ -14,7 +14,7 @@ struct list {
 __attribute__((noinline)) static void append(struct list *list, uint64_t operation) {
   uint64_t last = list->tail;
   SET(list->tail, operation + 1); // expect: recovery-failed
-  SET(list->next[last], operation + 1);
+  SET(list->next[last], operation + 1); // missing-store: recovery-failed
 }
 
 static int holds_all_but(const struct list *list, uint64_t missing) {

@@ -15,7 +15,7 @@ static void push(struct ring *ring) {
 
 static void push_over(struct ring *ring) {
   SET(ring->slots[ring->tail % SLOTS], ring->tail); // expect: recovery-failed
-  SET(ring->head, ring->head + 1);
+  SET(ring->head, ring->head + 1); // missing-store: recovery-failed
   SET(ring->tail, ring->tail + 1);
 }
 

@@ -14,7 +14,7 @@ struct store {
 static void put(struct store *store, uint64_t value) {
   uint64_t count = store->count;
   SET(store->count, count + 1); // expect: recovery-failed
-  SET(store->records[count], value);
+  SET(store->records[count], value); // missing-store: recovery-failed
 }
 
 static struct sockaddr_un address(const char *path) {

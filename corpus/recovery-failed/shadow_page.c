@@ -18,7 +18,7 @@ static void update(struct pool *pool, uint64_t data) {
   SET(page->version, pool->pages[pool->current].version + 1);
   SET(page->data, data);
   SET(pool->current, shadow); // expect: recovery-failed
-  SET(page->sum, page->version + data);
+  SET(page->sum, page->version + data); // missing-store: recovery-failed
 }
 
 static int recover(const struct pool *pool) {

@@ -8,7 +8,7 @@ static struct line *slot(struct line *pm, uint64_t number) { return pm + (number
 
 static void fill(struct line *pm, uint64_t number) {
   SET(pm->word[number], 1); // expect: recovery-failed
-  SET(slot(pm, number)->word[0], 1000 + number);
+  SET(slot(pm, number)->word[0], 1000 + number); // missing-store: recovery-failed
 }
 
 static int recover(struct line *pm) {

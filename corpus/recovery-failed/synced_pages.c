@@ -12,7 +12,7 @@ static int add(struct book *book, uint64_t value) {
   uint64_t count = book->count;
   STORE(book->count, count + 1);
   int failed = msync(&book->count, 4096, MS_SYNC); // expect: recovery-failed
-  STORE(book->pages[count], value);
+  STORE(book->pages[count], value); // missing-store: recovery-failed
   failed |= msync(book->pages, 4096, MS_SYNC);
   return failed;
 }

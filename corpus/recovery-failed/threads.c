@@ -16,7 +16,7 @@ static void *work(void *value) {
     pthread_mutex_lock(&lock);
     uint64_t place = table->length;
     SET(table->length, place + 1); // expect: recovery-failed
-    SET(table->values[place], (uint64_t)value);
+    SET(table->values[place], (uint64_t)value); // missing-store: recovery-failed
     pthread_mutex_unlock(&lock);
   }
   return NULL;

@@ -6,7 +6,7 @@
 static void append(struct line *records, struct line *index, uint64_t value) {
   uint64_t record = index->word[0];
   SET(index->word[0], record + 1); // expect: recovery-failed
-  SET(records[record].word[0], value);
+  SET(records[record].word[0], value); // missing-store: recovery-failed
 }
 
 static int recover(const struct line *records, const struct line *index) {

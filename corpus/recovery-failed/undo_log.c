@@ -15,7 +15,7 @@ static void save(struct bank *bank, uint64_t account) {
   uint64_t entry = bank->logged;
   SET(bank->log[entry].account, account);
   SET(bank->logged, entry + 1); // expect: recovery-failed
-  SET(bank->log[entry].balance, bank->balance[account]);
+  SET(bank->log[entry].balance, bank->balance[account]); // missing-store: recovery-failed
 }
 
 static void transfer(struct bank *bank, uint64_t amount) {

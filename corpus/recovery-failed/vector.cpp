@@ -5,7 +5,7 @@
 
 struct Celsius {
   explicit Celsius(uint64_t degrees) {
-    SET(kelvin, degrees + 273);
+    SET(kelvin, degrees + 273); // missing-store: recovery-failed
   }
   uint64_t kelvin;
 };

@@ -13,7 +13,7 @@ struct ring {
 static void push(struct ring *ring) {
   SET(ring->slots[ring->tail % SLOTS], ring->tail); // expect: recovery-failed
   if (ring->tail - ring->head == SLOTS)
-    SET(ring->head, ring->head + 1);
+    SET(ring->head, ring->head + 1); // missing-store: recovery-failed
   SET(ring->tail, ring->tail + 1);
 }
 

@@ -17,7 +17,7 @@ static uint64_t slot_of(const volatile uint64_t *table, uint64_t key) {
 static void rename_key(uint64_t *table, uint64_t from, uint64_t to) {
   uint64_t old = slot_of(table, from);
   SET(table[slot_of(table, to)], to); // expect: recovery-hung
-  SET(table[old], 0);
+  SET(table[old], 0); // missing-store: recovery-hung
 }
 
 static int recover(const uint64_t *table) {

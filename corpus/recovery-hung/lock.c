@@ -11,7 +11,7 @@ struct pool {
 static void increment(struct pool *pool) {
   SET(pool->lock, 1); // expect: recovery-hung
   SET(pool->value, pool->value + 1); // expect: recovery-hung
-  SET(pool->lock, 0);
+  SET(pool->lock, 0); // missing-store: recovery-hung
 }
 
 static int recover(struct pool *pool) {

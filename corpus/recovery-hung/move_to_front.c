@@ -13,7 +13,7 @@ struct node {
 static void move_to_front(struct node *list, uint64_t before) {
   uint64_t node = list[before].next, behind = list[node].next;
   SET(list[node].next, list[0].next); // expect: recovery-hung
-  SET(list[before].next, behind);
+  SET(list[before].next, behind); // missing-store: recovery-hung
   SET(list[0].next, node);
 }
 

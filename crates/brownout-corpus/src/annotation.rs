@@ -7,6 +7,7 @@
 //! | `// expect: RULE, RULE` | one of each |
 //! | `// expect[clwb, O2]: RULE` | only in builds with these tags, see [`Scope`](crate::Scope) |
 //! | `// known-miss: RULE because …` | the rule should speak here and does not yet; fails when it does |
+//! | `// missing-store: RULE` | the rule speaks elsewhere, and names the store at this line as the one that recovery misses |
 //!
 //! A line may hold several annotations, each with its own `//`. A line that holds nothing but annotations
 //! speaks of the next line that holds code.
@@ -31,6 +32,8 @@ pub enum Claim {
     KnownMiss {
         reason: String,
     },
+    /// A finding at another line says that the store at this one came too late.
+    MissingStore,
 }
 
 /// A comment that means to be an annotation and is none.
@@ -77,7 +80,7 @@ fn parse_comment(line: u32, comment: &str) -> Result<Vec<Annotation>, String> {
         .unwrap_or(comment.len());
     let (word, rest) = comment.split_at(word_end);
     // Prose may begin with the same word; only what goes on like an annotation is one.
-    if !matches!(word, "expect" | "known-miss") || !rest.starts_with(['[', ':']) {
+    if !matches!(word, "expect" | "known-miss" | "missing-store") || !rest.starts_with(['[', ':']) {
         return Ok(Vec::new());
     }
     let (scope, body) = parse_scope(rest)?;
@@ -100,6 +103,9 @@ fn parse_comment(line: u32, comment: &str) -> Result<Vec<Annotation>, String> {
         }
         let reason = reason.trim().to_owned();
         return Ok(vec![annotation(rule, Claim::KnownMiss { reason })?]);
+    }
+    if word == "missing-store" {
+        return Ok(vec![annotation(body, Claim::MissingStore)?]);
     }
     body.split(',')
         .map(|item| match item.trim().strip_suffix('+') {
@@ -213,6 +219,7 @@ mod tests {
             "x; // expect[]: a\n",
             "x; // expect[nt] a\n",
             "x; // known-miss: a\n",
+            "x; // missing-store: a b\n",
             "x;\n// expect: a\n",
         ] {
             assert!(parse(text).is_err(), "{text:?}");
@@ -230,6 +237,7 @@ mod tests {
             Claim::One => format!("// expect{scope}: {rule}"),
             Claim::OneOrMore => format!("// expect{scope}: {rule}+"),
             Claim::KnownMiss { reason } => format!("// known-miss{scope}: {rule} {reason}"),
+            Claim::MissingStore => format!("// missing-store{scope}: {rule}"),
         }
     }
 
@@ -240,6 +248,7 @@ mod tests {
             claim in prop_oneof![
                 Just(Claim::One),
                 Just(Claim::OneOrMore),
+                Just(Claim::MissingStore),
                 "[a-z]{1,9}( [a-z]{1,9}){0,3}".prop_map(|reason| Claim::KnownMiss { reason }),
             ],
         ) -> (Annotation, Vec<String>) {
@@ -269,7 +278,7 @@ mod tests {
 
         /// No text makes the parser fail other than by saying so, and errors name a line of the text.
         #[test]
-        fn any_text_is_read_or_refused(text in "(expect|known-miss|//|\\[|\\]|:|,|[+]|[a-z]|\\PC|\n| ){0,60}") {
+        fn any_text_is_read_or_refused(text in "(expect|known-miss|missing-store|//|\\[|\\]|:|,|[+]|[a-z]|\\PC|\n| ){0,60}") {
             if let Err(malformed) = parse(&text) {
                 prop_assert!((malformed.line as usize) <= text.lines().count());
             }

@@ -26,6 +26,9 @@ pub enum Severity {
 /// A call stack, innermost frame first.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Stack {
+    /// What happened there.
+    #[serde(default)]
+    pub role: String,
     pub frames: Vec<Frame>,
 }
 

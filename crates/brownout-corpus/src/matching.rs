@@ -2,15 +2,18 @@
 //!
 //! A finding is placed at the first frame of its first stack that lies in the program's source file. Each
 //! annotation that is meant for the build takes the findings of its rule at its line; what is left over on
-//! either side is a [`Mismatch`].
+//! either side is a [`Mismatch`]. So is a store that a finding says recovery misses, where that is not written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
 use crate::annotation::{Annotation, Claim};
 use crate::build::Build;
-use crate::finding::Finding;
+use crate::finding::{Finding, Stack};
+
+/// The role of a store without which recovery does not pass, in a finding of crash testing.
+const MISSING_STORE: &str = "store that is missing";
 
 /// A place where program and brownout disagree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,15 +34,20 @@ pub enum Mismatch {
     },
     /// What was known to be missed is found.
     NoLongerMissed { line: u32, rule: String },
+    /// A store that recovery misses, and no finding says so.
+    StoreNotNamed { line: u32, rule: String },
+    /// A store that a finding says recovery misses, where that is not written.
+    StoreNamed { line: Option<u32>, rule: String },
 }
 
 impl Mismatch {
     pub fn line(&self) -> Option<u32> {
         match *self {
-            Mismatch::Unexpected { line, .. } => line,
+            Mismatch::Unexpected { line, .. } | Mismatch::StoreNamed { line, .. } => line,
             Mismatch::Missing { line, .. }
             | Mismatch::TooMany { line, .. }
-            | Mismatch::NoLongerMissed { line, .. } => Some(line),
+            | Mismatch::NoLongerMissed { line, .. }
+            | Mismatch::StoreNotNamed { line, .. } => Some(line),
         }
     }
 }
@@ -57,14 +65,24 @@ impl fmt::Display for Mismatch {
             Mismatch::NoLongerMissed { rule, .. } => {
                 write!(out, "{rule} is a known miss and found: make it `expect`")
             }
+            Mismatch::StoreNotNamed { rule, .. } => {
+                write!(out, "{rule} does not name this store as missing")
+            }
+            Mismatch::StoreNamed { rule, .. } => {
+                write!(out, "{rule} names this store as missing, unexpectedly")
+            }
         }
     }
 }
 
 /// The line of `source` that a finding belongs to.
 pub fn line_of(finding: &Finding, source: &Path) -> Option<u32> {
-    let frames = &finding.stacks.first()?.frames;
-    frames
+    line_of_stack(finding.stacks.first()?, source)
+}
+
+fn line_of_stack(stack: &Stack, source: &Path) -> Option<u32> {
+    stack
+        .frames
         .iter()
         .find(|frame| {
             frame
@@ -92,6 +110,14 @@ pub fn compare(
         let place = (line_of(finding, source), finding.rule.as_str());
         left.entry(place).or_default().push(finding);
     }
+    let mut named: BTreeSet<(Option<u32>, &str)> = findings
+        .iter()
+        .flat_map(|finding| {
+            let missing = |stack: &&Stack| stack.role == MISSING_STORE;
+            let stacks = finding.stacks.iter().filter(missing);
+            stacks.map(|stack| (line_of_stack(stack, source), finding.rule.as_str()))
+        })
+        .collect();
     let mut mismatches = Vec::new();
     for annotation in annotations {
         if !annotation.scope.includes(build) {
@@ -100,12 +126,17 @@ pub fn compare(
         let Annotation {
             line, rule, claim, ..
         } = annotation;
-        let found = left
-            .remove(&(Some(*line), rule.as_str()))
-            .map_or(0, |found| found.len());
+        let place = (Some(*line), rule.as_str());
+        let found = match claim {
+            Claim::MissingStore => usize::from(named.remove(&place)),
+            _ => left.remove(&place).map_or(0, |found| found.len()),
+        };
         let (line, rule) = (*line, rule.clone());
         match (claim, found) {
-            (Claim::One, 1) | (Claim::OneOrMore, 1..) | (Claim::KnownMiss { .. }, 0) => {}
+            (Claim::One, 1)
+            | (Claim::OneOrMore | Claim::MissingStore, 1..)
+            | (Claim::KnownMiss { .. }, 0) => {}
+            (Claim::MissingStore, 0) => mismatches.push(Mismatch::StoreNotNamed { line, rule }),
             (Claim::One | Claim::OneOrMore, 0) => mismatches.push(Mismatch::Missing { line, rule }),
             (Claim::One, found) => mismatches.push(Mismatch::TooMany { line, rule, found }),
             (Claim::KnownMiss { .. }, _) => {
@@ -120,6 +151,10 @@ pub fn compare(
             message: finding.message.clone(),
         }));
     }
+    mismatches.extend(named.into_iter().map(|(line, rule)| Mismatch::StoreNamed {
+        line,
+        rule: rule.to_owned(),
+    }));
     mismatches.sort_by_key(Mismatch::line);
     mismatches
 }
@@ -146,7 +181,10 @@ mod tests {
             rule: rule.to_owned(),
             severity: Severity::Bug,
             message: "m".to_owned(),
-            stacks: vec![Stack { frames }],
+            stacks: vec![Stack {
+                role: String::new(),
+                frames,
+            }],
         }
     }
 
@@ -248,6 +286,31 @@ mod tests {
             compare_with(text, &[found("a", 1), found("b", 1)]),
             [unexpected(Some(1), "b")]
         );
+    }
+
+    #[test]
+    fn a_store_that_recovery_misses_is_named_where_that_is_written() {
+        let text = "x; // expect: a\ny; // missing-store: a\nz;\n";
+        let naming = |line: u32| {
+            let mut finding = found("a", 1);
+            finding.stacks.push(Stack {
+                role: MISSING_STORE.to_owned(),
+                frames: vec![frame(SOURCE, line)],
+            });
+            finding
+        };
+        assert_eq!(compare_with(text, &[naming(2)]), []);
+        let rule = || "a".to_owned();
+        let not_named = Mismatch::StoreNotNamed {
+            line: 2,
+            rule: rule(),
+        };
+        let named = Mismatch::StoreNamed {
+            line: Some(3),
+            rule: rule(),
+        };
+        assert_eq!(compare_with(text, &[naming(3)]), [not_named, named]);
+        assert_eq!(compare_with(text, &[found("a", 1)]).len(), 1);
     }
 
     #[test]

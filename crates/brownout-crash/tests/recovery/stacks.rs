@@ -211,6 +211,16 @@ fn of_an_exit_from_a_signal_handler() {
 }
 
 #[test]
+fn of_what_a_sanitizer_reports() {
+    let failing = Failing::new();
+    failing
+        .place
+        .compile_with(&["-fsanitize=address"], "failing", FAILING);
+    failing.fails("./failing null", End::Exited(1), &CHAIN);
+    failing.fails("./failing exit", End::Exited(3), &CHAIN);
+}
+
+#[test]
 fn of_what_a_shell_or_a_parent_passes_on() {
     let failing = Failing::new();
     failing.fails("true && ./failing exit", End::Exited(3), &CHAIN);

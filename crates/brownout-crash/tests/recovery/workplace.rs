@@ -49,18 +49,18 @@ impl Workplace {
 
     /// Compiles a program; its functions keep their names and frames.
     pub fn compile(&self, name: &str, source: &str) -> PathBuf {
+        self.compile_with(&[], name, source)
+    }
+
+    pub fn compile_with(&self, options: &[&str], name: &str, source: &str) -> PathBuf {
         let program = self.path().join(name);
         let file = self.path().join(format!("{name}.c"));
         std::fs::write(&file, source).unwrap();
         let status = Command::new("cc")
-            .args([
-                "-O1",
-                "-g",
-                "-fno-inline",
-                "-fno-optimize-sibling-calls",
-                "-pthread",
-                "-o",
-            ])
+            .args(["-O1", "-g", "-fno-inline", "-fno-optimize-sibling-calls"])
+            .args(["-pthread", "-w"])
+            .args(options)
+            .arg("-o")
             .args([&program, &file])
             .status()
             .unwrap();

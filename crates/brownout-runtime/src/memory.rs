@@ -67,7 +67,7 @@ pub fn reserve(len: u64) -> u64 {
 
 /// Maps zeroed private memory that the runtime may read and write.
 pub fn map(len: u64) -> u64 {
-    match try_map(len) {
+    match try_map(len, Backing::Later) {
         Some(addr) => addr,
         None => fatal::unsupported(format_args!(
             "the engine could not get {len} bytes of memory; is there a limit on address space (ulimit -v)?"
@@ -75,12 +75,22 @@ pub fn map(len: u64) -> u64 {
     }
 }
 
-fn try_map(len: u64) -> Option<u64> {
+/// When the kernel finds pages for a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Backing {
+    /// Each when it is first used.
+    Later,
+    /// All at once, which is cheaper if most will be used.
+    Now,
+}
+
+fn try_map(len: u64, backing: Backing) -> Option<u64> {
     let addr = reserve(len);
-    let flags = linux::MAP_PRIVATE
-        | linux::MAP_ANONYMOUS
-        | linux::MAP_FIXED_NOREPLACE
-        | linux::MAP_NORESERVE;
+    let backing = match backing {
+        Backing::Later => linux::MAP_NORESERVE,
+        Backing::Now => linux::MAP_POPULATE,
+    };
+    let flags = linux::MAP_PRIVATE | linux::MAP_ANONYMOUS | linux::MAP_FIXED_NOREPLACE | backing;
     // SAFETY: the range was just reserved for this caller alone and NOREPLACE leaves others' alone.
     let raw = unsafe {
         sys::mmap(
@@ -104,13 +114,22 @@ pub unsafe fn unmap(addr: u64, len: u64) {
     unsafe { sys::munmap(addr, page_up(len)) };
 }
 
+/// What the heap grows by at least. Starting a program fills several.
+const HEAP_PIECE: usize = 128 << 10;
+
 struct Arena;
 
 // SAFETY: `alloc` returns fresh, zeroed, exclusive mappings of the size it states, and the optional
 // operations decline.
 unsafe impl dlmalloc::Allocator for Arena {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        match try_map(size as u64) {
+        let backing = if size <= HEAP_PIECE {
+            Backing::Now
+        } else {
+            Backing::Later
+        };
+        let size = size.max(HEAP_PIECE);
+        match try_map(size as u64, backing) {
             Some(addr) => (addr as *mut u8, size, 0),
             None => (core::ptr::null_mut(), 0, 0),
         }

@@ -4,8 +4,8 @@ use super::checked;
 use super::signals::{SignalGate, closed_streams};
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -60,53 +60,68 @@ pub(crate) struct Image<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pid(pub(crate) libc::pid_t);
 
-/// Forks and executes `image` in the child, with the streams, dispositions and mask our caller had.
-pub(crate) fn spawn(image: &Image<'_>, gate: &SignalGate) -> io::Result<Pid> {
-    let argv = pointers(image.arguments);
-    let envp = pointers(image.environment);
-    let (mut reader, writer) = pipe()?;
+/// What a child needs to become the loader.
+struct Child<'a> {
+    image: &'a Image<'a>,
+    gate: &'a SignalGate,
+    argv: Vec<*const libc::c_char>,
+    envp: Vec<*const libc::c_char>,
+    /// Why it could not, if it could not.
+    errno: libc::c_int,
+}
 
-    // SAFETY: the child calls nothing but async-signal-safe functions (no allocation, no locks)
-    // until it executes or exits; everything they use was prepared above.
-    let pid = checked(unsafe { libc::fork() })?;
-    if pid == 0 {
-        // SAFETY: plain system calls on live descriptors; `argv` and `envp` are null-terminated
-        // arrays of NUL-terminated strings that outlive the call.
-        unsafe {
-            if libc::dup2(image.handed_on.0.as_raw_fd(), image.handed_on.1) != -1 {
-                closed_streams().for_each(|fd| {
-                    libc::close(fd);
-                });
-                gate.restore_in_child();
-                libc::execveat(
-                    image.program.as_raw_fd(),
-                    c"".as_ptr(),
-                    argv.as_ptr().cast(),
-                    envp.as_ptr().cast(),
-                    libc::AT_EMPTY_PATH,
-                );
-            }
-            let errno = *libc::__errno_location();
-            libc::write(
-                writer.as_raw_fd(),
-                (&raw const errno).cast(),
-                size_of_val(&errno),
+/// Stack of a child until it executes.
+const CHILD_STACK: usize = 64 << 10;
+
+/// Starts a child that executes `image`, with the streams, dispositions and mask our caller had.
+pub(crate) fn spawn(image: &Image<'_>, gate: &SignalGate) -> io::Result<Pid> {
+    let mut child = Child {
+        image,
+        gate,
+        argv: pointers(image.arguments),
+        envp: pointers(image.environment),
+        errno: 0,
+    };
+    let mut stack: Vec<u128> = Vec::with_capacity(CHILD_STACK / size_of::<u128>());
+    // The child borrows our memory instead of copying it, and we wait until it has executed or ended.
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: `stack` is the child's alone, of that size and aligned; `child` outlives its use, as this
+    // thread goes on only when the child has left our memory.
+    let pid = checked(unsafe {
+        let top = stack.as_mut_ptr().byte_add(CHILD_STACK);
+        libc::clone(become_loader, top.cast(), flags, (&raw mut child).cast())
+    })?;
+    if child.errno == 0 {
+        return Ok(Pid(pid));
+    }
+    let _ = wait(Pid(pid), Waiting::Block);
+    Err(io::Error::from_raw_os_error(child.errno))
+}
+
+/// The child's part; returns only if the loader cannot be executed.
+extern "C" fn become_loader(child: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `spawn` passes its `Child`, which nobody else uses meanwhile. What follows are plain system
+    // calls on live descriptors, no allocation and no locks; `argv` and `envp` are null-terminated arrays of
+    // NUL-terminated strings.
+    unsafe {
+        let child = &mut *child.cast::<Child<'_>>();
+        let image = child.image;
+        if libc::dup2(image.handed_on.0.as_raw_fd(), image.handed_on.1) != -1 {
+            closed_streams().for_each(|fd| {
+                libc::close(fd);
+            });
+            child.gate.restore_in_child();
+            libc::execveat(
+                image.program.as_raw_fd(),
+                c"".as_ptr(),
+                child.argv.as_ptr().cast(),
+                child.envp.as_ptr().cast(),
+                libc::AT_EMPTY_PATH,
             );
-            libc::_exit(127)
         }
+        child.errno = *libc::__errno_location();
     }
-    drop(writer);
-    let mut errno = [0; size_of::<libc::c_int>()];
-    match reader.read_exact(&mut errno) {
-        // The pipe closed on exec: the loader runs.
-        Err(_) => Ok(Pid(pid)),
-        Ok(()) => {
-            let _ = wait(Pid(pid), Waiting::Block);
-            Err(io::Error::from_raw_os_error(libc::c_int::from_ne_bytes(
-                errno,
-            )))
-        }
-    }
+    127
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
@@ -115,14 +130,6 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
         .map(|string| string.as_ptr())
         .chain([ptr::null()])
         .collect()
-}
-
-fn pipe() -> io::Result<(File, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: the call fills the two descriptors it is given.
-    checked(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    // SAFETY: both were just created and nothing else owns them.
-    Ok(unsafe { (File::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -51,6 +51,9 @@ const EARLY_FOR_BLOCK: u64 = 64;
 pub const CACHE_END: u64 = CACHE + UNIT * UNITS as u64;
 /// Offset of the jump-miss routine; that of calls is at offset 0.
 pub const JUMP_MISS: u64 = 64;
+/// Bytes of code from which on huge pages are worth what it costs to clear one.
+const SMALL: u64 = 512 << 10;
+const HUGE_PAGE: u64 = 2 << 20;
 /// Room that a fragment may take at most.
 const FRAGMENT_ROOM: u64 = 128 << 10;
 
@@ -119,6 +122,8 @@ impl Unit {
 
 pub struct Cache {
     units: [Unit; UNITS],
+    /// Whether the first of the code is on huge pages.
+    is_huge: bool,
     current: usize,
     next: u64,
     blocks: FastMap<u64, u32>,
@@ -138,6 +143,12 @@ pub static EPOCH: AtomicU64 = AtomicU64::new(0);
 
 pub static TRANSLATOR: Lock<Option<crate::translate::Translator>> = Lock::new(None);
 
+/// Gives the kernel advice on a part of the cache.
+fn advise(start: u64, end: u64, advice: u32) {
+    // SAFETY: none of the advice changes what the memory holds; failure only costs speed.
+    unsafe { crate::sys!(linux::__NR_madvise, start, end - start, advice) };
+}
+
 impl Cache {
     /// Maps the cache and the branch table and writes the miss routines.
     pub fn create() -> Cache {
@@ -154,18 +165,12 @@ impl Cache {
                 -(raw as i64)
             ));
         }
-        // SAFETY: advice on memory that was just mapped; failure only costs speed.
-        unsafe {
-            crate::sys!(
-                linux::__NR_madvise,
-                CACHE,
-                CACHE_END - CACHE,
-                linux::MADV_HUGEPAGE
-            )
-        };
+        advise(CACHE, CACHE + HUGE_PAGE, linux::MADV_NOHUGEPAGE);
+        advise(CACHE + HUGE_PAGE, CACHE_END, linux::MADV_HUGEPAGE);
         table::create();
         let mut cache = Cache {
             units: Default::default(),
+            is_huge: false,
             current: 0,
             next: CACHE,
             blocks: FastMap::default(),
@@ -199,6 +204,11 @@ impl Cache {
     /// Makes sure that a fragment fits, moving to another unit if need be: which, then. What was known of
     /// code there is no longer.
     pub fn make_room(&mut self) -> Option<usize> {
+        if !self.is_huge && self.next - CACHE > SMALL {
+            self.is_huge = true;
+            advise(CACHE, CACHE + HUGE_PAGE, linux::MADV_HUGEPAGE);
+            advise(CACHE, CACHE + HUGE_PAGE, linux::MADV_COLLAPSE);
+        }
         let full = self.next + FRAGMENT_ROOM > self.unit_end();
         if !full && !self.is_wasted() {
             return None;

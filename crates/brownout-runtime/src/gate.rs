@@ -8,17 +8,14 @@
 //! * `gate_native`: a system call made by Rust on behalf of the program. A signal that arrives before
 //!   its `syscall` instruction makes it return [`INTERRUPTED`], so that no wait starts while a signal
 //!   is pending.
-//! * `gate_copy`: copies memory and survives bad addresses.
 
 use crate::context::{Context, Exit};
-use crate::unwind::Word;
+use crate::{guarded, pm};
 use core::arch::global_asm;
 use core::mem::offset_of;
 
 global_asm!(
     ".text",
-    ".globl gate_start",
-    "gate_start:",
     // --- exits: set the reason, save the program's registers, call Rust -----------------------------
     "gate_link:          mov dword ptr gs:[{exit}], {link}",
     "                    jmp gate_exit",
@@ -194,88 +191,6 @@ global_asm!(
     "sahf",
     "mov rax, gs:[{rax}]",
     "jmp gate_indirect",
-    // --- begin of an access to what may be PM: rcx = address, rax and flags spilled -----------------
-    "gate_pm_begin:",
-    "mov rax, rcx",
-    "sub rax, gs:[{hull_start}]",
-    "cmp rax, gs:[{hull_len}]",
-    "jae 6f",
-    "mov rax, rcx",
-    "sub rax, gs:[{near_start}]",
-    "cmp rax, gs:[{near_len}]",
-    "jae 8f",
-    "mov eax, ecx",
-    "and eax, 4095",
-    "add rax, gs:[{size}]",
-    "cmp rax, 4096",
-    "ja 9f",
-    "mov rax, rcx",
-    "add rax, gs:[{near_delta}]",
-    "mov gs:[{alias}], rax",
-    "add rcx, gs:[{near_stripe}]",
-    "shr rcx, 12",
-    "and ecx, {stripe_mask}",
-    "shl ecx, 6",
-    "add rcx, gs:[{stripes}]",
-    "mov qword ptr gs:[{stripe2}], 0",
-    "mov qword ptr gs:[{split}], 0",
-    "cmp qword ptr gs:[{alone}], 0",
-    "jne 5f",
-    "2:",
-    "mov eax, 1",
-    "xchg eax, [rcx]",
-    "test eax, eax",
-    "jne 3f",
-    "5:",
-    "mov gs:[{stripe}], rcx",
-    "jmp intent_begin",
-    // not PM
-    "6:",
-    "mov rcx, gs:[{ea}]",
-    "mov gs:[{alias}], rcx",
-    "mov qword ptr gs:[{stripe}], 0",
-    "mov qword ptr gs:[{stripe2}], 0",
-    "mov rax, gs:[{spill_flags}]",
-    "add al, 127",
-    "sahf",
-    "mov rax, gs:[{rax}]",
-    "mov rcx, gs:[{rcx}]",
-    "jmp qword ptr gs:[{pm_return}]",
-    "8:",
-    "mov rax, rcx",
-    "sub rax, gs:[{gap_start}]",
-    "cmp rax, gs:[{gap_len}]",
-    "jb 6b",
-    // look the address up in Rust; on return the answer is in alias and stripe
-    "9:",
-    "mov rax, gs:[{spill_flags}]",
-    "add al, 127",
-    "sahf",
-    "mov rax, gs:[{rax}]",
-    "mov rcx, gs:[{pm_return}]",
-    "mov gs:[{resume}], rcx",
-    "mov rcx, gs:[{rcx}]",
-    "mov dword ptr gs:[{exit}], {pm_lookup}",
-    "jmp gate_exit",
-    // the lock is held by another thread: wait a little, then give the processor away
-    "3:",
-    "mov gs:[{r11}], r11",
-    "mov r11d, 64",
-    "4:",
-    "pause",
-    "cmp dword ptr [rcx], 0",
-    "je 5f",
-    "dec r11d",
-    "jne 4b",
-    "mov gs:[{pc}], rcx",
-    "mov eax, 24",
-    "syscall",
-    "mov rcx, gs:[{pc}]",
-    "5:",
-    "mov r11, gs:[{r11}]",
-    "jmp 2b",
-    ".globl gate_end",
-    "gate_end:",
     // --- a system call made by Rust on the program's behalf: rdi = nr, rsi = args -------------------
     ".globl gate_native",
     "gate_native:",
@@ -299,52 +214,6 @@ global_asm!(
     ".globl gate_native_abort",
     "gate_native_abort:",
     "mov rax, {interrupted}",
-    "ret",
-    // --- copies that may fault: rdi = to, rsi = from, rdx = bytes; rax = bytes not copied ------------
-    ".globl gate_copy",
-    "gate_copy:",
-    "mov rcx, rdx",
-    ".globl gate_copy_insn",
-    "gate_copy_insn:",
-    "rep movsb",
-    ".globl gate_copy_fault",
-    "gate_copy_fault:",
-    "mov rax, rcx",
-    "ret",
-    // --- one word that may fault: rdi = from; rax = the word, rdx = 1 if it could be read ------------
-    ".globl gate_load",
-    "gate_load:",
-    "mov edx, 1",
-    ".globl gate_load_insn",
-    "gate_load_insn:",
-    "mov rax, [rdi]",
-    "ret",
-    ".globl gate_load_fault",
-    "gate_load_fault:",
-    "xor edx, edx",
-    "xor eax, eax",
-    "ret",
-    // --- whether words hold: rdi = base, rsi = pairs of distance and value, rdx = pairs --------------
-    ".globl gate_verify",
-    "gate_verify:",
-    "shl rdx, 4",
-    "add rdx, rsi",
-    "2:",
-    "cmp rsi, rdx",
-    "je 3f",
-    "mov rcx, [rsi]",
-    "mov rax, [rsi + 8]",
-    ".globl gate_verify_insn",
-    "gate_verify_insn:",
-    "cmp rax, [rdi + rcx]",
-    "lea rsi, [rsi + 16]",
-    "je 2b",
-    ".globl gate_verify_fault",
-    "gate_verify_fault:",
-    "xor eax, eax",
-    "ret",
-    "3:",
-    "mov eax, 1",
     "ret",
     // --- clone: rdi = nr, rsi = args, rdx = context of the child; returns in the parent only ---------
     ".globl gate_clone",
@@ -391,25 +260,7 @@ global_asm!(
     resume = const offset_of!(Context, resume),
     rcx = const offset_of!(Context, spill_rcx),
     rax = const offset_of!(Context, spill_rax),
-    r11 = const offset_of!(Context, spill_r11),
     spill_flags = const offset_of!(Context, spill_flags),
-    ea = const offset_of!(Context, ea),
-    alias = const offset_of!(Context, alias),
-    stripe = const offset_of!(Context, stripe),
-    stripe2 = const offset_of!(Context, stripe2),
-    split = const offset_of!(Context, split),
-    size = const offset_of!(Context, size),
-    pm_return = const offset_of!(Context, pm_return),
-    hull_start = const offset_of!(Context, hull_start),
-    hull_len = const offset_of!(Context, hull_len),
-    near_start = const offset_of!(Context, near_start),
-    near_len = const offset_of!(Context, near_len),
-    near_delta = const offset_of!(Context, near_delta),
-    near_stripe = const offset_of!(Context, near_stripe),
-    gap_start = const offset_of!(Context, gap_start),
-    gap_len = const offset_of!(Context, gap_len),
-    alone = const offset_of!(Context, alone),
-    stripes = const offset_of!(Context, stripes),
     hash_table = const offset_of!(Context, hash_table),
     hash_mask = const crate::cache::HASH_SLOTS - 1,
     syscall_table = const offset_of!(Context, syscall_table),
@@ -427,21 +278,12 @@ global_asm!(
     indirect_call = const Exit::IndirectCall as u32,
     syscall_exit = const Exit::Syscall as u32,
     resync = const Exit::Resync as u32,
-    pm_lookup = const Exit::PmLookup as u32,
     pm_emulate = const Exit::PmEmulate as u32,
     unsupported = const Exit::Unsupported as u32,
     dispatch = sym crate::dispatch::dispatch,
     thread_begin = sym crate::process::thread_begin,
-    stripe_mask = const crate::pm::STRIPES - 1,
     interrupted = const INTERRUPTED as i64,
 );
-
-/// The answer of `gate_load`.
-#[repr(C)]
-struct Loaded {
-    word: u64,
-    valid: u64,
-}
 
 /// What [`native_syscall`] returns when a signal came before the call.
 pub const INTERRUPTED: u64 = -4095i64 as u64;
@@ -455,10 +297,7 @@ unsafe extern "C" {
     fn gate_unsupported();
     fn gate_fault();
     fn gate_stale();
-    fn gate_pm_begin();
     fn gate_hash();
-    fn gate_start();
-    fn gate_end();
     fn gate_enter() -> !;
     fn gate_syscall();
     fn gate_syscall_insn();
@@ -468,15 +307,6 @@ unsafe extern "C" {
     fn gate_native(nr: u64, args: *const [u64; 6]) -> u64;
     fn gate_native_insn();
     fn gate_native_abort();
-    fn gate_copy(to: u64, from: u64, len: u64) -> u64;
-    fn gate_copy_insn();
-    fn gate_copy_fault();
-    fn gate_load(from: u64) -> Loaded;
-    fn gate_verify(base: u64, words: *const Word, count: usize) -> u32;
-    fn gate_verify_insn();
-    fn gate_verify_fault();
-    fn gate_load_insn();
-    fn gate_load_fault();
     fn gate_clone(nr: u64, args: *const [u64; 6], child: *mut core::ffi::c_void) -> u64;
     fn gate_thread_exit(word: *const u32, status: u64) -> !;
     fn gate_restorer();
@@ -491,13 +321,12 @@ pub fn fill_entry_points(context: &mut Context) {
     context.to_pm_emulate = gate_pm_emulate as *const () as u64;
     context.to_stale = gate_stale as *const () as u64;
     context.to_unsupported = gate_unsupported as *const () as u64;
-    context.to_pm_begin = gate_pm_begin as *const () as u64;
     context.to_hash = gate_hash as *const () as u64;
     context.to_syscall = gate_syscall as *const () as u64;
     context.hash_table = crate::cache::hash_table();
     context.syscall_table = crate::syscall::table();
-    context.stripes = crate::pm::stripes();
-    crate::pm::connect(context);
+    context.stripes = pm::stripes();
+    pm::connect(context);
 }
 
 /// Leaves Rust code for generated code, with the state that the thread's context holds.
@@ -537,28 +366,6 @@ pub unsafe fn thread_exit(word: *const u32, status: u64) -> ! {
     unsafe { gate_thread_exit(word, status) }
 }
 
-/// Copies `len` bytes, stopping at the first bad address; the number of bytes not copied.
-///
-/// # Safety
-/// What lies at `to` must be the program's, or the caller's to overwrite.
-pub unsafe fn copy(to: u64, from: u64, len: u64) -> u64 {
-    // SAFETY: faults are caught by the signal handler; the rest is the caller's promise.
-    unsafe { gate_copy(to, from, len) }
-}
-
-/// Reads a word of the program, if it can be read.
-pub fn load(from: u64) -> Option<u64> {
-    // SAFETY: faults are caught by the signal handler.
-    let loaded = unsafe { gate_load(from) };
-    (loaded.valid != 0).then_some(loaded.word)
-}
-
-/// Whether words of the program hold what they should.
-pub fn verify(base: u64, words: &[Word]) -> bool {
-    // SAFETY: reads `words`, and the program's memory with faults caught by the signal handler.
-    unsafe { gate_verify(base, words.as_ptr(), words.len()) != 0 }
-}
-
 /// The return trampoline of the runtime's own signal handlers.
 pub fn restorer() -> u64 {
     gate_restorer as *const () as u64
@@ -577,9 +384,7 @@ pub enum Place {
     NativeBefore,
     /// At a read or write of the program's memory that may fault: then it goes on here.
     Guarded(u64),
-    /// Elsewhere in the assembly that generated code runs through.
-    Inside,
-    Outside,
+    Elsewhere,
 }
 
 /// Says where `rip` is.
@@ -593,23 +398,10 @@ pub fn place(rip: u64) -> Place {
         Place::SyscallAfter
     } else if (gate_native as *const () as u64..=at(gate_native_insn)).contains(&rip) {
         Place::NativeBefore
-    } else if rip == at(gate_copy_insn) {
-        Place::Guarded(at(gate_copy_fault))
-    } else if rip == at(gate_load_insn) {
-        Place::Guarded(at(gate_load_fault))
-    } else if rip == at(gate_verify_insn) {
-        Place::Guarded(at(gate_verify_fault))
-    } else if let Some(fault) =
-        crate::pm::fault_in_shortcut(rip).or_else(|| crate::pm::fault_in_intent(rip))
-    {
+    } else if let Some(fault) = guarded::fault(rip).or_else(|| pm::fault_in_assembly(rip)) {
         Place::Guarded(fault)
-    } else if (at(gate_start)..at(gate_end)).contains(&rip)
-        || crate::pm::in_shortcut(rip)
-        || crate::pm::in_intent(rip)
-    {
-        Place::Inside
     } else {
-        Place::Outside
+        Place::Elsewhere
     }
 }
 

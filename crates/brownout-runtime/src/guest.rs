@@ -1,6 +1,6 @@
 //! Reading and writing the program's memory by the runtime, surviving bad pointers.
 
-use crate::gate;
+use crate::guarded;
 use crate::memory::{PAGE, page_down};
 use crate::sys::{is_err, linux};
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ pub struct Fault;
 pub fn read<T: Copy>(addr: u64) -> Result<T, Fault> {
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: `value` is ours and as long as said.
-    let left = unsafe { gate::copy(value.as_mut_ptr() as u64, addr, size_of::<T>() as u64) };
+    let left = unsafe { guarded::copy(value.as_mut_ptr() as u64, addr, size_of::<T>() as u64) };
     if left != 0 {
         return Err(Fault);
     }
@@ -25,21 +25,21 @@ pub fn read<T: Copy>(addr: u64) -> Result<T, Fault> {
 /// Writes a plain value.
 pub fn write<T: Copy>(addr: u64, value: &T) -> Result<(), Fault> {
     // SAFETY: the program's own pointer: what it overwrites is the program's affair.
-    let left = unsafe { gate::copy(addr, &raw const *value as u64, size_of::<T>() as u64) };
+    let left = unsafe { guarded::copy(addr, &raw const *value as u64, size_of::<T>() as u64) };
     if left == 0 { Ok(()) } else { Err(Fault) }
 }
 
 /// Writes bytes.
 pub fn write_bytes(addr: u64, bytes: &[u8]) -> Result<(), Fault> {
     // SAFETY: as above.
-    let left = unsafe { gate::copy(addr, bytes.as_ptr() as u64, bytes.len() as u64) };
+    let left = unsafe { guarded::copy(addr, bytes.as_ptr() as u64, bytes.len() as u64) };
     if left == 0 { Ok(()) } else { Err(Fault) }
 }
 
 /// Reads into `buffer`; the number of bytes that could be read.
 pub fn read_into(addr: u64, buffer: &mut [u8]) -> usize {
     // SAFETY: the buffer is ours.
-    let left = unsafe { gate::copy(buffer.as_mut_ptr() as u64, addr, buffer.len() as u64) };
+    let left = unsafe { guarded::copy(buffer.as_mut_ptr() as u64, addr, buffer.len() as u64) };
     buffer.len() - left as usize
 }
 

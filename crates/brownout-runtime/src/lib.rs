@@ -27,6 +27,7 @@ pub mod context;
 pub mod dispatch;
 pub mod fatal;
 pub mod gate;
+pub mod guarded;
 pub mod guest;
 pub mod load;
 pub mod lock;

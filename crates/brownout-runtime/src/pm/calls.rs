@@ -1,7 +1,7 @@
 //! The calling context of an event.
 
 use crate::context::Context;
-use crate::gate;
+use crate::guarded;
 use crate::lock::Lock;
 use crate::space;
 use crate::unwind::{
@@ -31,18 +31,18 @@ struct ProgramMemory;
 
 impl Memory for ProgramMemory {
     fn read_u64(&self, addr: u64) -> Option<u64> {
-        gate::load(addr)
+        guarded::load(addr)
     }
 
     fn all_hold(&self, base: u64, words: &[Word]) -> bool {
-        gate::verify(base, words)
+        guarded::verify(base, words)
     }
 
     fn slice(&self, addr: u64, len: usize) -> Option<&[u8]> {
         let end = addr.checked_add(len as u64)?;
         let mut page = addr;
         while page < end {
-            gate::load(page & !7)?;
+            guarded::load(page & !7)?;
             page = (page & !4095) + 4096;
         }
         // SAFETY: every page was just read; code and unwind tables stay as long as their module does,

@@ -11,7 +11,7 @@ use crate::guest;
 use crate::signal::{Info, Pending, SIGSEGV};
 use crate::translate::number;
 use crate::wire::Head;
-use crate::{fatal, gate};
+use crate::{fatal, guarded};
 use alloc::vec::Vec;
 use brownout_ring::{kind, store};
 use core::arch::asm;
@@ -106,7 +106,7 @@ pub(super) fn raise(context: &mut Context, bad: BadAccess) {
     let (code, trap) = if kind == 0 {
         (BY_KERNEL, [GENERAL_PROTECTION, 0])
     } else {
-        let present = gate::load(address & !7).map_or(0, |_| PRESENT);
+        let present = guarded::load(address & !7).map_or(0, |_| PRESENT);
         let mapped = guest::is_mapped(address);
         let code = if mapped { NO_RIGHT } else { NOT_MAPPED };
         (code, [PAGE_FAULT, kind | present])

@@ -10,7 +10,7 @@
 
 use super::site::{SITE_SHIFT, Site, site};
 use crate::context::Context;
-use crate::gate;
+use crate::guarded;
 use crate::wire::Producer;
 use brownout_ring::{Intent, MAX_INTENT, evidence, kind};
 use core::arch::global_asm;
@@ -23,9 +23,7 @@ const fn ring(field: usize) -> usize {
 
 global_asm!(
     ".text",
-    // --- the end of gate_pm_begin: the lock is held, rax, rcx and the flags are spilled -----------------
-    ".globl intent_first",
-    "intent_first:",
+    // --- the end of `begin`: the lock is held, rax, rcx and the flags are spilled -----------------
     "8:",
     "mov rax, gs:[{spill_flags}]",
     "add al, 127",
@@ -101,8 +99,6 @@ global_asm!(
     "intent_bytes_fault:",
     "mov rsi, gs:[{gpr}+48]",
     "jmp 7b",
-    ".globl intent_last",
-    "intent_last:",
     gpr = const offset_of!(Context, gpr),
     spill_rcx = const offset_of!(Context, spill_rcx),
     spill_rax = const offset_of!(Context, spill_rax),
@@ -134,22 +130,15 @@ global_asm!(
 const _: () = assert!(offset_of!(Intent, flags) == offset_of!(Intent, kind) + 2);
 
 unsafe extern "C" {
-    fn intent_first();
     fn intent_word();
     fn intent_word_fault();
     fn intent_words();
     fn intent_bytes();
     fn intent_bytes_fault();
-    fn intent_last();
-}
-
-/// Whether `rip` is here.
-pub fn in_intent(rip: u64) -> bool {
-    (intent_first as *const () as u64..intent_last as *const () as u64).contains(&rip)
 }
 
 /// Where a thread goes on whose read of memory at `rip` faulted.
-pub fn fault_in_intent(rip: u64) -> Option<u64> {
+pub(super) fn fault(rip: u64) -> Option<u64> {
     let at = |symbol: unsafe extern "C" fn()| symbol as *const () as u64;
     if rip == at(intent_word) {
         Some(at(intent_word_fault))
@@ -210,7 +199,7 @@ fn note(context: &mut Context, intent: Intent, from: u64) {
     // SAFETY: the slot's own intent, mapped as long as the slot is the thread's, with room for as many bytes.
     unsafe {
         place.write_volatile(Intent { size, ..intent });
-        if gate::copy(place.add(1) as u64, from, size.into()) == 0 {
+        if guarded::copy(place.add(1) as u64, from, size.into()) == 0 {
             (&raw mut (*place).at).write_volatile(at);
         }
     }

@@ -16,6 +16,7 @@
 
 mod access;
 mod arrival;
+mod begin;
 mod calls;
 mod candidate;
 mod departure;
@@ -36,11 +37,10 @@ pub use calls::context_of;
 pub use candidate::is_candidate;
 pub use departure::{protect, remap, replacing, unmapped};
 pub use emulate::emulate;
-pub use intent::{fault_in_intent, in_intent};
 pub use kernel::{put, put_value, syscall};
 pub use mappings::has_alias_in;
 pub use order::order;
-pub use shortcut::{connect, fault_in_shortcut, in_shortcut};
+pub use shortcut::connect;
 pub use site::{Site, SiteKind, Sites, site};
 
 use crate::context::Context;
@@ -135,6 +135,11 @@ pub fn stop_all() {
     if mappings::any() {
         lock_all();
     }
+}
+
+/// Where a thread goes on that faulted at `rip`, if that is an instruction of the instrument's assembly that may.
+pub fn fault_in_assembly(rip: u64) -> Option<u64> {
+    shortcut::fault(rip).or_else(|| intent::fault(rip))
 }
 
 /// Runs `fork` while no store is under way and the tables are at rest.

@@ -205,8 +205,6 @@ global_asm!(
     "jmp \\fault",
     "6:",
     ".endm",
-    ".globl shortcut_first",
-    "shortcut_first:",
     // --- a flush or fence is about to happen --------------------------------------------------------
     ".globl shortcut_order",
     "shortcut_order:",
@@ -501,8 +499,6 @@ global_asm!(
     "9:",
     "shortcut_restore",
     "jmp gate_exit",
-    ".globl shortcut_last",
-    "shortcut_last:",
     gpr = const offset_of!(Context, gpr),
     spill_rcx = const offset_of!(Context, spill_rcx),
     spill_rax = const offset_of!(Context, spill_rax),
@@ -597,7 +593,6 @@ const _: () = {
 };
 
 unsafe extern "C" {
-    fn shortcut_first();
     fn shortcut_order();
     fn shortcut_end();
     fn shortcut_call();
@@ -609,11 +604,11 @@ unsafe extern "C" {
     fn shortcut_other_word();
     fn shortcut_other_word_fault();
     fn shortcut_long();
-    fn shortcut_last();
 }
 
 /// Tells generated code where the shortcuts are.
 pub fn connect(context: &mut Context) {
+    context.to_pm_begin = super::begin::entry();
     context.to_pm_order = shortcut_order as *const () as u64;
     context.to_pm_end = shortcut_end as *const () as u64;
     context.to_call = shortcut_call as *const () as u64;
@@ -621,13 +616,8 @@ pub fn connect(context: &mut Context) {
     context.sites = super::site::table();
 }
 
-/// Whether `rip` is here.
-pub fn in_shortcut(rip: u64) -> bool {
-    (shortcut_first as *const () as u64..shortcut_last as *const () as u64).contains(&rip)
-}
-
 /// Where a thread goes on whose read of a stack at `rip` faulted.
-pub fn fault_in_shortcut(rip: u64) -> Option<u64> {
+pub(super) fn fault(rip: u64) -> Option<u64> {
     let at = |symbol: unsafe extern "C" fn()| symbol as *const () as u64;
     if rip == at(shortcut_word) {
         Some(at(shortcut_word_fault))

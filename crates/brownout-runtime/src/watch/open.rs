@@ -1,7 +1,7 @@
 //! Where a thread keeps its open calls: laid out for the assembly that adds and removes plain ones.
 
 use crate::cache::{CACHE, CACHE_END};
-use crate::gate;
+use crate::guarded;
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
 
@@ -26,7 +26,7 @@ impl Open {
     /// Whether the return address is where the call has put it. A return in the cache leaves an address
     /// of the cache behind: it may be that of this call, which is then about to be told.
     pub(super) fn is_there(&self) -> bool {
-        gate::load(self.slot)
+        guarded::load(self.slot)
             .is_some_and(|word| word == self.back || (CACHE..CACHE_END).contains(&word))
     }
 

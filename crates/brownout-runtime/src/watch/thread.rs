@@ -16,7 +16,7 @@ use super::open::Open;
 use crate::context::{Context, reg};
 use crate::dispatch::with_translator;
 use crate::wire::Head;
-use crate::{gate, pm};
+use crate::{guarded, pm};
 use alloc::vec::Vec;
 use brownout_ring::kind;
 use brownout_ring::watch::MAX_ARGUMENTS;
@@ -31,7 +31,7 @@ pub fn entered(context: &mut Context, function: u32, size: usize) {
     if context.watch.is_repeated(context.pc, slot) {
         return;
     }
-    let back = gate::load(slot);
+    let back = guarded::load(slot);
     for call in close_dead(context, function, slot) {
         record_left(context, &call);
     }

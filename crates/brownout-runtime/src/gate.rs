@@ -10,7 +10,7 @@
 //!   is pending.
 
 use crate::context::{Context, Exit};
-use crate::{guarded, pm};
+use crate::{guarded, pm, watch};
 use core::arch::global_asm;
 use core::mem::offset_of;
 
@@ -327,6 +327,7 @@ pub fn fill_entry_points(context: &mut Context) {
     context.syscall_table = crate::syscall::table();
     context.stripes = pm::stripes();
     pm::connect(context);
+    watch::connect(context);
 }
 
 /// Leaves Rust code for generated code, with the state that the thread's context holds.
@@ -398,11 +399,18 @@ pub fn place(rip: u64) -> Place {
         Place::SyscallAfter
     } else if (gate_native as *const () as u64..=at(gate_native_insn)).contains(&rip) {
         Place::NativeBefore
-    } else if let Some(fault) = guarded::fault(rip).or_else(|| pm::fault_in_assembly(rip)) {
+    } else if let Some(fault) = fault_in_assembly(rip) {
         Place::Guarded(fault)
     } else {
         Place::Elsewhere
     }
+}
+
+/// Where a thread goes on that faulted at `rip`, if that is an instruction that may touch bad addresses.
+fn fault_in_assembly(rip: u64) -> Option<u64> {
+    guarded::fault(rip)
+        .or_else(|| pm::fault_in_assembly(rip))
+        .or_else(|| watch::fault_in_assembly(rip))
 }
 
 /// Where a thread found at [`Place::NativeBefore`] is sent.

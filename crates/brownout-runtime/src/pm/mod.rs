@@ -41,6 +41,8 @@ pub use kernel::{put, put_value, syscall};
 pub use mappings::has_alias_in;
 pub use order::order;
 pub use shortcut::connect;
+pub(crate) use shortcut::{restore, site_in_rdx, spill};
+pub(crate) use site::SITE_SHIFT;
 pub use site::{Site, SiteKind, Sites, site};
 
 use crate::context::Context;

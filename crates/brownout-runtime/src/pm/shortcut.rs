@@ -7,13 +7,15 @@
 //! through the gate, with nothing changed: [`super::access_done`], [`super::order`] and [`crate::watch::visit`] do
 //! the same for all cases and say why.
 //!
+//! Calls of watched functions come here from [`crate::watch`], whose own assembly decides whether they are plain.
+//!
 //! Generated code comes here with the program's registers in place and goes on at `Context::resume`. Nothing
 //! is kept on the program's stack.
 
 use super::site::{SITE_SHIFT, Site, SiteKind};
 use crate::context::{Context, Exit};
 use crate::unwind::memo_layout as memo;
-use crate::watch::{Open, OpenCalls, open};
+use crate::watch::OpenCalls;
 use crate::wire::{self, Producer};
 use brownout_ring::{Control, RING_BYTES, Record, Slot, evidence, kind, recording, store};
 use core::arch::global_asm;
@@ -126,14 +128,62 @@ impl Shortcut {
     }
 }
 
+/// Assembly that frees registers and flags, rcx and rax being spilled; the exit is that of the long way.
+macro_rules! spill {
+    ($exit:literal) => {
+        concat!(
+            "lahf\n",
+            "seto al\n",
+            "mov gs:[{spill_flags}], rax\n",
+            "mov dword ptr gs:[{exit}], ",
+            $exit,
+            "\n",
+            "mov gs:[{gpr}+16], rdx\n",
+            "mov gs:[{gpr}+48], rsi\n",
+            "mov gs:[{gpr}+56], rdi\n",
+            "mov gs:[{gpr}+64], r8\n",
+            "mov gs:[{gpr}+72], r9\n",
+            "mov gs:[{gpr}+80], r10\n",
+            "mov gs:[{gpr}+88], r11\n",
+        )
+    };
+}
+
+/// Assembly that puts back all that [`spill`] has freed.
+macro_rules! restore {
+    () => {
+        concat!(
+            "mov rdx, gs:[{gpr}+16]\n",
+            "mov rsi, gs:[{gpr}+48]\n",
+            "mov rdi, gs:[{gpr}+56]\n",
+            "mov r8, gs:[{gpr}+64]\n",
+            "mov r9, gs:[{gpr}+72]\n",
+            "mov r10, gs:[{gpr}+80]\n",
+            "mov r11, gs:[{gpr}+88]\n",
+            "mov rax, gs:[{spill_flags}]\n",
+            "add al, 127\n",
+            "sahf\n",
+            "mov rax, gs:[{spill_rax}]\n",
+            "mov rcx, gs:[{spill_rcx}]\n",
+        )
+    };
+}
+
+/// Assembly that leaves the site in rdx.
+macro_rules! site_in_rdx {
+    () => {
+        concat!(
+            "mov edx, gs:[{argument}]\n",
+            "shl rdx, {site_shift}\n",
+            "add rdx, gs:[{sites}]\n",
+        )
+    };
+}
+pub(crate) use {restore, site_in_rdx, spill};
+
 /// Offset of a part of the thread's ring in its context.
 const fn ring(field: usize) -> usize {
     offset_of!(Context, wire) + field
-}
-
-/// Offset of a part of the thread's open calls in its context.
-const fn calls(field: usize) -> usize {
-    offset_of!(Context, watch) + field
 }
 
 /// Offset of a part of a site's shortcut.
@@ -143,41 +193,6 @@ const fn site(field: usize) -> usize {
 
 global_asm!(
     ".text",
-    // --- frees registers and flags, rcx and rax being spilled; the exit is that of the long way ---------
-    ".macro shortcut_spill exit",
-    "lahf",
-    "seto al",
-    "mov gs:[{spill_flags}], rax",
-    "mov dword ptr gs:[{exit}], \\exit",
-    "mov gs:[{gpr}+16], rdx",
-    "mov gs:[{gpr}+48], rsi",
-    "mov gs:[{gpr}+56], rdi",
-    "mov gs:[{gpr}+64], r8",
-    "mov gs:[{gpr}+72], r9",
-    "mov gs:[{gpr}+80], r10",
-    "mov gs:[{gpr}+88], r11",
-    ".endm",
-    // --- puts back all of them --------------------------------------------------------------------------
-    ".macro shortcut_restore",
-    "mov rdx, gs:[{gpr}+16]",
-    "mov rsi, gs:[{gpr}+48]",
-    "mov rdi, gs:[{gpr}+56]",
-    "mov r8, gs:[{gpr}+64]",
-    "mov r9, gs:[{gpr}+72]",
-    "mov r10, gs:[{gpr}+80]",
-    "mov r11, gs:[{gpr}+88]",
-    "mov rax, gs:[{spill_flags}]",
-    "add al, 127",
-    "sahf",
-    "mov rax, gs:[{spill_rax}]",
-    "mov rcx, gs:[{spill_rcx}]",
-    ".endm",
-    // --- the site into rdx ------------------------------------------------------------------------------
-    ".macro shortcut_site",
-    "mov edx, gs:[{argument}]",
-    "shl rdx, {site_shift}",
-    "add rdx, gs:[{sites}]",
-    ".endm",
     // --- goes to `fault` unless the stack is that of the memo in rax; r8 = address, ecx = epoch ----------
     ".macro shortcut_compare word fault",
     "cmp r8, [rax + {memo_rip}]",
@@ -210,8 +225,8 @@ global_asm!(
     "shortcut_order:",
     "mov gs:[{spill_rcx}], rcx",
     "mov gs:[{spill_rax}], rax",
-    "shortcut_spill {pm_order}",
-    "shortcut_site",
+    spill!("{pm_order}"),
+    site_in_rdx!(),
     "cmp byte ptr [rdx + {source}], {fence}",
     "je 2f",
     // a flush: at the mapping used last, or it has to be looked up
@@ -223,98 +238,6 @@ global_asm!(
     "add rax, gs:[{flush_delta}]",
     "mov gs:[{alias}], rax",
     "jmp 2f",
-    // --- a watched function is entered, its number in `ea` --------------------------------------------
-    ".globl shortcut_call",
-    "shortcut_call:",
-    "mov gs:[{spill_rcx}], rcx",
-    "mov gs:[{spill_rax}], rax",
-    "shortcut_spill {watch}",
-    "shortcut_site",
-    "cmp qword ptr gs:[{repeated}], 0",
-    "jne 9f",
-    // returns to the return address are watched, too
-    ".globl shortcut_back",
-    "shortcut_back:",
-    "mov r8, [rsp]",
-    "mov rax, r8",
-    "shr rax, 1",
-    "and eax, {remembered} - 1",
-    "cmp r8, gs:[{watched} + rax * 8]",
-    "jne 9f",
-    // the innermost open call is alive and further out; there is room for another behind it
-    "mov rcx, gs:[{open_calls}]",
-    "cmp rcx, gs:[{open_room}]",
-    "jae 9f",
-    "lea rax, [rcx + rcx * 2]",
-    "shl rax, 3",
-    "add rax, gs:[{open_first}]",
-    "jrcxz 3f",
-    "mov rdi, [rax - {open_bytes} + {open_slot}]",
-    "cmp rdi, rsp",
-    "jbe 9f",
-    "mov rsi, [rax - {open_bytes} + {open_back}]",
-    ".globl shortcut_alive",
-    "shortcut_alive:",
-    "cmp rsi, [rdi]",
-    "jne 9f",
-    "3:",
-    "mov [rax + {open_slot}], rsp",
-    "mov [rax + {open_back}], r8",
-    "mov ecx, gs:[{ea}]",
-    "mov [rax + {open_function}], ecx",
-    // the arguments, where the payload is looked for
-    "mov rcx, gs:[{spill_rcx}]",
-    "mov rax, gs:[{gpr}+16]",
-    "mov rsi, gs:[{gpr}+48]",
-    "mov rdi, gs:[{gpr}+56]",
-    "mov r8, gs:[{gpr}+64]",
-    "mov gs:[{vectors_at}], rdi",
-    "mov gs:[{vectors_at}+8], rsi",
-    "mov gs:[{vectors_at}+16], rax",
-    "mov gs:[{vectors_at}+24], rcx",
-    "mov gs:[{vectors_at}+32], r8",
-    "mov gs:[{vectors_at}+40], r9",
-    "jmp 2f",
-    // --- a watched function may have returned here, if one is open --------------------------------------
-    "8:",
-    "mov rcx, gs:[{spill_rcx}]",
-    "jmp qword ptr gs:[{resume}]",
-    ".globl shortcut_return",
-    "shortcut_return:",
-    "mov gs:[{spill_rcx}], rcx",
-    "mov rcx, gs:[{open_calls}]",
-    "jrcxz 8b",
-    "mov gs:[{spill_rax}], rax",
-    "shortcut_spill {watch}",
-    "shortcut_site",
-    "mov r8, [rdx + {site_pc}]",
-    "cmp r8, gs:[{pc}]",
-    "jne 7f",
-    "lea rax, [rcx + rcx * 2]",
-    "shl rax, 3",
-    "add rax, gs:[{open_first}]",
-    "cmp r8, [rax - {open_bytes} + {open_back}]",
-    "jne 9f",
-    "mov rdi, [rax - {open_bytes} + {open_slot}]",
-    "lea rsi, [rdi + 8]",
-    "cmp rsi, rsp",
-    "jne 9f",
-    // and only one of them
-    "dec rcx",
-    "jrcxz 3f",
-    "cmp rdi, [rax - 2 * {open_bytes} + {open_slot}]",
-    "je 9f",
-    "3:",
-    "mov ecx, [rax - {open_bytes} + {open_function}]",
-    "mov gs:[{ea}], rcx",
-    "mov rax, gs:[{spill_rax}]",
-    "mov rcx, gs:[{gpr}+16]",
-    "mov gs:[{vectors_at}], rax",
-    "mov gs:[{vectors_at}+8], rcx",
-    "jmp 2f",
-    "7:",
-    "shortcut_restore",
-    "jmp qword ptr gs:[{resume}]",
     // --- an access has been made; it need not have been to a candidate --------------------------------
     "8:",
     "mov rcx, gs:[{spill_rcx}]",
@@ -325,12 +248,14 @@ global_asm!(
     "mov rcx, gs:[{stripe}]",
     "jrcxz 8b",
     "mov gs:[{spill_rax}], rax",
-    "shortcut_spill {pm_done}",
+    spill!("{pm_done}"),
     "mov rax, gs:[{stripe2}]",
     "or rax, gs:[{split}]",
     "jne 9f",
-    "shortcut_site",
+    site_in_rdx!(),
     // --- the calling context: rdx = site; leaves it in r9d -------------------------------------------
+    ".globl shortcut_record",
+    "shortcut_record:",
     "2:",
     "mov r10, gs:[{last_memo}]",
     "test r10, r10",
@@ -482,7 +407,7 @@ global_asm!(
     "mov dword ptr [rcx], 0",
     "mov qword ptr gs:[{stripe}], 0",
     "4:",
-    "shortcut_restore",
+    restore!(),
     "jmp qword ptr gs:[{resume}]",
     "6:",
     "je 3b",
@@ -497,7 +422,7 @@ global_asm!(
     ".globl shortcut_long",
     "shortcut_long:",
     "9:",
-    "shortcut_restore",
+    restore!(),
     "jmp gate_exit",
     gpr = const offset_of!(Context, gpr),
     spill_rcx = const offset_of!(Context, spill_rcx),
@@ -505,7 +430,6 @@ global_asm!(
     spill_flags = const offset_of!(Context, spill_flags),
     exit = const offset_of!(Context, exit),
     argument = const offset_of!(Context, argument),
-    pc = const offset_of!(Context, pc),
     resume = const offset_of!(Context, resume),
     sites = const offset_of!(Context, sites),
     memos = const offset_of!(Context, memos),
@@ -524,17 +448,7 @@ global_asm!(
     dirty = const offset_of!(Context, dirty),
     pm_order = const Exit::PmOrder as u32,
     pm_done = const Exit::PmDone as u32,
-    watch = const Exit::Watch as u32,
-    open_first = const calls(offset_of!(OpenCalls, first)),
-    open_calls = const calls(offset_of!(OpenCalls, len)),
-    open_room = const calls(offset_of!(OpenCalls, room)),
-    repeated = const calls(offset_of!(OpenCalls, repeated_pc)),
-    watched = const calls(offset_of!(OpenCalls, watched)),
-    remembered = const open::REMEMBERED,
-    open_bytes = const size_of::<Open>(),
-    open_slot = const offset_of!(Open, slot),
-    open_back = const offset_of!(Open, back),
-    open_function = const offset_of!(Open, function),
+    open_calls = const offset_of!(Context, watch) + offset_of!(OpenCalls, len),
     site_shift = const SITE_SHIFT,
     site_pc = const offset_of!(Site, pc),
     site_size = const offset_of!(Site, size),
@@ -589,21 +503,15 @@ global_asm!(
 const _: () = {
     assert!(offset_of!(Shortcut, flags) == offset_of!(Shortcut, kind) + 2);
     assert!(offset_of!(Record, flags) == offset_of!(Record, kind) + 2);
-    assert!(size_of::<Open>() == 3 * 8);
 };
 
 unsafe extern "C" {
     fn shortcut_order();
     fn shortcut_end();
-    fn shortcut_call();
-    fn shortcut_return();
-    fn shortcut_back();
-    fn shortcut_alive();
     fn shortcut_word();
     fn shortcut_word_fault();
     fn shortcut_other_word();
     fn shortcut_other_word_fault();
-    fn shortcut_long();
 }
 
 /// Tells generated code where the shortcuts are.
@@ -611,8 +519,6 @@ pub fn connect(context: &mut Context) {
     context.to_pm_begin = super::begin::entry();
     context.to_pm_order = shortcut_order as *const () as u64;
     context.to_pm_end = shortcut_end as *const () as u64;
-    context.to_call = shortcut_call as *const () as u64;
-    context.to_return = shortcut_return as *const () as u64;
     context.sites = super::site::table();
 }
 
@@ -623,8 +529,6 @@ pub(super) fn fault(rip: u64) -> Option<u64> {
         Some(at(shortcut_word_fault))
     } else if rip == at(shortcut_other_word) {
         Some(at(shortcut_other_word_fault))
-    } else if rip == at(shortcut_back) || rip == at(shortcut_alive) {
-        Some(at(shortcut_long))
     } else {
         None
     }

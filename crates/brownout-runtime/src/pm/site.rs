@@ -72,7 +72,7 @@ pub struct Site {
 }
 
 /// Bytes of an entry of the table, as a power of two.
-pub(super) const SITE_SHIFT: u32 = 6;
+pub(crate) const SITE_SHIFT: u32 = 6;
 const _: () = assert!(size_of::<Site>() == 1 << SITE_SHIFT);
 
 pub fn create() {

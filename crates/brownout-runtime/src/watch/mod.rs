@@ -4,18 +4,20 @@
 //! its symbol tables ([`symbols`]), and the translation of their first instruction begins with a visit
 //! to the runtime. Where such a call returns to is known then: the code there is translated anew with a
 //! visit, too. The program's stack is left alone; a thread remembers its open calls ([`open`], [`thread`]).
-//! Plain calls and returns are recorded in assembly, beside the other events that are frequent.
+//! Plain calls and returns are recorded in assembly ([`shortcut`]).
 //! Code that neither is nor calls a watched function costs nothing.
 //!
 //! What it can miss: see [`symbols`] and [`thread`]; calls on a stack in persistent memory while loads are
 //! recorded return unseen.
 
-pub mod open;
+mod open;
+mod shortcut;
 mod symbols;
 mod table;
 mod thread;
 
-pub use open::{Open, OpenCalls};
+pub use open::OpenCalls;
+pub use shortcut::{connect, fault_in_assembly};
 pub use thread::left_thread;
 
 use crate::cache::{FastMap, FastSet};

@@ -1,6 +1,6 @@
 /* A search ends at an empty slot. To rename a key, the table lets the old one go before it takes the new one in. */
 // levels: O2
-// check: --recover-time-limit 500ms
+// check: --recover-time-limit 300ms
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 

@@ -1,6 +1,6 @@
 /* A lock in the pool may still be held after the crash; recovery breaks it, as its owner is gone. */
 // levels: O2
-// check: --recover-time-limit 500ms
+// check: --recover-time-limit 300ms
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 

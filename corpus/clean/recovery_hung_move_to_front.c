@@ -1,6 +1,6 @@
 /* A list of what was used last: the node that goes to the front has left its old place before. */
 // levels: O2
-// check: --recover-time-limit 500ms
+// check: --recover-time-limit 300ms
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 

@@ -1,7 +1,7 @@
 /* A search ends at an empty slot. To rename a key, the table takes the new one in before it lets the old one go, and
  * has no empty slot for a moment: recovery searches for ever. */
 // levels: O2
-// check: --recover-time-limit 500ms
+// check: --recover-time-limit 300ms
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 

@@ -1,6 +1,6 @@
 /* A lock in the pool is still held after the crash, and recovery waits for an owner that is gone. */
 // levels: O2
-// check: --recover-time-limit 500ms
+// check: --recover-time-limit 300ms
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 

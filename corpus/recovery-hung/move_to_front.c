@@ -1,7 +1,7 @@
 /* A list of what was used last: the node that goes to the front points there before it has left its old place, and
  * recovery walks in a circle. */
 // levels: O2
-// check: --recover-time-limit 500ms
+// check: --recover-time-limit 300ms
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 

@@ -471,7 +471,7 @@ impl<'a> Campaign<'a> {
                 same_as: None,
                 failure: (!attempt.verdict.passed()).then(|| Failure {
                     stack: stack_frames(point, symbols),
-                    recovery: symbols.recovery_frames(&attempt.frames),
+                    recovery: recovery_frames(&attempt.frames, symbols),
                     output: attempt.output,
                     again: attempt.again,
                 }),
@@ -528,6 +528,15 @@ impl<'a> Campaign<'a> {
         }
         Ok(())
     }
+}
+
+/// Where recovery failed. One that returned from its `main` was nowhere in particular.
+fn recovery_frames(frames: &[RawFrame], symbols: &mut impl Symbols) -> Vec<Frame> {
+    let frames = symbols.recovery_frames(frames);
+    if frames.iter().all(Frame::is_plumbing) {
+        return Vec::new();
+    }
+    frames
 }
 
 fn stack_frames(point: Point, symbols: &mut impl Symbols) -> Vec<Frame> {

@@ -12,12 +12,18 @@ fn the_demo_finds_the_mistakes_that_the_example_admits() {
     assert!(run.stdout.starts_with("38 entries\n"), "{}", run.stdout);
     let findings = findings(&place.path("demo/brownout.out"));
     let bugs = bugs(&findings);
-    for rule in ["missing-flush", "redundant-fence", "redundant-flush"] {
+    for rule in [
+        "missing-flush",
+        "recovery-failed",
+        "redundant-fence",
+        "redundant-flush",
+    ] {
         assert!(bugs.contains(&rule), "{rule} is not among {bugs:?}");
     }
     for source in [
         "store->entries += 1; /* mistake 1",
         "_mm_sfence(); /* mistake 2",
+        "store->entries -= 1;         /* mistake 4",
     ] {
         assert!(
             run.stdout.contains(source),

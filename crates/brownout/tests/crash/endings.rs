@@ -1,0 +1,129 @@
+//! Interruptions, kills, full disks: nothing lost, nothing left.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::{Place, Run, crashes};
+
+const OPTIONS: [&str; 4] = ["--occurrences", "100", "--no-narrowing", "--quiet"];
+
+/// A recovery that takes some milliseconds, so that there is something to interrupt.
+const SLOW: &str = "sh -c './slots pool check; s=$?; sleep 0.01; exit $s'";
+
+fn crash(place: &Place, more: &[&str]) -> Command {
+    let mut arguments = vec!["crash", "trace", "--recover", SLOW];
+    arguments.extend(OPTIONS);
+    arguments.extend(more);
+    place.command(&arguments)
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_has_and_goes_on() {
+    let place = Place::new();
+    place.record(&[], &["100", "early"]);
+    let child = crash(&place, &[])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_trials(&place, 3);
+    let interrupted = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(interrupted.unwrap().success());
+    let run: Run = child.wait_with_output().unwrap().into();
+    assert!(
+        matches!(run.status, Some(0 | 1)),
+        "{:?} {}",
+        run.status,
+        run.stderr
+    );
+    assert!(run.stderr.contains("it was interrupted"), "{}", run.stderr);
+    let first = crashes(&place.findings())
+        .first()
+        .map_or(0, |found| found.1);
+    let run: Run = crash(&place, &["--resume"]).output().unwrap().into();
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(crashes(&place.findings())[0].1 > first);
+    assert!(!run.stderr.contains("only"), "{}", run.stderr);
+}
+
+#[test]
+fn killed_at_any_moment_nothing_is_lost_and_nothing_left() {
+    let place = Place::new();
+    place.record(&[], &["100", "early"]);
+    let pool = fs::read(place.path("pool")).unwrap();
+    let mut tried = 0;
+    for round in 0..50_u64 {
+        let mut child = crash(&place, &["--resume"]).spawn().unwrap();
+        // Moments spread over the first half second.
+        sleep(Duration::from_millis(round * 37 % 500));
+        child.kill().unwrap();
+        let status = child.wait().unwrap();
+        assert!(
+            status.signal() == Some(9) || status.code() == Some(1),
+            "{status:?}"
+        );
+        let journal = place.path("brownout.out/crash.jsonl");
+        let now = fs::read_to_string(journal).map_or(0, |text| text.matches('\n').count());
+        assert!(now >= tried, "what was tried is still there");
+        tried = now;
+    }
+    let here = place.directory.path().to_str().unwrap();
+    wait_until("no recovery is left", || !any_process_about(here));
+    assert!(fs::read(place.path("pool")).unwrap() == pool);
+    let run: Run = crash(&place, &["--resume"]).output().unwrap().into();
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    // Each slot but those tried at the end has two failure points: before it is counted and before it is written.
+    assert_eq!(crashes(&place.findings()), [("recovery-failed", 101)]);
+}
+
+#[test]
+fn a_full_disk_is_told_and_loses_nothing() {
+    let place = Place::new();
+    place.record(&[], &["100", "early"]);
+    fs::create_dir(place.path("small")).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=16k none small && {} crash trace --recover './slots pool check' \
+         --occurrences 100 --no-narrowing --out small/out; s=$?; cat small/out/crash.jsonl > kept; exit $s",
+        env!("CARGO_BIN_EXE_brownout")
+    );
+    let run: Run = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script])
+        .current_dir(place.directory.path())
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(run.status, Some(2), "{}{}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("No space left"), "{}", run.stderr);
+    let kept = fs::read_to_string(place.path("kept")).unwrap();
+    assert!(kept.lines().count() > 3, "{kept}");
+}
+
+fn wait_for_trials(place: &Place, count: usize) {
+    let journal = place.path("brownout.out/crash.jsonl");
+    wait_until("some crashes are tried", || {
+        fs::read_to_string(&journal).is_ok_and(|text| text.lines().count() > count)
+    });
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "not in a minute: {what}"
+        );
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether a process works in this directory.
+fn any_process_about(directory: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok())
+        .any(|cwd| cwd.starts_with(directory))
+}

@@ -1,0 +1,131 @@
+//! Crash testing as a user meets it: `check --recover`, `crash`, `replay`, `merge`.
+//!
+//! The program under test is `slots.c`, which is its own recovery.
+
+mod endings;
+mod oracles;
+mod sharing;
+mod verdicts;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A directory with the program in it.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+/// What a run of brownout gave.
+struct Run {
+    status: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self {
+            status: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/crash/slots.c");
+        let place = Self { directory };
+        fs::copy(source, place.path("slots.c")).unwrap();
+        let compiled = Command::new("cc")
+            .args(["-O1", "-g", "-Wl,--build-id", "-o", "slots", "slots.c"])
+            .current_dir(place.directory.path())
+            .status();
+        assert!(compiled.unwrap().success());
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_brownout"));
+        command
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .env_remove("GITHUB_ACTIONS")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn brownout(&self, arguments: &[&str]) -> Run {
+        self.command(arguments).output().unwrap().into()
+    }
+
+    /// Checks the program with this recovery, and these options.
+    fn check(&self, recover: &str, options: &[&str], program: &[&str]) -> Run {
+        let mut arguments = vec!["check", "--recover", recover];
+        arguments.extend(options);
+        arguments.extend(["--", "./slots", "pool", "put"]);
+        arguments.extend(program);
+        self.brownout(&arguments)
+    }
+
+    /// Records the program.
+    fn record(&self, options: &[&str], program: &[&str]) {
+        let mut arguments = vec!["record", "-q", "-o", "trace"];
+        arguments.extend(options);
+        arguments.extend(["--", "./slots", "pool", "put"]);
+        arguments.extend(program);
+        let run = self.brownout(&arguments);
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+    }
+
+    /// Tries crashes of what was recorded.
+    fn crash(&self, options: &[&str]) -> Run {
+        let mut arguments = vec!["crash", "trace", "--recover", "./slots pool check"];
+        arguments.extend(options);
+        self.brownout(&arguments)
+    }
+
+    /// The findings in the usual place.
+    fn findings(&self) -> Vec<Value> {
+        findings(&self.path("brownout.out"))
+    }
+}
+
+fn findings(directory: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(directory.join("findings.jsonl")).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Rule and count of the findings of crash testing.
+fn crashes(findings: &[Value]) -> Vec<(&str, u64)> {
+    findings
+        .iter()
+        .filter(|finding| finding["rule"].as_str().unwrap().starts_with("recovery-"))
+        .map(|finding| {
+            let rule = finding["rule"].as_str().unwrap();
+            (rule, finding["count"].as_u64().unwrap())
+        })
+        .collect()
+}
+
+/// The functions of the stack with this role.
+fn functions<'a>(finding: &'a Value, role: &str) -> Vec<&'a str> {
+    let stacks = finding["stacks"].as_array().unwrap();
+    let stack = stacks.iter().find(|stack| stack["role"] == role);
+    let frames = stack.map(|stack| stack["frames"].as_array().unwrap());
+    let frames = frames.into_iter().flatten();
+    frames
+        .filter_map(|frame| frame["function"].as_str())
+        .collect()
+}

@@ -1,0 +1,88 @@
+//! What recovery is compared with: operations, outputs.
+
+use std::fs;
+
+use crate::{Place, crashes};
+
+#[test]
+fn recovery_is_told_how_far_the_workload_was() {
+    let place = Place::new();
+    for how in [&["--op", "put"][..], &["--op", "slots.c:46"]] {
+        let run = place.check("./slots pool check op", how, &["4"]);
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+    }
+    // As if each operation were done before it began.
+    let recover = "sh -c 'BROWNOUT_OP=$((BROWNOUT_OP + 1)) ./slots pool check op'";
+    let run = place.check(recover, &["--op", "put", "--no-narrowing"], &["4"]);
+    assert_eq!(
+        run.status,
+        Some(4),
+        "the uncrashed image has its operations too: {}",
+        run.stderr
+    );
+    let recover =
+        "sh -c 'test $BROWNOUT_OP_ACTIVE = 0 && exit; exec ./slots pool check print >&2; exit 1'";
+    let run = place.check(recover, &["--op", "put"], &["4"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+}
+
+#[test]
+fn outputs_belong_to_operations() {
+    let place = Place::new();
+    fs::create_dir(place.path("outputs")).unwrap();
+    for number in 0..=4 {
+        let text = format!("{number}\n");
+        fs::write(place.path(&format!("outputs/{number}.txt")), text).unwrap();
+    }
+    let options = ["--op", "put", "--expect-one-of", "outputs"];
+    let run = place.check("./slots pool check print", &options, &["4"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    // One slot more than there are operations.
+    let wrong = "sh -c 'echo $(($(./slots pool check print) + 1))'";
+    let run = place.check(wrong, &options, &["3"]);
+    assert_eq!(run.status, Some(4), "{}", run.stderr);
+    fs::write(place.path("one"), "4\n").unwrap();
+    let run = place.check(
+        "./slots pool check print",
+        &["--expect-output", "one"],
+        &["4"],
+    );
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert_eq!(crashes(&place.findings())[0].0, "recovery-failed");
+}
+
+#[test]
+fn a_function_that_was_not_watched_is_named() {
+    let place = Place::new();
+    place.record(&[], &["2"]);
+    let run = place.crash(&["--op", "put"]);
+    assert_eq!(run.status, Some(2));
+    assert!(run.stderr.contains("--watch put"), "{}", run.stderr);
+    let run = place.check("./slots pool check", &["--after", "slots.c:1"], &["2"]);
+    assert_eq!(run.status, Some(2));
+    assert!(run.stderr.contains("slots.c:1"), "{}", run.stderr);
+}
+
+#[test]
+fn crashes_can_be_confined() {
+    let place = Place::new();
+    place.record(&["--watch", "put"], &["3", "early"]);
+    let points = |options: &[&str]| {
+        let mut arguments = vec!["stat", "trace", "--failure-points", "--format", "json"];
+        arguments.extend(options);
+        let run = place.brownout(&arguments);
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+        let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        json["failure_points"].as_array().unwrap().len()
+    };
+    let all = points(&[]);
+    assert!(all >= 2);
+    assert_eq!(points(&["--in-function", "put"]), all);
+    assert_eq!(points(&["--in-function", "nobody"]), 0);
+    assert_eq!(points(&["--in-file", "slots.c"]), all);
+    assert_eq!(
+        points(&["--in-module", "libc*"]),
+        points(&["--in-module", "libc.so*"])
+    );
+    assert_eq!(points(&["--after", "put"]), all);
+}

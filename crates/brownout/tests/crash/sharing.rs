@@ -1,0 +1,97 @@
+//! Work in parts, and work that goes on later.
+
+use std::fs;
+
+use crate::{Place, crashes, findings};
+
+#[test]
+fn parts_joined_are_the_whole() {
+    let place = Place::new();
+    place.record(&[], &["30", "early"]);
+    let whole = place.crash(&["--occurrences", "8", "--out", "whole"]);
+    assert_eq!(whole.status, Some(1), "{}", whole.stderr);
+    for part in ["1/3", "2/3", "3/3"] {
+        let out = format!("part{}", &part[..1]);
+        let run = place.crash(&["--occurrences", "8", "--shard", part, "--out", &out]);
+        assert!(matches!(run.status, Some(0 | 1)), "{}", run.stderr);
+    }
+    let merged = place.brownout(&["merge", "part1", "part2", "part3", "--out", "merged"]);
+    assert_eq!(merged.status, Some(1), "{}", merged.stderr);
+    assert!(!merged.stderr.contains("missing"), "{}", merged.stderr);
+    let whole = findings(&place.path("whole"));
+    let joined = findings(&place.path("merged"));
+    let sum = |all: &[serde_json::Value]| -> u64 { crashes(all).iter().map(|found| found.1).sum() };
+    assert!(sum(&whole) > 0);
+    assert_eq!(sum(&whole), sum(&joined));
+    let id = joined[0]["id"].as_str().unwrap();
+    let replayed = place.brownout(&["replay", "merged", id]);
+    assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
+
+    let some = place.brownout(&["merge", "part1", "part3", "--out", "some"]);
+    assert!(
+        some.stderr.contains("part 2/3 is missing"),
+        "{}",
+        some.stderr
+    );
+    let other = place.crash(&["--occurrences", "7", "--shard", "2/3", "--out", "other"]);
+    assert!(other.status.is_some());
+    let mixed = place.brownout(&["merge", "part1", "other", "--out", "mixed"]);
+    assert_eq!(mixed.status, Some(2));
+    assert!(mixed.stderr.contains("other options"), "{}", mixed.stderr);
+}
+
+#[test]
+fn a_run_that_was_cut_off_goes_on() {
+    let place = Place::new();
+    place.record(&[], &["30", "early"]);
+    let options = ["--occurrences", "8", "--no-narrowing"];
+    place.crash(&options);
+    let whole = crashes(&place.findings())[0].1;
+    let journal = place.path("brownout.out/crash.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    // Some lines, and a part of one more.
+    let kept = lines[..5].join("\n") + "\n" + &lines[5][..20];
+    fs::write(&journal, kept).unwrap();
+    let mut resumed = options.to_vec();
+    resumed.push("--resume");
+    let run = place.crash(&resumed);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("4 failure points were tried before"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(crashes(&place.findings())[0].1, whole);
+    let again = fs::read_to_string(&journal).unwrap();
+    assert_eq!(again.lines().count(), lines.len());
+
+    let run = place.crash(&["--occurrences", "9", "--resume"]);
+    assert_eq!(run.status, Some(2));
+    assert!(run.stderr.contains("other options"), "{}", run.stderr);
+    assert_eq!(
+        fs::read_to_string(&journal).unwrap(),
+        again,
+        "nothing is lost"
+    );
+}
+
+#[test]
+fn findings_of_other_analyses_of_the_trace_stay() {
+    let place = Place::new();
+    let run = place.check("./slots pool check", &["--no-narrowing"], &["3", "early"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let before = place.findings();
+    let recover = [
+        "crash",
+        "brownout.out/trace",
+        "--recover",
+        "./slots pool check abort",
+    ];
+    let run = place.brownout(&recover);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let after = place.findings();
+    assert_eq!(crashes(&after)[0].0, "recovery-crashed");
+    let others = |all: &[serde_json::Value]| all.len() - crashes(all).len();
+    assert_eq!(others(&before), others(&after));
+}

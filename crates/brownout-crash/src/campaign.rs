@@ -61,6 +61,9 @@ pub trait Symbols: Places {
     /// The frames of a context, innermost first.
     fn frames(&mut self, stack: StackId) -> Vec<Frame>;
 
+    /// The line that a failure point with these frames is about.
+    fn line(&mut self, frames: &[Frame]) -> String;
+
     /// The frames of a recovery that failed, innermost first.
     fn recovery_frames(&mut self, frames: &[RawFrame]) -> Vec<Frame>;
 }
@@ -138,7 +141,7 @@ impl Run {
         self.walk(|event, definitions| {
             watcher.reading("looking for failure points", event.index);
             files.observe(event, definitions, &self.selection);
-            places.observe(event);
+            places.observe(event, definitions);
             points.observe(event, definitions, &self.selection, places);
             ControlFlow::Continue(())
         })?;
@@ -469,11 +472,15 @@ impl<'a> Campaign<'a> {
                 operation: key.1,
                 image: format!("{:032x}", key.0.0),
                 same_as: None,
-                failure: (!attempt.verdict.passed()).then(|| Failure {
-                    stack: stack_frames(point, symbols),
-                    recovery: recovery_frames(&attempt.frames, symbols),
-                    output: attempt.output,
-                    again: attempt.again,
+                failure: (!attempt.verdict.passed()).then(|| {
+                    let stack = stack_frames(point, symbols);
+                    Failure {
+                        line: symbols.line(&stack),
+                        stack,
+                        recovery: recovery_frames(&attempt.frames, symbols),
+                        output: attempt.output,
+                        again: attempt.again,
+                    }
                 }),
                 verdict: attempt.verdict,
                 seconds: attempt.duration.as_secs_f64(),
@@ -502,6 +509,7 @@ impl<'a> Campaign<'a> {
         trial.same_as = Some(first.event);
         if let Some(failure) = &mut trial.failure {
             failure.stack = stack_frames(point, symbols);
+            failure.line = symbols.line(&failure.stack);
         }
         self.note(trial, journal)
     }

@@ -82,7 +82,7 @@ pub struct StackId(pub usize);
 /// Knows calling contexts. Symbols are its business.
 pub trait Places {
     /// Must be told of every event: code that is mapped later makes old addresses mean something else.
-    fn observe(&mut self, event: &Event<'_>);
+    fn observe(&mut self, event: &Event<'_>, definitions: &Definitions);
 
     /// The context of an event, the same number for the same context; `None` for an event that came from no
     /// instruction.

@@ -39,7 +39,7 @@ pub fn group(trials: &[Trial]) -> Vec<Group> {
         let Some(failure) = &trial.failure else {
             continue;
         };
-        let key = (line_of(&failure.stack), failure.signature(&trial.verdict));
+        let key = (failure.line.clone(), failure.signature(&trial.verdict));
         let place = *places.entry(key).or_insert_with(|| {
             groups.push(Group {
                 failures: Vec::new(),
@@ -52,7 +52,7 @@ pub fn group(trials: &[Trial]) -> Vec<Group> {
 }
 
 /// The line that a stack is about.
-fn line_of(stack: &[Frame]) -> String {
+pub fn line_of(stack: &[Frame]) -> String {
     let Some(frame) = telling_frame(stack).and_then(|at| stack.get(at)) else {
         return String::new();
     };
@@ -197,7 +197,7 @@ fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {
     let places: std::collections::BTreeSet<String> = group
         .failures
         .iter()
-        .filter_map(|trial| Some(line_of(&trial.failure.as_ref()?.stack)))
+        .filter_map(|trial| Some(trial.failure.as_ref()?.line.clone()))
         .collect();
     if places.len() > 1 {
         let places: Vec<String> = places.into_iter().collect();

@@ -41,7 +41,7 @@ pub use cause::{Cause, Culprit};
 pub use failure_point::{
     FailurePoints, Granularity, Leaf, Occurrence, Places, PointKind, Scope, StackId,
 };
-pub use findings::{Group, findings, group};
+pub use findings::{Group, findings, group, line_of};
 pub use image::{CrashImage, ImageBuilder, ImageDigest, PersistentFiles};
 pub use journal::{Assignment, Journal, JournalError, Shard};
 pub use narrow::{Narrowed, narrow};

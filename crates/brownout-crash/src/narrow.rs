@@ -1,10 +1,12 @@
 //! Which stores make the difference between an image on which recovery passes and one on which it does not.
 //!
-//! Between the newest image before a failure that passed and the failing one lie some stores. The smallest part of them
-//! without which recovery passes is *present* too early. Between the failing image and the next one that passes lie
-//! others; the smallest part of them with which recovery passes is *absent*. Both are found by delta debugging
-//! over groups of stores that one place in the program made in a row. Images tried on the way need not be ones that a
-//! crash can leave: they only serve to point at source lines.
+//! Between the newest image before a failure that passed and the failing one lie some stores. First the last store is
+//! looked for before which recovery still passes: images of prefixes of the run are tried, backwards from the failing one in
+//! ever longer steps and then by halves. From there to the failing image the smallest part of the stores is searched by
+//! delta debugging without which recovery passes: it is *present* too early. In the same way, forwards, the
+//! next store is found with which recovery passes again, and the smallest part of the stores up to there that suffices: it is
+//! *absent*. Stores that one place in the program made in a row count as one. Images tried in delta debugging need not be
+//! ones that a crash can leave: they only serve to point at source lines.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -20,6 +22,7 @@ use crate::cause::{Cause, Culprit};
 use crate::failure_point::StackId;
 use crate::image::{CrashImage, ImageBuilder, PersistentFiles};
 use crate::minimize::minimize;
+use crate::operation::{Operation, Operations};
 use crate::pool::Pool;
 use crate::trial::Trial;
 use crate::verdict::Verdict;
@@ -37,6 +40,8 @@ const GLANCE: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 struct Unit {
     stack: Option<StackId>,
+    /// How far the workload was before these stores.
+    operation: Operation,
     changes: Vec<Change>,
 }
 
@@ -54,7 +59,9 @@ struct Change {
 struct Between {
     units: Vec<Unit>,
     stores: usize,
-    /// A file came, went or changed its length, or there were too many stores.
+    /// How far the workload was after all of them.
+    operation: Operation,
+    /// A file changed its length, or there were too many stores.
     untold: bool,
 }
 
@@ -62,8 +69,8 @@ struct Between {
 #[derive(Debug)]
 struct Question {
     trial: Trial,
-    /// The newest image before that passed.
-    good: Option<EventIndex>,
+    /// The newest image before that passed; if none did, that of a run which has done nothing yet.
+    good: EventIndex,
     bad: EventIndex,
     /// The next image that passes; the end if it is the uncrashed one.
     next: Option<EventIndex>,
@@ -87,13 +94,14 @@ pub fn narrow(
     run: &Run,
     files: &PersistentFiles,
     (failures, trials): (Vec<Trial>, &[Trial]),
+    operation: Option<&str>,
     time_limit: Duration,
     pool: &mut Pool<Narrowed>,
     symbols: &mut impl Symbols,
     watcher: &mut impl Watcher,
 ) -> Result<Vec<Cause>, CrashError> {
     let mut questions = ask(failures, trials);
-    collect(run, files, &mut questions, symbols, watcher)?;
+    collect(run, files, &mut questions, operation, symbols, watcher)?;
     for (number, question) in questions.iter().enumerate() {
         submit(number, question, time_limit, pool);
     }
@@ -120,7 +128,7 @@ fn ask(failures: Vec<Trial>, trials: &[Trial]) -> Vec<Question> {
         .map(|trial| {
             let place = passed.partition_point(|&event| event < trial.event);
             Question {
-                good: place.checked_sub(1).map(|at| EventIndex(passed[at])),
+                good: EventIndex(place.checked_sub(1).map_or(0, |at| passed[at])),
                 bad: EventIndex(trial.event),
                 next: passed.get(place).copied().map(EventIndex),
                 trial,
@@ -138,9 +146,11 @@ fn collect(
     run: &Run,
     files: &PersistentFiles,
     questions: &mut [Question],
+    operation: Option<&str>,
     symbols: &mut impl Symbols,
     watcher: &mut impl Watcher,
 ) -> Result<(), CrashError> {
+    let mut operations = Operations::new(operation);
     let last = questions
         .iter()
         .map(|question| question.next.unwrap_or(EventIndex(u64::MAX)))
@@ -148,15 +158,16 @@ fn collect(
     let mut builder = ImageBuilder::new(files, &run.selection);
     run.walk(|event, definitions| {
         watcher.reading("collecting stores", event.index);
-        symbols.observe(event);
+        symbols.observe(event, definitions);
+        operations.observe(event, definitions);
         for question in &mut *questions {
-            if question.good == Some(event.index) {
+            if question.good == event.index {
                 question.good_image = Some(builder.image(definitions));
             }
             if question.bad == event.index {
                 question.bad_image = Some(builder.image(definitions));
             }
-            let before = question.good.is_some_and(|good| good <= event.index);
+            let before = question.good <= event.index;
             let after = question.next.is_none_or(|next| event.index < next);
             let between = if event.index >= question.bad && after {
                 &mut question.after
@@ -165,7 +176,7 @@ fn collect(
             } else {
                 continue;
             };
-            between.take(event, definitions, files, symbols);
+            between.take(event, operations.now(), definitions, files, symbols);
         }
         builder.apply(event, definitions);
         if last.is_none_or(|last| event.index >= last) || watcher.stop() {
@@ -181,10 +192,12 @@ impl Between {
     fn take(
         &mut self,
         event: &Event<'_>,
+        operation: Operation,
         definitions: &Definitions,
         files: &PersistentFiles,
         symbols: &mut impl Symbols,
     ) {
+        self.operation = operation;
         if self.untold {
             return;
         }
@@ -197,6 +210,11 @@ impl Between {
                 offset,
                 bytes,
                 ..
+            }
+            | EventKind::Content {
+                file,
+                offset,
+                bytes,
             } => {
                 let known = definitions.file(file);
                 let place = known.and_then(|known| files.place_of(&known.path));
@@ -208,7 +226,7 @@ impl Between {
                 });
                 change.into_iter().collect()
             }
-            EventKind::FileResize { file, .. } | EventKind::Content { file, .. } => {
+            EventKind::FileResize { file, .. } => {
                 let known = definitions.file(file);
                 self.untold |= known.is_some_and(|known| files.place_of(&known.path).is_some());
                 return;
@@ -222,8 +240,14 @@ impl Between {
         self.untold |= self.stores > MOST_STORES;
         let stack = symbols.stack(event, definitions);
         match self.units.last_mut() {
-            Some(unit) if unit.stack == stack => unit.changes.extend(changes),
-            _ => self.units.push(Unit { stack, changes }),
+            Some(unit) if unit.stack == stack && unit.operation == operation => {
+                unit.changes.extend(changes);
+            }
+            _ => self.units.push(Unit {
+                stack,
+                operation,
+                changes,
+            }),
         }
     }
 
@@ -267,65 +291,149 @@ fn stored(
 
 fn submit(number: usize, question: &Question, time_limit: Duration, pool: &mut Pool<Narrowed>) {
     let good = question.good_image.clone();
-    let good = good.filter(|_| question.before.can_be_searched());
     let bad = question.bad_image.clone();
-    let bad = bad.filter(|_| question.after.can_be_searched());
-    let (before, after) = (question.before.units.clone(), question.after.units.clone());
+    let (before, after) = (question.before.clone(), question.after.clone());
     let hung = question.trial.verdict == Verdict::Hung;
-    let budget = if hung { BUDGET_HUNG } else { BUDGET };
     let circumstances = Circumstances {
         event: question.bad.0,
         operation: question.trial.operation,
         time_limit,
     };
     pool.submit(move |bench| {
-        let mut tests = 0;
-        // Without some of the stores that came before, and of several answers the one about the newest…
-        let newest = before.len().saturating_sub(1);
-        let present = good.map(|base| {
-            let found = search(&before, budget, &mut tests, bench, &circumstances, |part| {
-                let kept = (0..before.len()).filter(|unit| !part.contains(&(newest - unit)));
-                with_units(&base, &before, kept)
-            });
-            found.map(|part| part.into_iter().rev().map(|unit| newest - unit).collect())
-        });
-        // …and with some of those that came after.
-        let absent = bad.map(|base| {
-            search(&after, budget, &mut tests, bench, &circumstances, |part| {
-                with_units(&base, &after, part.iter().copied())
-            })
-        });
+        let mut search = Search {
+            bench,
+            circumstances,
+            tests: 0,
+            budget: if hung { BUDGET_HUNG } else { BUDGET },
+        };
+        let present = good
+            .filter(|_| before.can_be_searched())
+            .map(|image| search.present(&image, &before));
+        let absent = bad
+            .filter(|_| after.can_be_searched())
+            .map(|image| search.absent(&image, &after));
         Ok(Narrowed {
             question: number,
             present: present.transpose()?.unwrap_or_default(),
             absent: absent.transpose()?.unwrap_or_default(),
-            tests,
+            tests: search.tests,
         })
     });
 }
 
-/// The smallest part of `units` for which recovery passes on the image made from it; nothing if that does not point at
-/// anything.
-fn search(
-    units: &[Unit],
+/// Trying images to learn from them.
+struct Search<'a> {
+    bench: &'a mut Bench,
+    /// Those of the failure.
+    circumstances: Circumstances,
+    tests: u64,
     budget: usize,
-    tests: &mut u64,
-    bench: &mut Bench,
-    circumstances: &Circumstances,
-    image: impl Fn(&[usize]) -> CrashImage,
-) -> Result<Vec<usize>, BenchError> {
-    let mut passes = |part: &[usize]| {
-        *tests += 1;
-        bench.passes(&image(part), circumstances)
-    };
-    let all: Vec<usize> = (0..units.len()).collect();
-    // It should, since the whole leads to an image that passed, but recovery may have been told of another operation.
-    if !passes(&all)? {
-        return Ok(Vec::new());
+}
+
+impl Search<'_> {
+    /// The units before a failing image without which recovery passes.
+    fn present(&mut self, good: &CrashImage, before: &Between) -> Result<Vec<usize>, BenchError> {
+        let count = before.units.len();
+        // Backwards from the failing image, to the last prefix of the run that passes.
+        let (mut fails, mut step) = (count, 1);
+        let mut passes = loop {
+            let at = count.saturating_sub(step);
+            if self.prefix_passes(good, before, at)? {
+                break at;
+            }
+            if at == 0 {
+                return Ok(Vec::new());
+            }
+            (fails, step) = (at, step * 2);
+        };
+        while fails - passes > 1 {
+            let middle = passes.midpoint(fails);
+            if self.prefix_passes(good, before, middle)? {
+                passes = middle;
+            } else {
+                fails = middle;
+            }
+        }
+        let base = with_units(good, &before.units, 0..passes);
+        // Of several answers the one about the newest stores.
+        let window: Vec<usize> = (passes..count).rev().collect();
+        let found = self.smallest(&window, |part| {
+            let kept = (passes..count).filter(|unit| !part.contains(unit));
+            with_units(&base, &before.units, kept)
+        })?;
+        Ok(found.unwrap_or_else(|| vec![passes]))
     }
-    let found = minimize(units.len(), budget, passes)?;
-    let telling = found.part.len() <= MOST_CULPRITS;
-    Ok(if telling { found.part } else { Vec::new() })
+
+    /// The units after a failing image with which recovery passes.
+    fn absent(&mut self, bad: &CrashImage, after: &Between) -> Result<Vec<usize>, BenchError> {
+        let count = after.units.len();
+        let (mut fails, mut step) = (0, 1);
+        let mut passes = loop {
+            let at = step.min(count);
+            if self.prefix_passes(bad, after, at)? {
+                break at;
+            }
+            if at == count {
+                return Ok(Vec::new());
+            }
+            (fails, step) = (at, step * 2);
+        };
+        while passes - fails > 1 {
+            let middle = fails.midpoint(passes);
+            if self.prefix_passes(bad, after, middle)? {
+                passes = middle;
+            } else {
+                fails = middle;
+            }
+        }
+        let window: Vec<usize> = (0..passes).collect();
+        let found = self.smallest(&window, |part| {
+            let mut part = part.to_vec();
+            part.sort_unstable();
+            with_units(bad, &after.units, part.into_iter())
+        })?;
+        Ok(found.unwrap_or_else(|| vec![passes - 1]))
+    }
+
+    /// Whether recovery passes after the first `count` units, told of the operation that was under way then.
+    fn prefix_passes(
+        &mut self,
+        base: &CrashImage,
+        between: &Between,
+        count: usize,
+    ) -> Result<bool, BenchError> {
+        let next = between.units.get(count);
+        let operation = next.map_or(between.operation, |unit| unit.operation);
+        let told = self.circumstances.operation.map(|_| operation);
+        let circumstances = Circumstances {
+            operation: told,
+            ..self.circumstances.clone()
+        };
+        self.tests += 1;
+        let image = with_units(base, &between.units, 0..count);
+        self.bench.passes(&image, &circumstances)
+    }
+
+    /// The smallest part of `window` for which recovery passes on the image made from it, if that points at something.
+    fn smallest(
+        &mut self,
+        window: &[usize],
+        image: impl Fn(&[usize]) -> CrashImage,
+    ) -> Result<Option<Vec<usize>>, BenchError> {
+        let mut passes = |part: &[usize]| {
+            self.tests += 1;
+            self.bench.passes(&image(part), &self.circumstances)
+        };
+        // The whole leads to an image that passed, but recovery may have been told of another operation.
+        if window.len() < 2 || !passes(window)? {
+            return Ok(None);
+        }
+        let members = |part: &[usize]| part.iter().map(|&at| window[at]).collect::<Vec<_>>();
+        let found = minimize(window.len(), self.budget, |part| passes(&members(part)))?;
+        let mut part = members(&found.part);
+        part.sort_unstable();
+        Ok((part.len() <= MOST_CULPRITS).then_some(part))
+    }
 }
 
 fn with_units(

@@ -33,6 +33,8 @@ pub struct Trial {
 pub struct Failure {
     /// The failure point, innermost frame first.
     pub stack: Vec<Frame>,
+    /// The line of it that tells failure points apart.
+    pub line: String,
     /// Where recovery was when it failed, as far as that can be told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recovery: Vec<Frame>,

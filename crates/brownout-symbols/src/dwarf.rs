@@ -72,19 +72,24 @@ impl DebugInfo {
             .map_err(|source| damaged(&self.path, source))
     }
 
-    /// The lowest address of code from `line` of a file whose path ends with `file`.
+    /// The lowest address of code from `line` of a file whose path ends with `file`, or from the nearest of a few lines
+    /// before it: a line that only calls an inlined function has no code of its own.
     pub(crate) fn address_of_line(
         &self,
         file: &Path,
         line: u32,
     ) -> Result<Option<u64>, ModuleProblem> {
+        const NEAR: u32 = 8;
         let failed = |source| damaged(&self.path, source);
         let locations = self.context.find_location_range(0, u64::MAX);
-        let matching = locations.map_err(failed)?.filter(|(_, _, location)| {
-            let path = location.file.map(Path::new);
-            location.line == Some(line) && path.is_some_and(|path| path.ends_with(file))
-        });
-        Ok(matching.map(|(address, ..)| address).min())
+        let near = locations
+            .map_err(failed)?
+            .filter_map(|(address, _, location)| {
+                let before = line.checked_sub(location.line.filter(|&line| line != 0)?)?;
+                let matches = location.file.map(Path::new)?.ends_with(file);
+                (matches && before <= NEAR).then_some((before, address))
+            });
+        Ok(near.min().map(|(_, address)| address))
     }
 
     fn look_up(&self, address: u64) -> gimli::Result<Vec<SourceFrame>> {

@@ -123,6 +123,7 @@ pub fn crash_test(
             &run,
             &survey.files,
             (asked, &trials),
+            plan.scope.operation.as_deref(),
             uncrashed.time_limit,
             &mut pool,
             &mut places,

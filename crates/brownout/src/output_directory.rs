@@ -105,7 +105,8 @@ impl OutputDirectory {
 
     /// Puts the finished trace in its place. Results of an earlier trace go, so that whatever happens next
     /// nobody takes them for results of this one.
-    pub fn keep_trace(&self) -> Result<(), Failure> {
+    pub fn keep_trace(&mut self) -> Result<(), Failure> {
+        self.trace = None;
         for name in [FINDINGS, SUPPRESSED, HTML, SARIF, JUNIT, JOURNAL] {
             // One that cannot be removed cannot be replaced either, which is told then.
             let _ = fs::remove_file(self.file(name));
@@ -149,12 +150,17 @@ impl OutputDirectory {
         console.remark(format_args!("results are in {}", self.path.display()));
     }
 
-    /// Says whose directory this is. `trace` is where the trace is, if not in it.
-    pub fn describe(&self, subject: &Subject, trace: Option<&Path>) -> Result<(), Failure> {
+    /// The results are from now on about a trace elsewhere, if it is not in here.
+    pub fn be_about(&mut self, trace: &Path) {
         let inside = fs::canonicalize(self.file(TRACE)).ok();
-        let trace = trace.and_then(|trace| fs::canonicalize(trace).ok());
+        let trace = fs::canonicalize(trace).ok();
+        self.trace = trace.filter(|trace| Some(trace) != inside.as_ref());
+    }
+
+    /// Says whose directory this is.
+    pub fn describe(&self, subject: &Subject) -> Result<(), Failure> {
         let run = Run {
-            trace: trace.filter(|trace| Some(trace) != inside.as_ref()),
+            trace: self.trace.clone(),
             brownout: env!("CARGO_PKG_VERSION").to_owned(),
             command: subject.command.clone(),
             directory: subject.directory.clone(),
@@ -256,10 +262,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("out");
         let first = OutputDirectory::claim(&path).unwrap();
-        first.describe(&Subject::default(), None).unwrap();
+        first.describe(&Subject::default()).unwrap();
         fs::write(first.file("notes"), "mine").unwrap();
         let second = OutputDirectory::claim(&path).unwrap();
-        second.describe(&Subject::default(), None).unwrap();
+        second.describe(&Subject::default()).unwrap();
         assert_eq!(fs::read_to_string(second.file("notes")).unwrap(), "mine");
         assert!(OutputDirectory::open(&path).is_ok());
     }
@@ -267,7 +273,7 @@ mod tests {
     #[test]
     fn a_new_trace_ends_the_results_of_an_old_one() {
         let root = tempfile::tempdir().unwrap();
-        let directory = OutputDirectory::claim(root.path()).unwrap();
+        let mut directory = OutputDirectory::claim(root.path()).unwrap();
         fs::write(directory.file(FINDINGS), "old").unwrap();
         fs::write(directory.unfinished_trace(), "new").unwrap();
         directory.keep_trace().unwrap();

@@ -183,7 +183,7 @@ pub fn write_all(report: &Report, directory: &OutputDirectory) -> Result<(), Fai
     } else {
         write_report(&suppressed, &SuppressedLines, report)?;
     }
-    directory.describe(&report.subject, directory.trace().ok().as_deref())
+    directory.describe(&report.subject)
 }
 
 /// Warnings are for the author to judge, and no failure.

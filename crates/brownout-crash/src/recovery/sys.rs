@@ -68,6 +68,26 @@ pub fn child_events() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as c_int) })
 }
 
+/// Runs `start` with no signal blocked: what it starts inherits that. An event of a child in the meantime is not lost as
+/// long as children are asked for before [`child_events`] is waited for.
+pub fn with_open_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: an all-zero `sigset_t` is a valid value, and each call gets pointers that live across the call. The mask of
+    // this thread is as before at the end.
+    let before = unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, &raw mut before);
+        before
+    };
+    let started = start();
+    // SAFETY: the pointer is to a mask that the kernel has written.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+    }
+    started
+}
+
 /// Makes this process's group the one that a terminal listens to again.
 pub fn take_terminal(terminal: BorrowedFd<'_>) {
     // SAFETY: an all-zero `sigset_t` is a valid value, and each call gets pointers that live across the call. The mask of

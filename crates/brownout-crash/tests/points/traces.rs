@@ -177,7 +177,7 @@ pub fn sfence() -> EventKind<'static> {
 pub struct Numbers;
 
 impl Places for Numbers {
-    fn observe(&mut self, _: &Event<'_>) {}
+    fn observe(&mut self, _: &Event<'_>, _: &Definitions) {}
 
     fn stack(&mut self, event: &Event<'_>, _: &Definitions) -> Option<StackId> {
         (event.pc.0 != 0).then_some(StackId(event.pc.0 as usize))
@@ -194,6 +194,10 @@ impl Symbols for Numbers {
             offset: stack.0 as u64,
             ..Frame::default()
         }]
+    }
+
+    fn line(&mut self, frames: &[Frame]) -> String {
+        brownout_crash::line_of(frames)
     }
 
     fn recovery_frames(&mut self, _: &[RawFrame]) -> Vec<Frame> {

@@ -50,7 +50,7 @@ pub fn check(
         plan.resolve_functions(&program_file(Path::new(program)))?;
     }
     let decisions = Decisions::read(settings)?;
-    let directory = OutputDirectory::claim(out)?;
+    let mut directory = OutputDirectory::claim(out)?;
     let recorded = record::record(
         &RecordArgs {
             patterns: settings.patterns.clone(),
@@ -69,7 +69,7 @@ pub fn check(
     let examined = examine(&directory.unfinished_trace(), settings, console);
     directory.keep_trace()?;
     let examination = examined?;
-    directory.describe(&examination.subject, None)?;
+    directory.describe(&examination.subject)?;
     let mut results = Results {
         subject: examination.subject,
         findings: examination.findings,

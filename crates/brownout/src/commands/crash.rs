@@ -27,11 +27,12 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
         plan.resolve_functions(&trace.header().cwd.join(program))?;
     }
     let out = arguments.out.clone().or_else(|| settings.out.clone());
-    let directory = OutputDirectory::claim(&out.unwrap_or_else(|| PathBuf::from(OUT)))?;
+    let mut directory = OutputDirectory::claim(&out.unwrap_or_else(|| PathBuf::from(OUT)))?;
     let mut results = Results::about(&trace, &settings);
     results.keep_others(&directory, trace.path())?;
     // From now on the directory is brownout's, whatever happens.
-    directory.describe(&results.subject, Some(trace.path()))?;
+    directory.be_about(trace.path());
+    directory.describe(&results.subject)?;
     let CrashTest {
         findings,
         gaps,

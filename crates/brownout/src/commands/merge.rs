@@ -54,8 +54,9 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     let gap = missing(&entries);
 
     let out = arguments.out.clone().or_else(|| settings.out.clone());
-    let directory = OutputDirectory::claim(&out.unwrap_or_else(|| PathBuf::from(OUT)))?;
-    directory.describe(&results.subject, Some(&trace))?;
+    let mut directory = OutputDirectory::claim(&out.unwrap_or_else(|| PathBuf::from(OUT)))?;
+    directory.be_about(&trace);
+    directory.describe(&results.subject)?;
     write_journal(&entries, &directory)?;
     results.subject.gaps.clear();
     let findings = findings_of(&entries);

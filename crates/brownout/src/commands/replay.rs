@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brownout_crash::recovery::{KeeperCommand, Recovery, Sandbox};
+use brownout_crash::rules::rule_of;
 use brownout_crash::{
     Bench, Circumstances, CrashError, CrashImage, Expectation, PersistentFiles, Run, Symbols as _,
-    Token,
+    Token, Verdict,
 };
 use brownout_report::Finding;
 use brownout_trace::EventIndex;
@@ -25,7 +26,7 @@ use crate::trace_file::TraceFile;
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let (trace, token) = find(&arguments.directory, &arguments.finding)?;
+    let (trace, token, rule) = find(&arguments.directory, &arguments.finding)?;
     let mut file = TraceFile::open(&trace)?;
     if token.event > file.events() {
         return Err(Failure::NoSuchEvent {
@@ -50,20 +51,32 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
         return debug(&token, &image, &files);
     }
     let mut places = CrashPlaces::new(&file.header().cwd, Wanted::default());
-    recover(&token, &image, &files, &mut places, console)
+    let verdict = recover(&token, &image, &files, &mut places, console)?;
+    let now = rule_of(&verdict).map(|rule| rule.id);
+    if rule.is_some_and(|rule| now != Some(rule.as_str())) {
+        console.warn(
+            "this is not what was found before; is the environment another, or were the program or \
+             files beside the persistent ones changed?",
+        );
+    }
+    Ok(if verdict.passed() {
+        ExitCode::Success
+    } else {
+        ExitCode::BugsFound
+    })
 }
 
-/// The trace and what to do with it.
-fn find(directory: &Path, finding: &str) -> Result<(PathBuf, Token), Failure> {
+/// The trace, what to do with it, and the rule of the finding if it is known.
+fn find(directory: &Path, finding: &str) -> Result<(PathBuf, Token, Option<String>), Failure> {
     let given: Option<Token> = finding.parse().ok();
     if directory.is_file() {
         let token = given.ok_or(Failure::TokenWanted)?;
-        return Ok((directory.to_owned(), token));
+        return Ok((directory.to_owned(), token, None));
     }
     let (results, _) = OutputDirectory::open(directory)?;
     let trace = results.trace()?;
     if let Some(token) = given {
-        return Ok((trace, token));
+        return Ok((trace, token, None));
     }
     let findings = read_findings(&results.file(FINDINGS))?;
     let mut matching = findings
@@ -75,7 +88,7 @@ fn find(directory: &Path, finding: &str) -> Result<(PathBuf, Token), Failure> {
             finding: finding.to_owned(),
         });
     };
-    Ok((trace, token_of(found)?))
+    Ok((trace, token_of(found)?, Some(found.rule.clone())))
 }
 
 fn token_of(finding: &Finding) -> Result<Token, Failure> {
@@ -138,7 +151,7 @@ fn recover(
     files: &PersistentFiles,
     places: &mut CrashPlaces,
     console: &Console,
-) -> Result<ExitCode, Failure> {
+) -> Result<Verdict, Failure> {
     let mut bench = bench(&token.recovery, files)?;
     let attempt = bench
         .attempt(image, &circumstances(token))
@@ -162,9 +175,5 @@ fn recover(
     if let Some(again) = &attempt.again {
         console.remark(format_args!("a second run on the same image {again}"));
     }
-    Ok(if attempt.verdict.passed() {
-        ExitCode::Success
-    } else {
-        ExitCode::BugsFound
-    })
+    Ok(attempt.verdict)
 }

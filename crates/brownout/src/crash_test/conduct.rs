@@ -10,6 +10,9 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
+/// What was found is worth some seconds to explain.
+const LEAST_SEARCH: Duration = Duration::from_secs(15);
+
 /// Shows progress and decides when there was enough.
 pub struct Conduct {
     console: Console,
@@ -22,6 +25,7 @@ pub struct Conduct {
     events: u64,
     /// Tried in an earlier run.
     before: Option<u64>,
+    /// The deadline is that of the search for causes.
     narrowing: bool,
 }
 
@@ -52,7 +56,14 @@ impl Conduct {
         self.progress = self.console.progress("trying crashes", None);
     }
 
+    /// The search for causes may take as long as the trials took, but not much longer than there is time.
     pub fn begin_narrowing(&mut self, findings: usize) {
+        let now = Instant::now();
+        let usual = now + self.trials_started.elapsed().max(LEAST_SEARCH);
+        self.deadline = Some(match self.deadline {
+            Some(deadline) => deadline.max(now + LEAST_SEARCH).min(usual),
+            None => usual,
+        });
         self.narrowing = true;
         self.progress = self.console.progress("looking for causes", None);
         self.console.remark(format_args!(
@@ -63,7 +74,10 @@ impl Conduct {
 
     /// What was left undone.
     pub fn gap(&self, complete: bool, tried: Tried) -> Option<String> {
-        if complete && !self.interrupt.asked() {
+        let over = self
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline);
+        if complete && !self.interrupt.asked() && !(self.narrowing && over) {
             return None;
         }
         let why = if self.interrupt.asked() {
@@ -108,8 +122,7 @@ impl Watcher for Conduct {
         let over = self
             .deadline
             .is_some_and(|deadline| Instant::now() >= deadline);
-        // What was found is worth a few seconds more to explain.
-        self.interrupt.asked() || over && !self.narrowing
+        self.interrupt.asked() || over
     }
 }
 

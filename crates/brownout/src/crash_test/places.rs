@@ -1,13 +1,14 @@
 //! The calling contexts of a run and of its recoveries, and which of them crashes are wanted in.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use brownout_crash::recovery::RawFrame;
-use brownout_crash::{Places, StackId, Symbols};
-use brownout_report::Frame;
-use brownout_trace::{Definitions, Event};
+use brownout_crash::{Places, StackId, Symbols, line_of};
+use brownout_report::{Frame, telling_frame};
+use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, ProcessId};
 use globset::{GlobBuilder, GlobMatcher};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::stacks::{self, StackTable, report_frame};
 
@@ -53,9 +54,21 @@ fn matches_path(globs: &[GlobMatcher], path: Option<&str>) -> bool {
     })
 }
 
+/// A function and the file it is in.
+type Function = (Option<String>, Option<String>);
+
+fn function(frame: &Frame) -> Function {
+    (frame.function.clone(), frame.file.clone())
+}
+
 /// Turns calling contexts into numbers, and these into frames.
 pub struct CrashPlaces {
     table: StackTable,
+    /// Contexts in which something is stored.
+    storing: FxHashSet<(ProcessId, AppPc, ContextId)>,
+    storing_stacks: FxHashSet<stacks::StackId>,
+    /// The functions that store, in files; made of the above when it is first needed.
+    storing_functions: Option<HashSet<Function>>,
     wanted: Wanted,
     judged: FxHashMap<StackId, bool>,
 }
@@ -65,9 +78,28 @@ impl CrashPlaces {
     pub fn new(directory: &Path, wanted: Wanted) -> Self {
         Self {
             table: StackTable::new(directory),
+            storing: FxHashSet::default(),
+            storing_stacks: FxHashSet::default(),
+            storing_functions: None,
             wanted,
             judged: FxHashMap::default(),
         }
+    }
+
+    fn storing_functions(&mut self) -> &HashSet<Function> {
+        let Self {
+            table,
+            storing_stacks,
+            storing_functions,
+            ..
+        } = self;
+        storing_functions.get_or_insert_with(|| {
+            let stacks = storing_stacks.iter();
+            let frames = stacks.map(|&stack| table.telling_frame(stack));
+            frames
+                .map(|telling| function(&report_frame(&telling.frame)))
+                .collect()
+        })
     }
 
     /// Why some frames have less in them than they could.
@@ -77,8 +109,16 @@ impl CrashPlaces {
 }
 
 impl Places for CrashPlaces {
-    fn observe(&mut self, event: &Event<'_>) {
+    fn observe(&mut self, event: &Event<'_>, definitions: &Definitions) {
         self.table.observe(event);
+        if let EventKind::Store { .. } = event.kind {
+            let context = (event.process, event.pc, event.context);
+            if self.storing.insert(context) {
+                let stack = self.table.stack_of(event, definitions);
+                self.storing_stacks.extend(stack);
+                self.storing_functions = None;
+            }
+        }
     }
 
     fn stack(&mut self, event: &Event<'_>, definitions: &Definitions) -> Option<StackId> {
@@ -107,6 +147,18 @@ impl Symbols for CrashPlaces {
     fn frames(&mut self, stack: StackId) -> Vec<Frame> {
         let frames = self.table.frames(stacks::StackId::new(stack.0));
         frames.iter().map(report_frame).collect()
+    }
+
+    /// A function that flushes or fences and never stores acts for its caller, as `persist` does.
+    fn line(&mut self, frames: &[Frame]) -> String {
+        let storing = self.storing_functions();
+        let first = telling_frame(frames).unwrap_or(0);
+        let inner = frames.iter().skip(first);
+        let on_behalf = inner.take_while(|frame| !storing.contains(&function(frame)));
+        match first + on_behalf.count() {
+            none if none >= frames.len() => line_of(frames),
+            at => line_of(&frames[at..]),
+        }
     }
 
     fn recovery_frames(&mut self, frames: &[RawFrame]) -> Vec<Frame> {

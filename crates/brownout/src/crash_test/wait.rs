@@ -5,29 +5,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::{SigId, flag, low_level};
+use signal_hook::flag;
 
-/// Notes signals that ask to stop, as long as it lives.
+/// Notes signals that ask to stop, as long as it lives. Before and afterwards these do what they usually do.
 pub struct Interrupt {
     asked: Arc<AtomicBool>,
-    hooks: Vec<SigId>,
+    /// Signals end the process again.
+    usual: Arc<AtomicBool>,
 }
 
 impl Interrupt {
     pub fn watch() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
-        let mut hooks = Vec::new();
+        let usual = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order the first signal only sets the flag, and the second finds it set.
-            let status = 128 + signal;
-            hooks.push(flag::register_conditional_shutdown(
-                signal,
-                status,
-                Arc::clone(&asked),
-            )?);
-            hooks.push(flag::register(signal, Arc::clone(&asked))?);
+            // In this order the first signal is only noted, and the second finds it noted.
+            flag::register_conditional_default(signal, Arc::clone(&usual))?;
+            flag::register_conditional_default(signal, Arc::clone(&asked))?;
+            flag::register(signal, Arc::clone(&asked))?;
         }
-        Ok(Self { asked, hooks })
+        Ok(Self { asked, usual })
     }
 
     pub fn asked(&self) -> bool {
@@ -37,8 +34,6 @@ impl Interrupt {
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
-        for hook in self.hooks.drain(..) {
-            low_level::unregister(hook);
-        }
+        self.usual.store(true, Ordering::Relaxed);
     }
 }

@@ -7,7 +7,7 @@ use crate::{Place, crashes};
 #[test]
 fn recovery_is_told_how_far_the_workload_was() {
     let place = Place::new();
-    for how in [&["--op", "put"][..], &["--op", "slots.c:46"]] {
+    for how in [&["--op", "put"][..], &["--op", "slots.c:45"]] {
         let run = place.check("./slots pool check op", how, &["4"]);
         assert_eq!(run.status, Some(0), "{}", run.stderr);
     }

@@ -10,7 +10,7 @@ fn a_count_that_is_persistent_too_early_is_found_with_both_stores() {
     let run = place.check("./slots pool check", &[], &["3", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = place.findings();
-    assert_eq!(crashes(&findings), [("recovery-failed", 2)]);
+    assert_eq!(crashes(&findings), [("recovery-failed", 1)]);
     let finding = &findings[0];
     assert!(functions(finding, "failure point").contains(&"put"));
     assert!(functions(finding, "store that is there").contains(&"write_count"));
@@ -63,7 +63,7 @@ fn a_recovery_that_is_killed_shows_where() {
     let run = place.check("./slots pool check abort", &[], &["3", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = place.findings();
-    assert_eq!(crashes(&findings), [("recovery-crashed", 2)]);
+    assert_eq!(crashes(&findings), [("recovery-crashed", 1)]);
     let recovery = functions(&findings[0], "recovery");
     assert!(
         recovery.contains(&"damaged") && recovery.contains(&"check"),
@@ -83,7 +83,7 @@ fn a_recovery_that_does_not_end_is_told_from_a_slow_one() {
     let run = place.check("./slots pool check hang", &limit, &["1", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = place.findings();
-    assert_eq!(crashes(&findings), [("recovery-hung", 2)]);
+    assert_eq!(crashes(&findings), [("recovery-hung", 1)]);
     assert!(functions(&findings[0], "recovery").contains(&"damaged"));
     let slow = "sh -c './slots pool check || { sleep 0.5; exit 0; }'";
     let run = place.check(slow, &limit, &["1", "early"]);

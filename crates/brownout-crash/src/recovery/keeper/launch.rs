@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use super::worker::Worker;
 use crate::recovery::command_line::CommandLine;
 use crate::recovery::wire::Request;
-use crate::recovery::{Refusal, tracer};
+use crate::recovery::{Refusal, sys, tracer};
 
 /// Where the standard streams of a process lead.
 pub enum Streams {
@@ -39,7 +39,8 @@ impl Worker<'_> {
             if request.trace {
                 return tracer::start(command);
             }
-            command.spawn().map(|child| pid_of(child.id()))
+            let child = sys::with_open_signals(|| command.spawn());
+            child.map(|child| pid_of(child.id()))
         };
         if let Some(command) = line.direct() {
             match start(command) {

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use self::modules::ModuleCache;
 use self::sys::SystemCall;
 use super::process_tree::descendants;
-use super::sys::{Fork, fork_into};
+use super::sys::{Fork, fork_into, with_open_signals};
 use super::{End, RawFrame};
 
 pub use self::sys::resume;
@@ -144,7 +144,7 @@ pub fn start(mut command: Command) -> io::Result<Pid> {
         Fork::Child => {
             drop((admit, fault));
             if admission.read_exact(&mut [0]).is_ok() {
-                let error = command.exec();
+                let error = with_open_signals(|| command.exec());
                 let errno = error.raw_os_error().unwrap_or(libc::EIO);
                 let _ = report.write_all(&errno.to_le_bytes());
             }

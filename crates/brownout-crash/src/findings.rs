@@ -93,21 +93,28 @@ pub fn findings(
         .collect()
 }
 
-/// Equal for failures that the same stores bring about in the same way.
+/// Equal for failures that the same stores bring about. Where both what is there and what is missing is known, it does not
+/// matter by what recovery notices.
 fn cause_key(group: &Group, cause: &Cause) -> Option<String> {
     let first = group.first();
     let failure = first.failure.as_ref()?;
     if cause.present.is_empty() {
         return None;
     }
-    let lines = |culprits: &[Culprit]| -> Vec<String> {
-        culprits
+    let lines = |culprits: &[Culprit]| -> String {
+        let lines: Vec<String> = culprits
             .iter()
             .map(|culprit| line_of(&culprit.stack))
-            .collect()
+            .collect();
+        lines.join("|")
     };
-    let present = lines(&cause.present).join("|");
-    Some(format!("{}||{present}", failure.signature(&first.verdict)))
+    let symptom = if cause.absent.is_empty() {
+        failure.signature(&first.verdict)
+    } else {
+        rule_of(&first.verdict)?.id.to_owned()
+    };
+    let (present, absent) = (lines(&cause.present), lines(&cause.absent));
+    Some(format!("{symptom}||{present}||{absent}"))
 }
 
 fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding> {

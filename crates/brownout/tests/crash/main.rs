@@ -68,8 +68,10 @@ impl Place {
         self.command(arguments).output().unwrap().into()
     }
 
-    /// Checks the program with this recovery, and these options.
+    /// Checks the program, on a new file, with this recovery and these options.
     fn check(&self, recover: &str, options: &[&str], program: &[&str]) -> Run {
+        // There is none the first time.
+        let _ = fs::remove_file(self.path("pool"));
         let mut arguments = vec!["check", "--recover", recover];
         arguments.extend(options);
         arguments.extend(["--", "./slots", "pool", "put"]);

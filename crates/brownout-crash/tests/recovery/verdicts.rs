@@ -123,3 +123,15 @@ fn a_placeholder_for_no_file_is_refused() {
         "{error}"
     );
 }
+
+#[test]
+fn no_signal_is_blocked() {
+    let place = Workplace::set_up();
+    // Not through a shell, which would set the mask itself.
+    let mut sandbox = place.sandbox("grep SigBlk /proc/self/status {pm}");
+    for trace in [false, true] {
+        let outcome = run_as(&mut sandbox, &Run { trace, ..quick() });
+        let told = text(&outcome.stdout);
+        assert!(told.contains("SigBlk:\t0000000000000000"), "{told}");
+    }
+}

@@ -17,6 +17,9 @@ use crate::recovery::{Actor, End, Readiness};
 /// The longest time between two looks at whether a server is ready.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
+/// What a server that is dying gets to do so, once its client has failed.
+const DEATH_THROES: Duration = Duration::from_millis(200);
+
 impl Worker<'_> {
     /// Starts a server, waits until it is ready, and runs the client.
     pub fn run_server(
@@ -54,8 +57,40 @@ impl Worker<'_> {
                 Happening::MemoryOver => return Ok((End::OutOfMemory, Actor::Recovery)),
             }
         };
+        // A client may fail because its server has just died, and be the first to be seen.
+        if is_running
+            && !self.is_success(verdict.0)
+            && let Some(end) = self.await_death(server, &mut is_running, &mut watch)?
+        {
+            return Ok((end, Actor::Recovery));
+        }
         self.stop(server, is_running, watch)?;
         Ok(verdict)
+    }
+
+    /// The signal of which a server dies by itself within a moment, if it does.
+    fn await_death(
+        &self,
+        server: Pid,
+        is_running: &mut bool,
+        watch: &mut Watch<'_>,
+    ) -> Result<Option<End>, RunError> {
+        let until = Instant::now() + DEATH_THROES;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.next(watch, Some(left))? {
+                Happening::Changed(pid, status) if pid == server => match end_of(status) {
+                    Some(end @ End::Signaled(_)) => return Ok(Some(end)),
+                    Some(_) => {
+                        *is_running = false;
+                        return Ok(None);
+                    }
+                    None => {}
+                },
+                Happening::Changed(..) => {}
+                _ => return Ok(None),
+            }
+        }
     }
 
     fn is_success(&self, end: End) -> bool {

@@ -95,3 +95,33 @@ fn findings_of_other_analyses_of_the_trace_stay() {
     let others = |all: &[serde_json::Value]| all.len() - crashes(all).len();
     assert_eq!(others(&before), others(&after));
 }
+
+#[test]
+fn a_project_can_keep_its_options_in_a_file() {
+    let place = Place::new();
+    let options = "[crash]\nrecover = './slots pool check'\noccurrences = 3\n\n\
+                   [profile.quick.crash]\noccurrences = 1\n";
+    fs::write(place.path("brownout.toml"), options).unwrap();
+    let check = |options: &[&str]| {
+        let _ = fs::remove_file(place.path("pool"));
+        let mut arguments = vec!["check"];
+        arguments.extend(options);
+        arguments.extend(["--", "./slots", "pool", "put", "9", "early"]);
+        let run = place.brownout(&arguments);
+        assert_eq!(run.status, Some(1), "{}", run.stderr);
+        crashes(&place.findings())[0].1
+    };
+    assert_eq!(check(&[]), 3);
+    assert_eq!(check(&["--profile", "quick"]), 1);
+    assert_eq!(check(&["--occurrences", "2"]), 2);
+    for (wrong, told) in [
+        ("[crash]\nrecovery = 'x'\n", "recovery"),
+        ("[crash]\nrecover-time-limit = 'soon'\n", "time"),
+        ("[crash]\njobs = 0\n", "jobs"),
+    ] {
+        fs::write(place.path("brownout.toml"), wrong).unwrap();
+        let run = place.brownout(&["check", "--", "./slots", "pool", "put", "1"]);
+        assert_eq!(run.status, Some(2), "{wrong}: {}", run.stderr);
+        assert!(run.stderr.contains(told), "{wrong}: {}", run.stderr);
+    }
+}

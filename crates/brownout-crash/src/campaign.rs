@@ -5,24 +5,22 @@
 //! twice as many of them as the one before, in the order of the trace, so that all images of a wave are
 //! made in one reading. Whenever testing is stopped, what was tried covers the program as widely as it can.
 
-use std::collections::HashMap;
-use std::fs::File;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brownout_report::Frame;
-use brownout_trace::selection::Selection;
-use brownout_trace::{Definitions, Event, EventIndex, ReadError, TraceReader};
+use brownout_trace::Definitions;
 
-use crate::bench::{Attempt, Bench, BenchError, Circumstances};
-use crate::failure_point::{FailurePoints, Occurrence, Places, PointKind, Scope, StackId};
-use crate::image::{CrashImage, ImageBuilder, ImageDigest, PersistentFiles};
-use crate::journal::{Journal, JournalError, Shard};
+use crate::bench::{Attempt, Circumstances};
+use crate::error::CrashError;
+use crate::image::{ImageBuilder, ImageDigest, PersistentFiles};
+use crate::journal::{Journal, Shard};
 use crate::operation::Operation;
-use crate::order::most_different_first;
+use crate::outside::{Progress, Symbols, Watcher};
 use crate::pool::Pool;
-use crate::recovery::{RawFrame, SandboxError};
+use crate::recovery::RawFrame;
+use crate::run::{Point, Run};
 use crate::trial::{Failure, Trial};
 use crate::verdict::Verdict;
 
@@ -32,223 +30,6 @@ const FIRST_WAVE: usize = 256;
 const GLANCE: Duration = Duration::from_millis(50);
 /// How long running recoveries may go on when testing is stopped.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// The shortest time limit of a recovery, and how many times longer than that of the uncrashed image it is.
-const LEAST_LIMIT: Duration = Duration::from_secs(5);
-const LIMIT_FACTOR: u32 = 10;
-/// For the uncrashed image, of which nothing is known.
-const FIRST_LIMIT: Duration = Duration::from_secs(600);
-
-/// Why crash testing came to nothing.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CrashError {
-    #[error("the trace {} cannot be read", path.display())]
-    Trace {
-        path: PathBuf,
-        #[source]
-        source: ReadError,
-    },
-    #[error(transparent)]
-    Bench(#[from] BenchError),
-    #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-}
-
-/// What is known about calling contexts and modules.
-pub trait Symbols: Places {
-    /// The frames of a context, innermost first.
-    fn frames(&mut self, stack: StackId) -> Vec<Frame>;
-
-    /// The line that a failure point with these frames is about.
-    fn line(&mut self, frames: &[Frame]) -> String;
-
-    /// The frames of a recovery that failed, innermost first.
-    fn recovery_frames(&mut self, frames: &[RawFrame]) -> Vec<Frame>;
-}
-
-/// Is told how testing goes, and says whether it is to go on.
-pub trait Watcher {
-    fn progress(&mut self, progress: Progress);
-
-    /// Events read in a pass over the trace.
-    fn reading(&mut self, task: &'static str, event: EventIndex);
-
-    fn stop(&mut self) -> bool;
-}
-
-/// How far testing has come.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {
-    /// Failure points dealt with, and to be dealt with.
-    pub done: u64,
-    pub points: u64,
-    /// Recoveries on different images.
-    pub recoveries: u64,
-    /// Failure points after which recovery does not pass.
-    pub failed: u64,
-}
-
-/// A failure point to try.
-#[derive(Clone, Copy, Debug)]
-pub struct Point {
-    pub kind: PointKind,
-    pub stack: Option<StackId>,
-    pub occurrence: Occurrence,
-}
-
-/// A trace that can be read from its start as often as needed. Damage ends it.
-#[derive(Clone, Debug)]
-pub struct Run {
-    path: PathBuf,
-    pub selection: Selection,
-}
-
-impl Run {
-    pub fn new(path: &Path, selection: Selection) -> Self {
-        Self {
-            path: path.to_owned(),
-            selection,
-        }
-    }
-
-    /// Gives all events to `visit`, until it breaks.
-    pub fn walk(
-        &self,
-        mut visit: impl FnMut(&Event<'_>, &Definitions) -> ControlFlow<()>,
-    ) -> Result<TraceReader<File>, CrashError> {
-        let failed = |source| CrashError::Trace {
-            path: self.path.clone(),
-            source,
-        };
-        let mut reader = TraceReader::open(&self.path).map_err(failed)?;
-        match reader.for_each(&mut visit) {
-            Ok(_) | Err(ReadError::Damaged(_)) => Ok(reader),
-            Err(source) => Err(failed(source)),
-        }
-    }
-
-    /// Finds all failure points, and all persistent files.
-    pub fn survey(
-        &self,
-        scope: Scope,
-        places: &mut impl Symbols,
-        watcher: &mut impl Watcher,
-    ) -> Result<Survey, CrashError> {
-        let mut points = FailurePoints::new(scope);
-        let mut files = PersistentFiles::default();
-        self.walk(|event, definitions| {
-            watcher.reading("looking for failure points", event.index);
-            files.observe(event, definitions, &self.selection);
-            places.observe(event, definitions);
-            points.observe(event, definitions, &self.selection, places);
-            ControlFlow::Continue(())
-        })?;
-        Ok(Survey { points, files })
-    }
-
-    /// Finds all persistent files.
-    pub fn files(&self, watcher: &mut impl Watcher) -> Result<PersistentFiles, CrashError> {
-        let mut files = PersistentFiles::default();
-        self.walk(|event, definitions| {
-            watcher.reading("looking for files", event.index);
-            files.observe(event, definitions, &self.selection);
-            ControlFlow::Continue(())
-        })?;
-        Ok(files)
-    }
-
-    /// The crash image before `event`; at the end if there is no such event.
-    pub fn image_before(
-        &self,
-        event: Option<EventIndex>,
-        files: &PersistentFiles,
-        watcher: &mut impl Watcher,
-    ) -> Result<(CrashImage, ImageDigest), CrashError> {
-        let mut builder = ImageBuilder::new(files, &self.selection);
-        let reader = self.walk(|next, definitions| {
-            if event.is_some_and(|event| next.index >= event) {
-                return ControlFlow::Break(());
-            }
-            watcher.reading("rebuilding files", next.index);
-            builder.apply(next, definitions);
-            ControlFlow::Continue(())
-        })?;
-        let definitions = reader.definitions();
-        Ok((builder.image(definitions), builder.digest(definitions)))
-    }
-}
-
-/// What a first reading of the trace tells.
-#[derive(Debug)]
-pub struct Survey {
-    pub points: FailurePoints,
-    pub files: PersistentFiles,
-}
-
-impl Survey {
-    /// The failure points to try, the most different first, and first occurrences before later ones.
-    pub fn points(&self, symbols: &mut impl Symbols) -> Vec<Point> {
-        let leaves = self.points.leaves();
-        let paths: Vec<Vec<(String, u32)>> = leaves
-            .iter()
-            .map(|leaf| {
-                let frames = leaf.stack.map(|stack| symbols.frames(stack));
-                let steps = frames.unwrap_or_default().into_iter().rev();
-                let steps = steps.map(|frame| match (frame.file, frame.line) {
-                    (Some(file), Some(line)) => (file, line),
-                    _ => (frame.module, frame.offset as u32),
-                });
-                steps.collect()
-            })
-            .collect();
-        let order = most_different_first(&paths);
-        let chosen: Vec<Vec<Occurrence>> = leaves.iter().map(|leaf| leaf.chosen()).collect();
-        let most = chosen.iter().map(Vec::len).max().unwrap_or(0);
-        let mut points = Vec::new();
-        for turn in 0..most {
-            points.extend(order.iter().filter_map(|&leaf| {
-                Some(Point {
-                    kind: leaves[leaf].kind,
-                    stack: leaves[leaf].stack,
-                    occurrence: *chosen[leaf].get(turn)?,
-                })
-            }));
-        }
-        points
-    }
-}
-
-/// How the uncrashed image fared.
-#[derive(Clone, Debug)]
-pub struct Uncrashed {
-    pub attempt: Attempt,
-    /// How long a recovery may take from now on.
-    pub time_limit: Duration,
-}
-
-/// Runs recovery on the image that the finished program left. What fails there would fail without any crash.
-pub fn try_uncrashed(
-    bench: &mut Bench,
-    image: &CrashImage,
-    last_event: u64,
-    operation: Option<Operation>,
-    time_limit: Option<Duration>,
-) -> Result<Uncrashed, BenchError> {
-    let circumstances = Circumstances {
-        event: last_event,
-        operation,
-        time_limit: time_limit.unwrap_or(FIRST_LIMIT),
-    };
-    let attempt = bench.attempt(image, &circumstances)?;
-    let default_limit = (attempt.duration * LIMIT_FACTOR).max(LEAST_LIMIT);
-    Ok(Uncrashed {
-        time_limit: time_limit.unwrap_or(default_limit),
-        attempt,
-    })
-}
-
 /// Images that differ, and operations if these are counted, are tried apart.
 type Key = (ImageDigest, Option<Operation>);
 
@@ -317,8 +98,7 @@ impl<'a> Campaign<'a> {
         symbols: &mut impl Symbols,
         watcher: &mut impl Watcher,
     ) -> Result<bool, CrashError> {
-        let done: std::collections::HashSet<u64> =
-            self.trials.iter().map(|trial| trial.event).collect();
+        let done: HashSet<u64> = self.trials.iter().map(|trial| trial.event).collect();
         let mut left: Vec<Point> = points
             .iter()
             .filter(|point| !done.contains(&point.occurrence.event.0))
@@ -530,7 +310,7 @@ impl<'a> Campaign<'a> {
         symbols: &mut impl Symbols,
         watcher: &mut impl Watcher,
     ) -> Result<(), CrashError> {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         while !pool.is_idle() && start.elapsed() < FAREWELL {
             self.collect(GLANCE, pool, journal, symbols, watcher)?;
         }

@@ -9,13 +9,15 @@
 //! | `image` | what a crash leaves, and how a file is made to hold it |
 //! | [`recovery`] | runs the user's recovery, apart from everything else |
 //! | `bench`, `pool`, `verdict` | recovery on one image after the other, and what its end says |
-//! | `campaign`, `order`, `journal`, `trial` | all failure points of a trace, and what came of each |
+//! | `run`, `uncrashed`, `campaign`, `order`, `journal`, `trial` | all failure points of a trace, and what came of each |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
+//! | `outside` | what the caller provides |
 //! | `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
 mod bench;
 mod campaign;
 mod cause;
+mod error;
 mod failure_point;
 mod findings;
 mod image;
@@ -24,20 +26,21 @@ mod minimize;
 mod narrow;
 mod operation;
 mod order;
+mod outside;
 mod pool;
 pub mod recovery;
 pub mod rules;
+mod run;
 mod sample;
 mod token;
 mod trial;
+mod uncrashed;
 mod verdict;
 
 pub use bench::{Attempt, Bench, BenchError, Circumstances};
-pub use campaign::{
-    Campaign, CrashError, Point, Progress, Run, Survey, Symbols, Tried, Uncrashed, Watcher,
-    try_uncrashed,
-};
+pub use campaign::{Campaign, Tried};
 pub use cause::{Cause, Culprit};
+pub use error::CrashError;
 pub use failure_point::{
     FailurePoints, Granularity, Leaf, Occurrence, Places, PointKind, Scope, StackId,
 };
@@ -46,7 +49,10 @@ pub use image::{CrashImage, ImageBuilder, ImageDigest, PersistentFiles};
 pub use journal::{Assignment, Journal, JournalError, Shard};
 pub use narrow::{Narrowed, narrow};
 pub use operation::Operation;
+pub use outside::{Progress, Symbols, Watcher};
 pub use pool::Pool;
+pub use run::{Point, Run, Survey};
 pub use token::{NotAToken, Token};
 pub use trial::{Failure, Trial};
+pub use uncrashed::{Uncrashed, try_uncrashed};
 pub use verdict::{Expectation, Verdict};

@@ -8,62 +8,33 @@
 //! *absent*. Stores that one place in the program made in a row count as one. Images tried in delta debugging need not be
 //! ones that a crash can leave: they only serve to point at source lines.
 
+mod between;
+mod search;
+
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use brownout_report::ByteRange;
-use brownout_trace::replay::Content;
-use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind};
+use brownout_trace::EventIndex;
 
-use crate::bench::{Bench, BenchError, Circumstances};
-use crate::campaign::{CrashError, Run, Symbols, Watcher};
+use crate::bench::Circumstances;
 use crate::cause::{Cause, Culprit};
-use crate::failure_point::StackId;
+use crate::error::CrashError;
 use crate::image::{CrashImage, ImageBuilder, PersistentFiles};
-use crate::minimize::minimize;
-use crate::operation::{Operation, Operations};
+use crate::operation::Operations;
+use crate::outside::{Symbols, Watcher};
 use crate::pool::Pool;
+use crate::run::Run;
 use crate::trial::Trial;
 use crate::verdict::Verdict;
+use between::{Between, Unit};
+use search::Search;
 
 /// Recoveries that a search may take in each direction, and how many if each runs into its time limit.
 const BUDGET: usize = 96;
 const BUDGET_HUNG: usize = 16;
-/// Stores that are kept in memory for one search in one direction; with more there is no search.
-const MOST_STORES: usize = 1 << 18;
-/// More places than this point at nothing.
-const MOST_CULPRITS: usize = 6;
 const GLANCE: Duration = Duration::from_millis(50);
-
-/// Stores of one place in the program, in a row.
-#[derive(Clone, Debug)]
-struct Unit {
-    stack: Option<StackId>,
-    /// How far the workload was before these stores.
-    operation: Operation,
-    changes: Vec<Change>,
-}
-
-#[derive(Clone, Debug)]
-struct Change {
-    event: EventIndex,
-    /// Number of the file.
-    file: usize,
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
-/// The stores between two images.
-#[derive(Clone, Debug, Default)]
-struct Between {
-    units: Vec<Unit>,
-    stores: usize,
-    /// How far the workload was after all of them.
-    operation: Operation,
-    /// A file changed its length, or there were too many stores.
-    untold: bool,
-}
 
 /// One failure to be explained.
 #[derive(Debug)]
@@ -188,107 +159,6 @@ fn collect(
     Ok(())
 }
 
-impl Between {
-    fn take(
-        &mut self,
-        event: &Event<'_>,
-        operation: Operation,
-        definitions: &Definitions,
-        files: &PersistentFiles,
-        symbols: &mut impl Symbols,
-    ) {
-        self.operation = operation;
-        if self.untold {
-            return;
-        }
-        let changes = match event.kind {
-            EventKind::Store { addr, bytes, .. } | EventKind::KernelWrite { addr, bytes, .. } => {
-                stored(event, addr, bytes, definitions, files)
-            }
-            EventKind::FileWrite {
-                file,
-                offset,
-                bytes,
-                ..
-            }
-            | EventKind::Content {
-                file,
-                offset,
-                bytes,
-            } => {
-                let known = definitions.file(file);
-                let place = known.and_then(|known| files.place_of(&known.path));
-                let change = place.map(|file| Change {
-                    event: event.index,
-                    file,
-                    offset,
-                    bytes: bytes.to_vec(),
-                });
-                change.into_iter().collect()
-            }
-            EventKind::FileResize { file, .. } => {
-                let known = definitions.file(file);
-                self.untold |= known.is_some_and(|known| files.place_of(&known.path).is_some());
-                return;
-            }
-            _ => return,
-        };
-        if changes.is_empty() {
-            return;
-        }
-        self.stores += 1;
-        self.untold |= self.stores > MOST_STORES;
-        let stack = symbols.stack(event, definitions);
-        match self.units.last_mut() {
-            Some(unit) if unit.stack == stack && unit.operation == operation => {
-                unit.changes.extend(changes);
-            }
-            _ => self.units.push(Unit {
-                stack,
-                operation,
-                changes,
-            }),
-        }
-    }
-
-    fn can_be_searched(&self) -> bool {
-        !self.untold && !self.units.is_empty()
-    }
-}
-
-/// A store in terms of files; it may reach over the end of a mapping.
-fn stored(
-    event: &Event<'_>,
-    addr: Address,
-    bytes: &[u8],
-    definitions: &Definitions,
-    files: &PersistentFiles,
-) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let Some(process) = definitions.process(event.process) else {
-        return changes;
-    };
-    let (mut addr, mut rest) = (addr, bytes);
-    while let Some(range) = process.address_space().resolve(addr, rest.len() as u64) {
-        let (now, later) = rest.split_at(range.len as usize);
-        let known = definitions.file(range.file);
-        if let Some(file) = known.and_then(|known| files.place_of(&known.path)) {
-            changes.push(Change {
-                event: event.index,
-                file,
-                offset: range.offset,
-                bytes: now.to_vec(),
-            });
-        }
-        if later.is_empty() {
-            break;
-        }
-        addr = Address(addr.0.wrapping_add(range.len));
-        rest = later;
-    }
-    changes
-}
-
 fn submit(number: usize, question: &Question, time_limit: Duration, pool: &mut Pool<Narrowed>) {
     let good = question.good_image.clone();
     let bad = question.bad_image.clone();
@@ -300,12 +170,8 @@ fn submit(number: usize, question: &Question, time_limit: Duration, pool: &mut P
         time_limit,
     };
     pool.submit(move |bench| {
-        let mut search = Search {
-            bench,
-            circumstances,
-            tests: 0,
-            budget: if hung { BUDGET_HUNG } else { BUDGET },
-        };
+        let budget = if hung { BUDGET_HUNG } else { BUDGET };
+        let mut search = Search::new(bench, circumstances, budget);
         let present = good
             .filter(|_| before.can_be_searched())
             .map(|image| search.present(&image, &before));
@@ -316,139 +182,9 @@ fn submit(number: usize, question: &Question, time_limit: Duration, pool: &mut P
             question: number,
             present: present.transpose()?.unwrap_or_default(),
             absent: absent.transpose()?.unwrap_or_default(),
-            tests: search.tests,
+            tests: search.tests(),
         })
     });
-}
-
-/// Trying images to learn from them.
-struct Search<'a> {
-    bench: &'a mut Bench,
-    /// Those of the failure.
-    circumstances: Circumstances,
-    tests: u64,
-    budget: usize,
-}
-
-impl Search<'_> {
-    /// The units before a failing image without which recovery passes.
-    fn present(&mut self, good: &CrashImage, before: &Between) -> Result<Vec<usize>, BenchError> {
-        let count = before.units.len();
-        // Backwards from the failing image, to the last prefix of the run that passes.
-        let (mut fails, mut step) = (count, 1);
-        let mut passes = loop {
-            let at = count.saturating_sub(step);
-            if self.prefix_passes(good, before, at)? {
-                break at;
-            }
-            if at == 0 {
-                return Ok(Vec::new());
-            }
-            (fails, step) = (at, step * 2);
-        };
-        while fails - passes > 1 {
-            let middle = passes.midpoint(fails);
-            if self.prefix_passes(good, before, middle)? {
-                passes = middle;
-            } else {
-                fails = middle;
-            }
-        }
-        let base = with_units(good, &before.units, 0..passes);
-        // Of several answers the one about the newest stores.
-        let window: Vec<usize> = (passes..count).rev().collect();
-        let found = self.smallest(&window, |part| {
-            let kept = (passes..count).filter(|unit| !part.contains(unit));
-            with_units(&base, &before.units, kept)
-        })?;
-        Ok(found.unwrap_or_else(|| vec![passes]))
-    }
-
-    /// The units after a failing image with which recovery passes.
-    fn absent(&mut self, bad: &CrashImage, after: &Between) -> Result<Vec<usize>, BenchError> {
-        let count = after.units.len();
-        let (mut fails, mut step) = (0, 1);
-        let mut passes = loop {
-            let at = step.min(count);
-            if self.prefix_passes(bad, after, at)? {
-                break at;
-            }
-            if at == count {
-                return Ok(Vec::new());
-            }
-            (fails, step) = (at, step * 2);
-        };
-        while passes - fails > 1 {
-            let middle = fails.midpoint(passes);
-            if self.prefix_passes(bad, after, middle)? {
-                passes = middle;
-            } else {
-                fails = middle;
-            }
-        }
-        let window: Vec<usize> = (0..passes).collect();
-        let found = self.smallest(&window, |part| {
-            let mut part = part.to_vec();
-            part.sort_unstable();
-            with_units(bad, &after.units, part.into_iter())
-        })?;
-        Ok(found.unwrap_or_else(|| vec![passes - 1]))
-    }
-
-    /// Whether recovery passes after the first `count` units, told of the operation that was under way then.
-    fn prefix_passes(
-        &mut self,
-        base: &CrashImage,
-        between: &Between,
-        count: usize,
-    ) -> Result<bool, BenchError> {
-        let next = between.units.get(count);
-        let operation = next.map_or(between.operation, |unit| unit.operation);
-        let told = self.circumstances.operation.map(|_| operation);
-        let circumstances = Circumstances {
-            operation: told,
-            ..self.circumstances.clone()
-        };
-        self.tests += 1;
-        let image = with_units(base, &between.units, 0..count);
-        self.bench.passes(&image, &circumstances)
-    }
-
-    /// The smallest part of `window` for which recovery passes on the image made from it, if that points at something.
-    fn smallest(
-        &mut self,
-        window: &[usize],
-        image: impl Fn(&[usize]) -> CrashImage,
-    ) -> Result<Option<Vec<usize>>, BenchError> {
-        let mut passes = |part: &[usize]| {
-            self.tests += 1;
-            self.bench.passes(&image(part), &self.circumstances)
-        };
-        // The whole leads to an image that passed, but recovery may have been told of another operation.
-        if window.len() < 2 || !passes(window)? {
-            return Ok(None);
-        }
-        let members = |part: &[usize]| part.iter().map(|&at| window[at]).collect::<Vec<_>>();
-        let found = minimize(window.len(), self.budget, |part| passes(&members(part)))?;
-        let mut part = members(&found.part);
-        part.sort_unstable();
-        Ok((part.len() <= MOST_CULPRITS).then_some(part))
-    }
-}
-
-fn with_units(
-    base: &CrashImage,
-    units: &[Unit],
-    chosen: impl Iterator<Item = usize>,
-) -> CrashImage {
-    let mut image = base.clone();
-    for unit in chosen {
-        for change in &units[unit].changes {
-            let file = image.files[change.file].get_or_insert_with(Content::default);
-            file.write(change.offset, &change.bytes);
-        }
-    }
-    image
 }
 
 fn cause(

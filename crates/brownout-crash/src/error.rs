@@ -1,0 +1,27 @@
+//! Why crash testing comes to nothing.
+
+use std::path::PathBuf;
+
+use brownout_trace::ReadError;
+
+use crate::bench::BenchError;
+use crate::journal::JournalError;
+use crate::recovery::SandboxError;
+
+/// Why crash testing came to nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CrashError {
+    #[error("the trace {} cannot be read", path.display())]
+    Trace {
+        path: PathBuf,
+        #[source]
+        source: ReadError,
+    },
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}

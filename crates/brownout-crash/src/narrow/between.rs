@@ -1,0 +1,142 @@
+//! The stores between two images, in the order of the run.
+
+use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind};
+
+use crate::failure_point::StackId;
+use crate::image::PersistentFiles;
+use crate::operation::Operation;
+use crate::outside::Symbols;
+
+/// Stores that are kept in memory for one search in one direction; with more there is no search.
+const MOST_STORES: usize = 1 << 18;
+
+/// Stores of one place in the program, in a row.
+#[derive(Clone, Debug)]
+pub(super) struct Unit {
+    pub(super) stack: Option<StackId>,
+    /// How far the workload was before these stores.
+    pub(super) operation: Operation,
+    pub(super) changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) event: EventIndex,
+    /// Number of the file.
+    pub(super) file: usize,
+    pub(super) offset: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The stores between two images.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Between {
+    pub(super) units: Vec<Unit>,
+    pub(super) stores: usize,
+    /// How far the workload was after all of them.
+    pub(super) operation: Operation,
+    /// A file changed its length, or there were too many stores.
+    untold: bool,
+}
+
+impl Between {
+    /// Takes notice of an event; `operation` is how far the workload is.
+    pub(super) fn take(
+        &mut self,
+        event: &Event<'_>,
+        operation: Operation,
+        definitions: &Definitions,
+        files: &PersistentFiles,
+        symbols: &mut impl Symbols,
+    ) {
+        self.operation = operation;
+        if self.untold {
+            return;
+        }
+        let changes = match event.kind {
+            EventKind::Store { addr, bytes, .. } | EventKind::KernelWrite { addr, bytes, .. } => {
+                stored(event, addr, bytes, definitions, files)
+            }
+            EventKind::FileWrite {
+                file,
+                offset,
+                bytes,
+                ..
+            }
+            | EventKind::Content {
+                file,
+                offset,
+                bytes,
+            } => {
+                let known = definitions.file(file);
+                let place = known.and_then(|known| files.place_of(&known.path));
+                let change = place.map(|file| Change {
+                    event: event.index,
+                    file,
+                    offset,
+                    bytes: bytes.to_vec(),
+                });
+                change.into_iter().collect()
+            }
+            EventKind::FileResize { file, .. } => {
+                let known = definitions.file(file);
+                self.untold |= known.is_some_and(|known| files.place_of(&known.path).is_some());
+                return;
+            }
+            _ => return,
+        };
+        if changes.is_empty() {
+            return;
+        }
+        self.stores += 1;
+        self.untold |= self.stores > MOST_STORES;
+        let stack = symbols.stack(event, definitions);
+        match self.units.last_mut() {
+            Some(unit) if unit.stack == stack && unit.operation == operation => {
+                unit.changes.extend(changes);
+            }
+            _ => self.units.push(Unit {
+                stack,
+                operation,
+                changes,
+            }),
+        }
+    }
+
+    pub(super) fn can_be_searched(&self) -> bool {
+        !self.untold && !self.units.is_empty()
+    }
+}
+
+/// A store in terms of files; it may reach over the end of a mapping.
+fn stored(
+    event: &Event<'_>,
+    addr: Address,
+    bytes: &[u8],
+    definitions: &Definitions,
+    files: &PersistentFiles,
+) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let Some(process) = definitions.process(event.process) else {
+        return changes;
+    };
+    let (mut addr, mut rest) = (addr, bytes);
+    while let Some(range) = process.address_space().resolve(addr, rest.len() as u64) {
+        let (now, later) = rest.split_at(range.len as usize);
+        let known = definitions.file(range.file);
+        if let Some(file) = known.and_then(|known| files.place_of(&known.path)) {
+            changes.push(Change {
+                event: event.index,
+                file,
+                offset: range.offset,
+                bytes: now.to_vec(),
+            });
+        }
+        if later.is_empty() {
+            break;
+        }
+        addr = Address(addr.0.wrapping_add(range.len));
+        rest = later;
+    }
+    changes
+}

@@ -1,0 +1,164 @@
+//! Trying images between one that passes and one that does not.
+
+use brownout_trace::replay::Content;
+
+use super::between::{Between, Unit};
+use crate::bench::{Bench, BenchError, Circumstances};
+use crate::image::CrashImage;
+use crate::minimize::minimize;
+
+/// More places than this point at nothing.
+const MOST_CULPRITS: usize = 6;
+
+/// Trying images to learn from them.
+pub(super) struct Search<'a> {
+    bench: &'a mut Bench,
+    /// Those of the failure.
+    circumstances: Circumstances,
+    tests: u64,
+    budget: usize,
+}
+
+impl<'a> Search<'a> {
+    /// With up to `budget` recoveries for the smallest part in each direction.
+    pub(super) fn new(bench: &'a mut Bench, circumstances: Circumstances, budget: usize) -> Self {
+        Self {
+            bench,
+            circumstances,
+            tests: 0,
+            budget,
+        }
+    }
+
+    /// Recoveries that it took so far.
+    pub(super) fn tests(&self) -> u64 {
+        self.tests
+    }
+
+    /// The units before a failing image without which recovery passes.
+    pub(super) fn present(
+        &mut self,
+        good: &CrashImage,
+        before: &Between,
+    ) -> Result<Vec<usize>, BenchError> {
+        let count = before.units.len();
+        // Backwards from the failing image, to the last prefix of the run that passes.
+        let (mut fails, mut step) = (count, 1);
+        let mut passes = loop {
+            let at = count.saturating_sub(step);
+            if self.prefix_passes(good, before, at)? {
+                break at;
+            }
+            if at == 0 {
+                return Ok(Vec::new());
+            }
+            (fails, step) = (at, step * 2);
+        };
+        while fails - passes > 1 {
+            let middle = passes.midpoint(fails);
+            if self.prefix_passes(good, before, middle)? {
+                passes = middle;
+            } else {
+                fails = middle;
+            }
+        }
+        let base = with_units(good, &before.units, 0..passes);
+        // Of several answers the one about the newest stores.
+        let window: Vec<usize> = (passes..count).rev().collect();
+        let found = self.smallest(&window, |part| {
+            let kept = (passes..count).filter(|unit| !part.contains(unit));
+            with_units(&base, &before.units, kept)
+        })?;
+        Ok(found.unwrap_or_else(|| vec![passes]))
+    }
+
+    /// The units after a failing image with which recovery passes.
+    pub(super) fn absent(
+        &mut self,
+        bad: &CrashImage,
+        after: &Between,
+    ) -> Result<Vec<usize>, BenchError> {
+        let count = after.units.len();
+        let (mut fails, mut step) = (0, 1);
+        let mut passes = loop {
+            let at = step.min(count);
+            if self.prefix_passes(bad, after, at)? {
+                break at;
+            }
+            if at == count {
+                return Ok(Vec::new());
+            }
+            (fails, step) = (at, step * 2);
+        };
+        while passes - fails > 1 {
+            let middle = fails.midpoint(passes);
+            if self.prefix_passes(bad, after, middle)? {
+                passes = middle;
+            } else {
+                fails = middle;
+            }
+        }
+        let window: Vec<usize> = (0..passes).collect();
+        let found = self.smallest(&window, |part| {
+            let mut part = part.to_vec();
+            part.sort_unstable();
+            with_units(bad, &after.units, part.into_iter())
+        })?;
+        Ok(found.unwrap_or_else(|| vec![passes - 1]))
+    }
+
+    /// Whether recovery passes after the first `count` units, told of the operation that was under way then.
+    fn prefix_passes(
+        &mut self,
+        base: &CrashImage,
+        between: &Between,
+        count: usize,
+    ) -> Result<bool, BenchError> {
+        let next = between.units.get(count);
+        let operation = next.map_or(between.operation, |unit| unit.operation);
+        let told = self.circumstances.operation.map(|_| operation);
+        let circumstances = Circumstances {
+            operation: told,
+            ..self.circumstances.clone()
+        };
+        self.tests += 1;
+        let image = with_units(base, &between.units, 0..count);
+        self.bench.passes(&image, &circumstances)
+    }
+
+    /// The smallest part of `window` for which recovery passes on the image made from it, if that points at something.
+    fn smallest(
+        &mut self,
+        window: &[usize],
+        image: impl Fn(&[usize]) -> CrashImage,
+    ) -> Result<Option<Vec<usize>>, BenchError> {
+        let mut passes = |part: &[usize]| {
+            self.tests += 1;
+            self.bench.passes(&image(part), &self.circumstances)
+        };
+        // The whole leads to an image that passed, but recovery may have been told of another operation.
+        if window.len() < 2 || !passes(window)? {
+            return Ok(None);
+        }
+        let members = |part: &[usize]| part.iter().map(|&at| window[at]).collect::<Vec<_>>();
+        let found = minimize(window.len(), self.budget, |part| passes(&members(part)))?;
+        let mut part = members(&found.part);
+        part.sort_unstable();
+        Ok((part.len() <= MOST_CULPRITS).then_some(part))
+    }
+}
+
+fn with_units(
+    base: &CrashImage,
+    units: &[Unit],
+    chosen: impl Iterator<Item = usize>,
+) -> CrashImage {
+    let mut image = base.clone();
+    for unit in chosen {
+        for change in &units[unit].changes {
+            let file = image.files[change.file].get_or_insert_with(Content::default);
+            file.write(change.offset, &change.bytes);
+        }
+    }
+    image
+}

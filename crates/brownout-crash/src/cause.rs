@@ -3,7 +3,8 @@
 use brownout_report::{ByteRange, Frame};
 use serde::{Deserialize, Serialize};
 
-/// What was found by trying images between those on which recovery passes and one on which it fails.
+/// What was found by trying images between those on which recovery passes and one on which it fails; nothing, if no few
+/// stores make the difference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     /// The failure point: the event of its [`Trial`](crate::Trial).

@@ -158,6 +158,10 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
                 }
             }
         }
+        if cause.present.is_empty() && cause.absent.is_empty() {
+            let nothing = "no few stores were found that make the difference";
+            evidence.details.insert("cause".into(), nothing.into());
+        }
         let (stores, tests) = (cause.stores.to_string(), cause.tests.to_string());
         evidence
             .details

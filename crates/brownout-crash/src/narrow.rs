@@ -81,7 +81,7 @@ pub fn narrow(
         if let Some(narrowed) = pool.collect(GLANCE) {
             let narrowed = narrowed?;
             let question = &questions[narrowed.question];
-            causes.extend(cause(question, &narrowed, files, symbols));
+            causes.push(cause(question, &narrowed, files, symbols));
         }
     }
     Ok(causes)
@@ -192,22 +192,20 @@ fn cause(
     narrowed: &Narrowed,
     files: &PersistentFiles,
     symbols: &mut impl Symbols,
-) -> Option<Cause> {
+) -> Cause {
     let mut culprits = |between: &Between, chosen: &[usize]| -> Vec<Culprit> {
         chosen
             .iter()
             .map(|&unit| culprit(&between.units[unit], files, symbols))
             .collect()
     };
-    let cause = Cause {
+    Cause {
         cause_of: question.trial.event,
         present: culprits(&question.before, &narrowed.present),
         absent: culprits(&question.after, &narrowed.absent),
         stores: question.before.stores as u64,
         tests: narrowed.tests,
-    };
-    let found = !cause.present.is_empty() || !cause.absent.is_empty();
-    found.then_some(cause)
+    }
 }
 
 fn culprit(unit: &Unit, files: &PersistentFiles, symbols: &mut impl Symbols) -> Culprit {

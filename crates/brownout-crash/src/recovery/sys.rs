@@ -50,6 +50,23 @@ pub fn signal_namespace(signal: c_int) -> io::Result<()> {
     check(unsafe { libc::kill(-1, signal) }.into()).map(drop)
 }
 
+/// Lets signals do again what they usually do, which those that this process inherited as ignored would not: `nohup` and
+/// shells leave some so. One stays as it is that Rust ignores for itself and gives back to what it starts.
+pub fn attend_to_signals() {
+    for signal in (1..=libc::SIGSYS).filter(|&signal| signal != libc::SIGPIPE) {
+        // SAFETY: an all-zero `sigaction` is a valid value, and both calls get pointers that live across the call. No
+        // handler is installed, and for signals that cannot be changed the calls fail.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let known = libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
+            if known && action.sa_sigaction == libc::SIG_IGN {
+                action.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+            }
+        }
+    }
+}
+
 /// A descriptor that can be read when a child has ended or stopped. The signal that says so is blocked, and the one for
 /// touching a terminal out of turn.
 pub fn child_events() -> io::Result<OwnedFd> {

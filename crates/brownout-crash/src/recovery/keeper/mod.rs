@@ -21,6 +21,7 @@ use std::process::exit;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
+use super::sys::attend_to_signals;
 use super::view::{BuildError, Plan, View};
 use super::wire::{Channel, Reply, Setup, WireError};
 use super::{Isolation, Obstacle, Refusal, Step};
@@ -35,6 +36,8 @@ const RENEW_STATUS: i32 = 75;
 /// Keeps recoveries for the process at the other end of standard input, until that closes it. Must be called while this
 /// process has no other thread.
 pub fn serve() -> ! {
+    // Recovery is to find the same, however brownout was started.
+    attend_to_signals();
     let status = match keep() {
         Ok(()) | Err(WireError::Closed) => 0,
         Err(_) => 1,

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +15,16 @@ use crate::pool;
 use crate::sandbox::forbid_core_files;
 use crate::shell::{memory_dir, root, target_dir};
 use crate::wrapper::Wrapper;
+
+/// Whether recovery can be given an image at the original path, without which the programs cannot be told apart.
+fn private_mounts_are_possible() -> bool {
+    Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount"])
+        .args(["mount", "-t", "tmpfs", "none", "/tmp"])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
 
 /// What all builds of one program came to.
 #[derive(Default)]
@@ -44,6 +55,14 @@ pub fn run(mut args: Args) -> Result<()> {
             .iter()
             .for_each(|program| println!("{}", program.name));
         return Ok(());
+    }
+    if !private_mounts_are_possible() {
+        let before = programs.len();
+        programs.retain(|program| program.recover.is_none());
+        println!(
+            "{} programs with a recovery are left out: users may not mount anything in namespaces of their own here",
+            before - programs.len()
+        );
     }
     let bench = Bench {
         brownout: brownout(&mut args, native)?,

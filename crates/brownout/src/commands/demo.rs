@@ -29,7 +29,7 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
         out: None,
         findings: FindingArgs::default(),
         crash: CrashTestArgs {
-            recover: Some(recovery(&program, &pool)),
+            recover: Some(recovery(&program)),
             ..CrashTestArgs::default()
         },
         recording: RecordingArgs {
@@ -63,10 +63,10 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
     }
 }
 
-/// The example is its own recovery.
-fn recovery(program: &Path, pool: &Path) -> String {
-    let quoted = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"));
-    format!("{} {} check", quoted(program), quoted(pool))
+/// The example is its own recovery. With a placeholder it works on machines without namespaces too.
+fn recovery(program: &Path) -> String {
+    let quoted = program.to_string_lossy().replace('\'', "'\\''");
+    format!("'{quoted}' {{pm}} check")
 }
 
 /// Where the demo happens.

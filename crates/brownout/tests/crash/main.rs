@@ -91,7 +91,7 @@ impl Place {
 
     /// Tries crashes of what was recorded.
     fn crash(&self, options: &[&str]) -> Run {
-        let mut arguments = vec!["crash", "trace", "--recover", "./slots pool check"];
+        let mut arguments = vec!["crash", "trace", "--recover", "./slots {pm} check"];
         arguments.extend(options);
         self.brownout(&arguments)
     }
@@ -100,6 +100,21 @@ impl Place {
     fn findings(&self) -> Vec<Value> {
         findings(&self.path("brownout.out"))
     }
+}
+
+/// Whether users may mount something in namespaces of their own, without which recovery is kept from nothing. Says so
+/// where they may not.
+fn private_mounts_are_possible() -> bool {
+    let mounted = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount"])
+        .args(["mount", "-t", "tmpfs", "none", "/tmp"])
+        .stderr(Stdio::null())
+        .status();
+    let possible = mounted.is_ok_and(|status| status.success());
+    if !possible {
+        println!("left out: users may not mount anything in namespaces of their own here");
+    }
+    possible
 }
 
 fn findings(directory: &Path) -> Vec<Value> {

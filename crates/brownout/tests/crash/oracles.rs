@@ -8,11 +8,11 @@ use crate::{Place, crashes};
 fn recovery_is_told_how_far_the_workload_was() {
     let place = Place::new();
     for how in [&["--op", "put"][..], &["--op", "slots.c:45"]] {
-        let run = place.check("./slots pool check op", how, &["4"]);
+        let run = place.check("./slots {pm} check op", how, &["4"]);
         assert_eq!(run.status, Some(0), "{}", run.stderr);
     }
     // As if each operation were done before it began.
-    let recover = "sh -c 'BROWNOUT_OP=$((BROWNOUT_OP + 1)) ./slots pool check op'";
+    let recover = "sh -c 'BROWNOUT_OP=$((BROWNOUT_OP + 1)) ./slots {pm} check op'";
     let run = place.check(recover, &["--op", "put", "--no-narrowing"], &["4"]);
     assert_eq!(
         run.status,
@@ -21,7 +21,7 @@ fn recovery_is_told_how_far_the_workload_was() {
         run.stderr
     );
     let recover =
-        "sh -c 'test $BROWNOUT_OP_ACTIVE = 0 && exit; exec ./slots pool check print >&2; exit 1'";
+        "sh -c 'test $BROWNOUT_OP_ACTIVE = 0 && exit; exec ./slots {pm} check print >&2; exit 1'";
     let run = place.check(recover, &["--op", "put"], &["4"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
 }
@@ -35,15 +35,15 @@ fn outputs_belong_to_operations() {
         fs::write(place.path(&format!("outputs/{number}.txt")), text).unwrap();
     }
     let options = ["--op", "put", "--expect-one-of", "outputs"];
-    let run = place.check("./slots pool check print", &options, &["4"]);
+    let run = place.check("./slots {pm} check print", &options, &["4"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     // One slot more than there are operations.
-    let wrong = "sh -c 'echo $(($(./slots pool check print) + 1))'";
+    let wrong = "sh -c 'echo $(($(./slots {pm} check print) + 1))'";
     let run = place.check(wrong, &options, &["3"]);
     assert_eq!(run.status, Some(4), "{}", run.stderr);
     fs::write(place.path("one"), "4\n").unwrap();
     let run = place.check(
-        "./slots pool check print",
+        "./slots {pm} check print",
         &["--expect-output", "one"],
         &["4"],
     );
@@ -58,7 +58,7 @@ fn a_function_that_was_not_watched_is_named() {
     let run = place.crash(&["--op", "put"]);
     assert_eq!(run.status, Some(2));
     assert!(run.stderr.contains("--watch put"), "{}", run.stderr);
-    let run = place.check("./slots pool check", &["--after", "slots.c:1"], &["2"]);
+    let run = place.check("./slots {pm} check", &["--after", "slots.c:1"], &["2"]);
     assert_eq!(run.status, Some(2));
     assert!(run.stderr.contains("slots.c:1"), "{}", run.stderr);
 }

@@ -79,14 +79,14 @@ fn a_run_that_was_cut_off_goes_on() {
 #[test]
 fn findings_of_other_analyses_of_the_trace_stay() {
     let place = Place::new();
-    let run = place.check("./slots pool check", &["--no-narrowing"], &["3", "early"]);
+    let run = place.check("./slots {pm} check", &["--no-narrowing"], &["3", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let before = place.findings();
     let recover = [
         "crash",
         "brownout.out/trace",
         "--recover",
-        "./slots pool check abort",
+        "./slots {pm} check abort",
     ];
     let run = place.brownout(&recover);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
@@ -99,7 +99,7 @@ fn findings_of_other_analyses_of_the_trace_stay() {
 #[test]
 fn a_project_can_keep_its_options_in_a_file() {
     let place = Place::new();
-    let options = "[crash]\nrecover = './slots pool check'\noccurrences = 3\n\n\
+    let options = "[crash]\nrecover = './slots {pm} check'\noccurrences = 3\n\n\
                    [profile.quick.crash]\noccurrences = 1\n";
     fs::write(place.path("brownout.toml"), options).unwrap();
     let check = |options: &[&str]| {

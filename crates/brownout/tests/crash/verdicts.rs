@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use crate::{Place, crashes, functions};
+use crate::{Place, crashes, functions, private_mounts_are_possible};
 
 #[test]
 fn a_count_that_is_persistent_too_early_is_found_with_both_stores() {
     let place = Place::new();
-    let run = place.check("./slots pool check", &[], &["3", "early"]);
+    let run = place.check("./slots {pm} check", &[], &["3", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = place.findings();
     assert_eq!(crashes(&findings), [("recovery-failed", 1)]);
@@ -23,7 +23,7 @@ fn a_count_that_is_persistent_too_early_is_found_with_both_stores() {
 #[test]
 fn the_right_order_is_no_finding() {
     let place = Place::new();
-    let run = place.check("./slots pool check", &["--granularity", "store"], &["3"]);
+    let run = place.check("./slots {pm} check", &["--granularity", "store"], &["3"]);
     assert_eq!(run.status, Some(0), "{}{}", run.stderr, run.stdout);
     assert!(
         run.stderr.contains("recovery failed at 0"),
@@ -34,6 +34,9 @@ fn the_right_order_is_no_finding() {
 
 #[test]
 fn the_users_file_stays_as_the_program_left_it() {
+    if !private_mounts_are_possible() {
+        return;
+    }
     let place = Place::new();
     place.record(&[], &["3", "early"]);
     let before = fs::read(place.path("pool")).unwrap();
@@ -60,7 +63,7 @@ fn the_users_file_stays_as_the_program_left_it() {
 #[test]
 fn a_recovery_that_is_killed_shows_where() {
     let place = Place::new();
-    let run = place.check("./slots pool check abort", &[], &["3", "early"]);
+    let run = place.check("./slots {pm} check abort", &[], &["3", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = place.findings();
     assert_eq!(crashes(&findings), [("recovery-crashed", 1)]);
@@ -80,12 +83,12 @@ fn a_recovery_that_is_killed_shows_where() {
 fn a_recovery_that_does_not_end_is_told_from_a_slow_one() {
     let place = Place::new();
     let limit = ["--recover-time-limit", "300ms", "--no-narrowing"];
-    let run = place.check("./slots pool check hang", &limit, &["1", "early"]);
+    let run = place.check("./slots {pm} check hang", &limit, &["1", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = place.findings();
     assert_eq!(crashes(&findings), [("recovery-hung", 1)]);
     assert!(functions(&findings[0], "recovery").contains(&"damaged"));
-    let slow = "sh -c './slots pool check || { sleep 0.5; exit 0; }'";
+    let slow = "sh -c './slots {pm} check || { sleep 0.5; exit 0; }'";
     let run = place.check(slow, &limit, &["1", "early"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
 }
@@ -105,7 +108,7 @@ fn a_recovery_that_fails_without_a_crash_is_not_the_crashs_fault() {
 #[test]
 fn replay_shows_a_crash_again() {
     let place = Place::new();
-    place.check("./slots pool check", &[], &["3", "early"]);
+    place.check("./slots {pm} check", &[], &["3", "early"]);
     let finding = &place.findings()[0];
     let id = finding["id"].as_str().unwrap();
     let again = place.brownout(&["replay", "brownout.out", &id[..6]]);
@@ -137,7 +140,7 @@ fn replay_shows_a_crash_again() {
 #[test]
 fn replay_hands_over_to_gdb() {
     let place = Place::new();
-    place.check("./slots pool check abort", &[], &["3", "early"]);
+    place.check("./slots {pm} check abort", &[], &["3", "early"]);
     let id = place.findings()[0]["id"].as_str().unwrap().to_owned();
     let run = place.brownout(&["replay", "brownout.out", &id, "--gdb"]);
     assert!(

@@ -128,7 +128,7 @@ fn collect(
         .max();
     let mut builder = ImageBuilder::new(files, &run.selection);
     run.walk(|event, definitions| {
-        watcher.reading("collecting stores", event.index);
+        watcher.reading(event.index);
         symbols.observe(event, definitions);
         operations.observe(event, definitions);
         for question in &mut *questions {

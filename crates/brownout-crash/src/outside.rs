@@ -23,7 +23,7 @@ pub trait Watcher {
     fn progress(&mut self, progress: Progress);
 
     /// Events read in a pass over the trace.
-    fn reading(&mut self, task: &'static str, event: EventIndex);
+    fn reading(&mut self, event: EventIndex);
 
     fn stop(&mut self) -> bool;
 }

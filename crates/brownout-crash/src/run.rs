@@ -62,7 +62,7 @@ impl Run {
         let mut points = FailurePoints::new(scope);
         let mut files = PersistentFiles::default();
         self.walk(|event, definitions| {
-            watcher.reading("looking for failure points", event.index);
+            watcher.reading(event.index);
             files.observe(event, definitions, &self.selection);
             places.observe(event, definitions);
             points.observe(event, definitions, &self.selection, places);
@@ -75,7 +75,7 @@ impl Run {
     pub fn files(&self, watcher: &mut impl Watcher) -> Result<PersistentFiles, CrashError> {
         let mut files = PersistentFiles::default();
         self.walk(|event, definitions| {
-            watcher.reading("looking for files", event.index);
+            watcher.reading(event.index);
             files.observe(event, definitions, &self.selection);
             ControlFlow::Continue(())
         })?;
@@ -94,7 +94,7 @@ impl Run {
             if event.is_some_and(|event| next.index >= event) {
                 return ControlFlow::Break(());
             }
-            watcher.reading("rebuilding files", next.index);
+            watcher.reading(next.index);
             builder.apply(next, definitions);
             ControlFlow::Continue(())
         })?;

@@ -211,7 +211,7 @@ pub struct Silent;
 impl Watcher for Silent {
     fn progress(&mut self, _: Progress) {}
 
-    fn reading(&mut self, _: &'static str, _: EventIndex) {}
+    fn reading(&mut self, _: EventIndex) {}
 
     fn stop(&mut self) -> bool {
         false

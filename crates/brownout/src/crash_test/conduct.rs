@@ -22,7 +22,6 @@ pub struct Conduct {
     started: Instant,
     trials_started: Instant,
     progress: Progress,
-    events: u64,
     /// Tried in an earlier run.
     before: Option<u64>,
     /// The deadline is that of the search for causes.
@@ -39,7 +38,6 @@ impl Conduct {
             started,
             trials_started: started,
             progress: console.progress("reading", None),
-            events: 0,
             before: None,
             narrowing: false,
         })
@@ -47,7 +45,6 @@ impl Conduct {
 
     /// A pass over the trace, of so many events, begins.
     pub fn begin_reading(&mut self, events: u64) {
-        self.events = events;
         self.progress = self.console.progress("reading the trace", Some(events));
     }
 
@@ -114,7 +111,7 @@ impl Watcher for Conduct {
         self.progress.show(|| describe(tried, before, elapsed));
     }
 
-    fn reading(&mut self, _task: &'static str, event: EventIndex) {
+    fn reading(&mut self, event: EventIndex) {
         self.progress.step(event.0);
     }
 

@@ -6,8 +6,6 @@ mod places;
 mod plan;
 mod wait;
 
-use std::path::Path;
-
 use brownout_crash::journal::{self, Entries, Head};
 use brownout_crash::recovery::{KeeperCommand, Sandbox};
 use brownout_crash::{
@@ -46,25 +44,24 @@ pub enum Refused {
     NothingPersistent,
 }
 
-/// Tries crashes of the run in `trace`, with a journal in `directory`.
+/// Tries crashes of the run in `trace`, with a journal in `directory`. Of a damaged trace it takes what comes before the
+/// damage, which [`TraceFile::conclude`] then tells.
 pub fn crash_test(
-    trace: &Path,
+    trace: &mut TraceFile,
     plan: &Plan,
     directory: &OutputDirectory,
     console: &Console,
 ) -> Result<Result<CrashTest, Refused>, Failure> {
     let mut conduct = Conduct::new(plan.time_limit, console)?;
-    let mut file = TraceFile::open(trace)?;
-    let selection = file.select(&plan.patterns, console)?;
+    let selection = trace.select(&plan.patterns, console)?;
     if selection.is_empty() {
         return Ok(Err(Refused::NothingPersistent));
     }
-    let identity = (file.byte_len(), file.events());
-    let mut places = CrashPlaces::new(&file.header().cwd, plan.wanted.clone());
-    let last_event = file.events();
-    drop(file);
+    let identity = (trace.byte_len(), trace.events());
+    let mut places = CrashPlaces::new(&trace.header().cwd, plan.wanted.clone());
+    let last_event = trace.events();
 
-    let run = Run::new(trace, selection);
+    let run = Run::new(trace.path(), selection);
     conduct.begin_reading(last_event);
     let survey = run.survey(plan.scope.clone(), &mut places, &mut conduct)?;
     check_functions(&survey, plan)?;

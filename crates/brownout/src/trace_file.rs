@@ -23,6 +23,8 @@ pub struct TraceFile {
     reader: TraceReader<File>,
     /// The place at which a walk could not go on.
     damage: Option<Damage>,
+    /// The same of a walk that was followed by another from the start.
+    damage_met: Option<Damage>,
 }
 
 impl TraceFile {
@@ -32,6 +34,7 @@ impl TraceFile {
             path: path.to_owned(),
             reader,
             damage: None,
+            damage_met: None,
         })
     }
 
@@ -130,7 +133,7 @@ impl TraceFile {
             Ok(ControlFlow::Continue(()))
         })?;
         let selection = survey.select(self.definitions(), patterns.as_ref());
-        self.damage = None;
+        self.damage_met = self.damage.take();
         self.seek(EventIndex(0))?;
         Ok(selection)
     }
@@ -148,8 +151,8 @@ impl TraceFile {
     }
 
     /// Tells why events may be missing, if they are, and with it how the command ends.
-    pub fn conclude(self, console: &Console) -> Result<ExitCode, Failure> {
-        if let Some(damage) = self.damage {
+    pub fn conclude(mut self, console: &Console) -> Result<ExitCode, Failure> {
+        if let Some(damage) = self.damage.take().or(self.damage_met.take()) {
             return Err(Failure::Incomplete {
                 path: self.path,
                 source: damage,

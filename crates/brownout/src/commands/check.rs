@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::output_directory::{OutputDirectory, TRACE};
 use crate::results::{Results, Shown};
 use crate::settings::Settings;
+use crate::trace_file::TraceFile;
 use crate::verdict::{Decisions, Stream};
 
 /// Where results go if nobody says otherwise.
@@ -77,7 +78,8 @@ pub fn check(
     let failed = failed(&recording, console);
     let mut refused = None;
     if let (Some(plan), None, None) = (&plan, failed, &examination.nothing_persistent) {
-        match crash_test(&directory.file(TRACE), plan, &directory, console)? {
+        let mut trace = TraceFile::open(&directory.file(TRACE))?;
+        match crash_test(&mut trace, plan, &directory, console)? {
             Ok(test) => {
                 console.remark(test.summary);
                 results.add(test.findings, test.gaps, console);

@@ -21,7 +21,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     plan.resume = arguments.resume;
     plan.shard = arguments.shard.unwrap_or_default();
     let decisions = Decisions::read(&settings)?;
-    let trace = TraceFile::open(&arguments.trace)?;
+    let mut trace = TraceFile::open(&arguments.trace)?;
     if let Some(program) = trace.header().command.first() {
         let program = program_file(Path::new(program));
         plan.resolve_functions(&trace.header().cwd.join(program))?;
@@ -37,16 +37,18 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
         findings,
         gaps,
         summary,
-    } = match crash_test(trace.path(), &plan, &directory, console)? {
+    } = match crash_test(&mut trace, &plan, &directory, console)? {
         Ok(test) => test,
         Err(Refused::Uncrashed(why)) => {
             console.warn(why);
+            trace.conclude(console)?;
             return Ok(ExitCode::TargetFailed);
         }
         Err(Refused::NothingPersistent) => {
             console.warn(
                 "nothing persistent was seen, so there is nothing to crash; name it with --pm",
             );
+            trace.conclude(console)?;
             return Ok(ExitCode::NothingPersistent);
         }
     };

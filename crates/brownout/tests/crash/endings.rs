@@ -105,6 +105,35 @@ fn a_full_disk_is_told_and_loses_nothing() {
     assert!(kept.lines().count() > 3, "{kept}");
 }
 
+#[test]
+fn a_damaged_trace_is_told() {
+    let place = Place::new();
+    place.record(&[], &["100", "early"]);
+    let whole = fs::read(place.path("trace")).unwrap();
+    let recover = "./slots {pm} check";
+    let crash = |bytes: &[u8]| -> Run {
+        fs::write(place.path("other"), bytes).unwrap();
+        let arguments = ["crash", "other", "--recover", recover, "--out", "out"];
+        place.brownout(&arguments)
+    };
+    let mut altered = whole.clone();
+    altered[whole.len() / 2] ^= 0xff;
+    let run = crash(&altered);
+    assert_eq!(run.status, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("is damaged"), "{}", run.stderr);
+    for len in [0, 10, whole.len() / 3, whole.len() / 2] {
+        let run = crash(&whole[..len]);
+        let told = ["damaged", "did not finish", "cannot be used"];
+        let told = told.iter().any(|words| run.stderr.contains(words));
+        assert!(
+            told && run.status != Some(0),
+            "{len}: {:?} {}",
+            run.status,
+            run.stderr
+        );
+    }
+}
+
 fn wait_for_trials(place: &Place, count: usize) {
     let journal = place.path("brownout.out/crash.jsonl");
     wait_until("some crashes are tried", || {

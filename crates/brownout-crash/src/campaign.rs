@@ -26,10 +26,9 @@ use crate::verdict::Verdict;
 
 /// Trials of the first wave.
 const FIRST_WAVE: usize = 256;
-/// How long to wait for a result before looking whether to stop.
-const GLANCE: Duration = Duration::from_millis(50);
 /// How long running recoveries may go on when testing is stopped.
 const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Images that differ, and operations if these are counted, are tried apart.
 type Key = (ImageDigest, Option<Operation>);
 
@@ -42,12 +41,12 @@ pub struct Tried {
 
 /// Trials of failure points.
 pub struct Campaign<'a> {
-    pub run: &'a Run,
-    pub files: &'a PersistentFiles,
-    pub shard: Shard,
+    run: &'a Run,
+    files: &'a PersistentFiles,
+    shard: Shard,
     /// Whether recoveries are told of operations, which makes equal images different cases.
-    pub counts_operations: bool,
-    pub time_limit: Duration,
+    counts_operations: bool,
+    time_limit: Duration,
     progress: Progress,
     /// The verdict, if there is one already, of each key.
     known: HashMap<Key, Option<Trial>>,
@@ -80,9 +79,12 @@ impl<'a> Campaign<'a> {
     /// Takes over trials of an earlier, interrupted campaign.
     pub fn resume(&mut self, trials: Vec<Trial>) {
         for trial in &trials {
-            let digest = u128::from_str_radix(&trial.image, 16).unwrap_or(0);
-            let key = (ImageDigest(digest), trial.operation);
+            // One whose image cannot be told is only not found again.
+            let Ok(digest) = u128::from_str_radix(&trial.image, 16) else {
+                continue;
+            };
             if trial.same_as.is_none() {
+                let key = (ImageDigest(digest), trial.operation);
                 self.known.insert(key, Some(trial.clone()));
             }
         }
@@ -123,7 +125,7 @@ impl<'a> Campaign<'a> {
                 self.take_leave(pool, journal, symbols, watcher)?;
                 return Ok(false);
             }
-            self.collect(GLANCE, pool, journal, symbols, watcher)?;
+            self.collect(pool, journal, symbols, watcher)?;
         }
         Ok(true)
     }
@@ -226,20 +228,19 @@ impl<'a> Campaign<'a> {
             if !pool.is_busy() {
                 return Ok(true);
             }
-            self.collect(GLANCE, pool, journal, symbols, watcher)?;
+            self.collect(pool, journal, symbols, watcher)?;
         }
     }
 
     /// Takes in a result, if there is one.
     fn collect(
         &mut self,
-        patience: Duration,
         pool: &mut Pool<Tried>,
         journal: &mut Journal,
         symbols: &mut impl Symbols,
         watcher: &mut impl Watcher,
     ) -> Result<(), CrashError> {
-        let Some(result) = pool.collect(patience) else {
+        let Some(result) = pool.collect() else {
             return Ok(());
         };
         let Tried { key, attempt } = result?;
@@ -312,7 +313,7 @@ impl<'a> Campaign<'a> {
     ) -> Result<(), CrashError> {
         let start = Instant::now();
         while !pool.is_idle() && start.elapsed() < FAREWELL {
-            self.collect(GLANCE, pool, journal, symbols, watcher)?;
+            self.collect(pool, journal, symbols, watcher)?;
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ mod search;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use brownout_report::ByteRange;
@@ -34,7 +35,8 @@ use search::Search;
 /// Recoveries that a search may take in each direction, and how many if each runs into its time limit.
 const BUDGET: usize = 96;
 const BUDGET_HUNG: usize = 16;
-const GLANCE: Duration = Duration::from_millis(50);
+/// Events between two looks whether to stop.
+const STRIDE: u64 = 4096;
 
 /// One failure to be explained.
 #[derive(Debug)]
@@ -47,8 +49,8 @@ struct Question {
     next: Option<EventIndex>,
     good_image: Option<CrashImage>,
     bad_image: Option<CrashImage>,
-    before: Between,
-    after: Between,
+    before: Arc<Between>,
+    after: Arc<Between>,
 }
 
 /// What a search found: numbers of units.
@@ -78,10 +80,11 @@ pub fn narrow(
     }
     let mut causes = Vec::new();
     while !pool.is_idle() && !watcher.stop() {
-        if let Some(narrowed) = pool.collect(GLANCE) {
+        if let Some(narrowed) = pool.collect() {
             let narrowed = narrowed?;
             let question = &questions[narrowed.question];
             causes.push(cause(question, &narrowed, files, symbols));
+            watcher.explained(causes.len(), questions.len());
         }
     }
     Ok(causes)
@@ -105,8 +108,8 @@ fn ask(failures: Vec<Trial>, trials: &[Trial]) -> Vec<Question> {
                 trial,
                 good_image: None,
                 bad_image: None,
-                before: Between::default(),
-                after: Between::default(),
+                before: Arc::default(),
+                after: Arc::default(),
             }
         })
         .collect()
@@ -147,10 +150,15 @@ fn collect(
             } else {
                 continue;
             };
+            // Nobody else has it yet.
+            let Some(between) = Arc::get_mut(between) else {
+                continue;
+            };
             between.take(event, operations.now(), definitions, files, symbols);
         }
         builder.apply(event, definitions);
-        if last.is_none_or(|last| event.index >= last) || watcher.stop() {
+        let stop = event.index.0.is_multiple_of(STRIDE) && watcher.stop();
+        if stop || last.is_none_or(|last| event.index >= last) {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -162,7 +170,7 @@ fn collect(
 fn submit(number: usize, question: &Question, time_limit: Duration, pool: &mut Pool<Narrowed>) {
     let good = question.good_image.clone();
     let bad = question.bad_image.clone();
-    let (before, after) = (question.before.clone(), question.after.clone());
+    let (before, after) = (Arc::clone(&question.before), Arc::clone(&question.after));
     let hung = question.trial.verdict == Verdict::Hung;
     let circumstances = Circumstances {
         event: question.bad.0,
@@ -173,10 +181,10 @@ fn submit(number: usize, question: &Question, time_limit: Duration, pool: &mut P
         let budget = if hung { BUDGET_HUNG } else { BUDGET };
         let mut search = Search::new(bench, circumstances, budget);
         let present = good
-            .filter(|_| before.can_be_searched())
+            .filter(|_| before.is_whole())
             .map(|image| search.present(&image, &before));
         let absent = bad
-            .filter(|_| after.can_be_searched())
+            .filter(|_| after.has_stores())
             .map(|image| search.absent(&image, &after));
         Ok(Narrowed {
             question: number,

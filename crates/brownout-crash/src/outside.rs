@@ -22,6 +22,9 @@ pub trait Symbols: Places {
 pub trait Watcher {
     fn progress(&mut self, progress: Progress);
 
+    /// So many searches for causes are done.
+    fn explained(&mut self, done: usize, of: usize);
+
     /// Events read in a pass over the trace.
     fn reading(&mut self, event: EventIndex);
 

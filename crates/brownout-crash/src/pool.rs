@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use crate::bench::{Bench, BenchError};
 
+/// How long to wait for a result.
+const GLANCE: Duration = Duration::from_millis(50);
+
 type Job<R> = Box<dyn FnOnce(&mut Bench) -> Result<R, BenchError> + Send>;
 
 /// Gives jobs to benches and collects what comes of them.
@@ -68,12 +71,12 @@ impl<R: Send + 'static> Pool<R> {
         self.pending == 0
     }
 
-    /// The next result if there is one within `patience`.
-    pub fn collect(&mut self, patience: Duration) -> Option<Result<R, BenchError>> {
+    /// The next result if there is one soon; if not, there is time to look whether to stop.
+    pub fn collect(&mut self) -> Option<Result<R, BenchError>> {
         if self.pending == 0 {
             return None;
         }
-        match self.results.recv_timeout(patience) {
+        match self.results.recv_timeout(GLANCE) {
             Ok(result) => {
                 self.pending -= 1;
                 Some(result)

@@ -9,8 +9,8 @@ use crate::operation::Operation;
 /// The shortest time limit of a recovery, and how many times longer than that of the uncrashed image it is.
 const LEAST_LIMIT: Duration = Duration::from_secs(5);
 const LIMIT_FACTOR: u32 = 10;
-/// For the uncrashed image, of which nothing is known.
-const FIRST_LIMIT: Duration = Duration::from_secs(600);
+/// For the uncrashed image, of which nothing is known; one that takes longer gets several times as much.
+const FIRST_LIMIT: Duration = Duration::from_secs(60);
 
 /// How the uncrashed image fared.
 #[derive(Clone, Debug)]

@@ -9,13 +9,15 @@ mod wait;
 use brownout_crash::journal::{self, Entries, Head};
 use brownout_crash::recovery::{KeeperCommand, Sandbox};
 use brownout_crash::{
-    Assignment, Bench, Campaign, CrashError, Journal, Operation, Pool, Run, Survey, Token, Trial,
-    Uncrashed, findings, group, narrow, try_uncrashed,
+    Assignment, Bench, Campaign, CrashError, FailurePoints, Journal, Operation, Pool, Run, Scope,
+    Survey, Token, Trial, Uncrashed, findings, group, narrow, try_uncrashed,
 };
 use brownout_report::Finding;
 
 use crate::arguments::KEEP_RECOVERY;
+use crate::commands::describe_candidates;
 use crate::console::Console;
+use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::trace_file::TraceFile;
@@ -37,11 +39,11 @@ pub struct CrashTest {
     pub summary: String,
 }
 
-/// Why it came to nothing, when that is no fault of brownout.
-pub enum Refused {
-    /// Recovery does not pass on the files that the program left.
-    Uncrashed(String),
-    NothingPersistent,
+/// Why it came to nothing, when that is no fault of brownout: nothing persistent was seen, or recovery does not pass on the
+/// files that the program left.
+pub struct Refused {
+    pub why: String,
+    pub code: ExitCode,
 }
 
 /// Tries crashes of the run in `trace`, with a journal in `directory`. Of a damaged trace it takes what comes before the
@@ -52,10 +54,13 @@ pub fn crash_test(
     directory: &OutputDirectory,
     console: &Console,
 ) -> Result<Result<CrashTest, Refused>, Failure> {
-    let mut conduct = Conduct::new(plan.time_limit, console)?;
+    let mut conduct = Conduct::new(plan.time_limit, console);
     let selection = trace.select(&plan.patterns, console)?;
     if selection.is_empty() {
-        return Ok(Err(Refused::NothingPersistent));
+        return Ok(Err(Refused {
+            why: describe_candidates(&selection, trace.definitions(), &plan.patterns),
+            code: ExitCode::NothingPersistent,
+        }));
     }
     let identity = (trace.byte_len(), trace.events());
     let mut places = CrashPlaces::new(&trace.header().cwd, plan.wanted.clone());
@@ -64,7 +69,7 @@ pub fn crash_test(
     let run = Run::new(trace.path(), selection);
     conduct.begin_reading(last_event);
     let survey = run.survey(plan.scope.clone(), &mut places, &mut conduct)?;
-    check_functions(&survey, plan)?;
+    check_functions(&survey.points, &plan.scope)?;
     let points = survey.points(&mut places);
     let operation = plan.scope.operation.as_ref();
     let operation = operation.map(|_| survey.points.operation());
@@ -75,14 +80,15 @@ pub fn crash_test(
         &run,
         &survey,
         &mut benches[0],
-        operation,
+        (last_event, operation),
         plan,
         &mut conduct,
     )?;
     if !uncrashed.attempt.verdict.passed() {
-        return Ok(Err(Refused::Uncrashed(describe_uncrashed(
-            &uncrashed, plan,
-        ))));
+        return Ok(Err(Refused {
+            why: describe_uncrashed(&uncrashed, plan),
+            code: ExitCode::TargetFailed,
+        }));
     }
 
     let head = Head {
@@ -101,7 +107,7 @@ pub fn crash_test(
     let (trials, mut causes) = earlier;
     campaign.resume(trials);
     let mut pool = Pool::new(benches);
-    conduct.begin_trials();
+    conduct.begin_trials()?;
     let complete = campaign.try_all(&points, &mut pool, &mut journal, &mut places, &mut conduct)?;
     let progress = campaign.progress();
     let trials = campaign.into_trials();
@@ -142,23 +148,15 @@ pub fn crash_test(
 }
 
 /// A function that was to be followed and was never called makes everything after it meaningless.
-fn check_functions(survey: &Survey, plan: &Plan) -> Result<(), Failure> {
-    if let Some(function) = plan
-        .scope
-        .operation
-        .as_ref()
-        .filter(|_| !survey.points.operations_seen())
-    {
-        return Err(Failure::NotWatched {
-            option: "--op",
-            function: function.clone(),
-        });
-    }
-    if let Some(function) = plan.scope.after.as_ref().filter(|_| !survey.points.begun()) {
-        return Err(Failure::NotWatched {
-            option: "--after",
-            function: function.clone(),
-        });
+pub fn check_functions(points: &FailurePoints, scope: &Scope) -> Result<(), Failure> {
+    let followed = [
+        ("--op", &scope.operation, points.operations_seen()),
+        ("--after", &scope.after, points.begun()),
+    ];
+    for (option, function, seen) in followed {
+        if let Some(function) = function.clone().filter(|_| !seen) {
+            return Err(Failure::NotWatched { option, function });
+        }
     }
     Ok(())
 }
@@ -185,14 +183,14 @@ fn try_end(
     run: &Run,
     survey: &Survey,
     bench: &mut Bench,
-    operation: Option<Operation>,
+    (events, operation): (u64, Option<Operation>),
     plan: &Plan,
     conduct: &mut Conduct,
 ) -> Result<Uncrashed, Failure> {
     let (image, _) = run.image_before(None, &survey.files, conduct)?;
-    let last = u64::MAX;
+    conduct.begin_uncrashed();
     let limit = plan.recovery_time_limit;
-    Ok(try_uncrashed(bench, &image, last, operation, limit).map_err(CrashError::from)?)
+    Ok(try_uncrashed(bench, &image, events, operation, limit).map_err(CrashError::from)?)
 }
 
 fn describe_uncrashed(uncrashed: &Uncrashed, plan: &Plan) -> String {

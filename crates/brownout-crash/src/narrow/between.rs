@@ -7,8 +7,8 @@ use crate::image::PersistentFiles;
 use crate::operation::Operation;
 use crate::outside::Symbols;
 
-/// Stores that are kept in memory for one search in one direction; with more there is no search.
-const MOST_STORES: usize = 1 << 18;
+/// Stores that are kept in memory for one search in one direction.
+const MOST_STORES: usize = 1 << 15;
 
 /// Stores of one place in the program, in a row.
 #[derive(Clone, Debug)]
@@ -35,8 +35,8 @@ pub(super) struct Between {
     pub(super) stores: usize,
     /// How far the workload was after all of them.
     pub(super) operation: Operation,
-    /// A file changed its length, or there were too many stores.
-    untold: bool,
+    /// A file changed its length, or there were too many stores: only those before that are here.
+    cut: bool,
 }
 
 impl Between {
@@ -49,10 +49,10 @@ impl Between {
         files: &PersistentFiles,
         symbols: &mut impl Symbols,
     ) {
-        self.operation = operation;
-        if self.untold {
+        if self.cut {
             return;
         }
+        self.operation = operation;
         let changes = match event.kind {
             EventKind::Store { addr, bytes, .. } | EventKind::KernelWrite { addr, bytes, .. } => {
                 stored(event, addr, bytes, definitions, files)
@@ -80,7 +80,7 @@ impl Between {
             }
             EventKind::FileResize { file, .. } => {
                 let known = definitions.file(file);
-                self.untold |= known.is_some_and(|known| files.place_of(&known.path).is_some());
+                self.cut |= known.is_some_and(|known| files.place_of(&known.path).is_some());
                 return;
             }
             _ => return,
@@ -88,8 +88,11 @@ impl Between {
         if changes.is_empty() {
             return;
         }
+        if self.stores == MOST_STORES {
+            self.cut = true;
+            return;
+        }
         self.stores += 1;
-        self.untold |= self.stores > MOST_STORES;
         let stack = symbols.stack(event, definitions);
         match self.units.last_mut() {
             Some(unit) if unit.stack == stack && unit.operation == operation => {
@@ -103,8 +106,13 @@ impl Between {
         }
     }
 
-    pub(super) fn can_be_searched(&self) -> bool {
-        !self.untold && !self.units.is_empty()
+    pub(super) fn has_stores(&self) -> bool {
+        !self.units.is_empty()
+    }
+
+    /// Whether they lead all the way from one image to the other.
+    pub(super) fn is_whole(&self) -> bool {
+        self.has_stores() && !self.cut
     }
 }
 

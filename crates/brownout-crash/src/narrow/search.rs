@@ -43,25 +43,10 @@ impl<'a> Search<'a> {
     ) -> Result<Vec<usize>, BenchError> {
         let count = before.units.len();
         // Backwards from the failing image, to the last prefix of the run that passes.
-        let (mut fails, mut step) = (count, 1);
-        let mut passes = loop {
-            let at = count.saturating_sub(step);
-            if self.prefix_passes(good, before, at)? {
-                break at;
-            }
-            if at == 0 {
-                return Ok(Vec::new());
-            }
-            (fails, step) = (at, step * 2);
+        let back = nearest(count, |back| self.prefix_passes(good, before, count - back))?;
+        let Some(passes) = back.map(|back| count - back) else {
+            return Ok(Vec::new());
         };
-        while fails - passes > 1 {
-            let middle = passes.midpoint(fails);
-            if self.prefix_passes(good, before, middle)? {
-                passes = middle;
-            } else {
-                fails = middle;
-            }
-        }
         let base = with_units(good, &before.units, 0..passes);
         // Of several answers the one about the newest stores.
         let window: Vec<usize> = (passes..count).rev().collect();
@@ -79,25 +64,9 @@ impl<'a> Search<'a> {
         after: &Between,
     ) -> Result<Vec<usize>, BenchError> {
         let count = after.units.len();
-        let (mut fails, mut step) = (0, 1);
-        let mut passes = loop {
-            let at = step.min(count);
-            if self.prefix_passes(bad, after, at)? {
-                break at;
-            }
-            if at == count {
-                return Ok(Vec::new());
-            }
-            (fails, step) = (at, step * 2);
+        let Some(passes) = nearest(count, |on| self.prefix_passes(bad, after, on))? else {
+            return Ok(Vec::new());
         };
-        while passes - fails > 1 {
-            let middle = fails.midpoint(passes);
-            if self.prefix_passes(bad, after, middle)? {
-                passes = middle;
-            } else {
-                fails = middle;
-            }
-        }
         let window: Vec<usize> = (0..passes).collect();
         let found = self.smallest(&window, |part| {
             let mut part = part.to_vec();
@@ -148,6 +117,31 @@ impl<'a> Search<'a> {
     }
 }
 
+/// The smallest distance up to `farthest` at which recovery passes, given that it does not at 0: in ever longer steps, and
+/// then by halves. Where it passes and fails by turns, one at which it begins to pass.
+fn nearest<E>(
+    farthest: usize,
+    mut passes: impl FnMut(usize) -> Result<bool, E>,
+) -> Result<Option<usize>, E> {
+    let (mut failing, mut distance) = (0, 1);
+    while !passes(distance.min(farthest))? {
+        if distance >= farthest {
+            return Ok(None);
+        }
+        (failing, distance) = (distance, distance * 2);
+    }
+    let mut passing = distance.min(farthest);
+    while passing - failing > 1 {
+        let middle = failing.midpoint(passing);
+        if passes(middle)? {
+            passing = middle;
+        } else {
+            failing = middle;
+        }
+    }
+    Ok(Some(passing))
+}
+
 fn with_units(
     base: &CrashImage,
     units: &[Unit],
@@ -161,4 +155,26 @@ fn with_units(
         }
     }
     image
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[test]
+    fn the_nearest_is_found_in_few_steps() {
+        for (wanted, farthest) in [(1, 1), (1, 9), (2, 2), (7, 7), (7, 1000), (617, 1000)] {
+            let mut tests = 0;
+            let found = nearest(farthest, |distance| {
+                assert!((1..=farthest).contains(&distance));
+                tests += 1;
+                Ok::<_, Infallible>(distance >= wanted)
+            });
+            assert_eq!(found, Ok(Some(wanted)));
+            assert!(tests <= 21, "{tests} tests for {wanted} of {farthest}");
+        }
+        assert_eq!(nearest(9, |_| Ok::<_, Infallible>(false)), Ok(None));
+    }
 }

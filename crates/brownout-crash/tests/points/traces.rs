@@ -211,6 +211,8 @@ pub struct Silent;
 impl Watcher for Silent {
     fn progress(&mut self, _: Progress) {}
 
+    fn explained(&mut self, _: usize, _: usize) {}
+
     fn reading(&mut self, _: EventIndex) {}
 
     fn stop(&mut self) -> bool {

@@ -76,15 +76,16 @@ pub fn check(
         findings: examination.findings,
     };
     let failed = failed(&recording, console);
-    let mut refused = None;
-    if let (Some(plan), None, None) = (&plan, failed, &examination.nothing_persistent) {
-        let mut trace = TraceFile::open(&directory.file(TRACE))?;
-        match crash_test(&mut trace, plan, &directory, console)? {
-            Ok(test) => {
-                console.remark(test.summary);
-                results.add(test.findings, test.gaps, console);
+    let mut not_tried = None;
+    if let (Some(plan), None) = (&plan, &examination.nothing_persistent) {
+        if failed.is_some() {
+            console.remark("crashes of a run that failed are not tried");
+        } else {
+            match try_crashes(plan, &mut results, &directory, console) {
+                Ok(refused) => not_tried = refused.map(Ok),
+                // What the rules have found is there none the less.
+                Err(failure) => not_tried = Some(Err(failure)),
             }
-            Err(why) => refused = Some(why),
         }
     }
     let shown = match examination.nothing_persistent {
@@ -102,11 +103,32 @@ pub fn check(
         console.warn(why);
         return Ok(ExitCode::NothingPersistent);
     }
-    if let Some(Refused::Uncrashed(why)) = refused {
-        console.warn(why);
-        return Ok(ExitCode::TargetFailed);
+    match not_tried {
+        None => Ok(code),
+        Some(Err(failure)) => Err(failure),
+        Some(Ok(refused)) => {
+            console.warn(refused.why);
+            Ok(refused.code)
+        }
     }
-    Ok(code)
+}
+
+/// Tries crashes of what was recorded, and adds what comes of them to the results.
+fn try_crashes(
+    plan: &Plan,
+    results: &mut Results,
+    directory: &OutputDirectory,
+    console: &Console,
+) -> Result<Option<Refused>, Failure> {
+    let mut trace = TraceFile::open(&directory.file(TRACE))?;
+    match crash_test(&mut trace, plan, directory, console)? {
+        Ok(test) => {
+            console.remark(test.summary);
+            results.add(test.findings, test.gaps, console);
+            Ok(None)
+        }
+        Err(refused) => Ok(Some(refused)),
+    }
 }
 
 /// How to record, so that crash testing can follow the functions it is about.

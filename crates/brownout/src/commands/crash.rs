@@ -39,17 +39,10 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
         summary,
     } = match crash_test(&mut trace, &plan, &directory, console)? {
         Ok(test) => test,
-        Err(Refused::Uncrashed(why)) => {
+        Err(Refused { why, code }) => {
             console.warn(why);
             trace.conclude(console)?;
-            return Ok(ExitCode::TargetFailed);
-        }
-        Err(Refused::NothingPersistent) => {
-            console.warn(
-                "nothing persistent was seen, so there is nothing to crash; name it with --pm",
-            );
-            trace.conclude(console)?;
-            return Ok(ExitCode::NothingPersistent);
+            return Ok(code);
         }
     };
     console.remark(summary);

@@ -38,7 +38,7 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     let patterns: Vec<_> = token.patterns.iter().map(Into::into).collect();
     let selection = file.select(&patterns, console)?;
     let run = Run::new(&trace, selection);
-    let mut conduct = Conduct::new(None, console)?;
+    let mut conduct = Conduct::new(None, console);
     conduct.begin_reading(file.events());
     let files = run.files(&mut conduct)?;
     let event = EventIndex(token.event);

@@ -16,7 +16,8 @@ const LEAST_SEARCH: Duration = Duration::from_secs(15);
 /// Shows progress and decides when there was enough.
 pub struct Conduct {
     console: Console,
-    interrupt: Interrupt,
+    /// From the first trial on: what comes before can be cut off without loss.
+    interrupt: Option<Interrupt>,
     /// When to stop trying.
     deadline: Option<Instant>,
     started: Instant,
@@ -29,18 +30,18 @@ pub struct Conduct {
 }
 
 impl Conduct {
-    pub fn new(time_limit: Option<Duration>, console: &Console) -> Result<Self, Failure> {
+    pub fn new(time_limit: Option<Duration>, console: &Console) -> Self {
         let started = Instant::now();
-        Ok(Self {
+        Self {
             console: *console,
-            interrupt: Interrupt::watch().map_err(Failure::Signals)?,
+            interrupt: None,
             deadline: time_limit.map(|limit| started + limit),
             started,
             trials_started: started,
             progress: console.progress("reading", None),
             before: None,
             narrowing: false,
-        })
+        }
     }
 
     /// A pass over the trace, of so many events, begins.
@@ -48,9 +49,17 @@ impl Conduct {
         self.progress = self.console.progress("reading the trace", Some(events));
     }
 
-    pub fn begin_trials(&mut self) {
+    pub fn begin_uncrashed(&mut self) {
+        let what = "running recovery on the files that the program left";
+        self.progress = self.console.progress(what, None);
+        self.console.remark(what);
+    }
+
+    pub fn begin_trials(&mut self) -> Result<(), Failure> {
+        self.interrupt = Some(Interrupt::watch().map_err(Failure::Signals)?);
         self.trials_started = Instant::now();
         self.progress = self.console.progress("trying crashes", None);
+        Ok(())
     }
 
     /// The search for causes may take as long as the trials took, but not much longer than there is time.
@@ -71,13 +80,10 @@ impl Conduct {
 
     /// What was left undone.
     pub fn gap(&self, complete: bool, tried: Tried) -> Option<String> {
-        let over = self
-            .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline);
-        if complete && !self.interrupt.asked() && !(self.narrowing && over) {
+        if complete && !self.interrupted() && !(self.narrowing && self.is_over()) {
             return None;
         }
-        let why = if self.interrupt.asked() {
+        let why = if self.interrupted() {
             "it was interrupted"
         } else {
             "its time was over"
@@ -90,6 +96,15 @@ impl Conduct {
                 tried.done, tried.points
             )
         })
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(Interrupt::asked)
+    }
+
+    fn is_over(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// What was done.
@@ -111,15 +126,17 @@ impl Watcher for Conduct {
         self.progress.show(|| describe(tried, before, elapsed));
     }
 
+    fn explained(&mut self, done: usize, of: usize) {
+        self.progress
+            .show(|| format!("causes: {done} of {of} searched for"));
+    }
+
     fn reading(&mut self, event: EventIndex) {
         self.progress.step(event.0);
     }
 
     fn stop(&mut self) -> bool {
-        let over = self
-            .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline);
-        self.interrupt.asked() || over
+        self.interrupted() || self.is_over()
     }
 }
 

@@ -86,3 +86,20 @@ fn crashes_can_be_confined() {
     );
     assert_eq!(points(&["--after", "put"]), all);
 }
+
+#[test]
+fn what_the_rules_found_stays_if_crashes_cannot_be_tried() {
+    let place = Place::new();
+    let run = place.check("./slots {pm} check", &["--op", "nobody"], &["3", "early"]);
+    assert_eq!(run.status, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("--op nobody"), "{}", run.stderr);
+    let rules: Vec<String> = place
+        .findings()
+        .iter()
+        .map(|finding| finding["rule"].to_string())
+        .collect();
+    assert!(
+        rules.iter().any(|rule| rule.contains("flush-covers-many")),
+        "{rules:?}"
+    );
+}

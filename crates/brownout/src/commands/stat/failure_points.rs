@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::arguments::{Format, StatArgs};
 use crate::console::{self, Console};
-use crate::crash_test::{Conduct, CrashPlaces, scope, wanted};
+use crate::crash_test::{Conduct, CrashPlaces, check_functions, scope, wanted};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::trace_file::TraceFile;
@@ -22,22 +22,13 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
     }
     let (wanted, _) = wanted(&arguments.points)?;
     let mut places = CrashPlaces::new(&trace.header().cwd, wanted);
-    let mut conduct = Conduct::new(None, console)?;
+    let mut conduct = Conduct::new(None, console);
     conduct.begin_reading(trace.events());
     let run = Run::new(&arguments.trace, selection);
-    let survey = run.survey(scope(&arguments.points), &mut places, &mut conduct)?;
+    let scope = scope(&arguments.points);
+    let survey = run.survey(scope.clone(), &mut places, &mut conduct)?;
     drop(conduct);
-    if let Some(function) = arguments
-        .points
-        .after
-        .as_ref()
-        .filter(|_| !survey.points.begun())
-    {
-        return Err(Failure::NotWatched {
-            option: "--after",
-            function: function.clone(),
-        });
-    }
+    check_functions(&survey.points, &scope)?;
     let leaves = survey.points.leaves().iter().map(|leaf| {
         let frames = leaf.stack.map(|stack| places.frames(stack));
         (leaf, frames.unwrap_or_default())

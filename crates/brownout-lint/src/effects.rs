@@ -1,45 +1,16 @@
-//! Stores, flushes and fences take effect, some dozens at a time.
-//!
-//! A line's state is wherever the line is, so that most of the time that linting takes is waiting for
-//! memory. What is known of an event without looking there is queued; when the queue is full, all its
-//! lines are touched in a row, which makes the processor fetch them at once, before the first is needed.
+//! Stores, flushes and fences take effect.
 
-use std::hint::black_box;
-
-use brownout_model::{Access, ByteMask, FlushKind, LineSlot, Pending, StoreKind, ThreadSlot};
+use brownout_model::{
+    Access, ByteMask, FlushKind, LineSlot, Pending, Place, StoreKind, ThreadSlot,
+};
 use brownout_trace::{FenceKind, FileId};
 
+use crate::line_marks::{self, DIRTY, NON_TEMPORAL};
 use crate::lint::Lint;
 use crate::moments::{FenceMoment, FlushMoment, StoreTag, Work};
 use crate::overwrites::NOTHING;
 use crate::sites::SiteId;
 use crate::thread::{AccidentallyOrdered, Ordered};
-
-/// Something that a thread did at a place of the program.
-pub(crate) struct Effect {
-    pub(crate) by: Access,
-    pub(crate) site: SiteId,
-    pub(crate) act: Act,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Act {
-    Store(StorePart),
-    Flush {
-        line: LineSlot,
-        kind: FlushKind,
-    },
-    FlushVolatile {
-        kind: FlushKind,
-    },
-    Fence {
-        kind: FenceKind,
-        /// What the thread had to do with last; `None` if it never touched persistent memory.
-        file: Option<FileId>,
-    },
-    /// A locked store to a candidate is a fence before it is a store.
-    LockedStore,
-}
 
 /// What a store does to one line.
 #[derive(Clone, Copy)]
@@ -54,51 +25,9 @@ pub(crate) struct StorePart {
     pub(crate) spoken_for: bool,
 }
 
-/// What has not taken effect yet, in order.
-#[derive(Default)]
-pub(crate) struct Queue(Vec<Effect>);
-
-const QUEUED: usize = 48;
-
 impl<A> Lint<A> {
-    #[inline]
-    pub(crate) fn queue_up(&mut self, effect: Effect) {
-        self.queue.0.push(effect);
-        if self.queue.0.len() >= QUEUED {
-            self.take_effect();
-        }
-    }
-
-    /// Lets what is queued take effect. Due before anything else looks at lines or threads.
-    #[inline(never)]
-    pub(crate) fn take_effect(&mut self) {
-        let mut queue = std::mem::take(&mut self.queue.0);
-        let mut touched = 0;
-        for effect in &queue {
-            if let Act::Store(StorePart { line, .. }) | Act::Flush { line, .. } = effect.act {
-                touched += u32::from(self.tracker.note(line).dirty);
-            }
-        }
-        black_box(touched);
-        for effect in &queue {
-            let (by, site) = (effect.by, effect.site);
-            match effect.act {
-                Act::Store(part) => self.store_part(by, site, part),
-                Act::Flush { line, kind } => self.flush_line(by, site, line, kind),
-                Act::FlushVolatile { kind } => self.flush_volatile(by, site, kind),
-                Act::Fence { kind, file } => match kind {
-                    FenceKind::Sfence | FenceKind::Mfence => self.fence(by, site, kind, file),
-                    FenceKind::Locked => self.locked(by, site),
-                },
-                Act::LockedStore => self.real_fence(by, site),
-            }
-        }
-        queue.clear();
-        self.queue.0 = queue;
-    }
-
-    #[inline]
-    fn store_part(&mut self, by: Access, site: SiteId, part: StorePart) {
+    #[inline(always)]
+    pub(crate) fn store_part(&mut self, by: Access, site: SiteId, part: StorePart) {
         let StorePart {
             line,
             start,
@@ -120,11 +49,10 @@ impl<A> Lint<A> {
         };
         self.tracker
             .store_with(&mut self.watch, by, line, bytes, kind, tag);
-        let note = self.tracker.note_mut(line);
         match kind {
-            StoreKind::Cached => note.dirty = true,
+            StoreKind::Cached => self.tracker.marks(line).set(DIRTY),
             StoreKind::NonTemporal => {
-                note.non_temporal = true;
+                self.tracker.marks(line).set(NON_TEMPORAL);
                 self.non_temporal(by, site, line);
             }
         }
@@ -152,12 +80,18 @@ impl<A> Lint<A> {
         }
     }
 
-    #[inline]
-    fn flush_line(&mut self, by: Access, site: SiteId, line: LineSlot, kind: FlushKind) {
-        let place = self.tracker.place(line);
+    /// Flushes a line, whose first byte is at `place`.
+    #[inline(always)]
+    pub(crate) fn flush_line(
+        &mut self,
+        by: Access,
+        site: SiteId,
+        (line, place): (LineSlot, Place),
+        kind: FlushKind,
+    ) {
         let work = self.work(by, line);
         self.tracker.flush(&mut self.watch, by, line, kind, site);
-        self.tracker.note_mut(line).flush();
+        line_marks::flush(self.tracker.marks(line));
         let thread = &mut self.watch.threads[by.thread.index()];
         if thread.transaction.is_at_work() {
             thread.transaction.flushed(place);
@@ -184,7 +118,7 @@ impl<A> Lint<A> {
     }
 
     /// What a flush of the line by this thread has to do. From now on its stores are flushed.
-    #[inline]
+    #[inline(always)]
     fn work(&mut self, by: Access, line: LineSlot) -> Work {
         let known = &self.watch.known;
         let mut cached: Option<Work> = None;
@@ -214,10 +148,11 @@ impl<A> Lint<A> {
                 }
             }
         });
-        let note = self.tracker.note(line);
-        if note.dirty {
+        if self.tracker.has_mark(line, DIRTY) {
             cached.unwrap_or(Work::Other)
-        } else if let Some(work) = non_temporal.filter(|_| note.non_temporal) {
+        } else if let Some(work) =
+            non_temporal.filter(|_| self.tracker.has_mark(line, NON_TEMPORAL))
+        {
             work
         } else if flushed_before && !self.has_flushed(by.thread, line) {
             Work::Other
@@ -233,7 +168,7 @@ impl<A> Lint<A> {
             .any(|pending| matches!(pending, Pending::Flush { line: other, .. } if *other == line))
     }
 
-    fn flush_volatile(&mut self, by: Access, site: SiteId, kind: FlushKind) {
+    pub(crate) fn flush_volatile(&mut self, by: Access, site: SiteId, kind: FlushKind) {
         let watch = &mut self.watch;
         if kind == FlushKind::Deferred {
             watch.threads[by.thread.index()].waiting += 1;
@@ -244,7 +179,10 @@ impl<A> Lint<A> {
     }
 
     #[inline]
-    fn fence(&mut self, by: Access, site: SiteId, kind: FenceKind, file: Option<FileId>) {
+    pub(crate) fn fence(&mut self, by: Access, site: SiteId, kind: FenceKind) {
+        if kind == FenceKind::Locked {
+            return self.locked(by, site);
+        }
         let thread = &self.watch.threads[by.thread.index()];
         let moment = FenceMoment {
             time: by.time.0,
@@ -253,14 +191,15 @@ impl<A> Lint<A> {
             awaited: thread.waiting > 0,
             ordered: thread.ordering,
             examples: &thread.examples,
-            file,
+            file: thread.file,
         };
         self.watch.rules.fenced(&self.watch.known, &moment);
         self.real_fence(by, site);
     }
 
+    /// A fence, or a locked store to a candidate, which is a fence before it is a store.
     #[inline]
-    fn real_fence(&mut self, by: Access, site: SiteId) {
+    pub(crate) fn real_fence(&mut self, by: Access, site: SiteId) {
         self.tracker.fence(&mut self.watch, by);
         let thread = &mut self.watch.threads[by.thread.index()];
         thread.waiting = 0;
@@ -269,6 +208,7 @@ impl<A> Lint<A> {
     }
 
     /// A locked instruction elsewhere.
+    #[inline(never)]
     fn locked(&mut self, by: Access, site: SiteId) {
         for pending in self.tracker.pending(by.thread) {
             let line = pending.line();

@@ -12,6 +12,7 @@ use brownout_trace::selection::Selection;
 use brownout_trace::{FileId, FileRange};
 use rustc_hash::FxHashMap;
 
+use crate::line_marks::FLUSHED;
 use crate::lint::Lint;
 use crate::moments::{Lost, LostStore, StoreTag};
 use crate::sites::SiteId;
@@ -54,7 +55,7 @@ impl<A> Lint<A> {
         for range in gone {
             let bytes = range.offset..range.offset.saturating_add(range.len);
             let space = SpaceId(range.file.0);
-            self.tracker.retain(space, bytes, |_, line, _, store| {
+            self.tracker.retain(space, bytes, |_, line, store| {
                 if store.kind == StoreKind::Cached && flushes.of(line, store.time).is_none() {
                     store.tag.abandoned = true;
                 }
@@ -132,7 +133,7 @@ impl<A> Lint<A> {
 
     fn not_flushed(&self, line: Place) -> Lost {
         let known = self.tracker.known_line(line);
-        let flushed = known.is_some_and(|line| self.tracker.note(line).flushed);
+        let flushed = known.is_some_and(|line| self.tracker.has_mark(line, FLUSHED));
         if flushed || self.written_back.contains(line) {
             Lost::NotFlushed
         } else {

@@ -21,7 +21,7 @@ mod attribution;
 mod effects;
 mod finding;
 mod judgement;
-mod line_note;
+mod line_marks;
 mod lint;
 mod moments;
 pub mod oracle;

@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineSlot, Place, Profile, SpaceId, StoreKind, ThreadSlot,
-    Time, Tracker,
+    Access, ByteMask, FlushKind, LINE, Place, Profile, SpaceId, StoreKind, ThreadSlot, Time,
+    Tracker,
 };
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
@@ -19,9 +19,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::address::Addresses;
 use crate::attribution::Attribution;
-use crate::effects::{Act, Effect, Queue, StorePart};
+use crate::effects::StorePart;
 use crate::finding::RawFinding;
 use crate::judgement::WrittenBack;
+use crate::line_marks::DIRTY;
 use crate::oracle::{Oracle, Oracles};
 use crate::quick::Quick;
 use crate::sites::{SiteId, Sites};
@@ -41,7 +42,6 @@ pub struct Lint<A> {
     pub(crate) functions: Functions,
     pub(crate) reservations: Reservations,
     pub(crate) oracles: Oracles,
-    pub(crate) queue: Queue,
     pub(crate) quick: Quick,
     survey: Survey,
     threads: FxHashMap<(ProcessId, ThreadId), ThreadSlot>,
@@ -70,7 +70,6 @@ impl<A: Attribution> Lint<A> {
             functions: Functions::default(),
             reservations: Reservations::default(),
             oracles: Oracles::default(),
-            queue: Queue::default(),
             quick: Quick::default(),
             survey: Survey::default(),
             threads: FxHashMap::default(),
@@ -98,7 +97,6 @@ impl<A: Attribution> Lint<A> {
         let site = self.sites.of(&mut self.watch.known, event, definitions);
         self.quick.met(site);
         if !self.oracles.are_none() {
-            self.take_effect();
             self.consult(event, definitions, site);
         }
         let by = self.access(event);
@@ -128,17 +126,10 @@ impl<A: Attribution> Lint<A> {
                 let range = self.addresses.resolve(event.process, addr, 1);
                 match range.filter(|_| !volatile) {
                     Some(range) => self.flush(by, site, range, kind),
-                    None => {
-                        let act = Act::FlushVolatile { kind };
-                        self.queue_up(Effect { by, site, act });
-                    }
+                    None => self.flush_volatile(by, site, kind),
                 }
             }
-            EventKind::Fence { kind } => {
-                let file = self.watch.threads[by.thread.index()].file;
-                let act = Act::Fence { kind, file };
-                self.queue_up(Effect { by, site, act });
-            }
+            EventKind::Fence { kind } => self.fence(by, site, kind),
             EventKind::KernelWrite { addr, bytes, .. } => {
                 self.store(event.process, by, site, addr, bytes, StoreKind::Cached);
             }
@@ -150,18 +141,15 @@ impl<A: Attribution> Lint<A> {
     #[inline(never)]
     fn before_store(&mut self, event: &Event<'_>, by: Access, site: SiteId, fence: bool) {
         if fence {
-            let act = Act::LockedStore;
-            self.queue_up(Effect { by, site, act });
+            self.real_fence(by, site);
         }
         if self.in_transaction(by) {
-            self.take_effect();
             self.stored_in_transaction(event, by, site);
         }
     }
 
     #[inline(never)]
     fn observe_rare(&mut self, event: &Event<'_>, definitions: &Definitions) {
-        self.take_effect();
         let process = event.process;
         match event.kind {
             EventKind::FileWrite {
@@ -229,7 +217,6 @@ impl<A: Attribution> Lint<A> {
 
     /// The trace has ended. Where patterns are given, they alone say which files are persistent.
     pub fn finish(mut self, definitions: &Definitions, patterns: Option<&Patterns>) -> Outcome<A> {
-        self.take_effect();
         let selection = self.survey.select(definitions, patterns);
         for thread in self.tracker.threads() {
             self.thread_ended(thread);
@@ -308,15 +295,15 @@ impl<A: Attribution> Lint<A> {
             thread.file = Some(range.file);
             let spoken_for = thread.transaction.covers(range);
             for (offset, bytes, before) in brownout_model::parts(range.offset, range.len) {
-                let act = Act::Store(StorePart {
-                    line: self.line(place(range.file, offset)),
+                let part = StorePart {
+                    line: self.tracker.line(place(range.file, offset)),
                     start: bytes.first() as u8,
                     len: bytes.0.count_ones() as u8,
                     value: first_bytes(&now[before as usize..]),
                     kind,
                     spoken_for,
-                });
-                self.queue_up(Effect { by, site, act });
+                };
+                self.store_part(by, site, part);
             }
             addr = Address(addr.0.wrapping_add(range.len));
             bytes = later;
@@ -325,21 +312,9 @@ impl<A: Attribution> Lint<A> {
 
     fn flush(&mut self, by: Access, site: SiteId, range: FileRange, kind: FlushKind) {
         self.watch.threads[by.thread.index()].file = Some(range.file);
-        let line = self.line(place(range.file, range.offset));
-        let act = Act::Flush { line, kind };
-        self.queue_up(Effect { by, site, act });
-    }
-
-    /// The line that holds `place`. What waits to take effect does so before the line is made: to
-    /// make room, lines may be forgotten that nothing has happened to yet.
-    fn line(&mut self, place: Place) -> LineSlot {
-        match self.tracker.find_line(place) {
-            Some(line) => line,
-            None => {
-                self.take_effect();
-                self.tracker.line(place)
-            }
-        }
+        let place = place(range.file, range.offset - range.offset % LINE);
+        let line = self.tracker.line(place);
+        self.flush_line(by, site, (line, place), kind);
     }
 
     fn sync(&mut self, process: ProcessId, by: Access, site: SiteId, sync: Sync) {
@@ -380,23 +355,22 @@ impl<A: Attribution> Lint<A> {
         let len = bytes.end - bytes.start;
         for (offset, _, _) in brownout_model::parts(bytes.start, len) {
             let line = self.tracker.line(place(file, offset));
-            self.tracker.note_mut(line).dirty = true;
+            self.tracker.marks(line).set(DIRTY);
         }
     }
 
     fn discard(&mut self, file: FileId, gone: Range<u64>) {
         let watch = &mut self.watch;
         let space = SpaceId(file.0);
-        self.tracker
-            .retain(space, gone.clone(), |line, _, _, store| {
-                let from = gone.start.saturating_sub(line.offset).min(LINE);
-                let to = gone.end.saturating_sub(line.offset).min(LINE);
-                store.bytes = store.bytes.without(ByteMask::range(from, to - from));
-                if store.bytes.is_empty() {
-                    watch.release(&store.tag);
-                }
-                !store.bytes.is_empty()
-            });
+        self.tracker.retain(space, gone.clone(), |line, _, store| {
+            let from = gone.start.saturating_sub(line.offset).min(LINE);
+            let to = gone.end.saturating_sub(line.offset).min(LINE);
+            store.bytes = store.bytes.without(ByteMask::range(from, to - from));
+            if store.bytes.is_empty() {
+                watch.release(&store.tag);
+            }
+            !store.bytes.is_empty()
+        });
     }
 
     /// Another program runs in the place of the process with the same pid, if there was one.

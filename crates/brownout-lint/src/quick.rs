@@ -12,7 +12,7 @@ use brownout_trace::{
 };
 
 use crate::attribution::Attribution;
-use crate::effects::{Act, Effect, StorePart};
+use crate::effects::StorePart;
 use crate::lint::{Lint, first_bytes, flush_kind, place};
 use crate::sites::{Site, SiteId};
 
@@ -110,7 +110,7 @@ impl<A: Attribution> Visitor for Lint<A> {
             return false;
         };
         self.watch.threads[by.thread.index()].file = Some(range.file);
-        let act = Act::Store(StorePart {
+        let part = StorePart {
             line,
             start: start as u8,
             len: len as u8,
@@ -120,8 +120,8 @@ impl<A: Attribution> Visitor for Lint<A> {
                 StoreFlavor::NonTemporal | StoreFlavor::Direct => StoreKind::NonTemporal,
             },
             spoken_for: false,
-        });
-        self.queue_up(Effect { by, site, act });
+        };
+        self.store_part(by, site, part);
         true
     }
 
@@ -133,13 +133,12 @@ impl<A: Attribution> Visitor for Lint<A> {
         let Some((by, site)) = self.quick.actor(at) else {
             return false;
         };
-        let Some(line) = self.tracker.find_line(place(range.file, range.offset)) else {
+        let place = place(range.file, range.offset - range.offset % LINE);
+        let Some(line) = self.tracker.find_line(place) else {
             return false;
         };
         self.watch.threads[by.thread.index()].file = Some(range.file);
-        let kind = flush_kind(kind);
-        let act = Act::Flush { line, kind };
-        self.queue_up(Effect { by, site, act });
+        self.flush_line(by, site, (line, place), flush_kind(kind));
         true
     }
 
@@ -148,9 +147,7 @@ impl<A: Attribution> Visitor for Lint<A> {
         let Some((by, site)) = self.quick.actor(at) else {
             return false;
         };
-        let file = self.watch.threads[by.thread.index()].file;
-        let act = Act::Fence { kind, file };
-        self.queue_up(Effect { by, site, act });
+        Lint::fence(self, by, site, kind);
         true
     }
 }

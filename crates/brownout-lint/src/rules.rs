@@ -98,7 +98,7 @@ impl Rules {
     }
 
     /// A line of a file was flushed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn flushed(&mut self, known: &Known, flush: &FlushMoment) {
         if known.is_users(flush.site) {
             self.redundant_flush.flushed(flush);

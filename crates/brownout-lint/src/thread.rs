@@ -67,7 +67,7 @@ pub(crate) struct ThreadState {
     pub(crate) examples: [Option<Ordered>; 2],
     pub(crate) last_non_temporal: Option<(LineSlot, SiteId)>,
     pub(crate) accidental: Vec<AccidentallyOrdered>,
-    /// The file that the thread stored to or flushed last, be it that this has not taken effect yet.
+    /// The file that the thread stored to or flushed last.
     pub(crate) file: Option<FileId>,
     pub(crate) transaction: Transaction,
 }

@@ -1,9 +1,9 @@
 //! What the rules learn from the model: a store became guaranteed, or was overwritten before it was.
 
-use brownout_model::{Access, ByteMask, LineRef, LiveStore, Place, Watcher};
+use brownout_model::{Access, ByteMask, LineRef, LiveStore, Marks, Place, Watcher};
 use rustc_hash::FxHashMap;
 
-use crate::line_note::LineNote;
+use crate::line_marks;
 use crate::moments::{Lost, LostStore, StoreTag};
 use crate::overwrites::{NOTHING, Overwrites, Overwriting};
 use crate::rules::Rules;
@@ -51,20 +51,19 @@ impl Watch {
 impl Watcher for Watch {
     type Store = StoreTag;
     type Flush = SiteId;
-    type Note = LineNote;
     const HISTORY: bool = false;
 
     #[inline(always)]
     fn guaranteed(
         &mut self,
         line: LineRef<'_>,
-        note: &mut LineNote,
+        marks: Marks<'_>,
         store: &LiveStore<StoreTag>,
         by: Access,
     ) {
         let tag = &store.tag;
         if self.writing_back {
-            note.flush();
+            line_marks::flush(marks);
         } else if tag.abandoned {
             let lost = LostStore::new(line.place(), store, Lost::NotFlushed);
             self.rules.lost(&self.known, &lost);

@@ -24,6 +24,7 @@
 
 mod crash_states;
 mod live;
+mod marks;
 mod order;
 mod pending;
 mod place;
@@ -34,6 +35,7 @@ mod unit_states;
 
 pub use crash_states::{CrashState, CrashStates};
 pub use live::LiveStore;
+pub use marks::{Mark, Marks};
 pub use order::PersistInterval;
 pub use pending::Pending;
 pub use place::{ByteMask, LINE, LineSlot, PAGE, Place, SpaceId, ThreadSlot, Time, parts};

@@ -1,7 +1,7 @@
 //! The stores that are not guaranteed yet: for each line a list in the order of issue, in memory that
-//! is used again.
+//! is used again. A page has room for the lists of its lines only while one of them has live stores.
 
-use crate::place::{ByteMask, ThreadSlot, Time};
+use crate::place::{ByteMask, LINES_IN_PAGE, ThreadSlot, Time};
 use crate::tracker::{Access, StoreKind};
 
 /// No store.
@@ -45,19 +45,19 @@ impl<T> LiveStore<T> {
     }
 }
 
-/// The number of a line's list of live stores. Most lines have none at most times, so that all a line
+/// The lists of the lines of one page. Most pages have no live stores at most times, so that all a page
 /// keeps is this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListId(u32);
+pub(crate) struct TableId(u32);
 
-impl Default for ListId {
+impl Default for TableId {
     fn default() -> Self {
-        ListId(NIL)
+        TableId(NIL)
     }
 }
 
-impl ListId {
-    /// Whether the line has no live stores.
+impl TableId {
+    /// Whether no line of the page has live stores.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.0 == NIL
@@ -72,25 +72,40 @@ struct LiveList {
     bytes: ByteMask,
 }
 
+impl LiveList {
+    const EMPTY: LiveList = LiveList {
+        head: NIL,
+        tail: NIL,
+        bytes: ByteMask::NONE,
+    };
+}
+
+#[derive(Debug)]
+struct Table {
+    lists: [LiveList; LINES_IN_PAGE],
+    /// Lines with live stores, a bit each.
+    used: u64,
+}
+
 /// Room for live stores and their lists.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     stores: Vec<LiveStore<T>>,
-    lists: Vec<LiveList>,
-    /// The first free store, and the first free list, each of which names the next.
+    /// The first free store, which names the next.
     free: u32,
-    free_list: u32,
     count: usize,
+    tables: Vec<Table>,
+    free_tables: Vec<TableId>,
 }
 
 impl<T: Copy> Slab<T> {
     pub(crate) fn new() -> Self {
         Slab {
             stores: Vec::new(),
-            lists: Vec::new(),
             free: NIL,
-            free_list: NIL,
             count: 0,
+            tables: Vec::new(),
+            free_tables: Vec::new(),
         }
     }
 
@@ -99,16 +114,27 @@ impl<T: Copy> Slab<T> {
         self.count
     }
 
-    /// All bytes of a list.
     #[inline]
-    pub(crate) fn bytes(&self, list: ListId) -> ByteMask {
-        let list = self.lists.get(list.0 as usize);
-        list.map_or(ByteMask::NONE, |list| list.bytes)
+    fn list(&self, table: TableId, line: usize) -> LiveList {
+        let table = self.tables.get(table.0 as usize);
+        table.map_or(LiveList::EMPTY, |table| table.lists[line])
     }
 
-    /// Adds a store, whose `next` is [`NIL`], to a list.
+    /// Whether line `line` of a page has no live stores.
     #[inline]
-    pub(crate) fn append(&mut self, id: &mut ListId, store: LiveStore<T>) {
+    pub(crate) fn is_empty(&self, table: TableId, line: usize) -> bool {
+        self.list(table, line).head == NIL
+    }
+
+    /// All bytes of the live stores to line `line` of a page.
+    #[inline]
+    pub(crate) fn bytes(&self, table: TableId, line: usize) -> ByteMask {
+        self.list(table, line).bytes
+    }
+
+    /// Adds a store, whose `next` is [`NIL`], to those of line `line` of a page.
+    #[inline(always)]
+    pub(crate) fn append(&mut self, table: &mut TableId, line: usize, store: LiveStore<T>) {
         let bytes = store.bytes;
         let index = match self.stores.get_mut(self.free as usize) {
             Some(slot) => {
@@ -127,61 +153,64 @@ impl<T: Copy> Slab<T> {
             }
         };
         self.count += 1;
-        if id.is_empty() {
-            *id = self.new_list(LiveList {
-                head: index,
-                tail: index,
-                bytes,
-            });
-        } else {
-            let list = &mut self.lists[id.0 as usize];
-            self.stores[list.tail as usize].next = index;
-            list.tail = index;
-            list.bytes = list.bytes.or(bytes);
+        if table.is_empty() {
+            *table = self.new_table();
         }
+        let table = &mut self.tables[table.0 as usize];
+        let list = &mut table.lists[line];
+        if list.head == NIL {
+            list.head = index;
+            table.used |= 1 << line;
+        } else {
+            self.stores[list.tail as usize].next = index;
+        }
+        list.tail = index;
+        list.bytes = list.bytes.or(bytes);
     }
 
     #[inline]
-    fn new_list(&mut self, list: LiveList) -> ListId {
-        let index = self.free_list;
-        match self.lists.get_mut(index as usize) {
-            Some(free) => {
-                self.free_list = free.head;
-                *free = list;
-                ListId(index)
-            }
-            None => {
-                self.lists.push(list);
-                ListId(self.lists.len() as u32 - 1)
-            }
+    fn new_table(&mut self) -> TableId {
+        match self.free_tables.pop() {
+            Some(table) => table,
+            None => self.add_table(),
         }
     }
 
-    /// Goes through a list and keeps the stores for which `keep` says so; it may change them.
+    #[cold]
+    #[inline(never)]
+    fn add_table(&mut self) -> TableId {
+        self.tables.push(Table {
+            lists: [LiveList::EMPTY; LINES_IN_PAGE],
+            used: 0,
+        });
+        TableId(self.tables.len() as u32 - 1)
+    }
+
+    /// Goes through the stores to line `line` of a page and keeps those for which `keep` says so; it
+    /// may change them.
     #[inline]
     pub(crate) fn retain(
         &mut self,
-        id: &mut ListId,
+        id: &mut TableId,
+        line: usize,
         mut keep: impl FnMut(&mut LiveStore<T>) -> bool,
     ) {
-        let Some(list) = self.lists.get_mut(id.0 as usize) else {
+        let Some(table) = self.tables.get_mut(id.0 as usize) else {
             return;
         };
-        let mut at = list.head;
-        let (mut head, mut tail, mut bytes) = (NIL, NIL, ByteMask::NONE);
+        let mut at = table.lists[line].head;
+        let mut kept = LiveList::EMPTY;
         let (mut free, mut dropped) = (self.free, 0);
-        while at != NIL {
-            let store = &mut self.stores[at as usize];
+        while let Some(store) = self.stores.get_mut(at as usize) {
             let next = store.next;
             if keep(store) {
                 store.next = NIL;
-                bytes = bytes.or(store.bytes);
-                if tail == NIL {
-                    head = at;
-                } else {
-                    self.stores[tail as usize].next = at;
+                kept.bytes = kept.bytes.or(store.bytes);
+                match self.stores.get_mut(kept.tail as usize) {
+                    Some(tail) => tail.next = at,
+                    None => kept.head = at,
                 }
-                tail = at;
+                kept.tail = at;
             } else {
                 store.next = free;
                 free = at;
@@ -191,29 +220,33 @@ impl<T: Copy> Slab<T> {
         }
         self.free = free;
         self.count -= dropped;
-        *list = LiveList { head, tail, bytes };
-        if head == NIL {
-            list.head = self.free_list;
-            self.free_list = id.0;
-            *id = ListId::default();
+        table.lists[line] = kept;
+        if kept.head == NIL {
+            table.used &= !(1 << line);
+            if table.used == 0 {
+                self.free_tables.push(std::mem::take(id));
+            }
         }
     }
 
-    /// Shows `visit` the stores of a list in the order of issue.
+    /// Shows `visit` the stores to line `line` of a page in the order of issue.
     #[inline]
-    pub(crate) fn for_each(&mut self, id: ListId, mut visit: impl FnMut(&mut LiveStore<T>)) {
-        let list = self.lists.get(id.0 as usize);
-        let mut at = list.map_or(NIL, |list| list.head);
+    pub(crate) fn for_each(
+        &mut self,
+        table: TableId,
+        line: usize,
+        mut visit: impl FnMut(&mut LiveStore<T>),
+    ) {
+        let mut at = self.list(table, line).head;
         while let Some(store) = self.stores.get_mut(at as usize) {
             at = store.next;
             visit(store);
         }
     }
 
-    /// The stores of a list in the order of issue.
-    pub(crate) fn iter(&self, id: ListId) -> impl Iterator<Item = &LiveStore<T>> {
-        let list = self.lists.get(id.0 as usize);
-        let mut at = list.map_or(NIL, |list| list.head);
+    /// The stores to line `line` of a page in the order of issue.
+    pub(crate) fn iter(&self, table: TableId, line: usize) -> impl Iterator<Item = &LiveStore<T>> {
+        let mut at = self.list(table, line).head;
         std::iter::from_fn(move || {
             let store = self.stores.get(at as usize)?;
             at = store.next;
@@ -238,37 +271,49 @@ mod tests {
         }
     }
 
-    fn times(slab: &Slab<()>, list: ListId) -> Vec<u64> {
-        slab.iter(list).map(|store| store.time.0).collect()
+    fn times(slab: &Slab<()>, table: TableId, line: usize) -> Vec<u64> {
+        let stores = slab.iter(table, line);
+        stores.map(|store| store.time.0).collect()
     }
 
     #[test]
     fn lists_share_room_and_keep_their_order() {
         let mut slab = Slab::new();
-        let (mut one, mut other) = (ListId::default(), ListId::default());
+        let mut page = TableId::default();
         for time in 0..6 {
-            let list = if time % 2 == 0 { &mut one } else { &mut other };
-            slab.append(list, store(time));
+            slab.append(&mut page, time as usize % 2, store(time));
         }
-        slab.retain(&mut one, |store| store.time != Time(4));
-        assert_eq!(slab.bytes(one), ByteMask(0b101));
-        slab.retain(&mut other, |store| store.time == Time(3));
-        assert_eq!(times(&slab, one), [0, 2]);
-        assert_eq!(times(&slab, other), [3]);
+        slab.retain(&mut page, 0, |store| store.time != Time(4));
+        assert_eq!(slab.bytes(page, 0), ByteMask(0b101));
+        slab.retain(&mut page, 1, |store| store.time == Time(3));
+        assert_eq!(times(&slab, page, 0), [0, 2]);
+        assert_eq!(times(&slab, page, 1), [3]);
         for time in 6..9 {
-            slab.append(&mut one, store(time));
+            slab.append(&mut page, 0, store(time));
         }
-        assert_eq!(times(&slab, one), [0, 2, 6, 7, 8]);
-        slab.retain(&mut other, |_| false);
-        assert!(other.is_empty());
-        assert_eq!(slab.bytes(other), ByteMask::NONE);
-        slab.append(&mut other, store(9));
-        assert_eq!(times(&slab, other), [9]);
+        assert_eq!(times(&slab, page, 0), [0, 2, 6, 7, 8]);
+        slab.retain(&mut page, 1, |_| false);
+        assert!(slab.is_empty(page, 1));
+        assert_eq!(slab.bytes(page, 1), ByteMask::NONE);
+        slab.append(&mut page, 1, store(9));
+        assert_eq!(times(&slab, page, 1), [9]);
         assert_eq!(slab.len(), 6);
-        assert_eq!(
-            (slab.stores.len(), slab.lists.len()),
-            (6, 2),
-            "room is used again"
-        );
+        assert_eq!(slab.stores.len(), 6, "room is used again");
+    }
+
+    #[test]
+    fn a_page_without_live_stores_has_no_table() {
+        let mut slab = Slab::new();
+        let (mut one, mut other) = (TableId::default(), TableId::default());
+        slab.append(&mut one, 0, store(0));
+        slab.append(&mut one, 63, store(1));
+        slab.retain(&mut one, 0, |_| false);
+        assert!(!one.is_empty());
+        slab.retain(&mut one, 63, |_| false);
+        assert!(one.is_empty());
+        slab.append(&mut other, 63, store(2));
+        assert_eq!(times(&slab, other, 63), [2]);
+        assert!(slab.is_empty(other, 0));
+        assert_eq!(slab.tables.len(), 1, "room is used again");
     }
 }

@@ -7,6 +7,8 @@ pub const LINE: u64 = 64;
 /// Bytes of a page, the unit of writing back by the kernel.
 pub const PAGE: u64 = 4096;
 
+pub(crate) const LINES_IN_PAGE: usize = (PAGE / LINE) as usize;
+
 /// Position of an event in the one order of all events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
@@ -41,8 +43,26 @@ impl LineSlot {
     /// The line `number` lines further in the same page.
     #[inline]
     pub fn in_page(self, number: u64) -> LineSlot {
-        debug_assert!(self.0.is_multiple_of(64) && number < 64);
+        debug_assert!(self.number() == 0 && number < LINES_IN_PAGE as u64);
         LineSlot(self.0 + number as u32)
+    }
+
+    /// The first line of the page with this number.
+    #[inline]
+    pub(crate) fn first_of(page: u32) -> LineSlot {
+        LineSlot(page * LINES_IN_PAGE as u32)
+    }
+
+    /// The number of its page.
+    #[inline]
+    pub(crate) fn page(self) -> usize {
+        self.0 as usize / LINES_IN_PAGE
+    }
+
+    /// Which line of its page it is.
+    #[inline]
+    pub(crate) fn number(self) -> usize {
+        self.0 as usize % LINES_IN_PAGE
     }
 }
 

@@ -1,23 +1,21 @@
-//! State for each line of persistent memory that was touched, in dense pages.
+//! State for each page of persistent memory that was touched, one beside the other.
 //!
-//! Lines get slots, 64 for each page, so that a line's state is one array access once its page is
-//! known, and nothing is allocated for pages that are touched again. Pages are found through regions of 2 MiB.
+//! Pages are numbered, so that a page's state is one array access once its number is known, and
+//! nothing is allocated for pages that are touched again. They are found through regions of 2 MiB.
 
 use std::ops::{Index, IndexMut, Range};
 
 use rustc_hash::FxHashMap;
 
-use crate::place::{LINE, LineSlot, PAGE, Place, SpaceId};
+use crate::place::{LINE, LINES_IN_PAGE, LineSlot, PAGE, Place, SpaceId};
 
-const LINES_IN_PAGE: usize = (PAGE / LINE) as usize;
 const PAGES_IN_REGION: u64 = 512;
 /// No page: its number would stand for more lines than slots can number.
 const ABSENT: u32 = u32::MAX;
 
-pub(crate) struct Shadow<L> {
-    lines: Vec<L>,
-    /// The page of each 64 slots.
-    pages: Vec<PageKey>,
+pub(crate) struct Shadow<P> {
+    states: Vec<P>,
+    keys: Vec<PageKey>,
     free: Vec<u32>,
     regions: FxHashMap<(SpaceId, u64), u32>,
     /// The table of each region that was looked for last, by the region's number.
@@ -39,7 +37,7 @@ struct PageKey {
 /// A line that something happens to. Where it is costs a look into memory, which few want.
 #[derive(Clone, Copy, Debug)]
 pub struct LineRef<'a> {
-    pages: &'a [PageKey],
+    keys: &'a [PageKey],
     line: LineSlot,
 }
 
@@ -47,20 +45,19 @@ impl LineRef<'_> {
     /// The line's first byte.
     #[inline]
     pub fn place(&self) -> Place {
-        let line = self.line.0 as usize;
-        let key = self.pages[line / LINES_IN_PAGE];
+        let key = self.keys[self.line.page()];
         Place {
             space: key.space,
-            offset: key.number * PAGE + (line % LINES_IN_PAGE) as u64 * LINE,
+            offset: key.number * PAGE + self.line.number() as u64 * LINE,
         }
     }
 }
 
-impl<L: Clone + Default> Shadow<L> {
+impl<P: Default> Shadow<P> {
     pub(crate) fn new() -> Self {
         Shadow {
-            lines: Vec::new(),
-            pages: Vec::new(),
+            states: Vec::new(),
+            keys: Vec::new(),
             free: Vec::new(),
             regions: FxHashMap::default(),
             recent: vec![(SpaceId(0), u64::MAX, ABSENT); RECENT],
@@ -78,7 +75,7 @@ impl<L: Clone + Default> Shadow<L> {
     #[inline]
     fn in_table(&self, table: u32, page: u64) -> Option<LineSlot> {
         let index = self.tables[table as usize][(page % PAGES_IN_REGION) as usize];
-        (index != ABSENT).then(|| slot(index))
+        (index != ABSENT).then(|| LineSlot::first_of(index))
     }
 
     /// As [`find`](Self::find), and remembers where it looked.
@@ -131,37 +128,36 @@ impl<L: Clone + Default> Shadow<L> {
         };
         let index = match self.free.pop() {
             Some(index) => {
-                self.pages[index as usize] = key;
+                self.keys[index as usize] = key;
                 index
             }
             None => {
-                let index = self.pages.len() as u32;
+                let index = self.keys.len() as u32;
                 assert!(
-                    self.pages.len() < ABSENT as usize / LINES_IN_PAGE,
+                    self.keys.len() < ABSENT as usize / LINES_IN_PAGE,
                     "more than 256 GiB of persistent memory are in use at once"
                 );
-                self.pages.push(key);
-                self.lines
-                    .resize(self.lines.len() + LINES_IN_PAGE, L::default());
+                self.keys.push(key);
+                self.states.push(P::default());
                 index
             }
         };
         self.tables[table as usize][(page % PAGES_IN_REGION) as usize] = index;
-        slot(index)
+        LineSlot::first_of(index)
     }
 
     /// Where a line is.
     #[inline]
     pub(crate) fn place(&self, line: LineSlot) -> Place {
-        let pages = &self.pages;
-        LineRef { pages, line }.place()
+        let keys = &self.keys;
+        LineRef { keys, line }.place()
     }
 
-    /// A line's state, and the line for others to ask where it is.
+    /// The state of a line's page, and the line for others to ask where it is.
     #[inline]
-    pub(crate) fn split(&mut self, line: LineSlot) -> (&mut L, LineRef<'_>) {
-        let pages = &self.pages;
-        (&mut self.lines[line.0 as usize], LineRef { pages, line })
+    pub(crate) fn split(&mut self, line: LineSlot) -> (&mut P, LineRef<'_>) {
+        let keys = &self.keys;
+        (&mut self.states[line.page()], LineRef { keys, line })
     }
 
     /// The touched pages that hold bytes of `range`, in order: offset and first line.
@@ -186,7 +182,7 @@ impl<L: Clone + Default> Shadow<L> {
             let first = region * PAGES_IN_REGION;
             for (number, &index) in (first..).zip(&self.tables[table as usize]) {
                 if index != ABSENT && pages.contains(&number) {
-                    found.push((number * PAGE, slot(index)));
+                    found.push((number * PAGE, LineSlot::first_of(index)));
                 }
             }
         }
@@ -204,7 +200,7 @@ impl<L: Clone + Default> Shadow<L> {
                         space: *space,
                         offset: number * PAGE,
                     };
-                    found.push((place, slot(index)));
+                    found.push((place, LineSlot::first_of(index)));
                 }
             }
         }
@@ -214,44 +210,40 @@ impl<L: Clone + Default> Shadow<L> {
 
     /// Pages that are held.
     pub(crate) fn len(&self) -> usize {
-        self.pages.len() - self.free.len()
+        self.keys.len() - self.free.len()
     }
 
-    /// Forgets the pages all of whose lines are idle.
-    pub(crate) fn forget(&mut self, idle: impl Fn(&L) -> bool) {
+    /// Forgets the pages that are idle.
+    pub(crate) fn forget(&mut self, idle: impl Fn(&P) -> bool) {
         self.last = None;
         for (place, first) in self.all_pages() {
-            let lines = &mut self.lines[first.0 as usize..][..LINES_IN_PAGE];
-            if !lines.iter().all(&idle) {
+            let state = &mut self.states[first.page()];
+            if !idle(state) {
                 continue;
             }
-            lines.fill(L::default());
+            *state = P::default();
             let page = place.offset / PAGE;
             let table = self.regions[&(place.space, page / PAGES_IN_REGION)];
             self.tables[table as usize][(page % PAGES_IN_REGION) as usize] = ABSENT;
-            self.free.push(first.0 / LINES_IN_PAGE as u32);
+            self.free.push(first.page() as u32);
         }
     }
 }
 
-#[inline]
-fn slot(page: u32) -> LineSlot {
-    LineSlot(page * LINES_IN_PAGE as u32)
-}
-
-impl<L> Index<LineSlot> for Shadow<L> {
-    type Output = L;
+/// The state of a line's page.
+impl<P> Index<LineSlot> for Shadow<P> {
+    type Output = P;
 
     #[inline]
-    fn index(&self, line: LineSlot) -> &L {
-        &self.lines[line.0 as usize]
+    fn index(&self, line: LineSlot) -> &P {
+        &self.states[line.page()]
     }
 }
 
-impl<L> IndexMut<LineSlot> for Shadow<L> {
+impl<P> IndexMut<LineSlot> for Shadow<P> {
     #[inline]
-    fn index_mut(&mut self, line: LineSlot) -> &mut L {
-        &mut self.lines[line.0 as usize]
+    fn index_mut(&mut self, line: LineSlot) -> &mut P {
+        &mut self.states[line.page()]
     }
 }
 
@@ -263,7 +255,7 @@ mod tests {
     const OTHER: SpaceId = SpaceId(1);
 
     #[test]
-    fn each_page_has_lines_of_its_own() {
+    fn each_page_has_a_state_of_its_own() {
         let mut shadow: Shadow<u8> = Shadow::new();
         let far = u64::MAX / PAGE;
         for (number, (space, page)) in [(FILE, 0), (FILE, 600), (OTHER, 0), (FILE, far)]
@@ -303,7 +295,7 @@ mod tests {
         shadow[kept] = 1;
         let idle = shadow.touch(FILE, 2);
         assert_eq!(shadow.find_again(FILE, 2), Some(idle));
-        shadow.forget(|&line| line == 0);
+        shadow.forget(|&page| page == 0);
         assert_eq!(shadow.find_again(FILE, 2), None);
         assert_eq!(shadow.len(), 1);
         assert_eq!(shadow.find(FILE, 2), None);

@@ -9,7 +9,8 @@
 use std::ops::Range;
 
 use crate::crash_states::CrashStates;
-use crate::live::{ListId, LiveStore, Slab};
+use crate::live::{LiveStore, Slab, TableId};
+use crate::marks::{Mark, Marks, PageMarks};
 use crate::pending::{Pending, PendingList};
 use crate::place::{ByteMask, LINE, LineSlot, PAGE, Place, SpaceId, ThreadSlot, Time};
 use crate::profile::{Profile, Wait};
@@ -46,9 +47,6 @@ pub trait Watcher {
     type Store: Copy;
     /// Remembered of each flush that waits for a fence.
     type Flush: Copy;
-    /// Kept for each line; lines whose note is the default are forgotten when nothing of them is live.
-    type Note: Clone + Default + PartialEq;
-
     /// Keep stores that are wholly overwritten by later ones: a crash may still show them.
     const HISTORY: bool;
 
@@ -56,7 +54,7 @@ pub trait Watcher {
     fn guaranteed(
         &mut self,
         line: LineRef<'_>,
-        note: &mut Self::Note,
+        marks: Marks<'_>,
         store: &LiveStore<Self::Store>,
         by: Access,
     );
@@ -77,16 +75,18 @@ pub trait Watcher {
     }
 }
 
-#[derive(Clone, Default)]
-struct LineState<N> {
-    live: ListId,
-    note: N,
+/// What is known of a page and its lines. Two fill a cache line.
+#[derive(Default)]
+#[repr(align(32))]
+struct PageState {
+    marks: PageMarks,
+    live: TableId,
 }
 
 /// Follows an execution.
 pub struct Tracker<W: Watcher> {
     profile: Profile,
-    lines: Shadow<LineState<W::Note>>,
+    pages: Shadow<PageState>,
     live: Slab<W::Store>,
     threads: Vec<PendingList<W::Flush>>,
     /// Pages past which idle ones are looked for.
@@ -99,7 +99,7 @@ impl<W: Watcher> Tracker<W> {
     pub fn new(profile: Profile) -> Self {
         Tracker {
             profile,
-            lines: Shadow::new(),
+            pages: Shadow::new(),
             live: Slab::new(),
             threads: Vec::new(),
             page_limit: FIRST_PAGE_LIMIT,
@@ -130,42 +130,42 @@ impl<W: Watcher> Tracker<W> {
 
     #[cold]
     fn new_page(&mut self, space: SpaceId, page: u64) -> LineSlot {
-        if self.lines.len() >= self.page_limit {
-            let nothing = W::Note::default();
-            self.lines
-                .forget(|line| line.live.is_empty() && line.note == nothing);
-            self.page_limit = FIRST_PAGE_LIMIT.max(self.lines.len() * 2);
+        if self.pages.len() >= self.page_limit {
+            self.pages
+                .forget(|page| page.live.is_empty() && page.marks.are_none());
+            self.page_limit = FIRST_PAGE_LIMIT.max(self.pages.len() * 2);
         }
-        self.lines.touch(space, page)
+        self.pages.touch(space, page)
     }
 
     /// The line that holds `place`, if anything is known of it; for those who will ask for its neighbours.
     #[inline]
     pub fn find_line(&mut self, place: Place) -> Option<LineSlot> {
-        let first = self.lines.find_again(place.space, place.offset / PAGE)?;
+        let first = self.pages.find_again(place.space, place.offset / PAGE)?;
         Some(first.in_page(place.offset % PAGE / LINE))
     }
 
     /// The line that holds `place`, if anything is known of it.
     pub fn known_line(&self, place: Place) -> Option<LineSlot> {
-        let first = self.lines.find(place.space, place.offset / PAGE)?;
+        let first = self.pages.find(place.space, place.offset / PAGE)?;
         Some(first.in_page(place.offset % PAGE / LINE))
     }
 
     /// Where a line is.
     #[inline]
     pub fn place(&self, line: LineSlot) -> Place {
-        self.lines.place(line)
+        self.pages.place(line)
+    }
+
+    /// Whether a line has a mark. Lines begin with none; those with any are not forgotten.
+    #[inline]
+    pub fn has_mark(&self, line: LineSlot, mark: Mark) -> bool {
+        self.pages[line].marks.has(line.number(), mark)
     }
 
     #[inline]
-    pub fn note(&self, line: LineSlot) -> &W::Note {
-        &self.lines[line].note
-    }
-
-    #[inline]
-    pub fn note_mut(&mut self, line: LineSlot) -> &mut W::Note {
-        &mut self.lines[line].note
+    pub fn marks(&mut self, line: LineSlot) -> Marks<'_> {
+        self.pages[line].marks.of(line.number())
     }
 
     /// Stores to `bytes` of a line.
@@ -183,7 +183,7 @@ impl<W: Watcher> Tracker<W> {
     }
 
     /// As [`store`](Self::store), with a tag that is made where it is kept and not moved there.
-    #[inline]
+    #[inline(always)]
     pub fn store_with(
         &mut self,
         watcher: &mut W,
@@ -194,13 +194,14 @@ impl<W: Watcher> Tracker<W> {
         tag: impl FnOnce() -> W::Store,
     ) {
         let wait = self.profile.wait(kind);
-        let live = &mut self.lines[line].live;
-        let overwrites = !W::HISTORY && !self.live.bytes(*live).and(bytes).is_empty();
+        let page = &mut self.pages[line].live;
+        let overwrites =
+            !W::HISTORY && !self.live.bytes(*page, line.number()).and(bytes).is_empty();
         if overwrites || wait == Wait::Nothing {
             self.store_over(watcher, by, line, bytes, kind, tag());
         } else {
-            self.live
-                .append(live, LiveStore::new(by, bytes, kind, false, tag()));
+            let store = LiveStore::new(by, bytes, kind, false, tag());
+            self.live.append(page, line.number(), store);
         }
         if wait == Wait::Fence {
             self.pend(
@@ -229,21 +230,22 @@ impl<W: Watcher> Tracker<W> {
         if !W::HISTORY {
             self.overwrite(watcher, line, &mut store);
         }
-        let (state, at) = self.lines.split(line);
+        let (page, at) = self.pages.split(line);
+        let number = line.number();
         if store.guaranteed {
-            watcher.guaranteed(at, &mut state.note, &store, by);
-            if !W::HISTORY || state.live.is_empty() {
+            watcher.guaranteed(at, page.marks.of(number), &store, by);
+            if !W::HISTORY || self.live.is_empty(page.live, number) {
                 watcher.settled(at, &store);
                 return;
             }
         }
-        self.live.append(&mut state.live, store);
+        self.live.append(&mut page.live, number, store);
     }
 
     /// Takes what a new store covers away from older ones.
     fn overwrite(&mut self, watcher: &mut W, line: LineSlot, newer: &mut LiveStore<W::Store>) {
-        let (state, at) = self.lines.split(line);
-        self.live.retain(&mut state.live, |older| {
+        let (page, at) = self.pages.split(line);
+        self.live.retain(&mut page.live, line.number(), |older| {
             let covered = older.bytes.and(newer.bytes);
             if !covered.is_empty() {
                 watcher.overwritten(at, older, newer, covered);
@@ -263,7 +265,7 @@ impl<W: Watcher> Tracker<W> {
         kind: FlushKind,
         tag: W::Flush,
     ) {
-        if !self.profile.needs_flushes() || self.lines[line].live.is_empty() {
+        if !self.profile.needs_flushes() || !self.has_live(line) {
             return;
         }
         match kind {
@@ -286,9 +288,10 @@ impl<W: Watcher> Tracker<W> {
 
     #[cold]
     fn compact(&mut self, thread: ThreadSlot) {
-        let (lines, live) = (&self.lines, &self.live);
+        let (pages, live) = (&self.pages, &self.live);
         self.threads[thread.index()].compact(|pending| {
-            let mut stores = live.iter(lines[pending.line()].live);
+            let line = pending.line();
+            let mut stores = live.iter(pages[line].live, line.number());
             stores.any(|store| covers(pending, store))
         });
     }
@@ -302,21 +305,16 @@ impl<W: Watcher> Tracker<W> {
         }
         let pending = self.threads[thread].take();
         for entry in &pending {
-            if !self.lines[entry.line()].live.is_empty() {
-                self.guarantee(watcher, by, entry.line(), |store| covers(entry, store));
-            }
+            self.guarantee(watcher, by, entry.line(), |store| covers(entry, store));
         }
         self.threads[thread].reuse(pending);
     }
 
     /// The kernel wrote back the pages that hold bytes of `range`.
     pub fn write_back(&mut self, watcher: &mut W, by: Access, space: SpaceId, range: Range<u64>) {
-        for (_, first) in self.lines.pages_in(space, range) {
+        for (_, first) in self.pages.pages_in(space, range) {
             for number in 0..PAGE / LINE {
-                let line = first.in_page(number);
-                if !self.lines[line].live.is_empty() {
-                    self.guarantee(watcher, by, line, |_| true);
-                }
+                self.guarantee(watcher, by, first.in_page(number), |_| true);
             }
         }
     }
@@ -335,7 +333,7 @@ impl<W: Watcher> Tracker<W> {
 
     /// The stores to a line that are not settled, in the order of issue.
     pub fn live(&self, line: LineSlot) -> impl Iterator<Item = &LiveStore<W::Store>> {
-        self.live.iter(self.lines[line].live)
+        self.live.iter(self.pages[line].live, line.number())
     }
 
     /// Shows `visit` the stores to a line that are not settled, in the order of issue, and their tags, which
@@ -346,8 +344,8 @@ impl<W: Watcher> Tracker<W> {
         line: LineSlot,
         mut visit: impl FnMut(StoreKind, Time, &mut W::Store),
     ) {
-        let list = self.lines[line].live;
-        self.live.for_each(list, |store| {
+        let page = self.pages[line].live;
+        self.live.for_each(page, line.number(), |store| {
             visit(store.kind, store.time, &mut store.tag);
         });
     }
@@ -358,7 +356,7 @@ impl<W: Watcher> Tracker<W> {
         space: SpaceId,
         range: Range<u64>,
     ) -> impl Iterator<Item = (Place, LineSlot, &LiveStore<W::Store>)> {
-        let pages = self.lines.pages_in(space, range.clone()).into_iter();
+        let pages = self.pages.pages_in(space, range.clone()).into_iter();
         let lines = pages.flat_map(|(offset, first)| {
             (0..PAGE / LINE).map(move |number| (offset + number * LINE, first.in_page(number)))
         });
@@ -374,7 +372,12 @@ impl<W: Watcher> Tracker<W> {
     /// The bytes of a line that are not settled.
     #[inline]
     pub fn live_bytes(&self, line: LineSlot) -> ByteMask {
-        self.live.bytes(self.lines[line].live)
+        self.live.bytes(self.pages[line].live, line.number())
+    }
+
+    #[inline]
+    fn has_live(&self, line: LineSlot) -> bool {
+        !self.live.is_empty(self.pages[line].live, line.number())
     }
 
     /// Number of stores, or parts of them, that are not settled.
@@ -384,7 +387,7 @@ impl<W: Watcher> Tracker<W> {
 
     /// Pages of 4 KiB that state is held for.
     pub fn pages(&self) -> usize {
-        self.lines.len()
+        self.pages.len()
     }
 
     /// Shows `visit` every live store to a byte of `range`, in the order of places, then of issue; it
@@ -393,21 +396,20 @@ impl<W: Watcher> Tracker<W> {
         &mut self,
         space: SpaceId,
         range: Range<u64>,
-        mut visit: impl FnMut(Place, LineSlot, &mut W::Note, &mut LiveStore<W::Store>) -> bool,
+        mut visit: impl FnMut(Place, LineSlot, &mut LiveStore<W::Store>) -> bool,
     ) {
-        for (offset, first) in self.lines.pages_in(space, range.clone()) {
+        for (offset, first) in self.pages.pages_in(space, range.clone()) {
             for number in 0..PAGE / LINE {
                 let start = offset + number * LINE;
                 let inside = bytes_in(start, &range);
                 let line = first.in_page(number);
-                let state = &mut self.lines[line];
-                if self.live.bytes(state.live).and(inside).is_empty() {
+                if self.live_bytes(line).and(inside).is_empty() {
                     continue;
                 }
-                let offset = start;
-                let (place, note) = (Place { space, offset }, &mut state.note);
-                self.live.retain(&mut state.live, |store| {
-                    store.bytes.and(inside).is_empty() || visit(place, line, note, store)
+                let place = self.place(line);
+                let page = &mut self.pages[line].live;
+                self.live.retain(page, line.number(), |store| {
+                    store.bytes.and(inside).is_empty() || visit(place, line, store)
                 });
             }
         }
@@ -417,7 +419,7 @@ impl<W: Watcher> Tracker<W> {
     /// dropped.
     pub fn discard(&mut self, space: SpaceId, range: Range<u64>) {
         let gone = range.clone();
-        self.retain(space, range, |place, _, _, store| {
+        self.retain(space, range, |place, _, store| {
             store.bytes = store.bytes.without(bytes_in(place.offset, &gone));
             !store.bytes.is_empty()
         });
@@ -426,7 +428,7 @@ impl<W: Watcher> Tracker<W> {
     /// What a crash now can leave.
     pub fn crash_states(&self, tearing: Tearing) -> CrashStates<W::Store> {
         let lines = self
-            .lines
+            .pages
             .all_pages()
             .into_iter()
             .flat_map(|(place, first)| {
@@ -435,10 +437,9 @@ impl<W: Watcher> Tracker<W> {
                     (Place { offset, ..place }, first.in_page(number))
                 })
             });
-        let live = lines.filter_map(|(place, line)| {
-            let list = self.lines[line].live;
-            (!list.is_empty()).then(|| (place, self.live.iter(list)))
-        });
+        let live = lines
+            .filter(|&(_, line)| self.has_live(line))
+            .map(|(place, line)| (place, self.live(line)));
         CrashStates::new(&self.profile, tearing, live)
     }
 
@@ -451,12 +452,12 @@ impl<W: Watcher> Tracker<W> {
         line: LineSlot,
         which: impl Fn(&LiveStore<W::Store>) -> bool,
     ) {
-        let (LineState { live, note }, at) = self.lines.split(line);
+        let (page, at) = self.pages.split(line);
         let mut waits = ByteMask::NONE;
-        self.live.retain(live, |store| {
+        self.live.retain(&mut page.live, line.number(), |store| {
             if !store.guaranteed && which(store) {
                 store.guaranteed = true;
-                watcher.guaranteed(at, note, store, by);
+                watcher.guaranteed(at, page.marks.of(line.number()), store, by);
             }
             // Without history no two live stores share a byte, so that none has to wait.
             if store.guaranteed && (!W::HISTORY || waits.and(store.bytes).is_empty()) {

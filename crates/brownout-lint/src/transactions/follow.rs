@@ -299,7 +299,7 @@ impl<A: Attribution> Lint<A> {
         let overwrites = &mut self.watch.overwrites;
         let Place { space, offset } = told.line;
         self.tracker
-            .retain(space, offset..offset + LINE, |_, _, _, store| {
+            .retain(space, offset..offset + LINE, |_, _, store| {
                 if store.thread == by.thread && store.time.0 >= since && store.tag.site == told.site
                 {
                     store.tag.spoken_for = true;

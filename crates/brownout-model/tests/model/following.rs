@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineRef, LiveStore, PersistInterval, Place, Profile,
+    Access, ByteMask, FlushKind, LINE, LineRef, LiveStore, Marks, PersistInterval, Place, Profile,
     SpaceId, StoreKind, Tearing, ThreadSlot, Time, Tracker, Watcher, parts,
 };
 
@@ -27,13 +27,12 @@ pub struct Base {
 impl Watcher for Base {
     type Store = Values;
     type Flush = ();
-    type Note = ();
     const HISTORY: bool = true;
 
     fn guaranteed(
         &mut self,
         line: LineRef<'_>,
-        (): &mut (),
+        _: Marks<'_>,
         store: &LiveStore<Values>,
         by: Access,
     ) {

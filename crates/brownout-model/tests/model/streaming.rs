@@ -1,8 +1,8 @@
 //! The tracker without history: it remembers the newest store of each byte, and no more than is live.
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineRef, LineSlot, LiveStore, PAGE, Place, Profile, SpaceId,
-    StoreKind, ThreadSlot, Time, Tracker, Watcher,
+    Access, ByteMask, FlushKind, LINE, LineRef, LineSlot, LiveStore, Mark, Marks, PAGE, Place,
+    Profile, SpaceId, StoreKind, ThreadSlot, Time, Tracker, Watcher,
 };
 
 const FILE: SpaceId = SpaceId(3);
@@ -17,10 +17,9 @@ struct Log {
 impl Watcher for Log {
     type Store = ();
     type Flush = ();
-    type Note = u8;
     const HISTORY: bool = false;
 
-    fn guaranteed(&mut self, _: LineRef<'_>, _: &mut u8, store: &LiveStore<()>, _: Access) {
+    fn guaranteed(&mut self, _: LineRef<'_>, _: Marks<'_>, store: &LiveStore<()>, _: Access) {
         self.guaranteed.push(store.time.0);
     }
 
@@ -134,10 +133,10 @@ fn a_thread_that_never_fences_takes_the_room_of_its_lines() {
 }
 
 #[test]
-fn pages_without_live_stores_or_notes_are_forgotten() {
+fn pages_without_live_stores_or_marks_are_forgotten() {
     let mut run = Run::new();
-    let noted = run.line(5 * PAGE);
-    *run.tracker.note_mut(noted) = 7;
+    let marked = run.line(5 * PAGE);
+    run.tracker.marks(marked).set(Mark::Second);
     run.store(6 * PAGE, 8, Cached);
     for page in 10..50_000 {
         run.store(page * PAGE, 8, Cached);
@@ -149,8 +148,8 @@ fn pages_without_live_stores_or_notes_are_forgotten() {
         space: FILE,
         offset,
     };
-    let noted = run.tracker.known_line(place(5 * PAGE));
-    assert_eq!(noted.map(|line| *run.tracker.note(line)), Some(7));
+    let marked = run.tracker.known_line(place(5 * PAGE));
+    assert!(marked.is_some_and(|line| run.tracker.has_mark(line, Mark::Second)));
     let live = run.tracker.known_line(place(6 * PAGE));
     let live = live.map(|line| run.tracker.live_bytes(line));
     assert_eq!(live, Some(ByteMask::range(0, 8)));

@@ -130,20 +130,22 @@ pub fn with_translator<R>(work: impl FnOnce(&mut Translator) -> R) -> R {
 
 /// The program jumped to where there is no code.
 fn not_executable(context: &mut Context) {
-    let canonical = context.pc < 1 << 47;
+    // An instruction of which the beginning is there faults where its rest is missing.
+    let missing = space::code_end(context.pc).unwrap_or(context.pc);
+    let canonical = missing < 1 << 47;
     let info = if canonical {
-        let code = if guest::is_mapped(context.pc) {
+        let code = if guest::is_mapped(missing) {
             SEGV_ACCERR
         } else {
             SEGV_MAPERR
         };
-        Info::fault(SIGSEGV, code, context.pc)
+        Info::fault(SIGSEGV, code, missing)
     } else {
         // A general-protection fault has no address.
         Info::fault(SIGSEGV, 128, 0)
     };
     // A fetch by the program; the lowest bit says that the page is there.
-    let present = guest::read_into(context.pc, &mut [0u8]) == 1 || pm::holds(context.pc);
+    let present = guest::read_into(missing, &mut [0u8]) == 1 || pm::holds(missing);
     let trap = if canonical {
         [14, 0x14 | u64::from(present)]
     } else {

@@ -115,15 +115,23 @@ pub fn executable_end(pc: u64) -> Option<u64> {
     SPACE.lock().region(pc).map(|(_, region)| region.end)
 }
 
+/// How far code goes on from `pc`, over neighbouring regions, if there is any: at least as far as a block may.
+pub fn code_end(pc: u64) -> Option<u64> {
+    SPACE.lock().code_end(pc)
+}
+
 /// Guards the code at `pc` against writes, if the program could write it.
 pub fn protect_code(pc: u64, end: u64) {
     let mut space = SPACE.lock();
-    if space.is_checked(pc) || !space.region(pc).is_some_and(|(_, region)| region.writable) {
+    if space.is_checked(pc) {
         return;
     }
     // A block is shorter than a page, so it lies on at most two.
     for page in [page_down(pc), page_down(pc) + PAGE] {
-        if page < end && space.guarded.insert(page) {
+        let writable = space
+            .region(page.max(pc))
+            .is_some_and(|(_, region)| region.writable);
+        if page < end && writable && space.guarded.insert(page) {
             // SAFETY: taking the right to write from a page of the program; writes fault and are
             // repeated after `code_write`.
             unsafe {
@@ -153,6 +161,17 @@ impl Space {
     fn region(&self, pc: u64) -> Option<(u64, Region)> {
         let (&start, &region) = self.executable.range(..=pc).next_back()?;
         (pc < region.end).then_some((start, region))
+    }
+
+    fn code_end(&self, pc: u64) -> Option<u64> {
+        let (_, region) = self.region(pc)?;
+        let mut end = region.end;
+        while end - pc < PAGE
+            && let Some(neighbour) = self.executable.get(&end)
+        {
+            end = neighbour.end;
+        }
+        Some(end)
     }
 
     /// Notes a new executable region. True if all indirect branches must become careful about it.
@@ -423,6 +442,17 @@ mod tests {
         assert_eq!(space.region(0x15000).unwrap().1.end, 0x20000);
         space.put_back(removed);
         assert_eq!(space.region(0x14fff).unwrap().1.end, 0x15000);
+    }
+
+    #[test]
+    fn code_goes_on_in_the_region_beside() {
+        let mut space = space();
+        for (start, end) in [(0x10000, 0x20000), (0x20000, 0x21000), (0x22000, 0x23000)] {
+            let _ = space.add_executable(start, end, false);
+        }
+        assert_eq!(space.code_end(0x1ffff), Some(0x21000));
+        assert_eq!(space.code_end(0x20fff), Some(0x21000));
+        assert_eq!(space.code_end(0x21000), None);
     }
 
     #[test]

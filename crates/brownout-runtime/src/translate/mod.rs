@@ -98,7 +98,7 @@ pub struct Translator {
     pub watches: Watches,
 }
 
-/// Why there is no code at an address.
+/// There is no code at an address, or not all of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotExecutable;
 
@@ -219,7 +219,7 @@ impl Translator {
         pc: u64,
         prologue: impl FnOnce(&mut Emitter),
     ) -> Result<u64, NotExecutable> {
-        space::executable_end(pc).ok_or(NotExecutable)?;
+        code_at(pc)?;
         self.make_room();
         let mut out = self.cache.emitter();
         let start = out.here();
@@ -262,6 +262,23 @@ impl Default for Translator {
     }
 }
 
+/// The code from `pc` on, if at least the first instruction is all there.
+fn code_at(pc: u64) -> Result<&'static [u8], NotExecutable> {
+    const LONGEST: usize = 15;
+    let end = space::code_end(pc).ok_or(NotExecutable)?;
+    // SAFETY: the program's mapping [pc, end) is readable: the space table says it is executable,
+    // and execute-only mappings are made readable too.
+    let bytes = unsafe { core::slice::from_raw_parts(pc as *const u8, (end - pc) as usize) };
+    if bytes.len() < LONGEST {
+        let mut decoder = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE);
+        let first = decoder.decode();
+        if first.is_invalid() && decoder.last_error() == DecoderError::NoMoreBytes {
+            return Err(NotExecutable);
+        }
+    }
+    Ok(bytes)
+}
+
 impl Work<'_> {
     fn fragment(&mut self, pc: u64) {
         let mut next = pc;
@@ -270,11 +287,7 @@ impl Work<'_> {
             if blocks > 0 {
                 let known = self.cache.block(next).is_some();
                 let spent = blocks >= MAX_BLOCKS || instructions >= MAX_INSTRUCTIONS;
-                if known
-                    || spent
-                    || !self.draft.covers(next)
-                    || space::executable_end(next).is_none()
-                {
+                if known || spent || !self.draft.covers(next) || code_at(next).is_err() {
                     self.jump_to(next);
                     break;
                 }
@@ -290,11 +303,8 @@ impl Work<'_> {
     /// Translates one block; where the fragment goes on, if it does.
     fn block(&mut self, pc: u64, instructions: &mut usize) -> Option<u64> {
         self.define_block(pc);
-        let end = space::executable_end(pc).unwrap_or(pc);
-        space::protect_code(pc, end);
-        // SAFETY: the program's mapping [pc, end) is readable: the space table says it is executable,
-        // and execute-only mappings are made readable too.
-        let bytes = unsafe { core::slice::from_raw_parts(pc as *const u8, (end - pc) as usize) };
+        let bytes = code_at(pc).unwrap_or_default();
+        space::protect_code(pc, pc + bytes.len() as u64);
         let checked = space::is_checked(pc);
         if checked {
             self.check_block(pc, bytes);
@@ -373,7 +383,8 @@ impl Work<'_> {
         }
     }
 
-    /// An undecodable instruction faults when it is reached, as it would have done in place.
+    /// An undecodable instruction faults when it is reached, as it would have done in place. Of one that is
+    /// cut off by the end of the code, the rest may be there by then.
     fn invalid(&mut self, insn: &Instruction, error: DecoderError) {
         self.draft.boundary(self.out.here(), insn.ip(), 1);
         if error == DecoderError::NoMoreBytes {

@@ -1,4 +1,4 @@
-//! How much memory the processes of a run take, over time.
+//! How much memory the processes of a run take, over time: those of the program, and the recorder beside them.
 
 use std::fs;
 use std::path::Path;
@@ -7,9 +7,17 @@ use std::time::Duration;
 
 use crate::sandbox::Sandbox;
 
-/// Memory of its own (not files) that all processes of a run had together, in KiB, in order of time.
+/// Memory of their own (not files) that some processes had together, in KiB, in order of time.
 #[derive(Default, Debug)]
 pub struct Samples(Vec<i64>);
+
+/// What was seen of a run.
+#[derive(Default, Debug)]
+pub struct Watched {
+    pub program: Samples,
+    /// Nothing if nobody recorded.
+    pub recorder: Samples,
+}
 
 impl Samples {
     /// Memory in the second third of the run: what it needs.
@@ -23,6 +31,13 @@ impl Samples {
         let third = self.0.len() / 3;
         typical(&self.0[2 * third..]) - self.warm()
     }
+
+    fn take(&mut self, processes: &[i32]) {
+        let kib = processes.iter().filter_map(|pid| anonymous_kib(*pid)).sum();
+        if kib > 0 {
+            self.0.push(kib);
+        }
+    }
 }
 
 /// The lower quartile: processes that come and go, and garbage not yet collected, only add.
@@ -32,28 +47,26 @@ fn typical(samples: &[i64]) -> i64 {
     sorted.get(sorted.len() / 4).copied().unwrap_or(0)
 }
 
-/// Runs `work` while the processes of the sandbox's run are watched, except for `recorder`.
+/// Runs `work` while the processes of the sandbox's run are watched; those of the executable `recorder` for
+/// themselves.
 pub fn sample<R>(
     interval: Duration,
     sandbox: &Sandbox,
     recorder: Option<&Path>,
     work: impl FnOnce() -> R,
-) -> (R, Samples) {
+) -> (R, Watched) {
     let (finished, watched) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let watcher = scope.spawn(move || {
-            let mut samples = Samples::default();
+            let mut seen = Watched::default();
             while watched.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                let kib = sandbox
+                let (recorders, programs): (Vec<i32>, Vec<i32>) = sandbox
                     .processes()
-                    .filter(|pid| !is_recorder(*pid, recorder))
-                    .filter_map(anonymous_kib)
-                    .sum();
-                if kib > 0 {
-                    samples.0.push(kib);
-                }
+                    .partition(|pid| is_recorder(*pid, recorder));
+                seen.program.take(&programs);
+                seen.recorder.take(&recorders);
             }
-            samples
+            seen
         });
         let result = work();
         drop(finished);

@@ -3,6 +3,8 @@
 pub struct Case {
     pub name: &'static str,
     pub program: &'static str,
+    /// Prepares the directory that it runs in.
+    pub setup: &'static str,
     /// The seconds follow.
     pub args: &'static [&'static str],
 }
@@ -38,15 +40,50 @@ while time.monotonic() < end:
 print('done')
 ";
 
+/// Ever new classes, each hot enough to be compiled, and unloaded again; two threads run them, one of which is new.
+const JAVA: &str = "\
+cat >Soak.java <<'END'
+import java.lang.invoke.MethodHandles;
+import java.util.function.LongUnaryOperator;
+public class Soak {
+  static class Sum implements LongUnaryOperator {
+    public long applyAsLong(long n) { long s = n; for (int i = 0; i < 50; i++) s = s * 31 + i; return s; }
+  }
+  public static void main(String[] arguments) throws Exception {
+    long end = System.nanoTime() + 1_000_000_000L * Long.parseLong(arguments[0]);
+    byte[] code = Soak.class.getResourceAsStream(\"Soak$Sum.class\").readAllBytes();
+    long expected = new Sum().applyAsLong(7);
+    while (System.nanoTime() < end) {
+      Class<?> copy = MethodHandles.lookup().defineHiddenClass(code, true).lookupClass();
+      LongUnaryOperator sum = (LongUnaryOperator) copy.getDeclaredConstructor().newInstance();
+      Thread other = new Thread(() -> { for (int i = 0; i < 3000; i++) sum.applyAsLong(i); });
+      other.start();
+      for (int i = 0; i < 3000; i++) if (sum.applyAsLong(7) != expected) throw new Error(\"wrong\");
+      other.join();
+    }
+    System.out.println(\"done\");
+  }
+}
+END
+";
+
 pub const CASES: &[Case] = &[
     Case {
         name: "node",
         program: "node",
+        setup: "",
         args: &["-e", NODE],
     },
     Case {
         name: "python",
         program: "python3",
+        setup: "",
         args: &["-c", PYTHON],
+    },
+    Case {
+        name: "java",
+        program: "java",
+        setup: JAVA,
+        args: &["-Xmx64m", "-XX:+UseSerialGC", "Soak.java"],
     },
 ];

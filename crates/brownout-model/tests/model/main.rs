@@ -12,4 +12,5 @@ mod published;
 mod random;
 mod streaming;
 mod tearing;
+mod view_based;
 mod writing_back;

@@ -1,5 +1,9 @@
 //! Small programs on persistent memory.
 
+use std::ops::Range;
+
+use brownout_model::LINE;
+
 /// A byte offset in persistent memory.
 pub type Offset = u64;
 
@@ -47,42 +51,72 @@ pub fn locked(offset: Offset, value: u8) -> Op {
 
 /// All orders in which the steps of some threads can take effect such that each load reads what the
 /// test says. A thread whose load would read something else stops there.
+///
+/// Two steps of a thread stay in the program's order where Px86 keeps them so (Table 1 of Jaaru); a load of what
+/// its own thread stores waits for that store instead of being given its value early.
 pub fn executions(threads: &[Vec<Op>]) -> Vec<Vec<Step>> {
     let mut found = Vec::new();
-    interleave(
-        threads,
-        &mut vec![0; threads.len()],
-        &mut Vec::new(),
-        &mut found,
-    );
+    let mut left: Vec<Vec<&Op>> = threads
+        .iter()
+        .map(|thread| thread.iter().collect())
+        .collect();
+    interleave(&mut left, &mut Vec::new(), &mut found);
     found
 }
 
-fn interleave(
-    threads: &[Vec<Op>],
-    next: &mut Vec<usize>,
-    done: &mut Vec<Step>,
-    found: &mut Vec<Vec<Step>>,
-) {
+fn interleave(left: &mut [Vec<&Op>], done: &mut Vec<Step>, found: &mut Vec<Vec<Step>>) {
     let mut stuck = true;
-    for thread in 0..threads.len() {
-        let Some(op) = threads[thread].get(next[thread]) else {
-            continue;
-        };
-        if let Op::Read(offset, value) = op
-            && visible(done, *offset) != *value
-        {
-            continue;
+    for thread in 0..left.len() {
+        for at in 0..left[thread].len() {
+            let op = left[thread][at];
+            let waits = left[thread][..at].iter().any(|first| first.precedes(op));
+            let reads_other =
+                matches!(op, Op::Read(offset, value) if visible(done, *offset) != *value);
+            if waits || reads_other {
+                continue;
+            }
+            stuck = false;
+            left[thread].remove(at);
+            done.push((thread, op.clone()));
+            interleave(left, done, found);
+            done.pop();
+            left[thread].insert(at, op);
         }
-        stuck = false;
-        next[thread] += 1;
-        done.push((thread, op.clone()));
-        interleave(threads, next, done, found);
-        done.pop();
-        next[thread] -= 1;
     }
     if stuck {
         found.push(done.clone());
+    }
+}
+
+impl Op {
+    /// Whether this takes effect before `later`, which comes after it in the same thread.
+    fn precedes(&self, later: &Op) -> bool {
+        match (self, later) {
+            (Op::Store(..) | Op::NonTemporal(..), Op::Read(..) | Op::Clwb(_))
+            | (Op::Clflush(_), Op::Clwb(_))
+            | (Op::Clwb(_), Op::Clflush(_)) => self.meets_line_of(later),
+            (Op::Clflush(_), Op::Read(..)) => false,
+            (Op::Clwb(_), Op::Read(..) | Op::Store(..) | Op::NonTemporal(..) | Op::Clwb(_)) => {
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn meets_line_of(&self, other: &Op) -> bool {
+        let (own, others) = (self.lines(), other.lines());
+        own.start < others.end && others.start < own.end
+    }
+
+    fn lines(&self) -> Range<Offset> {
+        let (start, len) = match self {
+            Op::Store(at, bytes) | Op::NonTemporal(at, bytes) | Op::Locked(at, bytes) => {
+                (*at, bytes.len() as Offset)
+            }
+            Op::Clflush(at) | Op::Clwb(at) | Op::Read(at, _) => (*at, 1),
+            Op::Fence | Op::Sync(_) => unreachable!("is ordered with everything"),
+        };
+        start / LINE..(start + len).div_ceil(LINE)
     }
 }
 

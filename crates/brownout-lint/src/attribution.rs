@@ -4,6 +4,7 @@
 //! purposes and by its own protocol. Such events are part of the picture, since they flush and fence the
 //! user's stores too, but are never reported.
 
+use brownout_report::is_linked_c_library;
 use brownout_trace::{Definitions, Event};
 
 use crate::oracle::Frame;
@@ -23,6 +24,9 @@ pub enum Origin {
     Carrier,
     /// The inside of a persistence library.
     Library,
+    /// The inside of a persistence library, called by bindings to it on each use of a type of theirs, whether the call is
+    /// needed or not.
+    Bindings,
 }
 
 /// Tells whose code a place is.
@@ -101,6 +105,22 @@ const LIBRARY_SOURCES: [&str; 4] = [
 const SHARED_SOURCES: [&str; 2] = ["/src/common/", "/src/core/"];
 const PROJECT: &str = "/pmdk";
 
+/// The C++ bindings to libpmemobj, which are headers: containers with fields of their own in the user's pool, and
+/// below the same directory types that wrap the user's.
+const BINDINGS: &str = "/libpmemobj++/";
+const CONTAINERS: [&str; 5] = [
+    "container/",
+    "experimental/concurrent_map.hpp",
+    "experimental/inline_string.hpp",
+    "experimental/mpsc_queue.hpp",
+    "experimental/radix_tree.hpp",
+];
+/// How the bindings are told to log; they do so by themselves otherwise.
+const EXPLICIT_ADD: &str = "::snapshot";
+
+/// Where a compiler's own headers are, whose code is part of whatever uses it.
+const COMPILER_HEADERS: &str = "/include/c++/";
+
 /// Entry points of these libraries that do no more than persist or copy what they are given.
 const THIN: [&str; 14] = [
     "pmemobj_persist",
@@ -128,6 +148,8 @@ enum Owner {
     Library,
     /// That of the frame that called it, if this is a library's in the same file, else the user's.
     Unclear,
+    /// That of the frame that called it.
+    Wrapper,
 }
 
 impl<'a> StackFrame<'a> {
@@ -151,10 +173,18 @@ impl<'a> StackFrame<'a> {
 
     /// Whose it is in a program that libraries may be linked into.
     fn linked_owner(self) -> Owner {
+        let mut names = self.called.iter().chain(&self.function);
+        if names.any(|name| is_linked_c_library(name, self.source)) {
+            return Owner::CLibrary;
+        }
         if let Some(source) = self.source {
             let lies = |places: &[&str]| places.iter().any(|place| source.contains(place));
-            return if lies(&LIBRARY_SOURCES) {
+            let binding = source.split_once(BINDINGS).map(|(_, header)| header);
+            let contains = |header: &str| CONTAINERS.iter().any(|part| header.starts_with(part));
+            return if lies(&LIBRARY_SOURCES) || binding.is_some_and(contains) {
                 Owner::Library
+            } else if binding.is_some() || source.contains(COMPILER_HEADERS) {
+                Owner::Wrapper
             } else if lies(&CARRIER_SOURCES) {
                 Owner::Carrier
             } else if lies(&SHARED_SOURCES) && source.contains(PROJECT) {
@@ -184,6 +214,9 @@ impl<'a> StackFrame<'a> {
 /// works for its caller, any other for the library. If it is the user's (also in a constructor that
 /// the library calls back), so is the event.
 ///
+/// The C++ bindings are told by their headers; their containers are a library like others, and what else they have is the
+/// code of whoever uses it.
+///
 /// A library that is linked into the program is told by its source files, and where it has no debug information, as
 /// in Debian's archives, by the names of its functions. What has neither belongs to the function that called it.
 /// Code of the user is taken for the library's only if it has no debug information, and either is called back by a
@@ -191,6 +224,8 @@ impl<'a> StackFrame<'a> {
 pub fn origin_of<'a>(frames: impl IntoIterator<Item = StackFrame<'a>>) -> Origin {
     let mut inner = Origin::User;
     let mut entry: Option<StackFrame<'a>> = None;
+    // Bindings have called the library.
+    let mut bound = false;
     // The file of frames that nothing is known of yet.
     let mut unclear: Option<&str> = None;
     for frame in frames {
@@ -204,6 +239,12 @@ pub fn origin_of<'a>(frames: impl IntoIterator<Item = StackFrame<'a>>) -> Origin
             (None, _) => {}
         }
         match owner {
+            Owner::Wrapper => {
+                let asked = |name: &str| name.contains(EXPLICIT_ADD);
+                bound |=
+                    entry.is_some() && frame.source.is_some_and(|file| file.contains(BINDINGS));
+                bound &= !frame.function.is_some_and(asked);
+            }
             Owner::Library => entry = Some(frame),
             Owner::Carrier => inner = Origin::Carrier,
             Owner::CLibrary => {
@@ -221,6 +262,7 @@ pub fn origin_of<'a>(frames: impl IntoIterator<Item = StackFrame<'a>>) -> Origin
     }
     match entry {
         Some(entry) if entry.name().is_some_and(|name| THIN.contains(&name)) => Origin::Carrier,
+        Some(_) if bound => Origin::Bindings,
         Some(_) => Origin::Library,
         None => inner,
     }
@@ -350,6 +392,17 @@ mod tests {
     }
 
     #[test]
+    fn a_c_library_in_the_program_is_told_by_its_functions() {
+        let copy = [("__memmove_evex_unaligned_erms", ""), ("put", USERS)];
+        assert_eq!(linked(&copy), Origin::CLibrary);
+        let lock = [("___pthread_mutex_lock", ""), ("put", USERS)];
+        assert_eq!(linked(&lock), Origin::Lock);
+        let libraries = [("memcpy", ""), ("pmemobj_tx_commit", ""), ("put", USERS)];
+        assert_eq!(linked(&libraries), Origin::Library);
+        assert_eq!(linked(&[("memcpy", USERS)]), Origin::User);
+    }
+
+    #[test]
     fn a_library_in_the_program_is_told_by_its_sources() {
         let stack = [
             ("util_write", "/build/pmdk-1.12.1/src/common/set.c"),
@@ -361,6 +414,41 @@ mod tests {
         assert_eq!(linked(&[("insert", examples)]), Origin::User);
         let inlined = "/usr/include/libpmemobj/base.h";
         assert_eq!(linked(&[("pmemobj_direct_inline", inlined)]), Origin::User);
+    }
+
+    #[test]
+    fn containers_of_the_bindings_are_a_library() {
+        let vector = "/usr/include/libpmemobj++/container/vector.hpp";
+        let wrapper = "/usr/include/libpmemobj++/p.hpp";
+        let standard = "/usr/include/c++/12/bits/stl_algobase.h";
+        let inside = [
+            ("operator=", wrapper),
+            ("std::copy", standard),
+            ("pmem::obj::vector<int>::push_back", vector),
+            ("main", USERS),
+        ];
+        assert_eq!(linked(&inside), Origin::Library);
+        assert_eq!(linked(&[inside[0], inside[3]]), Origin::User);
+        assert_eq!(linked(&[inside[1], inside[3]]), Origin::User);
+        let element = [("Element::Element", USERS), inside[2], inside[3]];
+        assert_eq!(linked(&element), Origin::User);
+    }
+
+    #[test]
+    fn what_the_bindings_log_by_themselves_is_told_from_what_they_are_told_to() {
+        let common = "/usr/include/libpmemobj++/detail/common.hpp";
+        let add = ("pmemobj_tx_xadd_range_direct", "");
+        let by_itself = [
+            add,
+            ("pmem::detail::conditional_add_to_tx<int>", common),
+            ("put", USERS),
+        ];
+        assert_eq!(linked(&by_itself), Origin::Bindings);
+        let transaction = "/usr/include/libpmemobj++/transaction.hpp";
+        let snapshot = ("pmem::obj::transaction::snapshot<int>", transaction);
+        let told = [by_itself[0], by_itself[1], snapshot, by_itself[2]];
+        assert_eq!(linked(&told), Origin::Library);
+        assert_eq!(linked(&[add, ("put", USERS)]), Origin::Library);
     }
 
     #[test]

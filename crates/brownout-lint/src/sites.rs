@@ -71,7 +71,10 @@ impl Known {
     /// Whether findings may name the place.
     #[inline]
     pub(crate) fn is_users(&self, site: SiteId) -> bool {
-        !matches!(self.origin(site), Origin::Library | Origin::Lock)
+        !matches!(
+            self.origin(site),
+            Origin::Library | Origin::Bindings | Origin::Lock
+        )
     }
 
     pub(crate) fn site(&self, site: SiteId) -> Site {
@@ -85,6 +88,11 @@ impl Known {
         if !copies(one) || !copies(other) {
             return false;
         }
+        self.have_one_caller(one, other)
+    }
+
+    /// Whether two places are in one function that was called from one place.
+    pub(crate) fn have_one_caller(&self, one: SiteId, other: SiteId) -> bool {
         let (one, other) = (self.site(one), self.site(other));
         one.process == other.process && one.context == other.context
     }

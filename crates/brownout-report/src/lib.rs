@@ -29,7 +29,7 @@ pub use format::{
     Format, Github, Html, Human, JsonLines, Junit, ParseError, Sarif, SuppressedLines,
     parse_json_lines, parse_suppressed_lines,
 };
-pub use plumbing::telling_frame;
+pub use plumbing::{is_linked_c_library, telling_frame};
 pub use report::{Report, Subject, Suppressed};
 pub use rule::{Category, RuleInfo, Severity};
 pub use source::Sources;

@@ -56,9 +56,35 @@ fn frames_but_plumbing(frames: &[Frame]) -> &[Frame] {
 impl Frame {
     /// Whether the frame is code that many programs have alike, called on behalf of another frame.
     pub fn is_plumbing(&self) -> bool {
-        self.file.as_deref().is_some_and(is_library_source)
+        let file = self.file.as_deref();
+        let linked = |function: &str| {
+            is_linked_c_library(function, file)
+                || function == "_start"
+                || function.starts_with("__libc_start_")
+        };
+        file.is_some_and(is_library_source)
             || is_library(self.module_name())
-            || self.function.as_deref() == Some("_start")
+            || self.function.as_deref().is_some_and(linked)
+    }
+}
+
+/// Whether a function of a program is one by which a C library copies, fills or locks on behalf of its caller,
+/// linked into the program. Without a source file the name decides; with one, only names that are
+/// reserved for the library do.
+pub fn is_linked_c_library(function: &str, source: Option<&str>) -> bool {
+    const NAMES: [&str; 13] = [
+        "memcpy", "memmove", "memset", "mempcpy", "memccpy", "bcopy", "bzero", "strcpy", "strncpy",
+        "stpcpy", "stpncpy", "strcat", "strncat",
+    ];
+    const LOCKS: [&str; 3] = ["pthread_", "sem_", "lll_lock_"];
+    let locks = |name: &str| LOCKS.iter().any(|lock| name.starts_with(lock));
+    match function.strip_prefix("__") {
+        Some(reserved) => {
+            // Variants for processors: `__memmove_avx_unaligned_erms`.
+            let reserved = reserved.trim_start_matches('_');
+            NAMES.iter().any(|name| reserved.starts_with(name)) || locks(reserved)
+        }
+        None => source.is_none() && (NAMES.contains(&function) || locks(function)),
     }
 }
 
@@ -81,10 +107,17 @@ fn is_library(module: &str) -> bool {
 }
 
 fn is_library_source(file: &str) -> bool {
-    const COMPILERS: [&str; 4] = ["/lib/gcc/", "/lib/clang/", "/include/c++/", "/rustc/"];
+    const PARTS: [&str; 6] = [
+        "/lib/gcc/",
+        "/lib/clang/",
+        "/include/c++/",
+        "/rustc/",
+        "/compiler_builtins",
+        "/libpmemobj++/",
+    ];
     // glibc is built in a directory of its own and leaves relative paths.
     const LIBC_START: [&str; 2] = ["libc_start_call_main.h", "libc-start.c"];
-    COMPILERS.iter().any(|part| file.contains(part)) || LIBC_START.contains(&base_name(file))
+    PARTS.iter().any(|part| file.contains(part)) || LIBC_START.contains(&base_name(file))
 }
 
 #[cfg(test)]
@@ -132,6 +165,23 @@ mod tests {
             let stack = stack(&[inner, put.clone()]);
             assert_eq!(stack.telling_frame(), Some(&put));
         }
+    }
+
+    #[test]
+    fn a_c_library_in_the_program_is_told_by_its_functions() {
+        let put = frame("put", PROGRAM, Some(("/src/kv.c", 7)));
+        for copies in ["memcpy", "__memmove_avx512_unaligned_erms", "__strcpy_evex"] {
+            let stack = stack(&[frame(copies, PROGRAM, None), put.clone()]);
+            assert_eq!(stack.telling_frame(), Some(&put), "{copies}");
+        }
+        for own in ["memcpy", "strcpy", "pthread_put", "memory_put"] {
+            let own = frame(own, PROGRAM, Some(("/src/mem.c", 7)));
+            assert_eq!(
+                stack(&[own.clone(), put.clone()]).telling_frame(),
+                Some(&own)
+            );
+        }
+        assert!(!frame("memcpy_all", PROGRAM, None).is_plumbing());
     }
 
     #[test]

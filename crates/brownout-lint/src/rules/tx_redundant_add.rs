@@ -5,8 +5,8 @@
 //! safe if the transaction, or one that it is nested in or that is nested in it, has added them or has
 //! allocated the object they belong to.
 //!
-//! Can miss: statically linked programs without symbols. Never reports calls that the library itself makes, and those
-//! that fail.
+//! Can miss: statically linked programs without symbols. Never reports calls that the library itself makes, that its C++
+//! bindings make on each assignment to a type of theirs, and those that fail.
 
 use brownout_model::{ByteMask, Place, SpaceId};
 use brownout_report::{Category, RuleInfo, Severity};

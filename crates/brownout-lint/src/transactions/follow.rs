@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::function::TxFunction;
 use super::ranges::ByteRanges;
 use super::transaction::{OpenCall, Reason, Safe, UnloggedStore};
-use crate::attribution::Attribution;
+use crate::attribution::{Attribution, Origin};
 use crate::lint::Lint;
 use crate::sites::SiteId;
 
@@ -77,7 +77,9 @@ impl<A: Attribution> Lint<A> {
             }
             TxFunction::Abort => self.abort(by),
             TxFunction::End => self.end(by),
-            TxFunction::Add | TxFunction::AddDirect if transaction.working => {
+            TxFunction::Add | TxFunction::AddDirect
+                if transaction.working && self.watch.known.origin(site) != Origin::Bindings =>
+            {
                 self.judge_add(event.process, by, site, function, &args);
             }
             _ => {}

@@ -68,11 +68,12 @@ impl Run {
     }
 }
 
-/// Instructions from 500 on are the library's; 50 locks and unlocks.
+/// Instructions from 500 on are the library's; 50 locks and unlocks, 60 is the bindings'.
 fn by_number(event: &Event<'_>, _: &Definitions) -> Origin {
     match event.pc.0 {
         500.. => Origin::Library,
         50 => Origin::Lock,
+        60 => Origin::Bindings,
         _ => Origin::User,
     }
 }
@@ -99,6 +100,18 @@ fn adding_what_was_added_is_redundant() {
     run.call(5, "tx_xadd_range_direct", &[A, 24, 2], Some(OK));
     run.commit(&[]);
     assert_eq!(run.found(), ["tx-redundant-add add@4 added before@2"]);
+}
+
+#[test]
+fn bindings_that_add_on_each_assignment_may_do_so() {
+    let mut run = Run::new();
+    run.begin(1).add(60, A, 16).add(60, A2, 8);
+    // What they have added is added.
+    run.at(2).store(A).at(3).store(A2).commit(&[A]);
+    assert_eq!(run.found(), [""; 0]);
+    run = Run::new();
+    run.begin(1).add(60, A, 16).add(2, A2, 8).commit(&[]);
+    assert_eq!(run.found(), ["tx-redundant-add add@2 added before@60"]);
 }
 
 #[test]

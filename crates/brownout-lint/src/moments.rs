@@ -1,6 +1,6 @@
 //! What the rules are shown: moments of a run, with what is known then.
 
-use brownout_model::{ByteMask, LiveStore, Place};
+use brownout_model::{ByteMask, LINE, LiveStore, Place};
 use brownout_trace::{FenceKind, FileId};
 
 use crate::finding::RawValue;
@@ -30,17 +30,43 @@ impl StoreTag {
     /// Bytes of a store that are known.
     pub(crate) const KNOWN: u8 = 8;
 
-    /// Whether two stores put the same into `bytes`, as far as is known.
+    /// Whether two stores put the same into `bytes`, which must be known of both.
     pub(crate) fn agrees(&self, other: &StoreTag, bytes: ByteMask) -> bool {
-        let byte = |tag: &StoreTag, at: u64| {
-            let at = (at as u8).wrapping_sub(tag.start);
-            (at < Self::KNOWN).then(|| tag.value.to_le_bytes()[usize::from(at)])
-        };
         let mut all = bytes.runs().flat_map(|(start, len)| start..start + len);
-        all.all(|at| {
-            let (one, two) = (byte(self, at), byte(other, at));
-            one.is_some() && one == two
+        all.all(|at| self.byte(at).is_some() && self.byte(at) == other.byte(at))
+    }
+
+    /// Whether two stores put different values into some of `bytes`, as far as is known.
+    pub(crate) fn contradicts(&self, other: &StoreTag, bytes: ByteMask) -> bool {
+        let mut all = bytes.runs().flat_map(|(start, len)| start..start + len);
+        all.any(|at| match (self.byte(at), other.byte(at)) {
+            (Some(one), Some(two)) => one != two,
+            _ => false,
         })
+    }
+
+    /// The value at a place of the line that the store covers, if it is known.
+    fn byte(&self, at: u64) -> Option<u8> {
+        let at = (at as u8).wrapping_sub(self.start);
+        (at < Self::KNOWN).then(|| self.value.to_le_bytes()[usize::from(at)])
+    }
+
+    /// Whether more was stored than is known.
+    pub(crate) fn is_long(&self) -> bool {
+        self.len > Self::KNOWN
+    }
+
+    /// Whether each of two stores that overlap goes beyond the other at one end. One that ends with the line may go on
+    /// in the next, which `across` lets count.
+    pub(crate) fn overhangs(&self, other: &StoreTag, across: bool) -> bool {
+        const LINE_END: u8 = LINE as u8;
+        let end = |tag: &StoreTag| tag.start + tag.len;
+        let before =
+            |one: u8, two: u8, border: u8| one < two || across && one == border && two == border;
+        let first = |one: &StoreTag, two: &StoreTag| {
+            before(one.start, two.start, 0) && before(end(one), end(two), LINE_END)
+        };
+        first(self, other) || first(other, self)
     }
 
     pub(crate) fn value(&self, name: &'static str) -> RawValue {

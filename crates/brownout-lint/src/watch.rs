@@ -48,6 +48,37 @@ impl Watch {
     }
 }
 
+/// Events between two pieces of a copy that a compiler has laid out in the program itself.
+const NEAR: u64 = 8;
+
+impl Watch {
+    /// Whether two stores look like one copy in pieces that overlap, as libraries and compilers make them of sizes that
+    /// are no multiple of their registers': by different instructions of one call, with nothing flushed in
+    /// between, and nowhere known to differ. Of the long stores among them only the beginning is known, so that in the
+    /// user's own code the shape must be that of such copies, too.
+    fn are_pieces_of_one_copy(
+        &self,
+        older: &LiveStore<StoreTag>,
+        newer: &LiveStore<StoreTag>,
+        bytes: ByteMask,
+    ) -> bool {
+        let (one, other) = (&older.tag, &newer.tag);
+        if one.site == other.site
+            || older.thread != newer.thread
+            || one.flushed
+            || !self.known.have_one_caller(one.site, other.site)
+            || one.contradicts(other, bytes)
+        {
+            return false;
+        }
+        if self.known.is_one_copy(one.site, other.site) {
+            return true;
+        }
+        let near = newer.time.0 - older.time.0 <= NEAR;
+        near && other.is_long() || (one.is_long() || other.is_long()) && one.overhangs(other, near)
+    }
+}
+
 impl Watcher for Watch {
     type Store = StoreTag;
     type Flush = SiteId;
@@ -101,7 +132,8 @@ impl Watcher for Watch {
         let judged = self.known.is_users(older.tag.site)
             && self.known.is_users(newer.tag.site)
             && !older.tag.spoken_for
-            && !older.tag.agrees(&newer.tag, bytes);
+            && !older.tag.agrees(&newer.tag, bytes)
+            && !self.are_pieces_of_one_copy(older, newer, bytes);
         if judged {
             let overwriting = Overwriting {
                 older: older.tag.site,

@@ -4,8 +4,9 @@
 //! pmemcheck ("overwritten stores"). Fires when the store on top is guaranteed: if none ever is, all of
 //! them are told by `missing-flush` or `transient-data`, and only there.
 //!
-//! Never reports storing the same value again (as far as the first eight bytes of each store tell), what
-//! a library does, nor bytes that a running transaction has logged: there only the last value counts.
+//! Never reports storing the same value again (as far as the first eight bytes of each store tell), one copy in
+//! pieces that overlap, what a library does, nor bytes that a running transaction has logged: there only the last
+//! value counts. Can miss: long stores that look like such pieces and differ only in what is not known of them.
 
 use brownout_report::{Category, RuleInfo, Severity};
 

@@ -44,6 +44,74 @@ fn storing_the_same_value_again_overwrites_nothing() {
     assert_eq!(run.findings_of("dirty-overwrite"), [""; 0]);
 }
 
+/// Bytes that differ from one another.
+fn content() -> Vec<u8> {
+    (1..=64).collect()
+}
+
+#[test]
+fn one_copy_in_pieces_that_overlap_overwrites_nothing() {
+    let from = content();
+    // As compilers copy 25, 19 and 23 bytes.
+    for pieces in [[0..16, 9..25], [0..16, 15..19], [15..23, 0..16]] {
+        let [first, second] = pieces;
+        let mut run = Run::new();
+        run.at(1).store_value(A + first.start as u64, &from[first]);
+        run.at(2)
+            .store_value(A + second.start as u64, &from[second])
+            .persist(3, A);
+        assert_eq!(run.findings_of("dirty-overwrite"), [""; 0]);
+    }
+    // The first and the last word, then everything in between by a string instruction.
+    let mut run = Run::new();
+    run.at(1).store_value(A + 1, &from[1..9]);
+    run.at(2).store_value(A + 40, &from[40..48]);
+    run.at(3).store_value(A + 8, &from[8..48]).persist(4, A);
+    assert_eq!(run.findings_of("dirty-overwrite"), [""; 0]);
+    // The pieces cross into the next line and go on there.
+    let mut run = Run::new();
+    run.at(1).store_value(A + 44, &from[..32]);
+    run.at(2).store_value(A + 50, &from[6..38]);
+    run.persist(3, A).persist(5, A + 64);
+    assert_eq!(run.findings_of("dirty-overwrite"), [""; 0]);
+}
+
+#[test]
+fn long_stores_that_differ_where_they_are_known_overwrite() {
+    let from = content();
+    let mut run = Run::new();
+    run.at(1).store_value(A, &from[..16]);
+    run.at(2).store_value(A + 4, &from[..16]).persist(3, A);
+    assert_eq!(
+        run.findings_of("dirty-overwrite"),
+        ["dirty-overwrite store@1 overwrite@2"]
+    );
+}
+
+#[test]
+fn what_looks_like_one_copy_is_none_by_two_threads_calls_or_times() {
+    let from = content();
+    let (one, two) = (&from[..16], &from[9..25]);
+    let told = |run: &mut Run| run.findings_of("dirty-overwrite").len();
+    let mut threads = Run::new();
+    threads.at(1).store_value(A, one).thread(SECOND);
+    threads.at(2).store_value(A + 9, two).persist(3, A);
+    assert_eq!(told(&mut threads), 1);
+    let mut calls = Run::new();
+    calls.at(1).store_value(A, one);
+    calls.at(1002).store_value(A + 9, two).persist(3, A);
+    assert_eq!(told(&mut calls), 1);
+    let mut flushed = Run::new();
+    flushed.at(1).store_value(A, one).at(4).clwb(A);
+    flushed.at(2).store_value(A + 9, two).persist(3, A);
+    assert_eq!(told(&mut flushed), 1);
+    // Clearing and filling a structure.
+    let mut fields = Run::new();
+    fields.at(1).store_value(A, &[0; 32]);
+    fields.at(2).store_value(A + 16, &from[..8]).persist(3, A);
+    assert_eq!(told(&mut fields), 1);
+}
+
 #[test]
 fn what_is_never_persistent_is_told_as_that_alone() {
     let mut run = Run::new();

@@ -23,21 +23,20 @@ impl RecentAddresses {
     /// Gives the tokens for `addr` to `put`, and takes notice of it.
     #[inline]
     pub(crate) fn encode(&mut self, site_last: &mut u64, addr: u64, mut put: impl FnMut(u64)) {
-        let mut nearest = (u64::MAX, 0);
-        for (base, from) in [self.0[0], self.0[1], self.0[2], *site_last]
-            .into_iter()
-            .enumerate()
-        {
+        let [first, second, third] = self.0;
+        // The smallest token is that of the nearest base; chosen without branches, as it cannot be predicted.
+        let token = |base: u64, from: u64| {
             let distance = zigzag(addr.wrapping_sub(from) as i64);
-            if distance < nearest.0 {
-                nearest = (distance, base as u64);
+            if distance < FAR >> BASE_BITS {
+                distance << BASE_BITS | base
+            } else {
+                FAR
             }
-        }
-        let (distance, base) = nearest;
-        if distance < FAR >> BASE_BITS {
-            put(distance << BASE_BITS | base);
-        } else {
-            put(FAR);
+        };
+        let nearest = token(0, first).min(token(1, second));
+        let nearest = nearest.min(token(2, third)).min(token(3, *site_last));
+        put(nearest);
+        if nearest == FAR {
             put(addr);
         }
         self.remember(site_last, addr);

@@ -4,6 +4,7 @@ mod conduct;
 mod function_name;
 mod places;
 mod plan;
+mod unfinished;
 mod wait;
 
 use brownout_crash::journal::{self, Entries, Head};
@@ -26,6 +27,7 @@ pub use conduct::Conduct;
 pub use function_name::program_file;
 pub use places::{CrashPlaces, Wanted};
 pub use plan::{Plan, scope, wanted};
+pub use unfinished::{is_unfinished, unfinished};
 
 /// Findings whose causes are searched for.
 const MOST_NARROWED: usize = 64;

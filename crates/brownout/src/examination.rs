@@ -12,6 +12,7 @@ use crate::commands::describe_candidates;
 use crate::config::OracleSpec;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::results::subject;
 use crate::settings::Settings;
 use crate::source_gaps;
 use crate::stacks::{StackId, StackTable, report_frame};
@@ -65,18 +66,9 @@ pub fn examine(
         console.warn(gap);
     }
     gaps.extend(trace.gap());
-    let command = &trace.header().command;
-    let subject = Subject {
-        command: command
-            .iter()
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect(),
-        directory: Some(settings.directory.to_string_lossy().into_owned()),
-        gaps,
-    };
     Ok(Examination {
         findings,
-        subject,
+        subject: subject(&trace, settings, gaps),
         nothing_persistent,
         trace,
     })

@@ -32,14 +32,8 @@ pub struct Results {
 impl Results {
     /// None yet, about the program that was recorded in `trace`.
     pub fn about(trace: &TraceFile, settings: &Settings) -> Self {
-        let command = &trace.header().command;
-        let text = |argument: &std::ffi::OsString| argument.to_string_lossy().into_owned();
         Self {
-            subject: Subject {
-                command: command.iter().map(text).collect(),
-                directory: Some(settings.directory.to_string_lossy().into_owned()),
-                gaps: trace.gap().into_iter().collect(),
-            },
+            subject: subject(trace, settings, trace.gap().into_iter().collect()),
             findings: Vec::new(),
         }
     }
@@ -50,16 +44,9 @@ impl Results {
         directory: &OutputDirectory,
         trace: &Path,
     ) -> Result<(), Failure> {
-        let path = directory.file(FINDINGS);
-        if !directory.is_about(trace) || !path.exists() {
-            return Ok(());
+        if directory.is_about(trace) && directory.file(FINDINGS).exists() {
+            self.findings.extend(findings_of_others(directory)?);
         }
-        // Whether to suppress is decided anew.
-        let suppressed = read_suppressed(&directory.file(SUPPRESSED))?.into_iter();
-        let others = read_findings(&path)?.into_iter();
-        let others = others.chain(suppressed.map(|suppressed| suppressed.finding));
-        self.findings
-            .extend(others.filter(|finding| !rules::is_of_crash_testing(&finding.rule)));
         Ok(())
     }
 
@@ -91,6 +78,28 @@ impl Results {
         }
         Ok(verdict::exit_code(&report))
     }
+}
+
+/// The program that was recorded in `trace`, and what could not be told of it.
+pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Subject {
+    let command = trace.header().command.iter();
+    Subject {
+        command: command
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect(),
+        directory: Some(settings.directory.to_string_lossy().into_owned()),
+        gaps,
+    }
+}
+
+/// What other analyses than crash testing have found, suppressed or not: that is decided anew.
+pub fn findings_of_others(directory: &OutputDirectory) -> Result<Vec<Finding>, Failure> {
+    let found = read_findings(&directory.file(FINDINGS))?.into_iter();
+    let suppressed = read_suppressed(&directory.file(SUPPRESSED))?.into_iter();
+    let all = found.chain(suppressed.map(|suppressed| suppressed.finding));
+    Ok(all
+        .filter(|finding| !rules::is_of_crash_testing(&finding.rule))
+        .collect())
 }
 
 /// The findings in a file of results.

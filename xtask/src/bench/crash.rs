@@ -17,7 +17,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::args::Args;
 use crate::programs::{self, Built, Variant};
-use crate::shell::{cargo, memory_dir, step, target_dir};
+use crate::shell::memory_dir;
+use crate::wrapper::Wrapper;
 
 const ROUNDS: usize = 3;
 /// Recoveries of one round.
@@ -29,18 +30,14 @@ pub fn run(mut args: Args) -> Result<()> {
     let rounds = args.number("--runs")?.unwrap_or(ROUNDS);
     let jobs = args.number("--jobs")?;
     let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let wrapper = Wrapper::from_args(&mut args)?;
     args.finish()?;
-    step(&mut cargo(&[
-        "build",
-        "--release",
-        "--package",
-        "brownout",
-    ])?)?;
-    let brownout = target_dir()?.join("release/brownout");
+    let brownout = wrapper.brownout();
+    let brownout = brownout.context("recoveries are tried by brownout alone")?;
     let programs = programs::discover(|group| group == "bench")?;
     let built = programs::build(&programs)?;
-    let share = recoveries(&brownout, &program(&built, "crash_log")?, rounds, jobs)?;
-    whole_check(&brownout, &program(&built, "obj_transactions")?, jobs)?;
+    let share = recoveries(brownout, &program(&built, "crash_log")?, rounds, jobs)?;
+    whole_check(brownout, &program(&built, "obj_transactions")?, jobs)?;
     if share < WANTED {
         bail!(
             "{:.0} % of the bound, less than {:.0} %",

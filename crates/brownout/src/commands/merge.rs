@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use brownout_crash::journal::{self, Entries};
 use brownout_crash::{CrashError, Journal, Shard};
+use brownout_report::Subject;
 
 use super::check::OUT;
 use crate::arguments::MergeArgs;
 use crate::console::Console;
-use crate::crash_test::findings_of;
+use crate::crash_test::{findings_of, is_unfinished, unfinished};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::output_directory::{FINDINGS, JOURNAL, OutputDirectory};
-use crate::results::{Results, Shown, read_findings};
-use crate::rules;
+use crate::output_directory::{JOURNAL, OutputDirectory};
+use crate::results::{Results, Shown, findings_of_others};
 use crate::settings::Settings;
 use crate::verdict::{Decisions, Stream};
 
@@ -27,13 +27,16 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
         let journal = part.file(JOURNAL);
         let entries = journal::read(&journal).map_err(CrashError::from)?;
         let entries = entries.ok_or_else(|| Failure::NoJournal { path: path.clone() })?;
-        // What was left undone by a part is told anew by its trials.
-        let others = read_findings(&part.file(FINDINGS))?.into_iter();
-        let others = others.filter(|finding| !rules::is_of_crash_testing(&finding.rule));
+        let others = findings_of_others(&part)?;
+        // How much of it all was tried is told anew.
+        let gaps = subject.gaps.iter().filter(|gap| !is_unfinished(gap));
+        let gaps: Vec<String> = gaps.cloned().collect();
         match &mut joined {
             None => {
-                let findings = others.collect();
-                let results = Results { subject, findings };
+                let results = Results {
+                    subject: Subject { gaps, ..subject },
+                    findings: others,
+                };
                 joined = Some((entries, results, part.trace()?));
             }
             Some((all, results, _)) => {
@@ -43,7 +46,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
                 all.head.shards.extend(entries.head.shards);
                 all.trials.extend(entries.trials);
                 all.causes.extend(entries.causes);
-                results.findings.extend(others);
+                results.add(others, gaps, console);
             }
         }
     }
@@ -58,7 +61,6 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     directory.be_about(&trace);
     directory.describe(&results.subject)?;
     write_journal(&entries, &directory)?;
-    results.subject.gaps.clear();
     let findings = findings_of(&entries);
     results.add(findings, gap.into_iter().collect(), console);
     let shown = Shown::To(Stream::Output);
@@ -76,19 +78,14 @@ fn missing(entries: &Entries) -> Option<String> {
         .map(|index| format!("{index}/{count}"))
         .collect();
     let tried = entries.trials.len() as u64;
-    if !absent.is_empty() {
-        return Some(format!(
-            "crashes were tried at {tried} of {} failure points only: part {} is missing",
-            head.points,
-            absent.join(", ")
-        ));
-    }
-    (tried < head.points).then(|| {
-        format!(
-            "crashes were tried at {tried} of {} failure points only: a part was not finished",
-            head.points
-        )
-    })
+    let why = if !absent.is_empty() {
+        format!("part {} is missing", absent.join(", "))
+    } else if tried < head.points {
+        "a part was not finished".to_owned()
+    } else {
+        return None;
+    };
+    Some(unfinished(tried, head.points, &why))
 }
 
 fn write_journal(entries: &Entries, directory: &OutputDirectory) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use brownout_crash::{Progress as Tried, Watcher};
 use brownout_trace::EventIndex;
 
+use super::unfinished::unfinished;
 use super::wait::Interrupt;
 use crate::console::Console;
 use crate::failure::Failure;
@@ -91,10 +92,8 @@ impl Conduct {
         Some(if complete {
             format!("the search for causes ended early: {why}")
         } else {
-            format!(
-                "crashes were tried at {} of {} failure points only: {why}; --resume goes on",
-                tried.done, tried.points
-            )
+            let why = format!("{why}; --resume goes on");
+            unfinished(tried.done, tried.points, &why)
         })
     }
 

@@ -10,7 +10,7 @@ use crate::{Place, bugs};
 fn another_version_of_the_program() {
     let place = Place::new();
     place.check(&[], &["last"]);
-    place.compile(&["-g", "-DSIZE=8192"]);
+    place.compile("check/counter.c", &["-g", "-DSIZE=8192"]);
     let run = place.brownout(&["lint", "brownout.out/trace"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let told = run

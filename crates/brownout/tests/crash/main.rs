@@ -7,65 +7,18 @@ mod oracles;
 mod sharing;
 mod verdicts;
 
+#[path = "../place/mod.rs"]
+mod place;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
+use place::{Place, Run, findings};
 use serde_json::Value;
-
-/// A directory with the program in it.
-struct Place {
-    directory: tempfile::TempDir,
-}
-
-/// What a run of brownout gave.
-struct Run {
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl From<Output> for Run {
-    fn from(output: Output) -> Self {
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Self {
-            status: output.status.code(),
-            stdout: text(output.stdout),
-            stderr: text(output.stderr),
-        }
-    }
-}
 
 impl Place {
     fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/crash/slots.c");
-        let place = Self { directory };
-        fs::copy(source, place.path("slots.c")).unwrap();
-        let compiled = Command::new("cc")
-            .args(["-O1", "-g", "-Wl,--build-id", "-o", "slots", "slots.c"])
-            .current_dir(place.directory.path())
-            .status();
-        assert!(compiled.unwrap().success());
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_brownout"));
-        command
-            .args(arguments)
-            .current_dir(self.directory.path())
-            .env_remove("GITHUB_ACTIONS")
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn brownout(&self, arguments: &[&str]) -> Run {
-        self.command(arguments).output().unwrap().into()
+        Self::with("crash/slots.c", &["-g"])
     }
 
     /// Checks the program, on a new file, with this recovery and these options.
@@ -95,11 +48,6 @@ impl Place {
         arguments.extend(options);
         self.brownout(&arguments)
     }
-
-    /// The findings in the usual place.
-    fn findings(&self) -> Vec<Value> {
-        findings(&self.path("brownout.out"))
-    }
 }
 
 /// Whether users may mount something in namespaces of their own, without which recovery is kept from nothing. Says so
@@ -115,13 +63,6 @@ fn private_mounts_are_possible() -> bool {
         println!("left out: users may not mount anything in namespaces of their own here");
     }
     possible
-}
-
-fn findings(directory: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(directory.join("findings.jsonl")).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
 }
 
 /// Rule and count of the findings of crash testing.

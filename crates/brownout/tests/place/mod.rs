@@ -1,0 +1,86 @@
+//! A directory of its own for each test, with a program in it, and brownout run there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The directory.
+pub struct Place {
+    pub directory: tempfile::TempDir,
+}
+
+/// What a run of brownout gave.
+pub struct Run {
+    pub status: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self {
+            status: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}
+
+impl Place {
+    /// With a program that is made of one of the tests' sources.
+    pub fn with(source: &str, options: &[&str]) -> Self {
+        let place = Self {
+            directory: tempfile::tempdir().unwrap(),
+        };
+        place.compile(source, options);
+        place
+    }
+
+    pub fn compile(&self, source: &str, options: &[&str]) {
+        let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).join(source);
+        let (name, stem) = (source.file_name().unwrap(), source.file_stem().unwrap());
+        fs::copy(&source, self.directory.path().join(name)).unwrap();
+        let compiled = Command::new("cc")
+            .args(["-O1", "-Wl,--build-id", "-o"])
+            .args([stem, name])
+            .args(options)
+            .current_dir(self.directory.path())
+            .status();
+        assert!(compiled.unwrap().success());
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_brownout"));
+        command
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .env_remove("GITHUB_ACTIONS")
+            .env_remove("GITHUB_WORKSPACE")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn brownout(&self, arguments: &[&str]) -> Run {
+        self.command(arguments).output().unwrap().into()
+    }
+
+    /// The findings in the usual place.
+    pub fn findings(&self) -> Vec<Value> {
+        findings(&self.path("brownout.out"))
+    }
+}
+
+/// The findings in a directory of results.
+pub fn findings(directory: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(directory.join("findings.jsonl")).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}

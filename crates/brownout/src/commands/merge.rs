@@ -46,7 +46,10 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
                 all.head.shards.extend(entries.head.shards);
                 all.trials.extend(entries.trials);
                 all.causes.extend(entries.causes);
-                results.add(others, gaps, console);
+                // All parts are of one run, in which it was found once.
+                let mut new = others;
+                new.retain(|other| results.findings.iter().all(|known| known.id != other.id));
+                results.add(new, gaps, console);
             }
         }
     }

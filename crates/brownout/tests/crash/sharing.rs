@@ -41,6 +41,35 @@ fn parts_joined_are_the_whole() {
 }
 
 #[test]
+fn what_the_rules_found_is_in_the_whole_too() {
+    let place = Place::new();
+    let suppressions =
+        "[[suppression]]\nrule = \"flush-covers-many\"\nreason = \"two words of one slot\"\n";
+    fs::write(place.path("suppressions.toml"), suppressions).unwrap();
+    let suppressed = ["--suppressions", "suppressions.toml"];
+    let program = ["--out", "part1", "--", "./slots", "pool", "put", "30"];
+    let checked = place.brownout(&[&["check"], &suppressed[..], &program].concat());
+    assert_eq!(checked.status, Some(0), "{}", checked.stderr);
+    let trace = "part1/trace";
+    for part in ["1/2", "2/2"] {
+        let out = format!("part{}", &part[..1]);
+        let recovery = ["crash", trace, "--recover", "./slots {pm} check"];
+        let options = ["--shard", part, "--out", &out];
+        let run = place.brownout(&[&recovery[..], &suppressed, &options].concat());
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+    }
+    let merge = ["merge", "part1", "part2", "--out", "merged"];
+    let merged = place.brownout(&[&merge[..], &suppressed].concat());
+    assert_eq!(merged.status, Some(0), "{}", merged.stderr);
+    let told = place.brownout(&["report", "merged", "--suppressed"]);
+    assert!(
+        told.stdout.contains("two words of one slot"),
+        "{}",
+        told.stdout
+    );
+}
+
+#[test]
 fn a_run_that_was_cut_off_goes_on() {
     let place = Place::new();
     place.record(&[], &["30", "early"]);

@@ -3,18 +3,15 @@
 use crate::cache::{self, Cache, EPOCH, FAR, TRANSLATOR};
 use crate::context::{Context, Exit, reg};
 use crate::memory::page_down;
-use crate::signal::{self, Info, Pending, SIGBUS, SIGSEGV};
+use crate::signal::{self, Pending, SIGBUS, SIGSEGV};
 use crate::sys::linux::SIGFPE;
 use crate::translate::{NotExecutable, Translator};
-use crate::{change, fatal, guest, pm, process, space, syscall, translate, watch};
+use crate::{change, fatal, nowhere, pm, process, space, syscall, translate, watch};
 use core::sync::atomic::{Ordering, compiler_fence};
 
 const TRAP_FLAG: u64 = 0x100;
 /// Times that a write to code is tried again in a row before it is taken for the program's fault.
 const MAX_REPEATS: u32 = 1000;
-/// Invalid permissions for a mapped object; address not mapped.
-const SEGV_MAPERR: i32 = 1;
-const SEGV_ACCERR: i32 = 2;
 
 /// Serves one exit; the gate then resumes the thread from its context.
 pub extern "C" fn dispatch(context: &mut Context) {
@@ -114,7 +111,7 @@ fn resume_at_pc(context: &mut Context) {
             }
             // The code may be about to be somewhere else, or to be there.
             Err(NotExecutable) if change::is_unsettled(&mut context.seen_change) => {}
-            Err(NotExecutable) => not_executable(context),
+            Err(NotExecutable) => nowhere::fetch(context),
         }
     }
 }
@@ -126,38 +123,6 @@ pub fn with_translator<R>(work: impl FnOnce(&mut Translator) -> R) -> R {
         Some(translator) => work(translator),
         None => fatal::fault(format_args!("the translator is missing")),
     }
-}
-
-/// The program jumped to where there is no code.
-fn not_executable(context: &mut Context) {
-    // An instruction of which the beginning is there faults where its rest is missing.
-    let missing = space::code_end(context.pc).unwrap_or(context.pc);
-    let canonical = missing < 1 << 47;
-    let info = if canonical {
-        let code = if guest::is_mapped(missing) {
-            SEGV_ACCERR
-        } else {
-            SEGV_MAPERR
-        };
-        Info::fault(SIGSEGV, code, missing)
-    } else {
-        // A general-protection fault has no address.
-        Info::fault(SIGSEGV, 128, 0)
-    };
-    // A fetch by the program; the lowest bit says that the page is there.
-    let present = guest::read_into(missing, &mut [0u8]) == 1 || pm::holds(missing);
-    let trap = if canonical {
-        [14, 0x14 | u64::from(present)]
-    } else {
-        [13, 0]
-    };
-    context.pending = Pending {
-        signal: SIGSEGV,
-        info,
-        trap,
-        synchronous: true,
-    };
-    signal::deliver(context);
 }
 
 fn link(context: &mut Context) {
@@ -192,6 +157,9 @@ fn link(context: &mut Context) {
 fn indirect(context: &mut Context) {
     let pc = context.pc;
     let from = core::mem::take(&mut context.far_branch);
+    if !nowhere::is_canonical(pc) && nowhere::branch(context, from) {
+        return;
+    }
     with_translator(|translator| {
         if from != 0 {
             translator.cache.far_branches.insert(from);

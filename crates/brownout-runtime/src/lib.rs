@@ -32,6 +32,7 @@ pub mod guest;
 pub mod load;
 pub mod lock;
 pub mod memory;
+mod nowhere;
 pub mod pm;
 pub mod process;
 pub mod signal;

@@ -22,6 +22,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Where mappings chosen by the engine start.
 const LOW_START: u64 = 0x1000_0000;
+/// Where they end. What is looked up in the branch table for small negative addresses, which wild pointers often
+/// are, lies between here and the table: there is nothing, so that it faults.
+const LOW_END: u64 = FAR - (2 << 20);
 /// Step of the search among mappings that the engine did not make.
 const PROBE: u64 = 1 << 20;
 /// Where the program break starts; beside where the kernel puts the heap of a PIE.
@@ -305,7 +308,7 @@ impl Space {
     pub fn place_low(&mut self, len: u64) -> Option<u64> {
         // A page of distance, so that neighbours cannot run into each other.
         let len = page_up(len) + PAGE;
-        for (zone, zone_end) in [(LOW_START, CACHE), (CACHE_END, FAR - (1 << 20))] {
+        for (zone, zone_end) in [(LOW_START, CACHE), (CACHE_END, LOW_END)] {
             let mut at = zone;
             while let Some(found) = self.first_gap(at, zone_end, len) {
                 // What is there without our knowledge is remembered by trying.

@@ -150,12 +150,12 @@ impl Work<'_> {
             self.emulate_push(insn);
             self.out.gs_store(gs!(spill_rcx), RCX);
             self.out.gs_load(RCX, gs!(next_pc));
-            self.out.jmp_gs(gs!(to_hash));
+            self.jump_by_hash();
             return Next::Block(back);
         }
         self.out.push_imm(back);
         if self.is_far(insn) {
-            self.out.jmp_gs(gs!(to_hash));
+            self.jump_by_hash();
             return Next::Block(back);
         }
         self.out.gs_store(gs!(pc), RCX);
@@ -245,10 +245,17 @@ impl Work<'_> {
 
     fn lookup_and_jump(&mut self, insn: &Instruction) {
         if self.is_far(insn) {
-            return self.out.jmp_gs(gs!(to_hash));
+            return self.jump_by_hash();
         }
         self.lookup(insn);
         self.out.put(&[0xff, 0xe1]);
+    }
+
+    /// With the target in rcx: leaves where this is, for targets that are not canonical.
+    fn jump_by_hash(&mut self) {
+        let here = self.out.here();
+        self.out.gs_store_imm32(gs!(argument), here as u32);
+        self.out.jmp_gs(gs!(to_hash));
     }
 
     fn ret(&mut self, insn: &Instruction) -> Next {
@@ -266,7 +273,7 @@ impl Work<'_> {
             self.out.put_u32(u32::from(insn.immediate16()));
         }
         if self.is_far(insn) || self.sites.stack_is_pm(insn.ip()) {
-            self.out.jmp_gs(gs!(to_hash));
+            self.jump_by_hash();
             return Next::End;
         }
         self.lookup(insn);

@@ -3,13 +3,12 @@
 use crate::cache::{self, Cache, EPOCH, FAR, TRANSLATOR};
 use crate::context::{Context, Exit, reg};
 use crate::memory::page_down;
-use crate::signal::{self, Pending, SIGBUS, SIGSEGV};
+use crate::signal::{self, Pending, SIGBUS, SIGSEGV, TRAP_FLAG};
 use crate::sys::linux::SIGFPE;
 use crate::translate::{NotExecutable, Translator};
 use crate::{change, fatal, nowhere, pm, process, space, syscall, translate, watch};
 use core::sync::atomic::{Ordering, compiler_fence};
 
-const TRAP_FLAG: u64 = 0x100;
 /// Times that a write to code is tried again in a row before it is taken for the program's fault.
 const MAX_REPEATS: u32 = 1000;
 
@@ -47,6 +46,7 @@ pub extern "C" fn dispatch(context: &mut Context) {
         x if x == Exit::Fault as u32 => fault(context),
         x if x == Exit::Stale as u32 => {
             with_translator(|translator| translator.cache.invalidate_instruction(context.pc));
+            begin_again(context);
         }
         x if x == Exit::Unsupported as u32 => unsupported(context),
         other => fatal::fault(format_args!("unknown exit {other}")),
@@ -207,7 +207,13 @@ fn fault(context: &mut Context) {
         context.pending = Pending::none();
         context.pending_flag = 0;
         signal::settle(context);
+        begin_again(context);
     }
+}
+
+/// The thread goes on at an instruction whose beginning it has already seen, if it steps through itself.
+fn begin_again(context: &mut Context) {
+    context.skip_trap = context.flags & TRAP_FLAG;
 }
 
 /// A write to code that is translated: the translations go, the write is repeated.

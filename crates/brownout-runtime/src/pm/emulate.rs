@@ -3,12 +3,11 @@
 
 use super::access::record_store;
 use super::site::{Site, SiteKind, effective_address, segment_base, site};
-use super::{
-    calls, intent, lock_stripe, mappings, split, string, stripe_of, unlock_stripe, vector,
-};
+use super::string::{self, Progress};
+use super::{calls, intent, lock_stripe, mappings, split, stripe_of, unlock_stripe, vector};
 use crate::context::{Context, reg};
 use crate::guest;
-use crate::signal::{Info, Pending, SIGSEGV};
+use crate::signal::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP};
 use crate::translate::number;
 use crate::wire::Head;
 use crate::{fatal, guarded};
@@ -24,6 +23,8 @@ pub enum BadAccess {
     Write(u64),
     /// The CPU refuses the operand, wherever it is.
     Refused,
+    /// The program wants no misaligned accesses.
+    Misaligned,
 }
 
 impl BadAccess {
@@ -45,6 +46,15 @@ impl BadAccess {
         }
     }
 
+    /// Checks the alignment of an operand, if the program has asked for that by its flags.
+    pub fn unless_aligned(context: &Context, address: u64, size: usize) -> Result<(), BadAccess> {
+        const ALIGNMENT_CHECK: u64 = 0x4_0000;
+        if context.flags & ALIGNMENT_CHECK != 0 && !address.is_multiple_of(size as u64) {
+            return Err(BadAccess::Misaligned);
+        }
+        Ok(())
+    }
+
     /// The same fault as that of a store, which was only preceded by a look.
     pub fn of_write(self) -> BadAccess {
         match self {
@@ -55,12 +65,19 @@ impl BadAccess {
 }
 
 /// Carries out the instruction of the site. True if the thread is to go on at `pc` instead of at
-/// `resume`: the instruction faulted and a signal is pending.
+/// `resume`: the instruction faulted, or is to be stepped through, and a signal is pending.
 pub fn emulate(context: &mut Context) -> bool {
     let site = site(context.argument);
     context.pc = site.pc;
     let result = match site.kind {
-        SiteKind::String => string::run(context, site),
+        SiteKind::String => match string::run(context, site) {
+            Ok(Progress::Repeating) => {
+                step(context);
+                return true;
+            }
+            Ok(Progress::Done) => Ok(()),
+            Err(bad) => Err(bad),
+        },
         SiteKind::Push => push(context, site),
         SiteKind::Enter => enter(context, site),
         SiteKind::Pop => pop(context, site),
@@ -87,6 +104,19 @@ pub fn emulate(context: &mut Context) -> bool {
     }
 }
 
+/// Makes the program see that it has made a step.
+fn step(context: &mut Context) {
+    const TRACE: i32 = 2;
+    const DEBUG: u64 = 1;
+    context.pending = Pending {
+        signal: SIGTRAP,
+        info: Info::fault(SIGTRAP, TRACE, context.pc),
+        trap: [DEBUG, 0],
+        synchronous: true,
+    };
+    context.pending_flag = 1;
+}
+
 /// Makes the program see the fault of an access that the runtime was to make for it.
 pub(super) fn raise(context: &mut Context, bad: BadAccess) {
     const NOT_MAPPED: i32 = 1;
@@ -96,24 +126,25 @@ pub(super) fn raise(context: &mut Context, bad: BadAccess) {
     const PRESENT: u64 = 1;
     const WRITE: u64 = 2;
     const USER: u64 = 4;
+    const ALIGNMENT: i32 = 1;
     const PAGE_FAULT: u64 = 14;
     const GENERAL_PROTECTION: u64 = 13;
-    let (address, kind) = match bad {
-        BadAccess::Read(address) => (address, USER),
-        BadAccess::Write(address) => (address, USER | WRITE),
-        BadAccess::Refused => (0, 0),
-    };
-    let (code, trap) = if kind == 0 {
-        (BY_KERNEL, [GENERAL_PROTECTION, 0])
-    } else {
+    const ALIGNMENT_CHECK: u64 = 17;
+    let page_fault = |address: u64, kind: u64| {
         let present = guarded::load(address & !7).map_or(0, |_| PRESENT);
         let mapped = guest::is_mapped(address);
         let code = if mapped { NO_RIGHT } else { NOT_MAPPED };
-        (code, [PAGE_FAULT, kind | present])
+        (SIGSEGV, code, address, [PAGE_FAULT, kind | present])
+    };
+    let (signal, code, address, trap) = match bad {
+        BadAccess::Read(address) => page_fault(address, USER),
+        BadAccess::Write(address) => page_fault(address, USER | WRITE),
+        BadAccess::Refused => (SIGSEGV, BY_KERNEL, 0, [GENERAL_PROTECTION, 0]),
+        BadAccess::Misaligned => (SIGBUS, ALIGNMENT, 0, [ALIGNMENT_CHECK, 0]),
     };
     context.pending = Pending {
-        signal: SIGSEGV,
-        info: Info::fault(SIGSEGV, code, address),
+        signal,
+        info: Info::fault(signal, code, address),
         trap,
         synchronous: true,
     };
@@ -253,6 +284,7 @@ fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         }
     };
     let address = context.gpr[reg::RSP].wrapping_sub(size as u64);
+    BadAccess::unless_aligned(context, address, size)?;
     store_bytes(context, 0, address, &value.to_le_bytes()[..size])?;
     context.gpr[reg::RSP] = address;
     Ok(())
@@ -283,6 +315,7 @@ fn enter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         words.push(frame);
     }
     rsp = context.gpr[reg::RSP];
+    BadAccess::unless_aligned(context, rsp, size as usize)?;
     for word in words {
         rsp = rsp.wrapping_sub(size);
         store_bytes(context, 0, rsp, &word.to_le_bytes()[..size as usize])?;
@@ -313,12 +346,14 @@ fn pop(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     let size = operand_size(insn);
     let rsp = context.gpr[reg::RSP];
     let mut bytes = [0u8; 8];
+    BadAccess::unless_aligned(context, rsp, size)?;
     load(context, rsp, &mut bytes[..size])?;
     // The address of a destination that uses rsp is computed after the increment.
     context.gpr[reg::RSP] = rsp + size as u64;
     if insn.op0_kind() == OpKind::Memory {
         let address = effective_address(insn, context);
-        let stored = store_bytes(context, 0, address, &bytes[..size]);
+        let stored = BadAccess::unless_aligned(context, address, size)
+            .and_then(|()| store_bytes(context, 0, address, &bytes[..size]));
         if stored.is_err() {
             context.gpr[reg::RSP] = rsp;
         }
@@ -338,6 +373,7 @@ fn leave(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     };
     let frame = context.gpr[reg::RBP];
     let mut bytes = [0u8; 8];
+    BadAccess::unless_aligned(context, frame, size)?;
     load(context, frame, &mut bytes[..size])?;
     context.gpr[reg::RSP] = frame.wrapping_add(size as u64);
     set_register(&mut context.gpr[reg::RBP], u64::from_le_bytes(bytes), size);
@@ -351,6 +387,7 @@ fn pop_flags(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     let size = operand_size(&site.insn);
     let mut bytes = [0u8; 8];
     let rsp = context.gpr[reg::RSP];
+    BadAccess::unless_aligned(context, rsp, size)?;
     load(context, rsp, &mut bytes[..size])?;
     let changeable = if size == 2 {
         CHANGEABLE & 0xffff
@@ -398,6 +435,7 @@ fn target(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         _ => effective_address(&site.insn, context),
     };
     let mut bytes = [0u8; 8];
+    BadAccess::unless_aligned(context, address, bytes.len())?;
     load(context, address, &mut bytes)?;
     context.next_pc = u64::from_le_bytes(bytes);
     Ok(())
@@ -412,7 +450,10 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         4 => i64::from(index as i32),
         _ => index as i64,
     };
-    let address = effective_address(insn, context).wrapping_add_signed(index >> 3);
+    let operand = effective_address(insn, context);
+    // The CPU moves on by whole operands, so that their alignment is all that counts.
+    BadAccess::unless_aligned(context, operand, insn.op1_register().size())?;
+    let address = operand.wrapping_add_signed(index >> 3);
     let bit = 1u8 << (index & 7);
     let locked = insn.has_lock_prefix();
     let mapping = mappings::find(address);

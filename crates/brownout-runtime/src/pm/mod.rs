@@ -40,7 +40,7 @@ pub use emulate::emulate;
 pub use kernel::{put, put_value, syscall};
 pub use mappings::has_alias_in;
 pub use order::order;
-pub use shortcut::connect;
+pub use shortcut::{PayloadLoad, connect, payload_load};
 pub(crate) use shortcut::{restore, site_in_rdx, spill};
 pub(crate) use site::SITE_SHIFT;
 pub use site::{Site, SiteKind, Sites, site};

@@ -367,7 +367,11 @@ global_asm!(
     "sub r8, 8",
     "jb 6f",
     "5:",
+    ".globl shortcut_payload8",
+    "shortcut_payload8:",
     "mov rax, [rsi]",
+    ".globl shortcut_payload8_end",
+    "shortcut_payload8_end:",
     "mov [rcx], rax",
     "add rsi, 8",
     "add rcx, 8",
@@ -376,14 +380,22 @@ global_asm!(
     "6:",
     "test r8b, 4",
     "je 3f",
+    ".globl shortcut_payload4",
+    "shortcut_payload4:",
     "mov eax, [rsi]",
+    ".globl shortcut_payload4_end",
+    "shortcut_payload4_end:",
     "mov [rcx], eax",
     "add rsi, 4",
     "add rcx, 4",
     "3:",
     "test r8b, 2",
     "je 4f",
+    ".globl shortcut_payload2",
+    "shortcut_payload2:",
     "movzx eax, word ptr [rsi]",
+    ".globl shortcut_payload2_end",
+    "shortcut_payload2_end:",
     "mov [rcx], ax",
     "add rsi, 2",
     "add rcx, 2",
@@ -512,6 +524,12 @@ unsafe extern "C" {
     fn shortcut_word_fault();
     fn shortcut_other_word();
     fn shortcut_other_word_fault();
+    fn shortcut_payload8();
+    fn shortcut_payload8_end();
+    fn shortcut_payload4();
+    fn shortcut_payload4_end();
+    fn shortcut_payload2();
+    fn shortcut_payload2_end();
 }
 
 /// Tells generated code where the shortcuts are.
@@ -532,4 +550,25 @@ pub(super) fn fault(rip: u64) -> Option<u64> {
     } else {
         None
     }
+}
+
+/// A load of bytes of a payload from `rsi` to `rax`.
+pub struct PayloadLoad {
+    pub size: usize,
+    /// The instruction after it.
+    pub next: u64,
+}
+
+/// The load at `rip`, if there is one. Not every instruction of the program whose operand it loads again is subject to
+/// alignment checks, but these loads are.
+pub fn payload_load(rip: u64) -> Option<PayloadLoad> {
+    let at = |symbol: unsafe extern "C" fn()| symbol as *const () as u64;
+    let loads: [(usize, unsafe extern "C" fn(), unsafe extern "C" fn()); 3] = [
+        (8, shortcut_payload8, shortcut_payload8_end),
+        (4, shortcut_payload4, shortcut_payload4_end),
+        (2, shortcut_payload2, shortcut_payload2_end),
+    ];
+    let (size, _, end) = loads.into_iter().find(|&(_, start, _)| at(start) == rip)?;
+    let next = at(end);
+    Some(PayloadLoad { size, next })
 }

@@ -9,6 +9,7 @@ use super::emulate::{BadAccess, load_bytes, record_load, set_register};
 use super::site::{Site, segment_base};
 use super::{calls, intent, lock_stripe, mappings, split, unlock_stripe};
 use crate::context::{Context, reg};
+use crate::signal::TRAP_FLAG;
 use crate::{fatal, guest};
 use brownout_ring::{kind, store};
 use iced_x86::{Instruction, Mnemonic, OpKind};
@@ -38,8 +39,16 @@ struct Run {
     caller: u32,
 }
 
+/// How far a string instruction got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Done,
+    /// The program steps through itself, which shows it each repetition.
+    Repeating,
+}
+
 /// Runs a string instruction, with or without a repeat prefix.
-pub fn run(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+pub fn run(context: &mut Context, site: &Site) -> Result<Progress, BadAccess> {
     let insn = &site.insn;
     let run = Run {
         operation: operation(insn),
@@ -58,8 +67,9 @@ pub fn run(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         1
     };
     let flags = context.flags;
+    let steps = flags & TRAP_FLAG != 0;
     while left > 0 {
-        let done = match run.some(context, left) {
+        let done = match run.some(context, if steps { 1 } else { left }) {
             Ok(done) => done,
             Err(bad) => {
                 // Of what came before the fault, the registers tell; the flags change in the end only.
@@ -77,8 +87,11 @@ pub fn run(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         if compares && equal == insn.has_repne_prefix() {
             break;
         }
+        if steps && left > 0 {
+            return Ok(Progress::Repeating);
+        }
     }
-    Ok(())
+    Ok(Progress::Done)
 }
 
 fn operation(insn: &Instruction) -> Operation {
@@ -145,6 +158,12 @@ impl Run {
     /// Does at most `left` elements; how many.
     fn some(&self, context: &mut Context, left: u64) -> Result<u64, BadAccess> {
         let size = self.element as usize;
+        if self.uses_source() {
+            BadAccess::unless_aligned(context, self.source(context), size)?;
+        }
+        if self.operation != Operation::Load {
+            BadAccess::unless_aligned(context, self.destination(context), size)?;
+        }
         match self.operation {
             Operation::Move | Operation::Fill => {
                 let count = self.piece(context, left);

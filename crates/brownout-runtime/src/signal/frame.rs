@@ -1,8 +1,8 @@
 //! Building the frame of a signal handler, and returning from one.
 
 use super::action::{SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SIG_DFL, SIG_IGN};
-use super::handler::{GREG, GREG_ERR, GREG_FLAGS, GREG_RIP, GREG_TRAP, TRAP_FLAG, UContext};
-use super::{AltStack, Info, Pending, SIGSEGV, apply_mask, bit, die};
+use super::handler::{GREG, GREG_ERR, GREG_FLAGS, GREG_RIP, GREG_TRAP, UContext};
+use super::{AltStack, Info, Pending, SIGSEGV, TRAP_FLAG, apply_mask, bit, die};
 use crate::context::{Context, reg};
 use crate::sys::linux;
 use crate::{guest, pm};

@@ -3,7 +3,7 @@
 //! It allocates nothing, prints nothing and takes only the translator's lock, which this thread cannot
 //! hold while it is in generated code.
 
-use super::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP, action};
+use super::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP, TRAP_FLAG, action};
 use crate::cache::{CACHE, CACHE_END, Repair, TRANSLATOR};
 use crate::context::{Context, reg};
 use crate::gate::{self, Place};
@@ -17,7 +17,9 @@ pub(super) const GREG_RIP: usize = 16;
 pub(super) const GREG_FLAGS: usize = 17;
 pub(super) const GREG_ERR: usize = 19;
 pub(super) const GREG_TRAP: usize = 20;
-pub(super) const TRAP_FLAG: u64 = 0x100;
+/// Numbers of exceptions.
+const PAGE_FAULT: u64 = 14;
+const ALIGNMENT_CHECK: u64 = 17;
 
 /// `ucontext_t` of x86-64.
 #[derive(Clone, Copy)]
@@ -75,6 +77,9 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
             fault(context, uc, signal, info);
         } else if context.in_rust != 0 && !in_cache(rip) {
             uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
+        } else if gate::place(rip) == Place::SyscallAfter {
+            // The call and the instruction after it are one step.
+            context.skip_trap = 1;
         }
         return;
     }
@@ -85,6 +90,11 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
         if let Place::Guarded(fault) = gate::place(rip) {
             uc.gregs[GREG_RIP] = fault;
             return;
+        }
+        if uc.gregs[GREG_TRAP] == ALIGNMENT_CHECK
+            && let Some(load) = pm::payload_load(rip)
+        {
+            return load_misaligned(uc, &load);
         }
         if signal == SIGSEGV || signal == SIGBUS || rip >> 40 == 0x31 {
             fatal::fault(format_args!(
@@ -198,6 +208,16 @@ fn stepped(context: &mut Context, uc: &mut UContext, rip: u64) {
     approach_boundary(context, uc);
 }
 
+/// Makes a load of the instrument's assembly, which the alignment-check flag of the program forbids.
+fn load_misaligned(uc: &mut UContext, load: &pm::PayloadLoad) {
+    let from = uc.gregs[GREG[reg::RSI]] as *const u8;
+    let mut word = [0u8; 8];
+    // SAFETY: the assembly was about to load as many bytes from there; the flag is clear in here.
+    unsafe { core::ptr::copy_nonoverlapping(from, word.as_mut_ptr(), load.size) };
+    uc.gregs[GREG[reg::RAX]] = u64::from_le_bytes(word);
+    uc.gregs[GREG_RIP] = load.next;
+}
+
 /// An instruction of the program faulted: puts its registers right and lets the dispatcher decide.
 fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
     let rip = uc.gregs[GREG_RIP];
@@ -248,10 +268,13 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
         Some(Repair::Access(scratch)) => {
             uc.gregs[GREG[usize::from(scratch)]] = context.spill_scratch;
             if context.stripe != 0 {
-                info.set_address(
-                    info.address()
-                        .wrapping_sub(context.alias.wrapping_sub(context.ea)),
-                );
+                // Only page faults have an address.
+                if uc.gregs[GREG_TRAP] == PAGE_FAULT {
+                    info.set_address(
+                        info.address()
+                            .wrapping_sub(context.alias.wrapping_sub(context.ea)),
+                    );
+                }
                 pm::release(context);
             }
             context.fault_repair = 1;

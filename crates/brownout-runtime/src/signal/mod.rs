@@ -24,6 +24,9 @@ pub const SIGTRAP: u32 = linux::SIGTRAP;
 pub const SIGBUS: u32 = linux::SIGBUS;
 pub const SIGSEGV: u32 = linux::SIGSEGV;
 
+/// The flag with which a program steps through itself, and the engine through it.
+pub const TRAP_FLAG: u64 = 0x100;
+
 /// A set of signals as the kernel writes it.
 pub const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)

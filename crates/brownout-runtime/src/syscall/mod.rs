@@ -10,7 +10,7 @@ pub use paths::is_own_executable;
 
 use crate::context::{Context, reg};
 use crate::gate::{self, INTERRUPTED};
-use crate::signal::{self, AltStack, NEEDED, bit};
+use crate::signal::{self, AltStack, NEEDED, TRAP_FLAG, bit};
 use crate::sys::{self, Raw, err, errno, linux};
 use crate::{fatal, guest, pm, process, wire};
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -116,6 +116,8 @@ pub fn serve(context: &mut Context) {
             context.gpr[reg::RCX] = context.next_pc;
             context.gpr[reg::R11] = context.flags;
             context.pc = context.next_pc;
+            // A program that steps through itself makes the next instruction in the same step.
+            context.skip_trap = context.flags & TRAP_FLAG;
         }
         Outcome::Interrupted | Outcome::Replaced => {}
     }

@@ -36,26 +36,39 @@ impl Work<'_> {
         self.out.save_flags();
         self.out.gs_store(gs!(spill_flags), RAX);
         self.out.mov_imm(RCX, pc);
-        let mut offset = 0u8;
-        for chunk in bytes[..len].chunks(8) {
-            match <[u8; 8]>::try_from(chunk) {
-                Ok(word) => {
-                    self.out.mov_imm(RAX, u64::from_le_bytes(word));
-                    // cmp [rcx + offset], rax
-                    self.out.put(&[0x48, 0x39, 0x41, offset]);
-                    self.jump_if_different(stale);
-                }
-                Err(_) => {
-                    for (index, &byte) in chunk.iter().enumerate() {
-                        // cmp byte ptr [rcx + offset], imm8
-                        self.out.put(&[0x80, 0x79, offset + index as u8, byte]);
-                        self.jump_if_different(stale);
-                    }
-                }
-            }
-            offset += 8;
+        let mut offset = 0;
+        while offset < len {
+            offset += self.compare_aligned(pc, offset, &bytes[offset..len]);
+            self.jump_if_different(stale);
         }
         self.restore_after_check();
+    }
+
+    /// Compares the first of `bytes` with what is at `[rcx + offset]`, as many as can be at once without being
+    /// misaligned, which the program may have forbidden. Returns how many.
+    fn compare_aligned(&mut self, pc: u64, offset: usize, bytes: &[u8]) -> usize {
+        let at = pc + offset as u64;
+        let size = [8, 4, 2, 1]
+            .into_iter()
+            .find(|&size| size <= bytes.len() && at.is_multiple_of(size as u64))
+            .unwrap_or(1);
+        let displacement = offset as u8;
+        match size {
+            8 => {
+                let mut word = [0; 8];
+                word.copy_from_slice(&bytes[..8]);
+                self.out.mov_imm(RAX, u64::from_le_bytes(word));
+                // cmp [rcx + offset], rax
+                self.out.put(&[0x48, 0x39, 0x41, displacement]);
+                return size;
+            }
+            // cmp dword, word or byte ptr [rcx + offset], imm
+            4 => self.out.put(&[0x81, 0x79, displacement]),
+            2 => self.out.put(&[0x66, 0x81, 0x79, displacement]),
+            _ => self.out.put(&[0x80, 0x79, displacement]),
+        }
+        self.out.put(&bytes[..size]);
+        size
     }
 
     fn jump_if_different(&mut self, to: u64) {

@@ -3,7 +3,8 @@
 use super::order::flush_delta;
 use super::site::{Site, SiteKind, site};
 use super::{
-    calls, intent, lock_all, lock_stripe, mappings, split, stripe_of, unlock_all, unlock_stripe,
+    calls, intent, lock_all, lock_stripe, mappings, split, state, stripe_of, unlock_all,
+    unlock_stripe,
 };
 use crate::context::Context;
 use crate::dispatch::with_translator;
@@ -26,10 +27,11 @@ pub fn access_lookup(context: &mut Context) -> bool {
     context.split = 0;
     let write = site.kind != SiteKind::Load;
     let address = context.ea;
+    let size = extent(context, site);
     let Some(mapping) = mappings::find(address).filter(|mapping| mapping.observes(write)) else {
-        if split::ends_in_candidate(address, site, write) {
+        if split::ends_in_candidate(address, size, write) {
             context.pc = site.pc;
-            return split::begin(context, site, u64::from(site.size));
+            return split::begin(context, site, size);
         }
         let (start, end) = mappings::gap(address);
         // A candidate that is not observed for this access is left alone, but not remembered as a gap.
@@ -42,7 +44,6 @@ pub fn access_lookup(context: &mut Context) -> bool {
         context.stripe2 = 0;
         return false;
     };
-    let size = area(site, address, mapping.end);
     if address + size > mapping.end {
         context.pc = site.pc;
         return split::begin(context, site, size);
@@ -66,9 +67,9 @@ pub fn access_lookup(context: &mut Context) -> bool {
 }
 
 /// How many bytes an access may touch at most.
-fn area(site: &Site, address: u64, end: u64) -> u64 {
+fn extent(context: &Context, site: &Site) -> u64 {
     match site.kind {
-        SiteKind::Area => u64::from(site.size).min(end - address),
+        SiteKind::Area => state::extent(&site.insn, context),
         _ => u64::from(site.size),
     }
 }
@@ -247,19 +248,23 @@ pub(super) fn masked_runs(
 fn record_changes(context: &mut Context, caller: u32) {
     let before = core::mem::take(&mut context.pm.before);
     let after = bytes_at(context.alias, before.len());
-    let mut index = 0;
-    while index < before.len() {
-        if before[index] == after[index] {
-            index += 1;
-            continue;
-        }
-        let start = index;
-        while index < before.len() && before[index] != after[index] {
-            index += 1;
-        }
-        record_store(context, 0, caller, start as u64, &after[start..index]);
+    for (offset, len) in changed_runs(&before, after) {
+        let bytes = &after[offset..offset + len];
+        record_store(context, 0, caller, offset as u64, bytes);
     }
     context.pm.before = before;
+}
+
+/// Offset and length of each run of bytes that differ.
+pub(super) fn changed_runs(before: &[u8], after: &[u8]) -> impl Iterator<Item = (usize, usize)> {
+    let differs = move |&index: &usize| before[index] != after[index];
+    let mut index = 0;
+    core::iter::from_fn(move || {
+        let start = (index..before.len()).find(differs)?;
+        let end = (start..before.len()).find(|index| !differs(index));
+        index = end.unwrap_or(before.len());
+        Some((start, index - start))
+    })
 }
 
 /// An instruction faulted at `address`: if that is because it is a candidate, makes the instruction
@@ -291,7 +296,14 @@ pub fn fault(context: &mut Context, address: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::masked_runs;
+    use super::{changed_runs, masked_runs};
+
+    #[test]
+    fn runs_of_changes_are_maximal() {
+        let runs = |a: &[u8], b: &[u8]| changed_runs(a, b).collect::<std::vec::Vec<_>>();
+        assert_eq!(runs(b"abcdef", b"abcdef"), []);
+        assert_eq!(runs(b"abcdef", b"xbcyzw"), [(0, 1), (3, 3)]);
+    }
 
     #[test]
     fn runs_of_a_mask_are_maximal_and_in_order() {

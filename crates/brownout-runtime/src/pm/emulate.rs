@@ -4,10 +4,11 @@
 use super::access::record_store;
 use super::site::{Site, SiteKind, effective_address, segment_base, site};
 use super::string::{self, Progress};
-use super::{calls, intent, lock_stripe, mappings, split, stripe_of, unlock_stripe, vector};
+use super::{calls, intent, lock_stripe, mappings, split, stripe_of, tile, unlock_stripe, vector};
 use crate::context::{Context, reg};
 use crate::guest;
 use crate::signal::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP};
+use crate::sys::linux::SIGILL;
 use crate::translate::number;
 use crate::wire::Head;
 use crate::{fatal, guarded};
@@ -25,6 +26,8 @@ pub enum BadAccess {
     Refused,
     /// The program wants no misaligned accesses.
     Misaligned,
+    /// The CPU does not know the instruction in its present state.
+    Undefined,
 }
 
 impl BadAccess {
@@ -89,6 +92,8 @@ pub fn emulate(context: &mut Context) -> bool {
         SiteKind::Target => target(context, site),
         SiteKind::Translate => translate(context, site),
         SiteKind::Line => line(context, site),
+        SiteKind::TileStore => tile::store(context, site),
+        SiteKind::TileLoad => tile::fill(context, site),
         _ => fatal::unsupported(format_args!(
             "the instruction {:?} at {:#x} touches persistent memory in a way the engine does not support",
             site.insn.code(),
@@ -130,6 +135,8 @@ pub(super) fn raise(context: &mut Context, bad: BadAccess) {
     const PAGE_FAULT: u64 = 14;
     const GENERAL_PROTECTION: u64 = 13;
     const ALIGNMENT_CHECK: u64 = 17;
+    const OPERAND: i32 = 2;
+    const INVALID_OPCODE: u64 = 6;
     let page_fault = |address: u64, kind: u64| {
         let present = guarded::load(address & !7).map_or(0, |_| PRESENT);
         let mapped = guest::is_mapped(address);
@@ -141,6 +148,7 @@ pub(super) fn raise(context: &mut Context, bad: BadAccess) {
         BadAccess::Write(address) => page_fault(address, USER | WRITE),
         BadAccess::Refused => (SIGSEGV, BY_KERNEL, 0, [GENERAL_PROTECTION, 0]),
         BadAccess::Misaligned => (SIGBUS, ALIGNMENT, 0, [ALIGNMENT_CHECK, 0]),
+        BadAccess::Undefined => (SIGILL, OPERAND, context.pc, [INVALID_OPCODE, 0]),
     };
     context.pending = Pending {
         signal,

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 const PROT_READ: u64 = linux::PROT_READ as u64;
 const PROT_WRITE: u64 = linux::PROT_WRITE as u64;
 /// Bytes that an access may begin before a candidate and still end in it.
-const REACH: u64 = super::site::AREA as u64;
+const REACH: u64 = super::form::AREA as u64;
 
 /// One candidate mapping.
 #[derive(Clone, Copy, Debug)]

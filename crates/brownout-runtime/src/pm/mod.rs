@@ -21,6 +21,7 @@ mod calls;
 mod candidate;
 mod departure;
 mod emulate;
+mod form;
 mod intent;
 mod kernel;
 mod mappings;
@@ -28,7 +29,9 @@ mod order;
 mod shortcut;
 mod site;
 mod split;
+mod state;
 mod string;
+mod tile;
 mod vector;
 
 pub use access::{access_done, access_lookup, fault, release};

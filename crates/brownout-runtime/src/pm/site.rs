@@ -1,18 +1,17 @@
 //! Instructions of interest: what the translator asks about each instruction, and what is known of
 //! those that have touched a candidate.
 
+use super::form::{Form, is_locked};
 use super::shortcut::Shortcut;
 use crate::cache::{FastMap, FastSet, UNITS};
 use crate::context::Context;
-use crate::translate::{
-    Analyst, Capture, Treatment, has_memory, memory_size, number, through_register,
-};
+use crate::translate::{Analyst, Treatment, memory_size, number, through_register};
 use crate::{memory, wire};
 use alloc::vec::Vec;
-use brownout_ring::{fence, flush, store};
+use brownout_ring::{fence, flush};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
-use iced_x86::{Code, CodeSize, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code, CodeSize, Instruction, Mnemonic, Register};
 
 /// Sites that a process can have.
 const MAX_SITES: u64 = 1 << 20;
@@ -49,6 +48,10 @@ pub enum SiteKind {
     PopFlags,
     /// `movdir64b`.
     Line,
+    /// `tilestored`: the rows of a tile.
+    TileStore,
+    /// `tileloadd`.
+    TileLoad,
     /// `xlat`.
     Translate,
     /// The target of an indirect branch or a return is read.
@@ -253,125 +256,26 @@ impl Sites {
 
     /// How an instruction that touches candidates is carried out.
     fn access(&mut self, insn: &Instruction, analyst: &mut Analyst) -> Treatment {
-        let size = memory_size(insn) as u32;
-        let loads = self.loads;
-        let mut emulated = |kind| Treatment::Emulate {
-            site: self.add(insn, kind, size),
-        };
-        if insn.is_string_instruction() {
-            return emulated(SiteKind::String);
-        }
-        match insn.mnemonic() {
-            Mnemonic::Push | Mnemonic::Pushf | Mnemonic::Pushfq => return emulated(SiteKind::Push),
-            Mnemonic::Pop => return emulated(SiteKind::Pop),
-            Mnemonic::Enter => return emulated(SiteKind::Enter),
-            Mnemonic::Leave => return emulated(SiteKind::Leave),
-            Mnemonic::Xlatb => return emulated(SiteKind::Translate),
-            // Only if its source can stay as it is, the CPU can do it.
-            Mnemonic::Movdir64b
-                if loads
-                    || insn.code() == Code::Movdir64b_r32_m512
-                    || insn.is_ip_rel_memory_operand()
-                    || insn.memory_segment() == Register::GS =>
-            {
-                return emulated(SiteKind::Line);
-            }
-            Mnemonic::Popf | Mnemonic::Popfq => return emulated(SiteKind::PopFlags),
-            Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc | Mnemonic::Bt
-                if insn.op1_kind() == OpKind::Register =>
-            {
-                return emulated(SiteKind::BitString);
-            }
-            _ if insn.is_vsib() => return self.vector_indexed(insn, analyst),
-            _ => {}
-        }
-        let (kind, size, capture) = self.plain_access(insn, analyst, size);
-        Treatment::Access {
-            site: self.add(insn, kind, size),
-            size,
-            capture,
-        }
-    }
-
-    fn vector_indexed(&mut self, insn: &Instruction, analyst: &mut Analyst) -> Treatment {
-        let writes = analyst.access(insn).writes;
-        let size = memory_size(insn) as u32;
-        if writes {
-            Treatment::Scatter {
-                site: self.add(insn, SiteKind::Scatter, size),
-            }
-        } else {
-            Treatment::Gather {
-                site: self.add(insn, SiteKind::Gather, size),
-            }
-        }
-    }
-
-    fn plain_access(
-        &self,
-        insn: &Instruction,
-        analyst: &mut Analyst,
-        size: u32,
-    ) -> (SiteKind, u32, Capture) {
-        let writes = analyst.access(insn).writes;
-        let flags = store_flags(insn);
-        let element = insn.memory_size().element_size().max(1) as u8;
-        match insn.mnemonic() {
-            Mnemonic::Cmpxchg | Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b => {
-                (SiteKind::Conditional(flags), size, Capture::ZeroFlag)
-            }
-            Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu => {
-                let capture = Capture::SignBits {
-                    vector: vector(insn.op2_register()),
-                    element: 1,
-                    wide: false,
-                };
-                (SiteKind::Masked(flags, 1), 16, capture)
-            }
-            Mnemonic::Maskmovq => (
-                SiteKind::Masked(flags, 1),
-                8,
-                Capture::MmxSignBits(vector(insn.op2_register())),
-            ),
-            Mnemonic::Vmaskmovps
-            | Mnemonic::Vmaskmovpd
-            | Mnemonic::Vpmaskmovd
-            | Mnemonic::Vpmaskmovq
-                if writes =>
-            {
-                let capture = Capture::SignBits {
-                    vector: vector(insn.op1_register()),
-                    element,
-                    wide: insn.op1_register().is_ymm(),
-                };
-                (SiteKind::Masked(flags, element), size, capture)
-            }
-            // The extent depends on the CPU's state components: told by comparing.
-            Mnemonic::Xsave
-            | Mnemonic::Xsave64
-            | Mnemonic::Xsavec
-            | Mnemonic::Xsavec64
-            | Mnemonic::Xsaveopt
-            | Mnemonic::Xsaveopt64 => (SiteKind::Area, AREA, Capture::Nothing),
-            Mnemonic::Movdir64b => (SiteKind::Store(flags), 64, Capture::Nothing),
-            _ if !writes => {
-                debug_assert!(self.loads);
-                (SiteKind::Load, size, Capture::Nothing)
-            }
-            _ if insn.has_op_mask() => {
-                let capture =
-                    Capture::MaskRegister((insn.op_mask() as u32 - Register::K0 as u32) as u8);
-                if is_compressing(insn.mnemonic()) {
-                    (SiteKind::Compressed(element), size, capture)
-                } else {
-                    (SiteKind::Masked(flags, element), size, capture)
-                }
-            }
-            _ if flags & store::NON_TEMPORAL != 0 => match stored_register(insn) {
-                Some(capture) => (SiteKind::Captured(flags), size, capture),
-                None => (SiteKind::Store(flags), size, Capture::Nothing),
+        let operand = memory_size(insn) as u32;
+        match Form::of(insn, analyst, self.loads) {
+            Form::Emulated(kind) => Treatment::Emulate {
+                site: self.add(insn, kind, operand),
             },
-            _ => (SiteKind::Store(flags), size, Capture::Nothing),
+            Form::Scatter => Treatment::Scatter {
+                site: self.add(insn, SiteKind::Scatter, operand),
+            },
+            Form::Gather => Treatment::Gather {
+                site: self.add(insn, SiteKind::Gather, operand),
+            },
+            Form::Plain {
+                kind,
+                size,
+                capture,
+            } => Treatment::Access {
+                site: self.add(insn, kind, size),
+                size,
+                capture,
+            },
         }
     }
 
@@ -397,65 +301,6 @@ impl Sites {
 impl Default for Sites {
     fn default() -> Self {
         Sites::new()
-    }
-}
-
-/// Size of an access whose extent is not known: more than a page, so that it takes the slow way.
-pub const AREA: u32 = 16 << 10;
-
-/// How to get at the register that a non-temporal store stores.
-fn stored_register(insn: &Instruction) -> Option<Capture> {
-    let register = insn.op1_register();
-    if register.is_vector_register() {
-        Some(Capture::Vector {
-            register: vector(register),
-            size: register.size() as u8,
-        })
-    } else if register.is_gpr() {
-        Some(Capture::Register(number(register)))
-    } else {
-        None
-    }
-}
-
-fn vector(register: Register) -> u8 {
-    register.number() as u8
-}
-
-fn is_locked(insn: &Instruction) -> bool {
-    has_memory(insn) && (insn.has_lock_prefix() || insn.mnemonic() == Mnemonic::Xchg)
-}
-
-fn is_compressing(mnemonic: Mnemonic) -> bool {
-    matches!(
-        mnemonic,
-        Mnemonic::Vpcompressb
-            | Mnemonic::Vpcompressw
-            | Mnemonic::Vpcompressd
-            | Mnemonic::Vpcompressq
-            | Mnemonic::Vcompressps
-            | Mnemonic::Vcompresspd
-    )
-}
-
-fn store_flags(insn: &Instruction) -> u16 {
-    match insn.mnemonic() {
-        Mnemonic::Movnti
-        | Mnemonic::Movntq
-        | Mnemonic::Movntdq
-        | Mnemonic::Movntps
-        | Mnemonic::Movntpd
-        | Mnemonic::Movntss
-        | Mnemonic::Movntsd
-        | Mnemonic::Vmovntdq
-        | Mnemonic::Vmovntps
-        | Mnemonic::Vmovntpd
-        | Mnemonic::Maskmovq
-        | Mnemonic::Maskmovdqu
-        | Mnemonic::Vmaskmovdqu => store::NON_TEMPORAL,
-        Mnemonic::Movdiri | Mnemonic::Movdir64b => store::DIRECT,
-        _ if is_locked(insn) => store::LOCKED,
-        _ => 0,
     }
 }
 

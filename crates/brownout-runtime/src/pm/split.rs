@@ -3,48 +3,47 @@
 //! There is no one alias for them. They are made on a copy of the bytes, which is then stored piece by
 //! piece: what lies in candidates is recorded, the rest goes where it belongs.
 
-use super::access::{lock_range, low_bits, masked_runs, release};
+use super::access::{changed_runs, lock_range, low_bits, masked_runs, release};
 use super::emulate::{BadAccess, load_bytes, raise, store_bytes};
 use super::mappings;
 use super::site::{Site, SiteKind};
 use crate::context::Context;
-use crate::{fatal, guest};
+use crate::guest;
 use brownout_ring::store;
 
-/// Whether an access that begins outside of candidates ends in one.
-pub fn ends_in_candidate(address: u64, site: &Site, write: bool) -> bool {
-    let end = address.saturating_add(u64::from(site.size));
-    let touched = mappings::overlapping(address, end);
-    let found = touched
+/// Whether an access of `size` bytes that begins outside of candidates ends in one.
+pub fn ends_in_candidate(address: u64, size: u64, write: bool) -> bool {
+    mappings::overlapping(address, address.saturating_add(size))
         .iter()
-        .any(|mapping| mapping.start > address && mapping.observes(write));
-    if found && site.kind == SiteKind::Area {
-        fatal::unsupported(format_args!(
-            "the instruction {:?} at {:#x} saves state across the start of persistent memory at {address:#x}",
-            site.insn.code(),
-            site.pc
-        ));
-    }
-    found
+        .any(|mapping| mapping.start > address && mapping.observes(write))
 }
+
+/// The distance that copies keep to boundaries of this size: as large as any instruction wants its operand aligned.
+const ALIGNMENT: u64 = 64;
 
 /// Copies the bytes and lets the access be made on the copy. True if the access faults.
 pub fn begin(context: &mut Context, site: &Site, size: u64) -> bool {
-    let mut copy = core::mem::take(&mut context.pm.before);
-    copy.clear();
-    copy.resize(size as usize, 0);
-    let loaded = if matches!(site.kind, SiteKind::Masked(..) | SiteKind::Compressed(_)) {
+    let mut buffer = core::mem::take(&mut context.pm.before);
+    buffer.clear();
+    // Room for the copy, for what it was before, and to align it.
+    buffer.resize((2 * size + ALIGNMENT) as usize, 0);
+    let start = buffer.as_ptr() as u64;
+    let offset = context.ea.wrapping_sub(start) % ALIGNMENT;
+    let (copy, before) = parts(&mut buffer, offset, size);
+    let loaded = match site.kind {
         // Bytes that the mask leaves out need not exist.
-        load_what_exists(context.ea, &mut copy);
-        Ok(())
-    } else {
-        load_bytes(context.ea, &mut copy).and_then(|()| match site.kind {
-            SiteKind::Load => Ok(()),
-            _ => writable(context.ea, &copy),
-        })
+        SiteKind::Masked(..) | SiteKind::Compressed(_) => {
+            load_what_exists(context.ea, copy);
+            Ok(())
+        }
+        SiteKind::Load => load_bytes(context.ea, copy),
+        _ => load_bytes(context.ea, copy)
+            .map_err(BadAccess::of_write)
+            .and_then(|()| writable(context.ea, copy)),
     };
-    context.alias = copy.as_ptr() as u64;
-    context.pm.before = copy;
+    before.copy_from_slice(copy);
+    context.alias = start + offset;
+    context.pm.before = buffer;
     if let Err(bad) = loaded {
         raise(context, bad);
         return true;
@@ -53,6 +52,13 @@ pub fn begin(context: &mut Context, site: &Site, size: u64) -> bool {
     lock_range(context, context.ea, size);
     context.split = size;
     false
+}
+
+/// The copy in the buffer, and what it was before.
+fn parts(buffer: &mut [u8], offset: u64, size: u64) -> (&mut [u8], &mut [u8]) {
+    let (offset, size) = (offset as usize, size as usize);
+    let (copy, before) = buffer[offset..].split_at_mut(size);
+    (copy, &mut before[..size])
 }
 
 fn load_what_exists(address: u64, bytes: &mut [u8]) {
@@ -80,7 +86,10 @@ pub fn end(context: &mut Context, site: &Site) -> bool {
     let size = core::mem::take(&mut context.split) as usize;
     let address = context.ea;
     release(context);
-    let copy = core::mem::take(&mut context.pm.before);
+    let mut buffer = core::mem::take(&mut context.pm.before);
+    let offset = context.alias - buffer.as_ptr() as u64;
+    let (copy, before) = parts(&mut buffer, offset, size as u64);
+    let (copy, before) = (&*copy, &*before);
     let mask = context.extra;
     let mut stored = Ok(());
     let mut put = |context: &mut Context, flags: u16, offset: usize, len: usize| {
@@ -110,6 +119,11 @@ pub fn end(context: &mut Context, site: &Site) -> bool {
                 (mask & low_bits(elements)).count_ones() as usize * usize::from(element),
             );
         }
+        SiteKind::Area => {
+            for (offset, len) in changed_runs(before, copy) {
+                put(context, 0, offset, len);
+            }
+        }
         _ => {}
     }
     if let SiteKind::Store(flags) | SiteKind::Conditional(flags) = site.kind
@@ -117,7 +131,7 @@ pub fn end(context: &mut Context, site: &Site) -> bool {
     {
         context.dirty = 0;
     }
-    context.pm.before = copy;
+    context.pm.before = buffer;
     match stored {
         Ok(()) => false,
         Err(bad) => {

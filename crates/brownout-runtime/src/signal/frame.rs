@@ -41,6 +41,11 @@ pub fn xstate_init() {
     FEATURES.store(u64::from(low) | u64::from(high) << 32, Ordering::Relaxed);
 }
 
+/// State components that the CPU and the kernel have enabled.
+pub fn enabled_state() -> u64 {
+    FEATURES.load(Ordering::Relaxed)
+}
+
 /// Components to save for this process; tiles only if it asked the kernel for them.
 fn features() -> u64 {
     let all = FEATURES.load(Ordering::Relaxed);
@@ -65,7 +70,7 @@ fn features() -> u64 {
 }
 
 /// Size of the standard-format area for a set of components.
-fn area_size(features: u64) -> usize {
+pub fn area_size(features: u64) -> usize {
     let mut size = LEGACY_AREA + 64;
     for component in (2..63).filter(|c| features >> c & 1 != 0) {
         let leaf = __cpuid_count(0xd, component);

@@ -14,7 +14,7 @@ mod frame;
 mod handler;
 
 pub use action::{Action, Actions, ignore, install, set_action};
-pub use frame::{deliver, settle, sigreturn, xstate_init};
+pub use frame::{area_size, deliver, enabled_state, settle, sigreturn, xstate_init};
 pub use handler::install_for_thread;
 
 use crate::context::Context;

@@ -26,7 +26,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below does; both sides come from one build, so they must agree.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Name of the environment variable by which an exec hands the wire on; the target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -80,6 +80,25 @@ pub struct Control {
     /// Processes that were ever started by others, counted before they are.
     pub children: AtomicU32,
     pub next_seq: Line<AtomicU64>,
+    pub files: SharedFiles,
+}
+
+/// Files that any process of the recording has mapped: what processes that have not must tell writes to.
+#[repr(C, align(64))]
+pub struct SharedFiles {
+    /// Entries that were ever taken, which may be more than there are: then some files are missing.
+    pub taken: AtomicU32,
+    pub entries: [SharedFile; SHARED_FILES],
+}
+
+/// Files that [`SharedFiles`] has room for.
+pub const SHARED_FILES: usize = 128;
+
+/// A file of [`SharedFiles`]; `ino` is written last, and 0 until then.
+#[repr(C)]
+pub struct SharedFile {
+    pub dev: AtomicU64,
+    pub ino: AtomicU64,
 }
 
 /// A value alone on its cache line.

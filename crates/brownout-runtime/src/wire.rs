@@ -67,6 +67,11 @@ pub fn wants_loads() -> bool {
     control().is_some_and(|control| control.options & ring::option::LOADS != 0)
 }
 
+/// Files that any process of the recording has mapped.
+pub fn shared_files() -> Option<&'static ring::SharedFiles> {
+    control().map(|control| &control.files)
+}
+
 fn slots() -> Option<&'static [Slot]> {
     let control = control()?;
     let first = (&raw const *control as u64 + ring::SLOT_TABLE as u64) as *const Slot;

@@ -1,9 +1,7 @@
 //! What system calls do to candidates: the kernel's writes into them, writes to their files through
 //! descriptors, and write-back.
 //!
-//! What it can miss: writes that the kernel makes after a call has returned (`io_uring`, `aio`), and writes
-//! through a descriptor by a process in which the file has never been a candidate: to look at each write of
-//! every process would slow down all that have nothing to do with persistent memory.
+//! What it can miss: writes that the kernel makes after a call has returned (`io_uring`, `aio`), which is noted.
 
 mod file;
 mod outputs;
@@ -14,7 +12,7 @@ mod write_back;
 pub use store::{put, put_value};
 
 use self::redirect::Call;
-use super::{calls, mappings};
+use super::{calls, mappings, shared};
 use crate::context::Context;
 use crate::sys::{is_err, linux};
 use crate::syscall::{Outcome, native};
@@ -25,7 +23,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// Makes a call of the program that the engine has no other interest in.
 pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
     if !mappings::any() {
-        return native(u64::from(nr), &args);
+        return elsewhere(context, nr, args);
     }
     let mut call = Call::redirected(nr, args);
     let target = file::written(nr, &args);
@@ -34,14 +32,40 @@ pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         note_unseen(context, nr);
         call.finish(context, raw);
         if !is_err(raw) {
-            if let Some((fd, stat)) = target {
-                file::record_written(context, nr, &args, raw, fd, &stat);
-            }
-            file::changed_otherwise(context, nr, &args, raw);
-            write_back::synchronized(context, nr, &args);
+            done_to_files(context, nr, &args, raw, target);
         }
     }
     outcome
+}
+
+/// Makes a call of a process that has no candidates; others may have.
+fn elsewhere(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
+    if !shared::any() {
+        return native(u64::from(nr), &args);
+    }
+    let target = file::written(nr, &args);
+    let outcome = native(u64::from(nr), &args);
+    if let Outcome::Done(raw) = outcome
+        && !is_err(raw)
+    {
+        done_to_files(context, nr, &args, raw, target);
+    }
+    outcome
+}
+
+/// Records what a call that succeeded did to files of candidates.
+fn done_to_files(
+    context: &mut Context,
+    nr: u32,
+    args: &[u64; 6],
+    raw: u64,
+    target: Option<(i32, linux::stat)>,
+) {
+    if let Some((fd, stat)) = target {
+        file::record_written(context, nr, args, raw, fd, &stat);
+    }
+    file::changed_otherwise(context, nr, args, raw);
+    write_back::synchronized(context, nr, args);
 }
 
 /// Says once that the kernel may write what is not seen.

@@ -2,7 +2,7 @@
 //!
 //! It is changed only by whoever holds a [`crate::change::Change`], and read by all.
 
-use super::{refresh_all, stripe_of};
+use super::{refresh_all, shared, stripe_of};
 use crate::lock::Lock;
 use crate::sys::linux;
 use crate::{memory, syscall, wire};
@@ -81,9 +81,9 @@ pub fn any() -> bool {
     ANY.load(Ordering::Relaxed)
 }
 
-/// Whether a file has been a candidate.
+/// Whether a file has been a candidate, here or in another process of the recording.
 pub fn is_known_file(dev: u64, ino: u64) -> bool {
-    FILES.lock().contains(&(dev, ino))
+    FILES.lock().contains(&(dev, ino)) || shared::knows(dev, ino)
 }
 
 pub fn quiesced<R>(work: impl FnOnce() -> R) -> R {
@@ -161,7 +161,10 @@ pub fn hull() -> (u64, u64) {
 /// Puts a mapping where there is none.
 pub fn insert(mapping: Mapping) {
     MAPPINGS.lock().insert(mapping.start, mapping);
-    FILES.lock().insert((mapping.file.dev, mapping.file.ino));
+    let file = (mapping.file.dev, mapping.file.ino);
+    if FILES.lock().insert(file) {
+        shared::tell(file.0, file.1);
+    }
     if !ANY.swap(true, Ordering::Relaxed) {
         syscall::attend_all();
     }

@@ -26,6 +26,7 @@ mod intent;
 mod kernel;
 mod mappings;
 mod order;
+mod shared;
 mod shortcut;
 mod site;
 mod split;

@@ -63,6 +63,22 @@ const ATTENDED: &[u32] = &[
     linux::__NR_dup3,
     linux::__NR_fcntl,
     linux::__NR_modify_ldt,
+    // What other processes map may be written by this one.
+    linux::__NR_write,
+    linux::__NR_pwrite64,
+    linux::__NR_writev,
+    linux::__NR_pwritev,
+    linux::__NR_pwritev2,
+    linux::__NR_sendfile,
+    linux::__NR_copy_file_range,
+    linux::__NR_splice,
+    linux::__NR_truncate,
+    linux::__NR_ftruncate,
+    linux::__NR_fallocate,
+    linux::__NR_creat,
+    linux::__NR_fsync,
+    linux::__NR_fdatasync,
+    linux::__NR_sync_file_range,
 ];
 
 pub fn create_table() {

@@ -31,7 +31,7 @@ pub fn synchronized(context: &mut Context, nr: u32, args: &[u64; 6]) {
             let Some(stat) = sys::fstat(args[0] as i32) else {
                 return;
             };
-            if mappings::of_file(stat.st_dev, stat.st_ino).is_empty() {
+            if !mappings::is_known_file(stat.st_dev, stat.st_ino) {
                 return;
             }
             let file = FileAt {

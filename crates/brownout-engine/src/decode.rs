@@ -45,14 +45,23 @@ pub(crate) enum Decoded<'a> {
     Unrelated,
 }
 
-/// Decodes the accesses to memory and calls, of which there are more than of everything else together;
-/// `None` for any other kind of record. Of functions, `watched` are known.
+/// Takes what was decoded. Inlined, it is put together for each kind by itself: what it would do with all others falls
+/// away there, and with it a second jump that cannot be predicted.
+pub(crate) trait Taker<'a> {
+    type Taken;
+
+    fn take(self, kind: EventKind<'a>) -> Self::Taken;
+}
+
+/// Decodes the accesses to memory and calls, of which there are more than of everything else together, for
+/// `taker`; `None` for any other kind of record. Of functions, `watched` are known.
 #[inline(always)]
-pub(crate) fn decode_frequent<'a>(
+pub(crate) fn decode_frequent<'a, T: Taker<'a>>(
     head: &Record,
     payload: &'a [u8],
     watched: usize,
-) -> Result<Option<EventKind<'a>>, Corruption> {
+    taker: T,
+) -> Result<Option<T::Taken>, Corruption> {
     let wrong_flags = Corruption::Flags {
         kind: head.kind,
         flags: head.flags,
@@ -63,18 +72,18 @@ pub(crate) fn decode_frequent<'a>(
     };
     let addr = Address(head.addr);
     Ok(Some(match head.kind {
-        kind::STORE => EventKind::Store {
+        kind::STORE => taker.take(EventKind::Store {
             addr,
             bytes: bytes()?,
             flavor: store_flavor(head.flags).ok_or(wrong_flags)?,
             locked: head.flags & store::LOCKED != 0,
             string: head.flags & store::STRING != 0,
-        },
-        kind::LOAD => EventKind::Load {
+        }),
+        kind::LOAD => taker.take(EventKind::Load {
             addr,
             bytes: bytes()?,
-        },
-        kind::FLUSH => EventKind::Flush {
+        }),
+        kind::FLUSH => taker.take(EventKind::Flush {
             addr,
             kind: match head.flags & !flush::VOLATILE {
                 flush::CLFLUSH => FlushKind::Clflush,
@@ -83,20 +92,20 @@ pub(crate) fn decode_frequent<'a>(
                 _ => return Err(wrong_flags),
             },
             volatile: head.flags & flush::VOLATILE != 0,
-        },
-        kind::FENCE => EventKind::Fence {
+        }),
+        kind::FENCE => taker.take(EventKind::Fence {
             kind: match head.flags {
                 fence::SFENCE => FenceKind::Sfence,
                 fence::MFENCE => FenceKind::Mfence,
                 fence::LOCKED => FenceKind::Locked,
                 _ => return Err(wrong_flags),
             },
-        },
-        kind::CALL => EventKind::Call {
+        }),
+        kind::CALL => taker.take(EventKind::Call {
             function: function(head, watched)?,
             args: call_arguments(head, payload)?,
-        },
-        kind::RETURN => EventKind::Return {
+        }),
+        kind::RETURN => taker.take(EventKind::Return {
             function: function(head, watched)?,
             value: match payload.get(..head.size as usize) {
                 Some([]) => None,
@@ -106,7 +115,7 @@ pub(crate) fn decode_frequent<'a>(
                 },
                 None => return Err(wrong_payload(head)),
             },
-        },
+        }),
         _ => return Ok(None),
     }))
 }
@@ -145,6 +154,20 @@ pub(crate) fn event<'a>(owner: &Owner, head: &Record, kind: EventKind<'a>) -> Ev
     }
 }
 
+/// Makes whole events.
+struct Whole<'r> {
+    owner: &'r Owner,
+    head: &'r Record,
+}
+
+impl<'a> Taker<'a> for Whole<'_> {
+    type Taken = Event<'a>;
+
+    fn take(self, kind: EventKind<'a>) -> Event<'a> {
+        event(self.owner, self.head, kind)
+    }
+}
+
 fn wrong_payload(head: &Record) -> Corruption {
     Corruption::Payload {
         kind: head.kind,
@@ -161,8 +184,8 @@ pub(crate) fn decode<'a>(
     watched: usize,
     file_number: impl Fn(FileIdentity) -> Option<FileId>,
 ) -> Result<Decoded<'a>, Corruption> {
-    if let Some(kind) = decode_frequent(head, payload, watched)? {
-        return Ok(Decoded::Event(event(owner, head, kind)));
+    if let Some(event) = decode_frequent(head, payload, watched, Whole { owner, head })? {
+        return Ok(Decoded::Event(event));
     }
     let wrong_flags = Corruption::Flags {
         kind: head.kind,

@@ -1,7 +1,7 @@
 //! Writes merged records to a trace.
 
 use crate::build_ids::BuildIds;
-use crate::decode::{Decoded, decode, decode_frequent, event};
+use crate::decode::{Decoded, Taker, decode, decode_frequent, event};
 use crate::last_store::LastStore;
 use crate::liveness::Owner;
 use crate::mapped_files::MappedFiles;
@@ -151,6 +151,23 @@ fn remark(process: ProcessId, thread: ThreadId, kind: EventKind<'_>) -> Event<'_
     }
 }
 
+/// Writes the event of a record.
+struct Writing<'r, S: TraceSink> {
+    writer: &'r mut TraceWriter<S>,
+    owner: &'r Owner,
+    head: &'r Record,
+}
+
+impl<'a, S: TraceSink> Taker<'a> for Writing<'_, S> {
+    type Taken = Result<(), WriteError>;
+
+    #[inline(always)]
+    fn take(self, kind: EventKind<'a>) -> Self::Taken {
+        let event = event(self.owner, self.head, kind);
+        self.writer.write(&event).map(|_| ())
+    }
+}
+
 impl<S: TraceSink> Sink for EventSink<S> {
     type Error = StopReason;
 
@@ -160,9 +177,14 @@ impl<S: TraceSink> Sink for EventSink<S> {
         head: &Record,
         payload: &[u8],
     ) -> Result<(), Refusal<StopReason>> {
-        let frequent = decode_frequent(head, payload, self.watched);
+        let writing = Writing {
+            writer: &mut self.writer,
+            owner,
+            head,
+        };
+        let frequent = decode_frequent(head, payload, self.watched, writing);
         let written = match frequent.map_err(Refusal::Corrupt)? {
-            Some(kind) => self.writer.write(&event(owner, head, kind)).map(|_| ()),
+            Some(written) => written,
             None => {
                 let known = |file| self.writer.known_file(file);
                 let decoded = decode(owner, head, payload, self.watched, known);

@@ -84,7 +84,8 @@ impl<S: TraceSink> TraceWriter<S> {
     }
 
     /// Appends an event and returns its index. The one in `event` is ignored.
-    #[inline]
+    // Inlined, so that who knows the kind of the event pays for that kind alone.
+    #[inline(always)]
     pub fn write(&mut self, event: &Event<'_>) -> Result<EventIndex, WriteError> {
         self.check_open()?;
         let index = EventIndex(self.events());

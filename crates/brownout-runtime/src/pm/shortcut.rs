@@ -206,10 +206,7 @@ global_asm!(
     "cmp rdi, [rax + {memo_rbp}]",
     "jne \\fault",
     "mov rdi, [rax + {memo_start}]",
-    "mov r10, [rax + {memo_end}]",
     "5:",
-    "cmp rdi, r10",
-    "je 6f",
     "mov r11, [rdi]",
     "mov rsi, [rdi + 8]",
     "add rdi, 16",
@@ -217,8 +214,9 @@ global_asm!(
     "\\word:",
     "cmp rsi, [rsp + r11]",
     "je 5b",
-    "jmp \\fault",
-    "6:",
+    // The last word is never as it says; if it is another, the stack is not the same.
+    "cmp rdi, [rax + {memo_end}]",
+    "jne \\fault",
     ".endm",
     // --- a flush or fence is about to happen --------------------------------------------------------
     ".globl shortcut_order",

@@ -29,6 +29,9 @@ pub struct Word {
     pub value: u64,
 }
 
+/// A word that never holds what its [`Word`] says, and so ends every comparison.
+static NEVER: u64 = 0;
+
 #[derive(Default)]
 #[repr(C, align(64))]
 struct Memo {
@@ -37,7 +40,7 @@ struct Memo {
     /// All ones if the walk used rbp, which then must have the value `rbp`; otherwise both are 0.
     rbp_mask: u64,
     rbp: u64,
-    /// Where the words are that it depends on.
+    /// Where the words are that it depends on; the last is [`NEVER`], and `end` is behind it.
     start: u64,
     end: u64,
     epoch: u32,
@@ -119,7 +122,9 @@ impl Memos {
                 && memo.rsp == gpr[RSP]
                 && memo.epoch == epoch
                 && gpr[RBP] & memo.rbp_mask == memo.rbp
-                && mem.all_hold(gpr[RSP], words)
+                && words
+                    .split_last()
+                    .is_some_and(|(_never, words)| mem.all_hold(gpr[RSP], words))
         };
         let mut known = set.memos.iter().zip(&set.words);
         known.find(holds).map(|(memo, _)| memo.context)
@@ -148,6 +153,10 @@ impl Memos {
                 value,
             });
         }
+        words.push(Word {
+            distance: (&raw const NEVER as u64).wrapping_sub(regs.gpr[RSP]),
+            value: !NEVER,
+        });
         memo.rip = regs.rip;
         memo.rsp = regs.gpr[RSP];
         memo.rbp_mask = if uses_rbp { u64::MAX } else { 0 };

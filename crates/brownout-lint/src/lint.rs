@@ -341,6 +341,7 @@ impl<A: Attribution> Lint<A> {
             self.written_back.add(range.file, bytes.clone());
             let thread = &mut self.watch.threads[by.thread.index()];
             thread.transaction.written_back(range);
+            thread.accidental.retain(|known| known.file != range.file);
             let space = SpaceId(range.file.0);
             self.tracker.write_back(&mut self.watch, by, space, bytes);
         }

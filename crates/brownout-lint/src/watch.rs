@@ -42,6 +42,9 @@ impl Watch {
 
     #[inline(never)]
     fn persisted_only_as_overwritten(&mut self, tag: &StoreTag) {
+        if self.writing_back {
+            return self.release(tag);
+        }
         let rule = &mut self.rules.dirty_overwrite;
         self.overwrites
             .take(tag.overwrote, |overwriting| rule.persisted(overwriting));

@@ -1,8 +1,8 @@
 //! `accidental-fence`: a flush or non-temporal store that only a locked instruction on volatile memory has ordered.
 //!
 //! On x86 every locked instruction is a fence: taking a mutex, counting a reference, or what the C library
-//! does on exit. Reported when the thread ends and no `sfence`, `mfence` or locked store to persistent memory has
-//! followed: as long as one can, the locked instruction may just have come in between. Findings are told apart
+//! does on exit. Reported when the thread ends and no `sfence`, `mfence`, locked store to persistent memory or writing
+//! back of the file (`msync`) has followed: as long as one can, the locked instruction may just have come in between. Findings are told apart
 //! by the flush or store alone: which lock happens to come next (often that of the loader, when a function is
 //! called for the first time) is an accident as well.
 //!

@@ -103,6 +103,14 @@ fn a_real_fence_makes_it_no_accident_and_is_not_redundant() {
 }
 
 #[test]
+fn writing_the_page_back_makes_it_no_accident() {
+    let mut run = Run::new();
+    run.at(1).nt_store(A).at(2).lock();
+    run.at(3).msync(A, 8);
+    assert_eq!(run.findings_of("accidental-fence"), [""; 0]);
+}
+
+#[test]
 fn a_program_that_always_relies_on_its_lock_is_told_once() {
     let mut run = Run::new();
     for _ in 0..50 {

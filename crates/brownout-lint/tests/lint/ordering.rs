@@ -44,6 +44,16 @@ fn storing_the_same_value_again_overwrites_nothing() {
     assert_eq!(run.findings_of("dirty-overwrite"), [""; 0]);
 }
 
+#[test]
+fn pages_that_are_written_back_may_be_brought_into_shape_in_place() {
+    for profile in [Profile::ADR, Profile::MSYNC] {
+        let mut run = Run::under(profile);
+        run.at(1).store_value(A, &[1; 8]);
+        run.at(2).store_value(A, &[2; 8]).at(3).msync(POOL, 0x1000);
+        assert_eq!(run.findings_of("dirty-overwrite"), [""; 0]);
+    }
+}
+
 /// Bytes that differ from one another.
 fn content() -> Vec<u8> {
     (1..=64).collect()

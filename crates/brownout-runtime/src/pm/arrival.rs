@@ -35,12 +35,26 @@ pub fn map(context: &mut Context, mut change: Change, args: [u64; 6]) -> Raw {
     // Access rights and placement aside, the alias is mapped like the original (`MAP_SYNC`).
     let mut twin = args;
     twin[2] = PROT_READ | PROT_WRITE;
-    twin[3] = flags & !u64::from(linux::MAP_FIXED | linux::MAP_POPULATE)
-        | u64::from(linux::MAP_FIXED_NOREPLACE);
+    twin[3] = flags & !u64::from(linux::MAP_POPULATE) | u64::from(linux::MAP_FIXED);
     let raw = memory::place_alias(len, |addr| {
         twin[0] = addr;
-        // SAFETY: NOREPLACE leaves anything that is already there alone.
-        unsafe { sys::syscall(linux::__NR_mmap, twin) }
+        // Where flags are validated, NOREPLACE is refused: the range is first shown to be free without them.
+        let empty = linux::MAP_PRIVATE
+            | linux::MAP_ANONYMOUS
+            | linux::MAP_NORESERVE
+            | linux::MAP_FIXED_NOREPLACE;
+        // SAFETY: NOREPLACE leaves anything that is already there alone; what was free before is then replaced.
+        unsafe {
+            let free = sys::mmap(addr, len, linux::PROT_NONE, empty, -1, 0);
+            if is_err(free) {
+                return free;
+            }
+            let raw = sys::syscall(linux::__NR_mmap, twin);
+            if is_err(raw) {
+                sys::munmap(addr, len);
+            }
+            raw
+        }
     });
     let alias = raw;
     let stat = sys::fstat(fd as i32);

@@ -1,14 +1,17 @@
 //! What system calls do to candidates: the kernel's writes into them, writes to their files through
 //! descriptors, and write-back.
 //!
-//! What it can miss: writes that the kernel makes after a call has returned (`io_uring`, `aio`), which is noted.
+//! What it can miss: writes that the kernel makes after a call has returned (`aio`, and `io_uring` in unusual ways),
+//! which is noted.
 
 mod file;
 mod outputs;
 mod redirect;
+mod ring;
 mod store;
 mod write_back;
 
+pub use ring::collect;
 pub use store::{put, put_value};
 
 use self::redirect::Call;
@@ -25,12 +28,21 @@ pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
     if !mappings::any() {
         return elsewhere(context, nr, args);
     }
-    let mut call = Call::redirected(nr, args);
+    let mut led = args;
+    let submission = ring::before(context, nr, &mut led);
+    let mut call = Call::redirected(nr, led);
     let target = file::written(nr, &args);
     let outcome = native(u64::from(nr), call.args());
+    let taken = match outcome {
+        Outcome::Done(raw) if !is_err(raw) => raw,
+        _ => 0,
+    };
+    ring::after(&args, taken, &submission);
     if let Outcome::Done(raw) = outcome {
         note_unseen(context, nr);
         call.finish(context, raw);
+        ring::attach(context, nr, args[1], raw);
+        collect(context);
         if !is_err(raw) {
             done_to_files(context, nr, &args, raw, target);
         }
@@ -40,6 +52,13 @@ pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
 
 /// Makes a call of a process that has no candidates; others may have.
 fn elsewhere(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
+    if nr == linux::__NR_io_uring_setup {
+        let outcome = native(u64::from(nr), &args);
+        if let Outcome::Done(raw) = outcome {
+            ring::attach(context, nr, args[1], raw);
+        }
+        return outcome;
+    }
     if !shared::any() {
         return native(u64::from(nr), &args);
     }
@@ -71,17 +90,17 @@ fn done_to_files(
 /// Says once that the kernel may write what is not seen.
 fn note_unseen(context: &mut Context, nr: u32) {
     static NOTED: AtomicBool = AtomicBool::new(false);
-    let name = match nr {
-        linux::__NR_io_uring_setup | linux::__NR_io_uring_enter => "io_uring",
-        linux::__NR_io_submit => "io_submit",
-        _ => return,
-    };
-    if NOTED.swap(true, Ordering::Relaxed) {
-        return;
+    if nr == linux::__NR_io_submit && !NOTED.swap(true, Ordering::Relaxed) {
+        note(
+            context,
+            "the program uses io_submit: what the kernel writes by it into persistent memory or its files is not \
+             recorded",
+        );
     }
-    let text = alloc::format!(
-        "the program uses {name}: what the kernel writes by it into persistent memory or its files is not recorded"
-    );
+}
+
+/// Tells the user something about the recording.
+fn note(context: &mut Context, text: &str) {
     let head = Head {
         kind: kind::NOTE,
         pc: context.pc,

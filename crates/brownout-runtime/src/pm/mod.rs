@@ -10,8 +10,7 @@
 //! order of records on the same bytes is the order in which memory changed, and the value is the one that
 //! was there.
 //!
-//! What it can miss: stores by devices and by other processes that are not recorded; the kernel's
-//! writes through `io_uring`. Processes share no stripes: where two of them race on the same bytes
+//! What it can miss: stores by devices and by other processes that are not recorded. Processes share no stripes: where two of them race on the same bytes
 //! without any order, a record may hold the other's value.
 
 mod access;
@@ -41,7 +40,7 @@ pub use calls::context_of;
 pub use candidate::is_candidate;
 pub use departure::{protect, remap, replacing, unmapped};
 pub use emulate::emulate;
-pub use kernel::{put, put_value, syscall};
+pub use kernel::{collect, put, put_value, syscall};
 pub use mappings::has_alias_in;
 pub use order::order;
 pub use shortcut::{PayloadLoad, connect, payload_load};

@@ -63,6 +63,7 @@ const ATTENDED: &[u32] = &[
     linux::__NR_dup3,
     linux::__NR_fcntl,
     linux::__NR_modify_ldt,
+    linux::__NR_io_uring_setup,
     // What other processes map may be written by this one.
     linux::__NR_write,
     linux::__NR_pwrite64,
@@ -150,6 +151,7 @@ pub fn native(nr: u64, args: &[u64; 6]) -> Outcome {
 
 fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
     let [a, b, c, d, e, _] = args;
+    pm::collect(context);
     Outcome::Done(match nr {
         linux::__NR_mmap => memory_map::mmap(context, args),
         linux::__NR_mprotect | linux::__NR_pkey_mprotect => memory_map::mprotect(context, nr, args),

@@ -51,7 +51,8 @@ pub(super) fn write(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
     }
 }
 
-fn record(context: &mut Context, nr: u32, caller: u32, addr: u64, bytes: &[u8]) {
+/// Records that the kernel wrote bytes to a candidate.
+pub(super) fn record(context: &mut Context, nr: u32, caller: u32, addr: u64, bytes: &[u8]) {
     let head = Head {
         kind: kind::KERNEL_WRITE,
         flags: nr as u16,

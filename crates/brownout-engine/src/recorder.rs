@@ -82,6 +82,8 @@ pub struct Recording {
     pub bytes: u64,
     /// Why the trace does not reach to the end of the target, if it does not.
     pub stopped: Option<StopReason>,
+    /// What could not be recorded of what the target did, in sentences.
+    pub notes: Vec<String>,
 }
 
 /// Why nothing, or nothing that could be told, was recorded.
@@ -218,6 +220,7 @@ fn finish(
         }
     });
     let stopped = added.err();
+    let notes = sink.take_notes();
     let writer = sink.into_writer();
     let written = writer.bytes();
     let ending = Ending {
@@ -246,6 +249,7 @@ fn finish(
         counts,
         bytes,
         stopped,
+        notes,
     })
 }
 

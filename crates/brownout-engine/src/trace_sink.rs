@@ -35,7 +35,12 @@ pub(crate) struct EventSink<S: TraceSink> {
     /// How many functions are watched.
     watched: usize,
     mapped: MappedFiles,
+    /// What the target's processes had to say, each once.
+    notes: Vec<String>,
 }
+
+/// Different notes that are remembered.
+const MAX_NOTES: usize = 16;
 
 impl<S: TraceSink> EventSink<S> {
     pub(crate) fn new(writer: TraceWriter<S>) -> EventSink<S> {
@@ -45,6 +50,7 @@ impl<S: TraceSink> EventSink<S> {
             running: HashMap::new(),
             watched: 0,
             mapped: MappedFiles::default(),
+            notes: Vec::new(),
         }
     }
 
@@ -76,6 +82,11 @@ impl<S: TraceSink> EventSink<S> {
         self.writer
             .write(&remark(ProcessId(0), ThreadId(0), kind))?;
         Ok(())
+    }
+
+    /// What the user should know of the recording.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
     pub(crate) fn into_writer(self) -> TraceWriter<S> {
@@ -118,6 +129,9 @@ impl<S: TraceSink> EventSink<S> {
             }
             Decoded::Note { text, event } => {
                 let text = String::from_utf8_lossy(text);
+                if self.notes.len() < MAX_NOTES && !self.notes.iter().any(|note| *note == text) {
+                    self.notes.push(text.clone().into_owned());
+                }
                 self.writer.write(&Event {
                     kind: EventKind::Note { text: &text },
                     ..event

@@ -89,6 +89,39 @@ fn wait_for(path: &Path) {
     }
 }
 
+/// Maps a file, and submits nothing by the kernel's own asynchronous interface, which is not followed.
+const ASYNCHRONOUS: &str = "
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void) {
+  int fd = open(\"pool\", O_RDWR | O_CREAT, 0600);
+  if (ftruncate(fd, 4096) != 0) return 1;
+  volatile char *pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  pool[0] = 1;
+  syscall(SYS_io_submit, 0L, 0L, (void *)0);
+  return 0;
+}";
+
+#[test]
+fn what_could_not_be_recorded_is_told_at_once_and_by_stat() {
+    let place = Place::new();
+    fs::write(place.path("asynchronous.c"), ASYNCHRONOUS).unwrap();
+    let compiled = Command::new("cc")
+        .args(["-o", "asynchronous", "asynchronous.c"])
+        .current_dir(place.directory.path())
+        .status();
+    assert!(compiled.unwrap().success());
+    let recorded = run(&mut place.record(&["--pm", "pool"], &["./asynchronous"]));
+    assert!(recorded.status.success());
+    let told = "the program uses io_submit";
+    assert!(text(&recorded.stderr).contains(told));
+    let stat = place.stat();
+    let (_, notes) = stat.split_once("Notes\n").expect("notes are shown");
+    assert!(notes.trim_start().starts_with(told));
+}
+
 #[test]
 fn output_and_status_are_the_programs() {
     let place = Place::new();

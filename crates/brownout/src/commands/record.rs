@@ -81,6 +81,9 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
             sentence(reason)
         ));
     }
+    for note in &recording.notes {
+        console.warn(note);
+    }
     Ok(recording)
 }
 

@@ -13,7 +13,11 @@ pub struct Census {
     counts: EventCounts,
     threads: FxHashMap<(ProcessId, ThreadId), u64>,
     files: BTreeMap<FileId, FileCensus>,
+    notes: Vec<String>,
 }
+
+/// Different notes that are shown.
+const MAX_NOTES: usize = 16;
 
 /// What happened to one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +57,11 @@ impl Census {
                 file.mappings += 1;
                 file.len = mapping.file_len;
             }
+            EventKind::Note { text } => {
+                if self.notes.len() < MAX_NOTES && !self.notes.iter().any(|note| note == text) {
+                    self.notes.push(text.to_owned());
+                }
+            }
             EventKind::FileResize { file, len } => self.file(file).len = len,
             EventKind::FileWrite {
                 file,
@@ -66,6 +75,11 @@ impl Census {
             }
             _ => {}
         }
+    }
+
+    /// What recording had to say, each once.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     pub fn counts(&self) -> &EventCounts {

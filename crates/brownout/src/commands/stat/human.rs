@@ -13,6 +13,7 @@ pub fn print(statistics: &Statistics<'_>, out: &mut impl Write) -> io::Result<()
     print_head(statistics, out)?;
     print_processes(statistics, out)?;
     print_files(statistics, out)?;
+    print_notes(statistics, out)?;
     print_events(statistics, out)?;
     print_sites(statistics, out)
 }
@@ -147,6 +148,18 @@ fn print_file(
         census.flushes,
         census.writes,
     )
+}
+
+fn print_notes(statistics: &Statistics<'_>, out: &mut impl Write) -> io::Result<()> {
+    let notes = statistics.census.notes();
+    if notes.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nNotes")?;
+    for note in notes {
+        writeln!(out, "  {}", OneLine(note.into()))?;
+    }
+    Ok(())
 }
 
 fn print_events(statistics: &Statistics<'_>, out: &mut impl Write) -> io::Result<()> {

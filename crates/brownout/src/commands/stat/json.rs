@@ -37,6 +37,7 @@ fn object(statistics: &Statistics<'_>) -> Value {
         "gap": statistics.gap,
         "processes": definitions.processes().map(|p| process(statistics, p)).collect::<Vec<_>>(),
         "files": statistics.selection.candidates().map(|c| file(statistics, c)).collect::<Vec<_>>(),
+        "notes": statistics.census.notes(),
         "events": counts(statistics.census.counts()),
         "sites": statistics.sites.iter().map(site).collect::<Vec<_>>(),
     })

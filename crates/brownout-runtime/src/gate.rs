@@ -306,6 +306,7 @@ unsafe extern "C" {
     fn gate_after_syscall();
     fn gate_native(nr: u64, args: *const [u64; 6]) -> u64;
     fn gate_native_insn();
+    fn gate_native_done();
     fn gate_native_abort();
     fn gate_clone(nr: u64, args: *const [u64; 6], child: *mut core::ffi::c_void) -> u64;
     fn gate_thread_exit(word: *const u32, status: u64) -> !;
@@ -431,6 +432,14 @@ pub fn indirect() -> u64 {
 /// The entry for an instruction that raised a signal.
 pub fn fault() -> u64 {
     gate_fault as *const () as u64
+}
+
+/// Where calls return to that are made for the program as it asked for them.
+pub fn after_program_calls() -> [u64; 2] {
+    [
+        gate_syscall_done as *const () as u64,
+        gate_native_done as *const () as u64,
+    ]
 }
 
 /// The way back from a system call that is found by the program's address.

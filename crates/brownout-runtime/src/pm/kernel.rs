@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::sys::{is_err, linux};
 use crate::syscall::{Outcome, native};
 use crate::wire::Head;
+use crate::{fatal, guest};
 use brownout_ring::kind;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,6 +29,7 @@ pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
     if !mappings::any() {
         return elsewhere(context, nr, args);
     }
+    refuse_user_faults(nr, &args);
     let mut led = args;
     let submission = ring::before(context, nr, &mut led);
     let mut call = Call::redirected(nr, led);
@@ -48,6 +50,23 @@ pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         }
     }
     outcome
+}
+
+/// Pages that the program wants to provide when they are first touched cannot be candidates: the engine touches them
+/// elsewhere.
+fn refuse_user_faults(nr: u32, args: &[u64; 6]) {
+    /// `ioctl` request `UFFDIO_REGISTER`, whose argument begins with start and length.
+    const REGISTER: u64 = 0xc020_aa00;
+    if nr != linux::__NR_ioctl || args[1] != REGISTER {
+        return;
+    }
+    if let Ok([start, len]) = guest::read::<[u64; 2]>(args[2])
+        && !mappings::overlapping(start, start.saturating_add(len)).is_empty()
+    {
+        fatal::unsupported(format_args!(
+            "the program handles page faults of the mapped file at {start:#x} by userfaultfd, which the engine does not support"
+        ));
+    }
 }
 
 /// Makes a call of a process that has no candidates; others may have.

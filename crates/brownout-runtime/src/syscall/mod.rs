@@ -5,6 +5,7 @@
 
 mod memory_map;
 mod paths;
+mod seccomp;
 
 pub use paths::is_own_executable;
 
@@ -12,7 +13,7 @@ use crate::context::{Context, reg};
 use crate::gate::{self, INTERRUPTED};
 use crate::signal::{self, AltStack, NEEDED, TRAP_FLAG, bit};
 use crate::sys::{self, Raw, err, errno, linux};
-use crate::{fatal, guest, pm, process, wire};
+use crate::{guest, pm, process, wire};
 use core::sync::atomic::{AtomicU8, Ordering};
 
 const NUMBERS: usize = 1 << 16;
@@ -182,10 +183,7 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_exit => process::exit_thread(context, a),
         linux::__NR_exit_group => process::exit_process(context, a, true),
         linux::__NR_arch_prctl => return arch_prctl(context, args),
-        linux::__NR_prctl | linux::__NR_seccomp => {
-            refuse_strict_seccomp(nr, a, b);
-            return pm::syscall(context, nr, args);
-        }
+        linux::__NR_prctl | linux::__NR_seccomp => return seccomp::serve(context, nr, args),
         // Restartable sequences name code addresses that the copy does not have; the kernel of a
         // system without them answers like this.
         linux::__NR_rseq => err(errno::ENOSYS),
@@ -344,20 +342,6 @@ fn arch_prctl(context: &mut Context, args: [u64; 6]) -> Outcome {
         },
         _ => return native(u64::from(linux::__NR_arch_prctl), &args),
     })
-}
-
-/// In strict mode a process may only read, write and exit; the engine could not work.
-fn refuse_strict_seccomp(nr: u32, a: u64, b: u64) {
-    const PR_SET_SECCOMP: u64 = 22;
-    let strict = match nr {
-        linux::__NR_prctl => a == PR_SET_SECCOMP && b == 1,
-        _ => a == 0,
-    };
-    if strict {
-        fatal::unsupported(format_args!(
-            "the program enters seccomp strict mode, which the engine does not support"
-        ));
-    }
 }
 
 /// `close_range` without the engine's descriptor.

@@ -57,11 +57,7 @@ impl Census {
                 file.mappings += 1;
                 file.len = mapping.file_len;
             }
-            EventKind::Note { text } => {
-                if self.notes.len() < MAX_NOTES && !self.notes.iter().any(|note| note == text) {
-                    self.notes.push(text.to_owned());
-                }
-            }
+            EventKind::Note { text } if self.is_news(text) => self.notes.push(text.to_owned()),
             EventKind::FileResize { file, len } => self.file(file).len = len,
             EventKind::FileWrite {
                 file,
@@ -75,6 +71,10 @@ impl Census {
             }
             _ => {}
         }
+    }
+
+    fn is_news(&self, note: &str) -> bool {
+        self.notes.len() < MAX_NOTES && self.notes.iter().all(|known| known != note)
     }
 
     /// What recording had to say, each once.

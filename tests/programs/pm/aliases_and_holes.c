@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
   check(moved != MAP_FAILED);
   memset(moved, 'z', 8 * PAGE);
   check(one[37 * PAGE] == 'z');
-  int nameless = open(directory, O_TMPFILE | O_RDWR, 0600);
+  int nameless = open("/tmp", O_TMPFILE | O_RDWR, 0600); /* nothing is left of it to compare */
   if (nameless >= 0) {
     check(ftruncate(nameless, PAGE) == 0);
     char *map = mmap(NULL, PAGE, prot, MAP_SHARED, nameless, 0);

@@ -12,183 +12,25 @@
 //! Generated code comes here with the program's registers in place and goes on at `Context::resume`. Nothing
 //! is kept on the program's stack.
 
-use super::site::{SITE_SHIFT, Site, SiteKind};
+mod manner;
+mod registers;
+
+pub(super) use manner::Shortcut;
+pub(crate) use registers::{restore, site_in_rdx, spill};
+
+use super::site::{SITE_SHIFT, Site};
 use crate::context::{Context, Exit};
 use crate::unwind::memo_layout as memo;
 use crate::watch::OpenCalls;
 use crate::wire::{self, Producer};
-use brownout_ring::{Control, RING_BYTES, Record, Slot, evidence, kind, recording, store};
+use brownout_ring::{Control, RING_BYTES, Record, Slot, recording};
 use core::arch::global_asm;
 use core::mem::offset_of;
-
-/// Where the assembly finds the payload of a site's record.
-#[repr(u8)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    /// Only Rust code knows.
-    Elsewhere = 0,
-    /// At the alias.
-    Memory = 1,
-    /// In `Context::vectors`.
-    Vectors = 2,
-    /// At the alias, if the zero flag was set.
-    MemoryIfZero = 3,
-    /// There is none, nor an address.
-    Fence = 4,
-    /// There is none.
-    Flush = 5,
-}
-
-/// What an event changes in its thread, besides its ring.
-#[repr(u8)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    /// `Context::dirty` is cleared.
-    Orders = 0,
-    /// `Context::dirty` is set.
-    Dirties = 1,
-    Nothing = 2,
-    /// The call that was noted behind the open ones is open.
-    Opens = 3,
-    /// The innermost open call is over.
-    Closes = 4,
-}
-
-/// How the assembly records a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(super) struct Shortcut {
-    /// `kind` and `flags` of its record.
-    kind: u16,
-    flags: u16,
-    source: Source,
-    effect: Effect,
-    /// How an [`brownout_ring::Intent`] of the site is to be read: one of [`evidence`].
-    pub evidence: u8,
-}
-
-impl Site {
-    /// Offsets of what an [`brownout_ring::Intent`] takes over: kind and flags, and the evidence.
-    pub(super) const TAG: usize = site(offset_of!(Shortcut, kind));
-    pub(super) const EVIDENCE: usize = site(offset_of!(Shortcut, evidence));
-}
-
-/// The longest payload that is copied here.
-const MAX_SIZE: u32 = 64;
-
-impl Shortcut {
-    /// The flags of a store.
-    pub fn flags(&self) -> u16 {
-        self.flags
-    }
-
-    pub fn of(site: SiteKind, size: u32) -> Shortcut {
-        let stored = |source, flags| {
-            let locked = flags & store::LOCKED != 0;
-            let effect = if locked {
-                Effect::Orders
-            } else {
-                Effect::Dirties
-            };
-            (kind::STORE, flags, source, effect)
-        };
-        let (kind, flags, source, effect) = match site {
-            SiteKind::Store(flags) => stored(Source::Memory, flags),
-            SiteKind::Captured(flags) => stored(Source::Vectors, flags),
-            SiteKind::Conditional(flags) => stored(Source::MemoryIfZero, flags),
-            SiteKind::Masked(flags, _) => stored(Source::Elsewhere, flags),
-            SiteKind::Compressed(_) | SiteKind::Area => stored(Source::Elsewhere, 0),
-            SiteKind::Load => (kind::LOAD, 0, Source::Memory, Effect::Nothing),
-            SiteKind::Fence(flags) => (kind::FENCE, flags, Source::Fence, Effect::Orders),
-            SiteKind::Flush(flags) => (kind::FLUSH, flags, Source::Flush, Effect::Dirties),
-            SiteKind::Call => (kind::CALL, 0, Source::Vectors, Effect::Opens),
-            SiteKind::Return => (kind::RETURN, 0, Source::Vectors, Effect::Closes),
-            _ => (0, 0, Source::Elsewhere, Effect::Nothing),
-        };
-        let evidence = match site {
-            SiteKind::Store(_) | SiteKind::Conditional(_) => evidence::BEFORE,
-            SiteKind::Masked(..) | SiteKind::Compressed(_) | SiteKind::Area => {
-                evidence::BEFORE_PARTS
-            }
-            SiteKind::Captured(_) => evidence::VALUE,
-            _ => evidence::NONE,
-        };
-        let source = if size > MAX_SIZE {
-            Source::Elsewhere
-        } else {
-            source
-        };
-        Shortcut {
-            kind,
-            flags,
-            source,
-            effect,
-            evidence: evidence as u8,
-        }
-    }
-}
-
-/// Assembly that frees registers and flags, rcx and rax being spilled; the exit is that of the long way.
-macro_rules! spill {
-    ($exit:literal) => {
-        concat!(
-            "lahf\n",
-            "seto al\n",
-            "mov gs:[{spill_flags}], rax\n",
-            "mov dword ptr gs:[{exit}], ",
-            $exit,
-            "\n",
-            "mov gs:[{gpr}+16], rdx\n",
-            "mov gs:[{gpr}+48], rsi\n",
-            "mov gs:[{gpr}+56], rdi\n",
-            "mov gs:[{gpr}+64], r8\n",
-            "mov gs:[{gpr}+72], r9\n",
-            "mov gs:[{gpr}+80], r10\n",
-            "mov gs:[{gpr}+88], r11\n",
-        )
-    };
-}
-
-/// Assembly that puts back all that [`spill`] has freed.
-macro_rules! restore {
-    () => {
-        concat!(
-            "mov rdx, gs:[{gpr}+16]\n",
-            "mov rsi, gs:[{gpr}+48]\n",
-            "mov rdi, gs:[{gpr}+56]\n",
-            "mov r8, gs:[{gpr}+64]\n",
-            "mov r9, gs:[{gpr}+72]\n",
-            "mov r10, gs:[{gpr}+80]\n",
-            "mov r11, gs:[{gpr}+88]\n",
-            "mov rax, gs:[{spill_flags}]\n",
-            "add al, 127\n",
-            "sahf\n",
-            "mov rax, gs:[{spill_rax}]\n",
-            "mov rcx, gs:[{spill_rcx}]\n",
-        )
-    };
-}
-
-/// Assembly that leaves the site in rdx.
-macro_rules! site_in_rdx {
-    () => {
-        concat!(
-            "mov edx, gs:[{argument}]\n",
-            "shl rdx, {site_shift}\n",
-            "add rdx, gs:[{sites}]\n",
-        )
-    };
-}
-pub(crate) use {restore, site_in_rdx, spill};
+use manner::{Effect, Source, site};
 
 /// Offset of a part of the thread's ring in its context.
 const fn ring(field: usize) -> usize {
     offset_of!(Context, wire) + field
-}
-
-/// Offset of a part of a site's shortcut.
-const fn site(field: usize) -> usize {
-    offset_of!(Site, shortcut) + field
 }
 
 global_asm!(

@@ -26,7 +26,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below does; both sides come from one build, so they must agree.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Name of the environment variable by which an exec hands the wire on; the target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -48,8 +48,12 @@ pub const INTENTS: usize = WATCH_TABLE + WATCH_BYTES;
 pub const INTENT_BYTES: usize = 8 << 10;
 /// Offset of slot 0's ring in the memfd.
 pub const RINGS: usize = INTENTS + SLOTS * INTENT_BYTES;
+/// Offset in the memfd of a copy of the loader, after its length in eight bytes: put there by a process that is about to
+/// lose the other ways to it.
+pub const LOADER: usize = RINGS + SLOTS * RING_BYTES;
+pub const LOADER_BYTES: usize = 16 << 20;
 /// Size of the memfd. It is sparse: a ring takes memory when it is first used.
-pub const WIRE_BYTES: usize = RINGS + SLOTS * RING_BYTES;
+pub const WIRE_BYTES: usize = LOADER + LOADER_BYTES;
 
 /// Offset in the memfd of the ring of slot `index`.
 pub const fn ring_offset(index: usize) -> usize {

@@ -4,7 +4,7 @@
 //! told by one more variable what to load. What the engine cannot follow runs without it: set-user-ID
 //! programs, programs that cannot be read, foreign ones.
 
-use super::{executable, set_close_on_exec};
+use super::{executable, own_image, set_close_on_exec};
 use crate::context::Context;
 use crate::load::{self, InitialStack, Refusal};
 use crate::sys::{self, Raw, err, errno, is_err, linux};
@@ -263,14 +263,7 @@ fn wire_variable(fd: i32, path: &[u8]) -> Vec<u8> {
 unsafe fn exec_loader(fd: i32, argv: &[u64], envp: &[u64]) -> u64 {
     set_close_on_exec(fd, false);
     // SAFETY: the caller's promise.
-    let raw = unsafe {
-        crate::sys!(
-            linux::__NR_execve,
-            c"/proc/self/exe".as_ptr(),
-            argv.as_ptr(),
-            envp.as_ptr()
-        )
-    };
+    let raw = unsafe { own_image::execute(argv, envp) };
     set_close_on_exec(fd, true);
     raw
 }

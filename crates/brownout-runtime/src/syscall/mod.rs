@@ -65,6 +65,9 @@ const ATTENDED: &[u32] = &[
     linux::__NR_fcntl,
     linux::__NR_modify_ldt,
     linux::__NR_io_uring_setup,
+    linux::__NR_chroot,
+    linux::__NR_pivot_root,
+    linux::__NR_umount2,
     // What other processes map may be written by this one.
     linux::__NR_write,
     linux::__NR_pwrite64,
@@ -188,6 +191,10 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         // system without them answers like this.
         linux::__NR_rseq => err(errno::ENOSYS),
         linux::__NR_modify_ldt => err(errno::ENOSYS),
+        linux::__NR_chroot | linux::__NR_pivot_root | linux::__NR_umount2 => {
+            process::keep_own_image();
+            return pm::syscall(context, nr, args);
+        }
         linux::__NR_readlink => return paths::readlink(context, nr, args, a, b, c),
         linux::__NR_readlinkat => return paths::readlink(context, nr, args, b, c, d),
         linux::__NR_open => return paths::open(context, nr, args, 0),

@@ -35,7 +35,8 @@ pub fn map(context: &mut Context, mut change: Change, args: [u64; 6]) -> Raw {
     // Access rights and placement aside, the alias is mapped like the original (`MAP_SYNC`).
     let mut twin = args;
     twin[2] = PROT_READ | PROT_WRITE;
-    twin[3] = flags & !u64::from(linux::MAP_POPULATE) | u64::from(linux::MAP_FIXED);
+    let placement = linux::MAP_POPULATE | linux::MAP_FIXED_NOREPLACE;
+    twin[3] = flags & !u64::from(placement) | u64::from(linux::MAP_FIXED);
     let raw = memory::place_alias(len, |addr| {
         twin[0] = addr;
         // Where flags are validated, NOREPLACE is refused: the range is first shown to be free without them.

@@ -81,6 +81,12 @@ impl Default for ThreadState {
     }
 }
 
+/// The thread is about to end: gives back what it kept. It must not have events any more.
+pub fn left_thread(context: &mut Context) {
+    (context.memos, context.last_memo) = (0, 0);
+    context.pm = ThreadState::new();
+}
+
 /// Sets the instrument up.
 pub fn create() {
     STRIPE_TABLE.store(

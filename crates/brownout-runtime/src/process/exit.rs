@@ -22,6 +22,7 @@ pub fn exit_thread(context: &mut Context, status: u64) -> ! {
     context.wire.close();
     watch::left_thread(context);
     sys::set_mask(!0);
+    pm::left_thread(context);
     let this = &raw mut *context;
     unregister(this);
     blocks::leave(this as u64, status)

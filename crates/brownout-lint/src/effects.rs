@@ -121,39 +121,38 @@ impl<A> Lint<A> {
     #[inline(always)]
     fn work(&mut self, by: Access, line: LineSlot) -> Work {
         let known = &self.watch.known;
-        let mut cached: Option<Work> = None;
-        let mut non_temporal = None;
+        // Kept apart, not as the answer that they become: that would be copied before it is whole.
+        let nothing = (SiteId::NONE, 0);
+        let (mut count, mut first, mut last) = (0, nothing, nothing);
+        let mut non_temporal = nothing;
         let mut flushed_before = false;
         self.tracker.visit_live(line, |kind, time, tag| {
             let (site, time) = (tag.site, time.0);
             if kind == StoreKind::NonTemporal {
-                let store = site;
-                non_temporal.get_or_insert(Work::NonTemporal { store, time });
+                if non_temporal == nothing {
+                    non_temporal = (site, time);
+                }
             } else if tag.flushed {
                 flushed_before = true;
             } else {
                 tag.flushed = true;
-                match &mut cached {
-                    Some(Work::Stores { count, last, .. }) => {
-                        *count += u16::from(!known.is_one_copy(last.0, site));
-                        *last = (site, time);
-                    }
-                    _ => {
-                        cached = Some(Work::Stores {
-                            count: 1,
-                            first: (site, time),
-                            last: (site, time),
-                        });
-                    }
+                if count == 0 {
+                    (count, first) = (1, (site, time));
+                } else {
+                    count += u16::from(!known.is_one_copy(last.0, site));
                 }
+                last = (site, time);
             }
         });
         if self.tracker.has_mark(line, DIRTY) {
-            cached.unwrap_or(Work::Other)
-        } else if let Some(work) =
-            non_temporal.filter(|_| self.tracker.has_mark(line, NON_TEMPORAL))
-        {
-            work
+            if count > 0 {
+                Work::Stores { count, first, last }
+            } else {
+                Work::Other
+            }
+        } else if non_temporal != nothing && self.tracker.has_mark(line, NON_TEMPORAL) {
+            let (store, time) = non_temporal;
+            Work::NonTemporal { store, time }
         } else if flushed_before && !self.has_flushed(by.thread, line) {
             Work::Other
         } else {

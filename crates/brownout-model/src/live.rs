@@ -230,7 +230,7 @@ impl<T: Copy> Slab<T> {
     }
 
     /// Shows `visit` the stores to line `line` of a page in the order of issue.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn for_each(
         &mut self,
         table: TableId,

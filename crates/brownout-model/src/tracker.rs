@@ -338,7 +338,7 @@ impl<W: Watcher> Tracker<W> {
 
     /// Shows `visit` the stores to a line that are not settled, in the order of issue, and their tags, which
     /// it may change.
-    #[inline]
+    #[inline(always)]
     pub fn visit_live(
         &mut self,
         line: LineSlot,

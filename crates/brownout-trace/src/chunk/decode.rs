@@ -47,13 +47,37 @@ pub(crate) enum RowKind {
     End,
 }
 
+/// Half a cache line, and not parts of two: which comes next cannot be foreseen.
 #[derive(Clone, Copy)]
+#[repr(align(32))]
 pub(crate) struct Site {
     pub(crate) pc: AppPc,
     pub(super) memory: SiteMemory,
     pub(crate) context: ContextId,
-    pub(super) size: u32,
-    pub(super) op: u8,
+    /// Operation code in the lowest byte, size above.
+    shape: u32,
+}
+
+const _: () = assert!(size_of::<Site>() == 32);
+
+impl Site {
+    fn shape(op: u8, size: u32) -> Result<u32, Flaw> {
+        op::check(op)?;
+        match size.checked_mul(1 << u8::BITS) {
+            Some(size) => Ok(size | u32::from(op)),
+            None => Err(Flaw::TooLarge),
+        }
+    }
+
+    #[inline]
+    pub(super) fn op(&self) -> u8 {
+        self.shape as u8
+    }
+
+    #[inline]
+    pub(super) fn size(&self) -> usize {
+        (self.shape >> u8::BITS) as usize
+    }
 }
 
 /// The chunk that is being read, decompressed.
@@ -204,14 +228,11 @@ impl ChunkDecoder {
         for _ in 0..count {
             pc = pc.wrapping_add(fields.take_signed()? as u64);
             context = context.wrapping_add(fields.take_signed()?);
-            let op = fields.take_byte()?;
-            op::check(op)?;
             self.sites.push(Site {
                 pc: AppPc(pc),
                 memory: SiteMemory::default(),
                 context: ContextId(u32::try_from(context).map_err(|_| Flaw::BadField)?),
-                size: fields.take_u32()?,
-                op,
+                shape: Site::shape(fields.take_byte()?, fields.take_u32()?)?,
             });
         }
         fields.finish()
@@ -243,7 +264,7 @@ impl ChunkDecoder {
         match self.next_row() {
             Some(0) => Ok(RowKind::Event),
             Some(row) => match self.sites.get(usize::from(row - 1)) {
-                Some(site) if site.op < op::DEFINITIONS => Ok(RowKind::Event),
+                Some(site) if site.op() < op::DEFINITIONS => Ok(RowKind::Event),
                 Some(_) => Ok(RowKind::Definition),
                 None => Err(Flaw::BadReference),
             },
@@ -272,7 +293,7 @@ impl ChunkDecoder {
         let site = usize::from(row)
             .checked_sub(1)
             .and_then(|site| self.sites.get(site));
-        let op = site.ok_or(Flaw::BadReference)?.op;
+        let op = site.ok_or(Flaw::BadReference)?.op();
         self.row += 1;
         let mut fields = FieldReader::new(&self.columns[Column::Fields as usize], self.at_fields);
         let definition = match op {
@@ -327,7 +348,7 @@ impl ChunkDecoder {
         let site = self.sites.get_mut(usize::from(number));
         let site = site.ok_or(Flaw::BadReference)?;
         trail.push(number);
-        let (pc, context, op) = (site.pc, site.context, site.op);
+        let (pc, context, op) = (site.pc, site.context, site.op());
         let mut rest = Rest::new(&mut self.columns, self.rest);
         let kind = if op < op::RARE {
             rest.kind(site, recent)?

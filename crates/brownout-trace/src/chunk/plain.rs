@@ -81,7 +81,7 @@ impl<'a> Rest<'a> {
         site: &mut Site,
         recent: &mut RecentAddresses,
     ) -> Result<EventKind<'a>, Flaw> {
-        let op = site.op;
+        let op = site.op();
         Ok(if op < op::STORE_END {
             let (addr, bytes) = self.access(site, recent)?;
             let (flavor, locked, string) = op::store_parts(op);
@@ -131,8 +131,8 @@ impl<'a> Rest<'a> {
     /// The bytes of a store or load.
     #[inline(always)]
     fn accessed(&mut self, site: &mut Site) -> Result<&'a [u8], Flaw> {
-        if site.size as usize != WORD {
-            return self.value(site.size as usize);
+        if site.size() != WORD {
+            return self.value(site.size());
         }
         let words = std::mem::take(&mut self.words);
         let (word, rest) = words.split_first_chunk_mut().ok_or(Flaw::ColumnLength)?;
@@ -195,7 +195,7 @@ impl ChunkDecoder {
                 outcome = Err(Flaw::BadReference);
                 break;
             };
-            if site.op >= op::RARE {
+            if site.op() >= op::RARE {
                 break;
             }
             *successor = number;
@@ -220,7 +220,7 @@ impl ChunkDecoder {
                 }};
             }
             const TAKEN: bool = true;
-            let op = site.op;
+            let op = site.op();
             let shown = if op < op::STORE_END {
                 let (flavor, locked, string) = op::store_parts(op);
                 rest.access(site, &mut recent).map(|(addr, bytes)| {

@@ -1,7 +1,8 @@
 //! Stores that were overwritten before they were guaranteed, kept until the store on top of them is.
 //!
 //! Each live store may head a list of overwritings below it. A pair of places occurs once in a list,
-//! so that a counter that is written a million times between two flushes costs one entry.
+//! so that a counter that is written a million times between two flushes costs one entry. Lists are short: of the
+//! pairs that pile up on the same bytes, those that come late are left out.
 
 use brownout_model::{ByteMask, Place};
 
@@ -10,6 +11,9 @@ use crate::sites::SiteId;
 
 /// No list.
 pub(crate) const NOTHING: u32 = u32::MAX;
+
+/// The most pairs in a list. Each store to bytes that were never persistent goes through one.
+const MOST: usize = 16;
 
 /// A store at `older` whose bytes were stored to again at `newer`.
 #[derive(Clone, Copy, Debug)]
@@ -33,15 +37,19 @@ pub(crate) struct Overwrites {
 }
 
 impl Overwrites {
-    /// Adds an overwriting to a list; the new head.
+    /// Adds an overwriting to a list that has room for it; the new head.
     pub(crate) fn push(&mut self, head: u32, overwriting: Overwriting) -> u32 {
-        let mut at = head;
+        let (mut at, mut len) = (head, 0);
         while let Some((entry, next)) = self.entries.get_mut(at as usize) {
             if entry.older == overwriting.older && entry.newer == overwriting.newer {
                 entry.count += overwriting.count;
                 return head;
             }
+            len += 1;
             at = *next;
+        }
+        if len == MOST {
+            return head;
         }
         match self.free.pop() {
             Some(index) => {
@@ -135,6 +143,24 @@ mod tests {
         }
         assert_eq!(overwrites.entries.len(), 1);
         assert_eq!(list(&mut overwrites, head), [(0, 1000)]);
+    }
+
+    #[test]
+    fn many_pairs_do_not_make_a_long_list() {
+        let mut overwrites = Overwrites::default();
+        let (mut one, mut other) = (NOTHING, NOTHING);
+        for number in 0..100 {
+            let at = |number| Overwriting {
+                newer: SiteId::numbered(number),
+                ..overwriting(number.into())
+            };
+            one = overwrites.push(one, at(number));
+            other = overwrites.push(other, at(1000 + number));
+        }
+        let joined = overwrites.join(one, other);
+        assert_eq!(list(&mut overwrites, joined).len(), MOST);
+        assert_eq!(overwrites.entries.len(), 2 * MOST);
+        assert_eq!(overwrites.free.len(), 2 * MOST);
     }
 
     #[test]

@@ -14,6 +14,11 @@ impl SiteId {
     /// No place.
     pub(crate) const NONE: SiteId = SiteId(u32::MAX);
 
+    #[cfg(test)]
+    pub(crate) fn numbered(number: u32) -> SiteId {
+        SiteId(number)
+    }
+
     #[inline]
     pub(crate) fn index(self) -> usize {
         self.0 as usize

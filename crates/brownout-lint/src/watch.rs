@@ -152,7 +152,8 @@ impl Watcher for Watch {
             head = self.overwrites.push(head, overwriting);
         }
         if older.bytes.without(bytes).is_empty() {
-            head = self.overwrites.join(head, older.tag.overwrote);
+            // The older list is the longer one.
+            head = self.overwrites.join(older.tag.overwrote, head);
         }
         newer.tag.overwrote = head;
     }

@@ -7,7 +7,8 @@
 //! Never reports storing the same value again (as far as the first eight bytes of each store tell), one copy in
 //! pieces that overlap, what a library does, nor bytes that a running transaction has logged: there only the last
 //! value counts; nor stores that persist by writing back pages (`msync`), where a page is brought into shape in place and
-//! only what it holds in the end is meant. Can miss: long stores that look like such pieces and differ only in what is not known of them.
+//! only what it holds in the end is meant. Can miss: long stores that look like such pieces and differ only in what is
+//! not known of them, and more than a few pairs of stores that pile up on the same bytes.
 
 use brownout_report::{Category, RuleInfo, Severity};
 

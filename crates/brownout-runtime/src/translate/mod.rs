@@ -17,6 +17,7 @@
 //! block. What is known about it for signals and invalidation is in [`crate::cache::Fragment`].
 
 mod branch;
+mod cached;
 mod checked;
 mod emit;
 mod observe;

@@ -1,5 +1,6 @@
 //! Emission of what instruments ask for.
 
+use super::cached::through_cache;
 use super::{Capture, Treatment, Work, has_memory, number, register};
 use crate::cache::Repair;
 use crate::gs;
@@ -80,7 +81,9 @@ impl Work<'_> {
         self.capture_mask(capture);
         self.out.gs_store(gs!(spill_scratch), scratch);
         self.out.gs_load(scratch, gs!(alias));
-        let bytes = self.analyst.encode(&changed, self.out.here());
+        let bytes = self
+            .analyst
+            .encode(&through_cache(&changed), self.out.here());
         self.draft
             .special(self.out.here(), insn.ip(), Repair::Access(scratch));
         self.out.put(&bytes);

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::args::Args;
 use crate::shell::{cargo, target_dir};
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 10;
 /// Events of the short trace and of the long one.
 const SHORT: u64 = 5_000_000;
 const LONG: u64 = 50_000_000;

@@ -11,6 +11,7 @@ mod ring;
 mod store;
 mod write_back;
 
+pub use ring::closed;
 pub use ring::collect;
 pub use store::{put, put_value};
 
@@ -26,6 +27,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Makes a call of the program that the engine has no other interest in.
 pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
+    if nr == linux::__NR_close {
+        closed(args[0] as u32..=args[0] as u32);
+    }
     if !mappings::any() {
         return elsewhere(context, nr, args);
     }

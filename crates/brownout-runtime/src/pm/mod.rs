@@ -40,7 +40,7 @@ pub use calls::context_of;
 pub use candidate::is_candidate;
 pub use departure::{protect, remap, replacing, unmapped};
 pub use emulate::emulate;
-pub use kernel::{collect, put, put_value, syscall};
+pub use kernel::{closed, collect, put, put_value, syscall};
 pub use mappings::has_alias_in;
 pub use order::order;
 pub use shortcut::{PayloadLoad, connect, payload_load};

@@ -355,6 +355,10 @@ fn arch_prctl(context: &mut Context, args: [u64; 6]) -> Outcome {
 fn close_range(args: [u64; 6]) -> Raw {
     let (first, last) = (args[0] as u32, args[1] as u32);
     let kept = wire::descriptor() as u32;
+    const CLOSE_RANGE_CLOEXEC: u64 = 4;
+    if args[2] & CLOSE_RANGE_CLOEXEC == 0 {
+        pm::closed(first..=last);
+    }
     // SAFETY: closing descriptors does not touch memory.
     let close = |first: u32, last: u32| unsafe {
         crate::sys!(linux::__NR_close_range, first, last, args[2])

@@ -16,6 +16,7 @@ use crate::sys::{self, is_err, linux};
 use crate::{guest, memory};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::io_uring as uring;
 
@@ -132,8 +133,8 @@ impl Ring {
             (!is_err(raw)).then_some(raw)
         };
         let (sq, cq) = (&params.sq_off, &params.cq_off);
-        let submissions = u64::from(sq.array) + 4 * u64::from(params.sq_entries);
-        let completions = u64::from(cq.cqes) + COMPLETION * u64::from(params.cq_entries);
+        let submissions = submission_bytes(&params, sq.array);
+        let completions = completion_bytes(&params, cq.cqes);
         Some(Ring {
             submissions: map(submissions, uring::IORING_OFF_SQ_RING)?,
             completions: map(completions, uring::IORING_OFF_CQ_RING)?,
@@ -267,6 +268,38 @@ impl Ring {
         }
         landed
     }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let flights = self.flights.len() as u32;
+        IN_FLIGHT.fetch_sub(flights, Ordering::Relaxed);
+        let (sq, cq) = (&self.params.sq_off, &self.params.cq_off);
+        let parts = [
+            (self.submissions, submission_bytes(&self.params, sq.array)),
+            (self.completions, completion_bytes(&self.params, cq.cqes)),
+            (self.requests, REQUEST * u64::from(self.params.sq_entries)),
+        ];
+        for (start, len) in parts {
+            // SAFETY: mapped by the engine for this ring alone.
+            unsafe { sys::munmap(start, len) };
+        }
+    }
+}
+
+/// Descriptors are closed, and rings with them: the kernel keeps a ring for as long as it is mapped.
+pub fn closed(descriptors: RangeInclusive<u32>) {
+    RINGS
+        .lock()
+        .retain(|&fd, _| !descriptors.contains(&(fd as u32)));
+}
+
+fn submission_bytes(params: &uring::io_uring_params, array: u32) -> u64 {
+    u64::from(array) + 4 * u64::from(params.sq_entries)
+}
+
+fn completion_bytes(params: &uring::io_uring_params, first: u32) -> u64 {
+    u64::from(first) + COMPLETION * u64::from(params.cq_entries)
 }
 
 /// Where the kernel is to find what the program has at an address.

@@ -1,7 +1,7 @@
 //! Stores, flushes and fences take effect.
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LineSlot, Pending, Place, StoreKind, ThreadSlot,
+    Access, ByteMask, FlushKind, LineSlot, Pending, PmAddress, StoreKind, ThreadSlot,
 };
 use brownout_trace::{FenceKind, FileId};
 
@@ -75,7 +75,7 @@ impl<A> Lint<A> {
                 role: "store",
                 site,
                 time: by.time.0,
-                line: self.tracker.place(line),
+                line: self.tracker.address(line),
             });
         }
     }
@@ -86,7 +86,7 @@ impl<A> Lint<A> {
         &mut self,
         by: Access,
         site: SiteId,
-        (line, place): (LineSlot, Place),
+        (line, place): (LineSlot, PmAddress),
         kind: FlushKind,
     ) {
         let work = self.work(by, line);
@@ -222,7 +222,7 @@ impl<A> Lint<A> {
                 }
             };
             if self.watch.known.is_users(begun) {
-                let file = FileId(self.tracker.place(line).space.0);
+                let file = FileId(self.tracker.address(line).space.0);
                 let thread = &mut self.watch.threads[by.thread.index()];
                 thread.ordered_by_accident(AccidentallyOrdered {
                     role,

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use brownout_model::{LineSlot, LiveStore, PAGE, Pending, Place, SpaceId, StoreKind, Time};
+use brownout_model::{LineSlot, LiveStore, PAGE, Pending, PmAddress, SpaceId, StoreKind, Time};
 use brownout_trace::selection::Selection;
 use brownout_trace::{FileId, FileRange};
 use rustc_hash::FxHashMap;
@@ -39,7 +39,7 @@ impl WrittenBack {
         ranges.push(new);
     }
 
-    fn contains(&self, place: Place) -> bool {
+    fn contains(&self, place: PmAddress) -> bool {
         let ranges = self.files.get(&FileId(place.space.0));
         ranges.is_some_and(|ranges| ranges.iter().any(|range| range.contains(&place.offset)))
     }
@@ -131,7 +131,7 @@ impl<A> Lint<A> {
         cut_short && thread.last_fence < store.time.0
     }
 
-    fn not_flushed(&self, line: Place) -> Lost {
+    fn not_flushed(&self, line: PmAddress) -> Lost {
         let known = self.tracker.known_line(line);
         let flushed = known.is_some_and(|line| self.tracker.has_mark(line, FLUSHED));
         if flushed || self.written_back.contains(line) {

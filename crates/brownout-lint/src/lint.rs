@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, Place, Profile, SpaceId, StoreKind, ThreadSlot, Time,
+    Access, ByteMask, FlushKind, LINE, PmAddress, Profile, SpaceId, StoreKind, ThreadSlot, Time,
     Tracker,
 };
 use brownout_trace::selection::{Patterns, Selection, Survey};
@@ -294,7 +294,7 @@ impl<A: Attribution> Lint<A> {
             let thread = &mut self.watch.threads[by.thread.index()];
             thread.file = Some(range.file);
             let spoken_for = thread.transaction.covers(range);
-            for (offset, bytes, before) in brownout_model::parts(range.offset, range.len) {
+            for (offset, bytes, before) in brownout_model::line_parts(range.offset, range.len) {
                 let part = StorePart {
                     line: self.tracker.line(place(range.file, offset)),
                     start: bytes.first() as u8,
@@ -354,7 +354,7 @@ impl<A: Attribution> Lint<A> {
     fn file_written(&mut self, file: FileId, bytes: Range<u64>) {
         self.discard(file, bytes.clone());
         let len = bytes.end - bytes.start;
-        for (offset, _, _) in brownout_model::parts(bytes.start, len) {
+        for (offset, _, _) in brownout_model::line_parts(bytes.start, len) {
             let line = self.tracker.line(place(file, offset));
             self.tracker.marks(line).set(DIRTY);
         }
@@ -416,8 +416,8 @@ impl<A: Attribution> Lint<A> {
 }
 
 #[inline]
-pub(crate) fn place(file: FileId, offset: u64) -> Place {
-    Place {
+pub(crate) fn place(file: FileId, offset: u64) -> PmAddress {
+    PmAddress {
         space: SpaceId(file.0),
         offset,
     }

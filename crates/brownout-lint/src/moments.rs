@@ -1,6 +1,6 @@
 //! What the rules are shown: moments of a run, with what is known then.
 
-use brownout_model::{ByteMask, LINE, LiveStore, Place};
+use brownout_model::{ByteMask, LINE, LiveStore, PmAddress};
 use brownout_trace::{FenceKind, FileId};
 
 use crate::finding::RawValue;
@@ -81,7 +81,7 @@ pub(crate) struct FlushMoment {
     pub(crate) time: u64,
     pub(crate) site: SiteId,
     /// The start of the line.
-    pub(crate) line: Place,
+    pub(crate) line: PmAddress,
     pub(crate) work: Work,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct FenceMoment<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LostStore {
     /// The start of the line.
-    pub(crate) line: Place,
+    pub(crate) line: PmAddress,
     pub(crate) bytes: ByteMask,
     pub(crate) time: u64,
     pub(crate) tag: StoreTag,
@@ -145,7 +145,7 @@ pub(crate) enum Lost {
 }
 
 impl LostStore {
-    pub(crate) fn new(line: Place, store: &LiveStore<StoreTag>, why: Lost) -> Self {
+    pub(crate) fn new(line: PmAddress, store: &LiveStore<StoreTag>, why: Lost) -> Self {
         LostStore {
             line,
             bytes: store.bytes,
@@ -161,7 +161,7 @@ impl LostStore {
     }
 }
 
-pub(crate) fn file(place: Place) -> FileId {
+pub(crate) fn file(place: PmAddress) -> FileId {
     FileId(place.space.0)
 }
 

@@ -4,7 +4,7 @@
 //! so that a counter that is written a million times between two flushes costs one entry. Lists are short: of the
 //! pairs that pile up on the same bytes, those that come late are left out.
 
-use brownout_model::{ByteMask, Place};
+use brownout_model::{ByteMask, PmAddress};
 
 use crate::moments::StoreTag;
 use crate::sites::SiteId;
@@ -24,7 +24,7 @@ pub(crate) struct Overwriting {
     pub(crate) newer: SiteId,
     pub(crate) newer_time: u64,
     pub(crate) newer_value: StoreTag,
-    pub(crate) line: Place,
+    pub(crate) line: PmAddress,
     pub(crate) bytes: ByteMask,
     pub(crate) count: u64,
 }
@@ -122,7 +122,7 @@ mod tests {
             newer: SiteId::NONE,
             newer_time: older_time + 1,
             newer_value: tag,
-            line: Place::default(),
+            line: PmAddress::default(),
             bytes: ByteMask::ALL,
             count: 1,
         }

@@ -3,7 +3,7 @@
 //! Rules can fire at every other event, so that counting once more must be cheap: the entry that a
 //! place led to last is found by its number.
 
-use brownout_model::{ByteMask, Place};
+use brownout_model::{ByteMask, PmAddress};
 use brownout_report::RuleInfo;
 use brownout_trace::selection::Selection;
 use brownout_trace::{EventIndex, FileId};
@@ -46,7 +46,7 @@ pub(crate) struct Occurrence {
     pub(crate) message: String,
     /// What happened, where and when; the place to look at first comes first.
     pub(crate) places: Vec<(&'static str, SiteId, u64)>,
-    pub(crate) bytes: Vec<(Place, ByteMask)>,
+    pub(crate) bytes: Vec<(PmAddress, ByteMask)>,
     pub(crate) values: Vec<RawValue>,
 }
 

@@ -1,6 +1,6 @@
 //! What is remembered of each thread.
 
-use brownout_model::{LineSlot, Place};
+use brownout_model::{LineSlot, PmAddress};
 use brownout_trace::{FileId, ProcessId};
 
 use crate::sites::SiteId;
@@ -46,7 +46,7 @@ pub(crate) struct Ordered {
     pub(crate) site: SiteId,
     pub(crate) time: u64,
     /// The start of the line.
-    pub(crate) line: Place,
+    pub(crate) line: PmAddress,
 }
 
 /// State of a thread.

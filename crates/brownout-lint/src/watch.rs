@@ -1,6 +1,6 @@
 //! What the rules learn from the model: a store became guaranteed, or was overwritten before it was.
 
-use brownout_model::{Access, ByteMask, LineRef, LiveStore, Marks, Place, Watcher};
+use brownout_model::{Access, ByteMask, LineRef, LiveStore, Marks, PersistObserver, PmAddress};
 use rustc_hash::FxHashMap;
 
 use crate::line_marks;
@@ -20,7 +20,7 @@ pub(crate) struct Watch {
     pub(crate) writing_back: bool,
     /// Stores that were unmapped as they were, then overwritten through another mapping: whether
     /// their lines are ever flushed is not known yet. One for each place and line.
-    pub(crate) undecided: FxHashMap<(SiteId, Place), LiveStore<StoreTag>>,
+    pub(crate) undecided: FxHashMap<(SiteId, PmAddress), LiveStore<StoreTag>>,
 }
 
 impl Watch {
@@ -82,7 +82,7 @@ impl Watch {
     }
 }
 
-impl Watcher for Watch {
+impl PersistObserver for Watch {
     type Store = StoreTag;
     type Flush = SiteId;
     const HISTORY: bool = false;
@@ -99,7 +99,7 @@ impl Watcher for Watch {
         if self.writing_back {
             line_marks::flush(marks);
         } else if tag.abandoned {
-            let lost = LostStore::new(line.place(), store, Lost::NotFlushed);
+            let lost = LostStore::new(line.address(), store, Lost::NotFlushed);
             self.rules.lost(&self.known, &lost);
         }
         if tag.overwrote != NOTHING {
@@ -112,7 +112,7 @@ impl Watcher for Watch {
         if store.time.0 < thread.persisted.time && !tag.spoken_for {
             self.rules
                 .delayed_persist
-                .guaranteed(line.place(), store, by.time.0, thread);
+                .guaranteed(line.address(), store, by.time.0, thread);
         }
         if by.thread == store.thread {
             thread.persisting.raise(store.time.0, tag.site);
@@ -126,7 +126,7 @@ impl Watcher for Watch {
         newer: &mut LiveStore<StoreTag>,
         bytes: ByteMask,
     ) {
-        let line = line.place();
+        let line = line.address();
         if older.tag.abandoned {
             let key = (older.tag.site, line);
             self.undecided.entry(key).or_insert(*older);

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::live::LiveStore;
-use crate::place::Place;
+use crate::address::PmAddress;
+use crate::live_stores::LiveStore;
 use crate::profile::Profile;
 use crate::tracker::StoreKind;
 use crate::unit_states::{Standing, Tearing, UnitState, UnitStates};
 
 /// What a crash can leave of the units that hold stores which are not settled. Everything else is
-/// as it was [settled](crate::Watcher::settled).
+/// as it was [settled](crate::PersistObserver::settled).
 #[derive(Clone, Debug)]
 pub struct CrashStates<T> {
     unit: u64,
@@ -24,14 +24,14 @@ impl<T: Copy> CrashStates<T> {
     pub(crate) fn new<'a>(
         profile: &Profile,
         tearing: Tearing,
-        lines: impl Iterator<Item = (Place, impl Iterator<Item = &'a LiveStore<T>>)>,
+        lines: impl Iterator<Item = (PmAddress, impl Iterator<Item = &'a LiveStore<T>>)>,
     ) -> Self
     where
         T: 'a,
     {
-        let mut units: BTreeMap<Place, Vec<(Place, &LiveStore<T>)>> = BTreeMap::new();
+        let mut units: BTreeMap<PmAddress, Vec<(PmAddress, &LiveStore<T>)>> = BTreeMap::new();
         for (line, stores) in lines {
-            let unit = Place {
+            let unit = PmAddress {
                 offset: line.offset - line.offset % profile.unit,
                 ..line
             };
@@ -45,7 +45,7 @@ impl<T: Copy> CrashStates<T> {
         };
         let units = units
             .into_iter()
-            .map(|(place, mut stores)| {
+            .map(|(address, mut stores)| {
                 stores.sort_by_key(|&(line, store)| (store.time, line));
                 let parts = stores.into_iter().map(|(line, store)| {
                     let standing = if store.guaranteed {
@@ -57,7 +57,7 @@ impl<T: Copy> CrashStates<T> {
                     };
                     (store.time, line, store.bytes, standing, store.tag)
                 });
-                UnitStates::new(place, profile.unit, tearing, parts)
+                UnitStates::new(address, profile.unit, tearing, parts)
             })
             .collect();
         CrashStates {
@@ -68,16 +68,16 @@ impl<T: Copy> CrashStates<T> {
 }
 
 impl<T> CrashStates<T> {
-    /// The units that can differ, in the order of their places.
+    /// The units that can differ, in the order of their addresses.
     pub fn units(&self) -> &[UnitStates<T>] {
         &self.units
     }
 
-    /// The unit that holds `place`, unless all of it is settled.
-    pub fn unit_mut(&mut self, place: Place) -> Option<&mut UnitStates<T>> {
-        let offset = place.offset - place.offset % self.unit;
-        let unit = Place { offset, ..place };
-        let at = self.units.binary_search_by_key(&unit, UnitStates::place);
+    /// The unit that holds `address`, unless all of it is settled.
+    pub fn unit_mut(&mut self, address: PmAddress) -> Option<&mut UnitStates<T>> {
+        let offset = address.offset - address.offset % self.unit;
+        let unit = PmAddress { offset, ..address };
+        let at = self.units.binary_search_by_key(&unit, UnitStates::address);
         at.ok().map(|at| &mut self.units[at])
     }
 

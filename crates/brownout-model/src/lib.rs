@@ -5,7 +5,7 @@
 //! one set of semantics, chosen by a [`Profile`]:
 //!
 //! - the [`Tracker`] streams: it holds the stores that are not yet *guaranteed*, and tells a
-//!   [`Watcher`] when one becomes so;
+//!   [`PersistObserver`] when one becomes so;
 //! - [`CrashStates`], taken from a tracker at any moment, are what a crash at that moment can leave:
 //!   for each [unit](Profile::unit) an interval of its store sequence, independently of all others.
 //!   They can be enumerated, and narrowed by what a recovery reads.
@@ -22,24 +22,26 @@
 //! - writing back pages (`msync`, `fsync`) guarantees all stores to them.
 #![forbid(unsafe_code)]
 
+mod address;
+mod byte_mask;
 mod crash_states;
-mod live;
-mod marks;
-mod order;
+mod line_marks;
+mod live_stores;
 mod pending;
-mod place;
+mod persist_order;
 mod profile;
 mod shadow;
 mod tracker;
 mod unit_states;
 
+pub use address::{LINE, LineSlot, PAGE, PmAddress, SpaceId, ThreadSlot, Time, line_parts};
+pub use byte_mask::ByteMask;
 pub use crash_states::{CrashState, CrashStates};
-pub use live::LiveStore;
-pub use marks::{Mark, Marks};
-pub use order::PersistInterval;
+pub use line_marks::{Mark, Marks};
+pub use live_stores::LiveStore;
 pub use pending::Pending;
-pub use place::{ByteMask, LINE, LineSlot, PAGE, Place, SpaceId, ThreadSlot, Time, parts};
+pub use persist_order::PersistInterval;
 pub use profile::{Profile, Wait};
 pub use shadow::LineRef;
-pub use tracker::{Access, FlushKind, StoreKind, Tracker, Watcher};
+pub use tracker::{Access, FlushKind, PersistObserver, StoreKind, Tracker};
 pub use unit_states::{Part, Piece, Source, Tearing, UnitState, UnitStates};

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::place::{LineSlot, Time};
+use crate::address::{LineSlot, Time};
 
 /// A flush or a non-temporal store that waits for a fence of its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ mod eadr;
 mod gpf;
 mod msync;
 
-use crate::place::LINE;
+use crate::address::LINE;
 use crate::tracker::StoreKind;
 
 /// What a store waits for before it is guaranteed to survive a crash. Writing back its page
@@ -87,7 +87,7 @@ impl Default for Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::PAGE;
+    use crate::address::PAGE;
 
     #[test]
     fn profiles_are_found_by_name() {

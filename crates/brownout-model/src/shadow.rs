@@ -7,7 +7,7 @@ use std::ops::{Index, IndexMut, Range};
 
 use rustc_hash::FxHashMap;
 
-use crate::place::{LINE, LINES_IN_PAGE, LineSlot, PAGE, Place, SpaceId};
+use crate::address::{LINE, LINES_IN_PAGE, LineSlot, PAGE, PmAddress, SpaceId};
 
 const PAGES_IN_REGION: u64 = 512;
 /// No page: its number would stand for more lines than slots can number.
@@ -44,9 +44,9 @@ pub struct LineRef<'a> {
 impl LineRef<'_> {
     /// The line's first byte.
     #[inline]
-    pub fn place(&self) -> Place {
+    pub fn address(&self) -> PmAddress {
         let key = self.keys[self.line.page()];
-        Place {
+        PmAddress {
             space: key.space,
             offset: key.number * PAGE + self.line.number() as u64 * LINE,
         }
@@ -148,9 +148,9 @@ impl<P: Default> Shadow<P> {
 
     /// Where a line is.
     #[inline]
-    pub(crate) fn place(&self, line: LineSlot) -> Place {
+    pub(crate) fn address(&self, line: LineSlot) -> PmAddress {
         let keys = &self.keys;
-        LineRef { keys, line }.place()
+        LineRef { keys, line }.address()
     }
 
     /// The state of a line's page, and the line for others to ask where it is.
@@ -190,17 +190,17 @@ impl<P: Default> Shadow<P> {
     }
 
     /// All touched pages, in order.
-    pub(crate) fn all_pages(&self) -> Vec<(Place, LineSlot)> {
+    pub(crate) fn all_pages(&self) -> Vec<(PmAddress, LineSlot)> {
         let mut found = Vec::new();
         for ((space, region), table) in &self.regions {
             let first = region * PAGES_IN_REGION;
             for (number, &index) in (first..).zip(&self.tables[*table as usize]) {
                 if index != ABSENT {
-                    let place = Place {
+                    let address = PmAddress {
                         space: *space,
                         offset: number * PAGE,
                     };
-                    found.push((place, LineSlot::first_of(index)));
+                    found.push((address, LineSlot::first_of(index)));
                 }
             }
         }
@@ -216,14 +216,14 @@ impl<P: Default> Shadow<P> {
     /// Forgets the pages that are idle.
     pub(crate) fn forget(&mut self, idle: impl Fn(&P) -> bool) {
         self.last = None;
-        for (place, first) in self.all_pages() {
+        for (address, first) in self.all_pages() {
             let state = &mut self.states[first.page()];
             if !idle(state) {
                 continue;
             }
             *state = P::default();
-            let page = place.offset / PAGE;
-            let table = self.regions[&(place.space, page / PAGES_IN_REGION)];
+            let page = address.offset / PAGE;
+            let table = self.regions[&(address.space, page / PAGES_IN_REGION)];
             self.tables[table as usize][(page % PAGES_IN_REGION) as usize] = ABSENT;
             self.free.push(first.page() as u32);
         }
@@ -266,7 +266,7 @@ mod tests {
             shadow[line] += number as u8 + 1;
             assert_eq!(shadow[line], number as u8 + 1);
             let offset = page * PAGE + 63 * LINE;
-            assert_eq!(shadow.place(line), Place { space, offset });
+            assert_eq!(shadow.address(line), PmAddress { space, offset });
         }
         assert_eq!(shadow.find(OTHER, 600), None);
     }
@@ -301,6 +301,6 @@ mod tests {
         assert_eq!(shadow.find(FILE, 2), None);
         assert_eq!(shadow.find(FILE, 1), Some(kept));
         assert_eq!(shadow.touch(OTHER, 7), idle);
-        assert_eq!(shadow.place(idle).space, OTHER);
+        assert_eq!(shadow.address(idle).space, OTHER);
     }
 }

@@ -1,18 +1,19 @@
 //! The streaming face of the model: takes events in the order of their effect, holds what is not
-//! guaranteed, and tells a [`Watcher`] what becomes so.
+//! guaranteed, and tells a [`PersistObserver`] what becomes so.
 //!
 //! What is held follows the stores that a crash could still lose, not the number of events: lines are
 //! forgotten when nothing of them is live, and flushes that no fence follows are held once for each line.
-//! A watcher without [history](Watcher::HISTORY) makes that a fixed bound per line, as only the latest
+//! A observer without [history](PersistObserver::HISTORY) makes that a fixed bound per line, as only the latest
 //! store to each byte counts for it.
 
 use std::ops::Range;
 
+use crate::address::{LINE, LineSlot, PAGE, PmAddress, SpaceId, ThreadSlot, Time};
+use crate::byte_mask::ByteMask;
 use crate::crash_states::CrashStates;
-use crate::live::{LiveStore, Slab, TableId};
-use crate::marks::{Mark, Marks, PageMarks};
+use crate::line_marks::{Mark, Marks, PageMarks};
+use crate::live_stores::{LiveStore, Slab, TableId};
 use crate::pending::{Pending, PendingList};
-use crate::place::{ByteMask, LINE, LineSlot, PAGE, Place, SpaceId, ThreadSlot, Time};
 use crate::profile::{Profile, Wait};
 use crate::shadow::{LineRef, Shadow};
 use crate::unit_states::Tearing;
@@ -42,7 +43,7 @@ pub struct Access {
 }
 
 /// Is told what happens to stores, and says what to remember of them.
-pub trait Watcher {
+pub trait PersistObserver {
     /// Remembered of each store.
     type Store: Copy;
     /// Remembered of each flush that waits for a fence.
@@ -84,7 +85,7 @@ struct PageState {
 }
 
 /// Follows an execution.
-pub struct Tracker<W: Watcher> {
+pub struct Tracker<W: PersistObserver> {
     profile: Profile,
     pages: Shadow<PageState>,
     live: Slab<W::Store>,
@@ -95,7 +96,7 @@ pub struct Tracker<W: Watcher> {
 
 const FIRST_PAGE_LIMIT: usize = 4096;
 
-impl<W: Watcher> Tracker<W> {
+impl<W: PersistObserver> Tracker<W> {
     pub fn new(profile: Profile) -> Self {
         Tracker {
             profile,
@@ -116,14 +117,14 @@ impl<W: Watcher> Tracker<W> {
         ThreadSlot(self.threads.len() as u32 - 1)
     }
 
-    /// The line that holds `place`. Lines of which nothing is known, neither store nor note, may be forgotten.
+    /// The line that holds `address`. Lines of which nothing is known, neither store nor note, may be forgotten.
     #[inline]
-    pub fn line(&mut self, place: Place) -> LineSlot {
-        match self.find_line(place) {
+    pub fn line(&mut self, address: PmAddress) -> LineSlot {
+        match self.find_line(address) {
             Some(line) => line,
             None => {
-                let first = self.new_page(place.space, place.offset / PAGE);
-                first.in_page(place.offset % PAGE / LINE)
+                let first = self.new_page(address.space, address.offset / PAGE);
+                first.in_page(address.offset % PAGE / LINE)
             }
         }
     }
@@ -138,23 +139,25 @@ impl<W: Watcher> Tracker<W> {
         self.pages.touch(space, page)
     }
 
-    /// The line that holds `place`, if anything is known of it; for those who will ask for its neighbours.
+    /// The line that holds `address`, if anything is known of it; for those who will ask for its neighbours.
     #[inline]
-    pub fn find_line(&mut self, place: Place) -> Option<LineSlot> {
-        let first = self.pages.find_again(place.space, place.offset / PAGE)?;
-        Some(first.in_page(place.offset % PAGE / LINE))
+    pub fn find_line(&mut self, address: PmAddress) -> Option<LineSlot> {
+        let first = self
+            .pages
+            .find_again(address.space, address.offset / PAGE)?;
+        Some(first.in_page(address.offset % PAGE / LINE))
     }
 
-    /// The line that holds `place`, if anything is known of it.
-    pub fn known_line(&self, place: Place) -> Option<LineSlot> {
-        let first = self.pages.find(place.space, place.offset / PAGE)?;
-        Some(first.in_page(place.offset % PAGE / LINE))
+    /// The line that holds `address`, if anything is known of it.
+    pub fn known_line(&self, address: PmAddress) -> Option<LineSlot> {
+        let first = self.pages.find(address.space, address.offset / PAGE)?;
+        Some(first.in_page(address.offset % PAGE / LINE))
     }
 
     /// Where a line is.
     #[inline]
-    pub fn place(&self, line: LineSlot) -> Place {
-        self.pages.place(line)
+    pub fn address(&self, line: LineSlot) -> PmAddress {
+        self.pages.address(line)
     }
 
     /// Whether a line has a mark. Lines begin with none; those with any are not forgotten.
@@ -172,21 +175,21 @@ impl<W: Watcher> Tracker<W> {
     #[inline]
     pub fn store(
         &mut self,
-        watcher: &mut W,
+        observer: &mut W,
         by: Access,
         line: LineSlot,
         bytes: ByteMask,
         kind: StoreKind,
         tag: W::Store,
     ) {
-        self.store_with(watcher, by, line, bytes, kind, || tag);
+        self.store_with(observer, by, line, bytes, kind, || tag);
     }
 
     /// As [`store`](Self::store), with a tag that is made where it is kept and not moved there.
     #[inline(always)]
     pub fn store_with(
         &mut self,
-        watcher: &mut W,
+        observer: &mut W,
         by: Access,
         line: LineSlot,
         bytes: ByteMask,
@@ -198,7 +201,7 @@ impl<W: Watcher> Tracker<W> {
         let overwrites =
             !W::HISTORY && !self.live.bytes(*page, line.number()).and(bytes).is_empty();
         if overwrites || wait == Wait::Nothing {
-            self.store_over(watcher, by, line, bytes, kind, tag());
+            self.store_over(observer, by, line, bytes, kind, tag());
         } else {
             let store = LiveStore::new(by, bytes, kind, false, tag());
             self.live.append(page, line.number(), store);
@@ -214,11 +217,11 @@ impl<W: Watcher> Tracker<W> {
         }
     }
 
-    /// A store that others hear of: those whose bytes it takes, or the watcher, as it is guaranteed.
+    /// A store that others hear of: those whose bytes it takes, or the observer, as it is guaranteed.
     #[inline(never)]
     fn store_over(
         &mut self,
-        watcher: &mut W,
+        observer: &mut W,
         by: Access,
         line: LineSlot,
         bytes: ByteMask,
@@ -228,14 +231,14 @@ impl<W: Watcher> Tracker<W> {
         let wait = self.profile.wait(kind);
         let mut store = LiveStore::new(by, bytes, kind, wait == Wait::Nothing, tag);
         if !W::HISTORY {
-            self.overwrite(watcher, line, &mut store);
+            self.overwrite(observer, line, &mut store);
         }
         let (page, at) = self.pages.split(line);
         let number = line.number();
         if store.guaranteed {
-            watcher.guaranteed(at, page.marks.of(number), &store, by);
+            observer.guaranteed(at, page.marks.of(number), &store, by);
             if !W::HISTORY || self.live.is_empty(page.live, number) {
-                watcher.settled(at, &store);
+                observer.settled(at, &store);
                 return;
             }
         }
@@ -243,12 +246,12 @@ impl<W: Watcher> Tracker<W> {
     }
 
     /// Takes what a new store covers away from older ones.
-    fn overwrite(&mut self, watcher: &mut W, line: LineSlot, newer: &mut LiveStore<W::Store>) {
+    fn overwrite(&mut self, observer: &mut W, line: LineSlot, newer: &mut LiveStore<W::Store>) {
         let (page, at) = self.pages.split(line);
         self.live.retain(&mut page.live, line.number(), |older| {
             let covered = older.bytes.and(newer.bytes);
             if !covered.is_empty() {
-                watcher.overwritten(at, older, newer, covered);
+                observer.overwritten(at, older, newer, covered);
                 older.bytes = older.bytes.without(covered);
             }
             !older.bytes.is_empty()
@@ -259,7 +262,7 @@ impl<W: Watcher> Tracker<W> {
     #[inline]
     pub fn flush(
         &mut self,
-        watcher: &mut W,
+        observer: &mut W,
         by: Access,
         line: LineSlot,
         kind: FlushKind,
@@ -269,7 +272,7 @@ impl<W: Watcher> Tracker<W> {
             return;
         }
         match kind {
-            FlushKind::Immediate => self.guarantee(watcher, by, line, |store| {
+            FlushKind::Immediate => self.guarantee(observer, by, line, |store| {
                 store.kind == StoreKind::Cached && store.time <= by.time
             }),
             FlushKind::Deferred => {
@@ -298,23 +301,23 @@ impl<W: Watcher> Tracker<W> {
 
     /// A fence: what the thread has pending is guaranteed.
     #[inline]
-    pub fn fence(&mut self, watcher: &mut W, by: Access) {
+    pub fn fence(&mut self, observer: &mut W, by: Access) {
         let thread = by.thread.index();
         if self.threads[thread].entries().is_empty() {
             return;
         }
         let pending = self.threads[thread].take();
         for entry in &pending {
-            self.guarantee(watcher, by, entry.line(), |store| covers(entry, store));
+            self.guarantee(observer, by, entry.line(), |store| covers(entry, store));
         }
         self.threads[thread].reuse(pending);
     }
 
     /// The kernel wrote back the pages that hold bytes of `range`.
-    pub fn write_back(&mut self, watcher: &mut W, by: Access, space: SpaceId, range: Range<u64>) {
+    pub fn write_back(&mut self, observer: &mut W, by: Access, space: SpaceId, range: Range<u64>) {
         for (_, first) in self.pages.pages_in(space, range) {
             for number in 0..PAGE / LINE {
-                self.guarantee(watcher, by, first.in_page(number), |_| true);
+                self.guarantee(observer, by, first.in_page(number), |_| true);
             }
         }
     }
@@ -350,12 +353,12 @@ impl<W: Watcher> Tracker<W> {
         });
     }
 
-    /// The stores to bytes of `range` that are not settled, in the order of places, then of issue.
+    /// The stores to bytes of `range` that are not settled, in the order of addresses, then of issue.
     pub fn live_in(
         &self,
         space: SpaceId,
         range: Range<u64>,
-    ) -> impl Iterator<Item = (Place, LineSlot, &LiveStore<W::Store>)> {
+    ) -> impl Iterator<Item = (PmAddress, LineSlot, &LiveStore<W::Store>)> {
         let pages = self.pages.pages_in(space, range.clone()).into_iter();
         let lines = pages.flat_map(|(offset, first)| {
             (0..PAGE / LINE).map(move |number| (offset + number * LINE, first.in_page(number)))
@@ -365,7 +368,7 @@ impl<W: Watcher> Tracker<W> {
             let stores = self.live(line);
             stores
                 .filter(move |store| !store.bytes.and(inside).is_empty())
-                .map(move |store| (Place { space, offset }, line, store))
+                .map(move |store| (PmAddress { space, offset }, line, store))
         })
     }
 
@@ -390,13 +393,13 @@ impl<W: Watcher> Tracker<W> {
         self.pages.len()
     }
 
-    /// Shows `visit` every live store to a byte of `range`, in the order of places, then of issue; it
+    /// Shows `visit` every live store to a byte of `range`, in the order of addresses, then of issue; it
     /// says whether to keep it.
     pub fn retain(
         &mut self,
         space: SpaceId,
         range: Range<u64>,
-        mut visit: impl FnMut(Place, LineSlot, &mut LiveStore<W::Store>) -> bool,
+        mut visit: impl FnMut(PmAddress, LineSlot, &mut LiveStore<W::Store>) -> bool,
     ) {
         for (offset, first) in self.pages.pages_in(space, range.clone()) {
             for number in 0..PAGE / LINE {
@@ -406,10 +409,10 @@ impl<W: Watcher> Tracker<W> {
                 if self.live_bytes(line).and(inside).is_empty() {
                     continue;
                 }
-                let place = self.place(line);
+                let address = self.address(line);
                 let page = &mut self.pages[line].live;
                 self.live.retain(page, line.number(), |store| {
-                    store.bytes.and(inside).is_empty() || visit(place, line, store)
+                    store.bytes.and(inside).is_empty() || visit(address, line, store)
                 });
             }
         }
@@ -419,8 +422,8 @@ impl<W: Watcher> Tracker<W> {
     /// dropped.
     pub fn discard(&mut self, space: SpaceId, range: Range<u64>) {
         let gone = range.clone();
-        self.retain(space, range, |place, _, store| {
-            store.bytes = store.bytes.without(bytes_in(place.offset, &gone));
+        self.retain(space, range, |address, _, store| {
+            store.bytes = store.bytes.without(bytes_in(address.offset, &gone));
             !store.bytes.is_empty()
         });
     }
@@ -431,15 +434,15 @@ impl<W: Watcher> Tracker<W> {
             .pages
             .all_pages()
             .into_iter()
-            .flat_map(|(place, first)| {
+            .flat_map(|(address, first)| {
                 (0..PAGE / LINE).map(move |number| {
-                    let offset = place.offset + number * LINE;
-                    (Place { offset, ..place }, first.in_page(number))
+                    let offset = address.offset + number * LINE;
+                    (PmAddress { offset, ..address }, first.in_page(number))
                 })
             });
         let live = lines
             .filter(|&(_, line)| self.has_live(line))
-            .map(|(place, line)| (place, self.live(line)));
+            .map(|(address, line)| (address, self.live(line)));
         CrashStates::new(&self.profile, tearing, live)
     }
 
@@ -447,7 +450,7 @@ impl<W: Watcher> Tracker<W> {
     #[inline]
     fn guarantee(
         &mut self,
-        watcher: &mut W,
+        observer: &mut W,
         by: Access,
         line: LineSlot,
         which: impl Fn(&LiveStore<W::Store>) -> bool,
@@ -457,11 +460,11 @@ impl<W: Watcher> Tracker<W> {
         self.live.retain(&mut page.live, line.number(), |store| {
             if !store.guaranteed && which(store) {
                 store.guaranteed = true;
-                watcher.guaranteed(at, page.marks.of(line.number()), store, by);
+                observer.guaranteed(at, page.marks.of(line.number()), store, by);
             }
             // Without history no two live stores share a byte, so that none has to wait.
             if store.guaranteed && (!W::HISTORY || waits.and(store.bytes).is_empty()) {
-                watcher.settled(at, store);
+                observer.settled(at, store);
                 return false;
             }
             waits = waits.or(store.bytes);

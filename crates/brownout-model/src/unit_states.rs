@@ -7,7 +7,8 @@
 
 use std::ops::RangeInclusive;
 
-use crate::place::{ByteMask, LINE, Place, Time};
+use crate::address::{LINE, PmAddress, Time};
+use crate::byte_mask::ByteMask;
 
 /// Whether a store inside a unit can be left in part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub enum Tearing {
 pub struct Part<T> {
     pub time: Time,
     /// The start of its line.
-    pub line: Place,
+    pub line: PmAddress,
     pub bytes: ByteMask,
     pub tag: T,
     role: Role,
@@ -73,7 +74,7 @@ pub struct UnitState {
 /// All that a crash can leave of a unit.
 #[derive(Clone, Debug)]
 pub struct UnitStates<T> {
-    place: Place,
+    address: PmAddress,
     tearing: Tearing,
     parts: Vec<Part<T>>,
     steps: usize,
@@ -86,10 +87,10 @@ const WORD: u64 = 8;
 impl<T> UnitStates<T> {
     /// `parts` in the order of issue, those of one store together.
     pub(crate) fn new(
-        place: Place,
+        address: PmAddress,
         unit: u64,
         tearing: Tearing,
-        parts: impl IntoIterator<Item = (Time, Place, ByteMask, Standing, T)>,
+        parts: impl IntoIterator<Item = (Time, PmAddress, ByteMask, Standing, T)>,
     ) -> Self {
         let mut last = None;
         let mut steps = 0;
@@ -118,7 +119,7 @@ impl<T> UnitStates<T> {
             })
             .collect();
         UnitStates {
-            place,
+            address,
             tearing,
             parts,
             steps,
@@ -127,8 +128,8 @@ impl<T> UnitStates<T> {
     }
 
     /// The start of the unit.
-    pub fn place(&self) -> Place {
-        self.place
+    pub fn address(&self) -> PmAddress {
+        self.address
     }
 
     /// The stores that are not settled, in the order of issue.
@@ -237,7 +238,7 @@ impl<T> UnitStates<T> {
 
     fn covers(&self, part: usize, byte: u64) -> bool {
         let part = &self.parts[part];
-        let start = part.line.offset - self.place.offset;
+        let start = part.line.offset - self.address.offset;
         byte >= start && byte - start < LINE && part.bytes.contains((byte - start) as u32)
     }
 
@@ -272,7 +273,7 @@ impl<T> UnitStates<T> {
 
     /// The words of its line that a part touches: number in the line and number in the unit.
     fn words_of(&self, part: &Part<T>) -> impl Iterator<Item = (u32, usize)> + use<T> {
-        let start = ((part.line.offset - self.place.offset) / WORD) as usize;
+        let start = ((part.line.offset - self.address.offset) / WORD) as usize;
         let bytes = part.bytes;
         (0..8)
             .filter(move |&word| !bytes.and(ByteMask::word(word)).is_empty())

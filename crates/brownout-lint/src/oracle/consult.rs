@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use brownout_model::{Place, SpaceId, Tracker};
+use brownout_model::{PmAddress, SpaceId, Tracker};
 use brownout_trace::selection::Selection;
 use brownout_trace::{Address, Definitions, Event, EventKind, FileId, FileRange};
 use rustc_hash::FxHashMap;
@@ -122,10 +122,10 @@ fn count(tally: &mut Tally, site: SiteId, moment: &Moment<'_>, violation: Violat
     });
 }
 
-fn lines(range: FileRange) -> impl Iterator<Item = (Place, brownout_model::ByteMask)> {
+fn lines(range: FileRange) -> impl Iterator<Item = (PmAddress, brownout_model::ByteMask)> {
     let space = SpaceId(range.file.0);
-    brownout_model::parts(range.offset, range.len)
-        .map(move |(offset, mask, _)| (Place { space, offset }, mask))
+    brownout_model::line_parts(range.offset, range.len)
+        .map(move |(offset, mask, _)| (PmAddress { space, offset }, mask))
 }
 
 impl<A: Attribution> Lint<A> {

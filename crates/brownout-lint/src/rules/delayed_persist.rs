@@ -9,7 +9,7 @@
 //! Can miss: later stores by other threads; programs that use `clflush` and never fence. Never reports stores to bytes that a
 //! running transaction has logged, nor by reason of what a library stores for itself.
 
-use brownout_model::{LiveStore, Place};
+use brownout_model::{LiveStore, PmAddress};
 use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::moments::{StoreTag, be, bytes_text, file};
@@ -64,7 +64,7 @@ impl DelayedPersist {
     #[inline(never)]
     pub(crate) fn guaranteed(
         &mut self,
-        line: Place,
+        line: PmAddress,
         store: &LiveStore<StoreTag>,
         now: u64,
         thread: &ThreadState,

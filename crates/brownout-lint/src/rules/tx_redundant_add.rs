@@ -8,7 +8,7 @@
 //! Can miss: statically linked programs without symbols. Never reports calls that the library itself makes, that its C++
 //! bindings make on each assignment to a type of theirs, and those that fail.
 
-use brownout_model::{ByteMask, Place, SpaceId};
+use brownout_model::{ByteMask, PmAddress, SpaceId};
 use brownout_report::{Category, RuleInfo, Severity};
 use brownout_trace::FileRange;
 
@@ -80,11 +80,11 @@ impl TxRedundantAdd {
 }
 
 /// The first lines of a range.
-fn lines(range: FileRange) -> Vec<(Place, ByteMask)> {
+fn lines(range: FileRange) -> Vec<(PmAddress, ByteMask)> {
     const SHOWN: usize = 4;
     let space = SpaceId(range.file.0);
-    brownout_model::parts(range.offset, range.len)
-        .map(|(offset, mask, _)| (Place { space, offset }, mask))
+    brownout_model::line_parts(range.offset, range.len)
+        .map(|(offset, mask, _)| (PmAddress { space, offset }, mask))
         .take(SHOWN)
         .collect()
 }

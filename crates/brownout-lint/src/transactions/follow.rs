@@ -1,6 +1,6 @@
 //! How calls, stores and flushes change the transaction of a thread.
 
-use brownout_model::{Access, LINE, Place, SpaceId};
+use brownout_model::{Access, LINE, PmAddress, SpaceId};
 use brownout_trace::{
     Address, CallArguments, Definitions, Event, EventKind, FileRange, FunctionId, ProcessId,
     StoreFlavor,
@@ -246,7 +246,7 @@ impl<A: Attribution> Lint<A> {
         let Some(range) = self.addresses.resolve(event.process, addr, len) else {
             return;
         };
-        let word = Place {
+        let word = PmAddress {
             space: SpaceId(range.file.0),
             offset: range.offset,
         };
@@ -265,13 +265,13 @@ impl<A: Attribution> Lint<A> {
 
     fn stored_unlogged(&mut self, by: Access, site: SiteId, range: FileRange, bytes: &[u8]) {
         let transaction = &mut self.watch.threads[by.thread.index()].transaction;
-        for (offset, mask, before) in brownout_model::parts(range.offset, range.len) {
+        for (offset, mask, before) in brownout_model::line_parts(range.offset, range.len) {
             let part = &bytes[before as usize..];
             let mut value = [0; KNOWN];
             let len = part.len().min(KNOWN).min(mask.0.count_ones() as usize);
             value[..len].copy_from_slice(&part[..len]);
             transaction.unlogged(UnloggedStore {
-                line: Place {
+                line: PmAddress {
                     space: SpaceId(range.file.0),
                     offset,
                 },
@@ -299,7 +299,7 @@ impl<A: Attribution> Lint<A> {
     /// overwritten.
     fn speak_for(&mut self, by: Access, told: &UnloggedStore, since: u64) {
         let overwrites = &mut self.watch.overwrites;
-        let Place { space, offset } = told.line;
+        let PmAddress { space, offset } = told.line;
         self.tracker
             .retain(space, offset..offset + LINE, |_, _, store| {
                 if store.thread == by.thread && store.time.0 >= since && store.tag.site == told.site

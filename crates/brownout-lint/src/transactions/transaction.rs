@@ -1,6 +1,6 @@
 //! The transaction of a thread.
 
-use brownout_model::{ByteMask, Place};
+use brownout_model::{ByteMask, PmAddress};
 use brownout_trace::{CallArguments, FileId, FileRange};
 use rustc_hash::FxHashMap;
 
@@ -37,7 +37,7 @@ pub(crate) struct Safe {
 /// A store in a transaction to bytes that are not logged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnloggedStore {
-    pub(crate) line: Place,
+    pub(crate) line: PmAddress,
     pub(crate) bytes: ByteMask,
     pub(crate) site: SiteId,
     pub(crate) time: u64,
@@ -63,9 +63,9 @@ pub(crate) struct Transaction {
     pub(super) begun: Option<(SiteId, u64)>,
     pub(super) safe: ByteRanges<Safe>,
     /// By line. What is flushed before the end leaves: the program persists it itself.
-    unlogged: FxHashMap<Place, Vec<UnloggedStore>>,
+    unlogged: FxHashMap<PmAddress, Vec<UnloggedStore>>,
     /// Words that locked instructions have stored to: locks, which are no data.
-    locks: Vec<Place>,
+    locks: Vec<PmAddress>,
 }
 
 impl Transaction {
@@ -83,14 +83,14 @@ impl Transaction {
     }
 
     /// A locked instruction has stored to a word.
-    pub(super) fn locked(&mut self, word: Place) {
+    pub(super) fn locked(&mut self, word: PmAddress) {
         if !self.locks.contains(&word) {
             self.locks.push(word);
         }
     }
 
     /// Whether a word is that of a lock.
-    pub(super) fn is_lock(&self, word: Place) -> bool {
+    pub(super) fn is_lock(&self, word: PmAddress) -> bool {
         self.locks.contains(&word)
     }
 
@@ -105,7 +105,7 @@ impl Transaction {
     /// A line was flushed, not in the course of a transactional call. The flush may come from the library:
     /// `pmemobj_persist` leaves the stack before it does what it is asked for.
     #[inline]
-    pub(crate) fn flushed(&mut self, line: Place) {
+    pub(crate) fn flushed(&mut self, line: PmAddress) {
         if !self.unlogged.is_empty() {
             self.unlogged.remove(&line);
         }

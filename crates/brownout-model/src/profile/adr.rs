@@ -2,7 +2,7 @@
 //! controller survives; caches and write-combining buffers are lost.
 
 use super::{Profile, Wait};
-use crate::place::LINE;
+use crate::address::LINE;
 
 pub(super) const PROFILE: Profile = Profile {
     name: "adr",

@@ -2,7 +2,7 @@
 //! non-temporal stores go, do not.
 
 use super::{Profile, Wait};
-use crate::place::LINE;
+use crate::address::LINE;
 
 pub(super) const PROFILE: Profile = Profile {
     name: "eadr",

@@ -4,7 +4,7 @@
 //! A flush that itself fails is reported by the device (dirty shutdown) and is not modelled.
 
 use super::{Profile, Wait};
-use crate::place::LINE;
+use crate::address::LINE;
 
 pub(super) const PROFILE: Profile = Profile {
     name: "gpf",

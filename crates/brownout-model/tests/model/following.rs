@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineRef, LiveStore, Marks, PersistInterval, Place, Profile,
-    SpaceId, StoreKind, Tearing, ThreadSlot, Time, Tracker, Watcher, parts,
+    Access, ByteMask, FlushKind, LINE, LineRef, LiveStore, Marks, PersistInterval, PersistObserver,
+    PmAddress, Profile, SpaceId, StoreKind, Tearing, ThreadSlot, Time, Tracker, line_parts,
 };
 
 use crate::program::{Offset, Op, Step};
@@ -21,10 +21,10 @@ pub type Values = [u8; LINE as usize];
 #[derive(Default)]
 pub struct Base {
     pub memory: Memory,
-    pub guaranteed: BTreeMap<(Time, Place), Time>,
+    pub guaranteed: BTreeMap<(Time, PmAddress), Time>,
 }
 
-impl Watcher for Base {
+impl PersistObserver for Base {
     type Store = Values;
     type Flush = ();
     const HISTORY: bool = true;
@@ -36,7 +36,9 @@ impl Watcher for Base {
         store: &LiveStore<Values>,
         by: Access,
     ) {
-        let before = self.guaranteed.insert((store.time, line.place()), by.time);
+        let before = self
+            .guaranteed
+            .insert((store.time, line.address()), by.time);
         assert_eq!(before, None, "a store is guaranteed once");
     }
 
@@ -51,7 +53,7 @@ impl Watcher for Base {
     }
 
     fn settled(&mut self, line: LineRef<'_>, store: &LiveStore<Values>) {
-        lay(&mut self.memory, line.place(), store.bytes, &store.tag);
+        lay(&mut self.memory, line.address(), store.bytes, &store.tag);
     }
 }
 
@@ -62,7 +64,7 @@ pub struct Follower {
     threads: Vec<ThreadSlot>,
     time: Time,
     pub issued: Vec<PersistInterval>,
-    lines: Vec<Place>,
+    lines: Vec<PmAddress>,
 }
 
 impl Follower {
@@ -85,7 +87,7 @@ impl Follower {
             thread: self.threads[*thread],
             time: self.time,
         };
-        let place = |offset| Place {
+        let address = |offset| PmAddress {
             space: SPACE,
             offset,
         };
@@ -103,7 +105,7 @@ impl Follower {
                     Op::Clflush(_) => FlushKind::Immediate,
                     _ => FlushKind::Deferred,
                 };
-                let line = self.tracker.line(place(*offset));
+                let line = self.tracker.line(address(*offset));
                 self.tracker.flush(&mut self.base, by, line, kind, ());
             }
             Op::Fence => self.tracker.fence(&mut self.base, by),
@@ -116,20 +118,20 @@ impl Follower {
     }
 
     fn store(&mut self, by: Access, offset: Offset, bytes: &[u8], kind: StoreKind) {
-        for (start, mask, before) in parts(offset, bytes.len() as u64) {
+        for (start, mask, before) in line_parts(offset, bytes.len() as u64) {
             let mut values = [0; LINE as usize];
             for (at, &byte) in (mask.first() as usize..LINE as usize).zip(&bytes[before as usize..])
             {
                 values[at] = byte;
             }
-            let place = Place {
+            let address = PmAddress {
                 space: SPACE,
                 offset: start,
             };
-            let line = self.tracker.line(place);
+            let line = self.tracker.line(address);
             let unit = self.tracker.profile().unit;
             self.issued.push(PersistInterval {
-                unit: Place {
+                unit: PmAddress {
                     space: SPACE,
                     offset: start - start % unit,
                 },
@@ -137,7 +139,7 @@ impl Follower {
                 issued: by.time,
                 guaranteed: None,
             });
-            self.lines.push(place);
+            self.lines.push(address);
             self.tracker
                 .store(&mut self.base, by, line, mask, kind, values);
         }
@@ -176,7 +178,7 @@ impl Follower {
     }
 }
 
-fn lay(memory: &mut Memory, line: Place, bytes: ByteMask, values: &Values) {
+fn lay(memory: &mut Memory, line: PmAddress, bytes: ByteMask, values: &Values) {
     for (start, len) in bytes.runs() {
         for at in start..start + len {
             memory.insert(line.offset + at, values[at as usize]);

@@ -1,6 +1,6 @@
 //! What recovery reads narrows what a crash can have left.
 
-use brownout_model::{Place, Profile, Source, Tearing};
+use brownout_model::{PmAddress, Profile, Source, Tearing};
 
 use crate::following::{Follower, SPACE};
 use crate::program::Op::{Clflush, Fence};
@@ -13,7 +13,7 @@ fn after(steps: &[Op]) -> Follower {
     follower
 }
 
-const LINE_OF_X: Place = Place {
+const LINE_OF_X: PmAddress = PmAddress {
     space: SPACE,
     offset: X,
 };

@@ -13,14 +13,14 @@ const THREADS: usize = 3;
 /// Three lines: two neighbours in one sector, one elsewhere.
 const LINES: [u64; 3] = [0, LINE, 8192];
 
-fn place() -> impl Strategy<Value = u64> {
+fn address() -> impl Strategy<Value = u64> {
     (0..LINES.len(), 0..LINE / 8).prop_map(|(line, word)| LINES[line] + word % 2 * 8)
 }
 
 /// Stores of one to sixteen bytes, some of which cross into the next line.
 fn bytes() -> impl Strategy<Value = (u64, Vec<u8>)> {
     let crossing = (Just(LINE - 8), Just(16_usize));
-    let plain = (place(), prop_oneof![Just(1_usize), Just(8), Just(16)]);
+    let plain = (address(), prop_oneof![Just(1_usize), Just(8), Just(16)]);
     (prop_oneof![4 => plain, 1 => crossing], 1_u8..=9)
         .prop_map(|((offset, len), value)| (offset, vec![value; len]))
 }
@@ -30,10 +30,10 @@ fn op() -> impl Strategy<Value = Op> {
         6 => bytes().prop_map(|(offset, bytes)| Op::Store(offset, bytes)),
         3 => bytes().prop_map(|(offset, bytes)| Op::NonTemporal(offset, bytes)),
         1 => bytes().prop_map(|(offset, bytes)| Op::Locked(offset, bytes)),
-        1 => place().prop_map(Op::Clflush),
-        4 => place().prop_map(Op::Clwb),
+        1 => address().prop_map(Op::Clflush),
+        4 => address().prop_map(Op::Clwb),
         3 => Just(Op::Fence),
-        1 => place().prop_map(Op::Sync),
+        1 => address().prop_map(Op::Sync),
     ]
 }
 

@@ -1,8 +1,8 @@
 //! The tracker without history: it remembers the newest store of each byte, and no more than is live.
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineRef, LineSlot, LiveStore, Mark, Marks, PAGE, Place,
-    Profile, SpaceId, StoreKind, ThreadSlot, Time, Tracker, Watcher,
+    Access, ByteMask, FlushKind, LINE, LineRef, LineSlot, LiveStore, Mark, Marks, PAGE,
+    PersistObserver, PmAddress, Profile, SpaceId, StoreKind, ThreadSlot, Time, Tracker,
 };
 
 const FILE: SpaceId = SpaceId(3);
@@ -14,7 +14,7 @@ struct Log {
     overwritten: Vec<(u64, u64)>,
 }
 
-impl Watcher for Log {
+impl PersistObserver for Log {
     type Store = ();
     type Flush = ();
     const HISTORY: bool = false;
@@ -62,7 +62,7 @@ impl Run {
     }
 
     fn line(&mut self, offset: u64) -> LineSlot {
-        self.tracker.line(Place {
+        self.tracker.line(PmAddress {
             space: FILE,
             offset,
         })
@@ -144,13 +144,13 @@ fn pages_without_live_stores_or_marks_are_forgotten() {
         run.fence();
     }
     assert!(run.tracker.pages() < 10_000, "{}", run.tracker.pages());
-    let place = |offset| Place {
+    let address = |offset| PmAddress {
         space: FILE,
         offset,
     };
-    let marked = run.tracker.known_line(place(5 * PAGE));
+    let marked = run.tracker.known_line(address(5 * PAGE));
     assert!(marked.is_some_and(|line| run.tracker.has_mark(line, Mark::Second)));
-    let live = run.tracker.known_line(place(6 * PAGE));
+    let live = run.tracker.known_line(address(6 * PAGE));
     let live = live.map(|line| run.tracker.live_bytes(line));
     assert_eq!(live, Some(ByteMask::range(0, 8)));
     assert_eq!(run.log.guaranteed.len(), 50_000 - 10);

@@ -1,4 +1,4 @@
-//! What a watcher wants to know of every line that was ever touched: three things that are so or not.
+//! What a observer wants to know of every line that was ever touched: three things that are so or not.
 //!
 //! They are kept by the page, so that a page in which nothing happens takes half a cache line, and most of what
 //! a program uses at a time is at hand.

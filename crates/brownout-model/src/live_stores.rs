@@ -1,7 +1,8 @@
 //! The stores that are not guaranteed yet: for each line a list in the order of issue, in memory that
 //! is used again. A page has room for the lists of its lines only while one of them has live stores.
 
-use crate::place::{ByteMask, LINES_IN_PAGE, ThreadSlot, Time};
+use crate::address::{LINES_IN_PAGE, ThreadSlot, Time};
+use crate::byte_mask::ByteMask;
 use crate::tracker::{Access, StoreKind};
 
 /// No store.

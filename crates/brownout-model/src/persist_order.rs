@@ -1,13 +1,13 @@
 //! Which of two stores persists first: an interval order, asked without building any graph.
 
-use crate::place::{Place, Time};
+use crate::address::{PmAddress, Time};
 use crate::tracker::StoreKind;
 
 /// When a store was issued, and from when on it was guaranteed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersistInterval {
     /// The start of the [unit](crate::Profile::unit) stored to.
-    pub unit: Place,
+    pub unit: PmAddress,
     pub kind: StoreKind,
     pub issued: Time,
     /// `None` while it is not.
@@ -34,11 +34,11 @@ impl PersistInterval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::SpaceId;
+    use crate::address::SpaceId;
 
     fn interval(offset: u64, issued: u64, guaranteed: Option<u64>) -> PersistInterval {
         PersistInterval {
-            unit: Place {
+            unit: PmAddress {
                 space: SpaceId(0),
                 offset,
             },

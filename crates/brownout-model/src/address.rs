@@ -1,6 +1,6 @@
 //! Where and when things happen: lines, bytes in a line, threads, time.
 
-use std::fmt;
+use crate::byte_mask::ByteMask;
 
 /// Bytes of a cache line.
 pub const LINE: u64 = 64;
@@ -19,7 +19,7 @@ pub struct SpaceId(pub u32);
 
 /// A byte of persistent memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct PmAddress {
     pub space: SpaceId,
     pub offset: u64,
 }
@@ -66,85 +66,10 @@ impl LineSlot {
     }
 }
 
-/// Bytes of one line: bit *n* stands for the byte at *n*.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ByteMask(pub u64);
-
-impl ByteMask {
-    pub const NONE: ByteMask = ByteMask(0);
-    pub const ALL: ByteMask = ByteMask(u64::MAX);
-
-    /// `len` bytes from `start` on; they must lie in the line.
-    #[inline]
-    pub fn range(start: u64, len: u64) -> ByteMask {
-        debug_assert!(start + len <= LINE);
-        if len == 0 {
-            return ByteMask::NONE;
-        }
-        ByteMask((u64::MAX >> (LINE - len)) << start)
-    }
-
-    #[inline]
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    #[inline]
-    pub fn and(self, other: ByteMask) -> ByteMask {
-        ByteMask(self.0 & other.0)
-    }
-
-    #[inline]
-    pub fn or(self, other: ByteMask) -> ByteMask {
-        ByteMask(self.0 | other.0)
-    }
-
-    #[inline]
-    pub fn without(self, other: ByteMask) -> ByteMask {
-        ByteMask(self.0 & !other.0)
-    }
-
-    #[inline]
-    pub fn contains(self, byte: u32) -> bool {
-        self.0 >> byte & 1 != 0
-    }
-
-    /// The first byte, 64 if there is none.
-    #[inline]
-    pub fn first(self) -> u32 {
-        self.0.trailing_zeros()
-    }
-
-    /// The aligned 8-byte word `word` of the line, from 0 to 7.
-    pub fn word(word: u32) -> ByteMask {
-        ByteMask(0xff << (word * 8))
-    }
-
-    /// The bytes as runs of start and length.
-    pub fn runs(self) -> impl Iterator<Item = (u64, u64)> {
-        let mut left = self.0;
-        std::iter::from_fn(move || {
-            if left == 0 {
-                return None;
-            }
-            let start = left.trailing_zeros();
-            let len = (left >> start).trailing_ones();
-            left &= !ByteMask::range(u64::from(start), u64::from(len)).0;
-            Some((u64::from(start), u64::from(len)))
-        })
-    }
-}
-
-impl fmt::Debug for ByteMask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.runs()).finish()
-    }
-}
-
 /// Cuts `len` bytes at `offset` at the borders of lines: the offset of each line, its bytes, and how
 /// many bytes came before.
 #[inline]
-pub fn parts(offset: u64, len: u64) -> impl Iterator<Item = (u64, ByteMask, u64)> {
+pub fn line_parts(offset: u64, len: u64) -> impl Iterator<Item = (u64, ByteMask, u64)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         if done == len {
@@ -164,17 +89,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mask_is_made_of_runs() {
-        let mask = ByteMask::range(0, 4).or(ByteMask::range(60, 4));
-        assert_eq!(mask.runs().collect::<Vec<_>>(), [(0, 4), (60, 4)]);
-        assert_eq!(ByteMask::ALL.runs().collect::<Vec<_>>(), [(0, 64)]);
-        assert_eq!(ByteMask::range(0, 64), ByteMask::ALL);
-        assert_eq!(ByteMask::range(9, 0), ByteMask::NONE);
-    }
-
-    #[test]
     fn bytes_that_cross_lines_are_cut() {
-        let cut: Vec<_> = parts(0x7c, 72).collect();
+        let cut: Vec<_> = line_parts(0x7c, 72).collect();
         assert_eq!(
             cut,
             [
@@ -183,11 +99,11 @@ mod tests {
                 (0xc0, ByteMask::range(0, 4), 68)
             ]
         );
-        assert_eq!(parts(5, 0).count(), 0);
+        assert_eq!(line_parts(5, 0).count(), 0);
     }
 
     #[test]
     fn the_last_offset_does_not_wrap() {
-        assert_eq!(parts(u64::MAX - 3, 16).count(), 1);
+        assert_eq!(line_parts(u64::MAX - 3, 16).count(), 1);
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct DebugInfo {
 }
 
 /// What DWARF says of one level of (inlined) call.
-pub(crate) struct SourceFrame {
+pub(crate) struct DwarfFrame {
     pub(crate) function: Option<String>,
     pub(crate) file: Option<PathBuf>,
     pub(crate) line: Option<u32>,
@@ -67,7 +67,7 @@ impl DebugInfo {
     }
 
     /// The calls at `address`, innermost first; empty if DWARF does not cover it.
-    pub(crate) fn frames(&self, address: u64) -> Result<Vec<SourceFrame>, ModuleProblem> {
+    pub(crate) fn frames(&self, address: u64) -> Result<Vec<DwarfFrame>, ModuleProblem> {
         self.look_up(address)
             .map_err(|source| damaged(&self.path, source))
     }
@@ -92,7 +92,7 @@ impl DebugInfo {
         Ok(near.min().map(|(_, address)| address))
     }
 
-    fn look_up(&self, address: u64) -> gimli::Result<Vec<SourceFrame>> {
+    fn look_up(&self, address: u64) -> gimli::Result<Vec<DwarfFrame>> {
         let mut lookup = self.context.find_frames(address);
         let mut calls = loop {
             match lookup {
@@ -109,7 +109,7 @@ impl DebugInfo {
                 None => None,
             };
             let location = call.location.as_ref();
-            frames.push(SourceFrame {
+            frames.push(DwarfFrame {
                 function,
                 file: location.and_then(|l| l.file).map(PathBuf::from),
                 // DWARF's line 0 means "no line", column 0 "no column".

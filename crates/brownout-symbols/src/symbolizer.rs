@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::debug_files::DebugDirectories;
-use crate::module::Module;
-use crate::{BuildId, Frame, ModuleProblem};
+use crate::module_file::ModuleFile;
+use crate::{BuildId, ModuleProblem, SourceFrame};
 
 /// A module known to a [`Symbolizer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,8 +30,8 @@ pub enum Probe {
 #[derive(Default)]
 pub struct Symbolizer {
     directories: DebugDirectories,
-    modules: Vec<Module>,
-    frames: HashMap<(ModuleId, Probe), Arc<[Frame]>>,
+    modules: Vec<ModuleFile>,
+    frames: HashMap<(ModuleId, Probe), Arc<[SourceFrame]>>,
     problems: Vec<ModuleProblem>,
 }
 
@@ -55,7 +55,7 @@ impl Symbolizer {
         let known = self.modules.iter().position(|m| m.is(path, build_id));
         ModuleId(known.unwrap_or_else(|| {
             self.modules
-                .push(Module::new(path.to_owned(), build_id.cloned()));
+                .push(ModuleFile::new(path.to_owned(), build_id.cloned()));
             self.modules.len() - 1
         }))
     }
@@ -64,7 +64,7 @@ impl Symbolizer {
     ///
     /// # Panics
     /// If `module` came from another symbolizer.
-    pub fn frames(&mut self, module: ModuleId, probe: Probe) -> Arc<[Frame]> {
+    pub fn frames(&mut self, module: ModuleId, probe: Probe) -> Arc<[SourceFrame]> {
         let Self {
             directories,
             modules,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use brownout_symbols::Frame;
+use brownout_symbols::SourceFrame;
 use brownout_trace::{
     Address, Definitions, Event, EventKind, FileId, Mapping, ProcessEnd, ProcessId, Sync,
 };
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::event_text::{Hex, fence_name, flush_name, origin_name, store_words, sync_name};
 
 /// One event as an object.
-pub fn event(event: &Event<'_>, definitions: &Definitions, frames: &[Frame]) -> Value {
+pub fn event(event: &Event<'_>, definitions: &Definitions, frames: &[SourceFrame]) -> Value {
     let mut object = Map::new();
     let mut put = |name: &str, value: Value| {
         object.insert(name.to_owned(), value);
@@ -36,7 +36,7 @@ pub fn event(event: &Event<'_>, definitions: &Definitions, frames: &[Frame]) -> 
 }
 
 /// One frame, with the fields that all of brownout's JSON has for it.
-pub fn frame(frame: &Frame) -> Value {
+pub fn frame(frame: &SourceFrame) -> Value {
     json!({
         "function": frame.function,
         "file": frame.file.as_deref().map(text),

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::path::Path;
 
-use brownout_symbols::Frame;
+use brownout_symbols::SourceFrame;
 use brownout_trace::{
     Address, Definitions, Event, EventKind, FenceKind, FileId, FlushKind, FunctionId, Mapping,
     ProcessEnd, ProcessOrigin, StoreFlavor, Sync,
@@ -308,11 +308,11 @@ impl Display for EndText {
 
 /// A frame, on one line whatever its names hold.
 pub struct FrameText<'a> {
-    frame: &'a Frame,
+    frame: &'a SourceFrame,
 }
 
 impl<'a> FrameText<'a> {
-    pub fn of(frame: &'a Frame) -> Self {
+    pub fn of(frame: &'a SourceFrame) -> Self {
         Self { frame }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use brownout_symbols::{BuildId, FileOffset, Frame, ModuleId, Probe, Symbolizer};
+use brownout_symbols::{BuildId, FileOffset, ModuleId, Probe, SourceFrame, Symbolizer};
 use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, ProcessId};
 use rustc_hash::FxHashMap;
 
@@ -39,7 +39,7 @@ enum Place {
 }
 
 /// A frame as findings have it.
-pub fn report_frame(frame: &Frame) -> brownout_report::Frame {
+pub fn report_frame(frame: &SourceFrame) -> brownout_report::Frame {
     brownout_report::Frame {
         function: frame.function.clone(),
         file: frame
@@ -56,14 +56,14 @@ pub fn report_frame(frame: &Frame) -> brownout_report::Frame {
 
 /// What a single line can say of a stack.
 pub struct TellingFrame {
-    pub frame: Frame,
+    pub frame: SourceFrame,
     /// The innermost function, where it is another: plumbing or a library without debug information
     /// that was called from `frame`.
     pub through: Option<String>,
 }
 
 impl TellingFrame {
-    fn new(frame: Frame, innermost: Option<Frame>) -> Self {
+    fn new(frame: SourceFrame, innermost: Option<SourceFrame>) -> Self {
         let through = innermost
             .filter(|innermost| *innermost != frame)
             .and_then(|innermost| innermost.function);
@@ -76,8 +76,8 @@ fn is_relative_file(path: &Path) -> bool {
     path.is_relative() && !path.as_os_str().as_encoded_bytes().starts_with(b"[")
 }
 
-fn unknown(pc: AppPc) -> Frame {
-    Frame::bare(Path::new("[unknown]"), pc.0)
+fn unknown(pc: AppPc) -> SourceFrame {
+    SourceFrame::bare(Path::new("[unknown]"), pc.0)
 }
 
 /// All stacks seen so far.
@@ -166,7 +166,7 @@ impl StackTable {
     }
 
     /// The frames of a stack, innermost first, inlined calls included.
-    pub fn frames(&mut self, stack: StackId) -> Vec<Frame> {
+    pub fn frames(&mut self, stack: StackId) -> Vec<SourceFrame> {
         let places = Arc::clone(&self.stacks[stack.0]);
         let mut frames = Vec::new();
         for &place in &places[..] {
@@ -177,9 +177,9 @@ impl StackTable {
 
     /// The frames of a stack, and of each function that was called by name from another module that name: where
     /// a function ends with a jump into another, only the caller knows it.
-    pub fn called_frames(&mut self, stack: StackId) -> Vec<(Frame, Option<String>)> {
+    pub fn called_frames(&mut self, stack: StackId) -> Vec<(SourceFrame, Option<String>)> {
         let places = Arc::clone(&self.stacks[stack.0]);
-        let mut frames: Vec<(Frame, Option<String>)> = Vec::new();
+        let mut frames: Vec<(SourceFrame, Option<String>)> = Vec::new();
         for (depth, &place) in places.iter().enumerate() {
             let inner = self.frames_of(place).into_iter().map(|frame| (frame, None));
             frames.extend(inner);
@@ -214,7 +214,7 @@ impl StackTable {
         TellingFrame::new(frame, frames.into_iter().next())
     }
 
-    fn frames_of(&mut self, place: Place) -> Vec<Frame> {
+    fn frames_of(&mut self, place: Place) -> Vec<SourceFrame> {
         match place {
             Place::InModule(module, probe) => self.symbolizer.frames(module, probe).to_vec(),
             Place::Nowhere(pc) => vec![unknown(pc)],
@@ -228,7 +228,7 @@ impl StackTable {
         build_id: &[u8],
         offset: u64,
         is_return: bool,
-    ) -> Vec<Frame> {
+    ) -> Vec<SourceFrame> {
         let Some(module) = module else {
             return vec![unknown(AppPc(offset))];
         };

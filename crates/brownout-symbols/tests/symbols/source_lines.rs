@@ -4,19 +4,19 @@
 use std::path::Path;
 
 use crate::compile::{Program, line_of};
-use brownout_symbols::{Frame, Probe, Symbolizer};
+use brownout_symbols::{Probe, SourceFrame, Symbolizer};
 
 const C: &str = "pool.c";
 const CXX: &str = "pool.cc";
 const RUST: &str = "pool.rs";
 
-fn frames(symbolizer: &mut Symbolizer, program: &Program, probe: Probe) -> Vec<Frame> {
+fn frames(symbolizer: &mut Symbolizer, program: &Program, probe: Probe) -> Vec<SourceFrame> {
     let module = symbolizer.add_module(&program.path, program.build_id().as_ref());
     symbolizer.frames(module, probe).to_vec()
 }
 
 /// `(function, line, inlined)` of each frame.
-fn told(frames: &[Frame]) -> Vec<(Option<&str>, Option<u32>, bool)> {
+fn told(frames: &[SourceFrame]) -> Vec<(Option<&str>, Option<u32>, bool)> {
     frames
         .iter()
         .map(|f| (f.function.as_deref(), f.line, f.inlined))

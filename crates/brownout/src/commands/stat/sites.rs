@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use brownout_symbols::Frame;
+use brownout_symbols::SourceFrame;
 use brownout_trace::{Definitions, Event, EventClass, EventCounts};
 
 use crate::stacks::{StackId, StackTable, TellingFrame};
@@ -57,7 +57,7 @@ impl SiteCounts {
         by_stack.sort_by_key(|(_, counts)| Reverse(counts.total()));
         by_stack.truncate(SYMBOLISED_STACKS.max(top));
         let mut sites: Vec<Site> = Vec::new();
-        let mut known: HashMap<(Frame, Option<String>), usize> = HashMap::new();
+        let mut known: HashMap<(SourceFrame, Option<String>), usize> = HashMap::new();
         for (stack, counts) in by_stack {
             let told = stacks.telling_frame(stack);
             // Several instructions of a line are one place.

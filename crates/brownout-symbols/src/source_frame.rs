@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// A function, and where in its source it was.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Frame {
+pub struct SourceFrame {
     /// The demangled name.
     pub function: Option<String>,
     /// How far into `function` the address lies; known only where the name came from a symbol table
@@ -23,7 +23,7 @@ pub struct Frame {
     pub inlined: bool,
 }
 
-impl Frame {
+impl SourceFrame {
     /// A frame of which only the place is known.
     pub fn bare(module: &Path, offset: u64) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Frame {
 }
 
 /// `function at file:line`, or `function+0x12 (module)`, or `module+0x1234`.
-impl fmt::Display for Frame {
+impl fmt::Display for SourceFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let module = self.module.display();
         match (&self.function, self.source()) {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_frame_says_the_best_that_is_known_of_it() {
-        let mut frame = Frame::bare(Path::new("/lib/x.so"), 0x1234);
+        let mut frame = SourceFrame::bare(Path::new("/lib/x.so"), 0x1234);
         assert_eq!(frame.to_string(), "/lib/x.so+0x1234");
         frame.function = Some("f".into());
         frame.function_offset = Some(0x10);

@@ -8,10 +8,10 @@ use crate::elf::{ElfFile, Segment};
 use crate::imports::Imports;
 use crate::symbol_table::SymbolTable;
 use crate::symbolizer::{FileOffset, Probe};
-use crate::{BuildId, Frame, ModuleProblem, demangle};
+use crate::{BuildId, ModuleProblem, SourceFrame, demangle};
 
 /// A module as it was recorded.
-pub(crate) struct Module {
+pub(crate) struct ModuleFile {
     path: PathBuf,
     recorded: Option<BuildId>,
     /// `None` until it is first needed.
@@ -27,7 +27,7 @@ struct Contents {
     imports: Option<Imports>,
 }
 
-impl Module {
+impl ModuleFile {
     pub(crate) fn new(path: PathBuf, recorded: Option<BuildId>) -> Self {
         Self {
             path,
@@ -46,7 +46,7 @@ impl Module {
         probe: Probe,
         directories: &DebugDirectories,
         problems: &mut Vec<ModuleProblem>,
-    ) -> Vec<Frame> {
+    ) -> Vec<SourceFrame> {
         let (path, contents) = self.contents(directories, problems);
         contents.frames(path, probe, problems)
     }
@@ -162,7 +162,7 @@ impl Contents {
         path: &Path,
         probe: Probe,
         problems: &mut Vec<ModuleProblem>,
-    ) -> Vec<Frame> {
+    ) -> Vec<SourceFrame> {
         // A return address may belong to the next line, or even the next function: the call is what
         // ends just before it.
         let (FileOffset(shown), back) = match probe {
@@ -170,9 +170,9 @@ impl Contents {
             Probe::ReturnAddress(offset) => (offset, 1),
         };
         let Some(address) = self.address_of(shown.saturating_sub(back)) else {
-            return vec![Frame::bare(path, shown)];
+            return vec![SourceFrame::bare(path, shown)];
         };
-        let bare = Frame::bare(path, address.saturating_add(back));
+        let bare = SourceFrame::bare(path, address.saturating_add(back));
         let mut frames = self.source_frames(address, &bare, problems);
         if frames.is_empty() {
             frames.push(bare);
@@ -192,9 +192,9 @@ impl Contents {
     fn source_frames(
         &mut self,
         address: u64,
-        bare: &Frame,
+        bare: &SourceFrame,
         problems: &mut Vec<ModuleProblem>,
-    ) -> Vec<Frame> {
+    ) -> Vec<SourceFrame> {
         let Some(debug_info) = &self.debug_info else {
             return Vec::new();
         };
@@ -213,7 +213,7 @@ impl Contents {
         sources
             .into_iter()
             .enumerate()
-            .map(|(depth, source)| Frame {
+            .map(|(depth, source)| SourceFrame {
                 function: source.function,
                 file: source.file,
                 line: source.line,

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, FindingId, SiteId};
+use crate::{Finding, FindingId, LinelessId};
 
 /// The version of the file's form.
 const VERSION: u32 = 1;
@@ -29,7 +29,7 @@ struct Entry {
     /// For a person who reads the file.
     place: String,
     id: FindingId,
-    site: SiteId,
+    site: LinelessId,
 }
 
 #[derive(Deserialize)]
@@ -85,7 +85,7 @@ impl Baseline {
     pub(crate) fn split(&self, findings: Vec<Finding>) -> (Vec<Finding>, Vec<Finding>) {
         let ids: HashSet<&FindingId> = self.entries.iter().map(|entry| &entry.id).collect();
         let seen: HashSet<&FindingId> = findings.iter().map(|finding| &finding.id).collect();
-        let mut moved: HashMap<&SiteId, usize> = HashMap::new();
+        let mut moved: HashMap<&LinelessId, usize> = HashMap::new();
         for entry in self
             .entries
             .iter()
@@ -97,7 +97,7 @@ impl Baseline {
             .iter()
             .map(|finding| {
                 ids.contains(&finding.id)
-                    || moved.get_mut(&finding.site()).is_some_and(|left| {
+                    || moved.get_mut(&finding.lineless_id()).is_some_and(|left| {
                         let any = *left > 0;
                         *left = left.saturating_sub(1);
                         any
@@ -120,9 +120,12 @@ impl Entry {
     fn new(finding: &Finding) -> Self {
         Self {
             rule: finding.rule.clone(),
-            place: finding.place().map(ToString::to_string).unwrap_or_default(),
+            place: finding
+                .primary_frame()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
             id: finding.id.clone(),
-            site: finding.site(),
+            site: finding.lineless_id(),
         }
     }
 }
@@ -145,7 +148,7 @@ mod tests {
         let baseline = Baseline::parse(&text).unwrap();
         let (_, new) = baseline.split(now.iter().copied().map(at).collect());
         new.iter()
-            .map(|f| f.place().unwrap().line.unwrap())
+            .map(|f| f.primary_frame().unwrap().line.unwrap())
             .collect()
     }
 

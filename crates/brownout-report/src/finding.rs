@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint;
-use crate::{Category, Evidence, Frame, RuleInfo, Severity, SiteId, Stack};
+use crate::{Category, Evidence, Frame, LinelessId, RuleInfo, Severity, Stack};
 
 /// A bug, or what may be one, in the program under test. Field names are those of `findings.jsonl`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,13 +49,13 @@ impl Finding {
     }
 
     /// The frame to look at first.
-    pub fn place(&self) -> Option<&Frame> {
+    pub fn primary_frame(&self) -> Option<&Frame> {
         self.stacks.first()?.telling_frame()
     }
 
     /// The same for findings that differ in nothing but line numbers.
-    pub fn site(&self) -> SiteId {
-        fingerprint::site(&self.rule, &self.stacks)
+    pub fn lineless_id(&self) -> LinelessId {
+        fingerprint::lineless(&self.rule, &self.stacks)
     }
 }
 

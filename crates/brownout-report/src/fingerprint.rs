@@ -26,9 +26,9 @@ use crate::{FindingId, Frame, Stack};
 /// What findings have in common that differ in line numbers only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct SiteId(String);
+pub struct LinelessId(String);
 
-impl fmt::Display for SiteId {
+impl fmt::Display for LinelessId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
@@ -38,14 +38,14 @@ pub(crate) fn exact(rule: &str, stacks: &[Stack]) -> FindingId {
     FindingId(hash(rule, stacks, Grade::Exact))
 }
 
-pub(crate) fn site(rule: &str, stacks: &[Stack]) -> SiteId {
-    SiteId(hash(rule, stacks, Grade::Site))
+pub(crate) fn lineless(rule: &str, stacks: &[Stack]) -> LinelessId {
+    LinelessId(hash(rule, stacks, Grade::Lineless))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grade {
     Exact,
-    Site,
+    Lineless,
 }
 
 fn hash(rule: &str, stacks: &[Stack], grade: Grade) -> String {
@@ -163,9 +163,9 @@ mod tests {
     fn a_site_outlives_an_edit_above_it() {
         let before = stack(vec![frame("put", "kv.c", 7)]);
         let after = stack(vec![frame("put", "kv.c", 9)]);
-        assert_eq!(site("r", &before), site("r", &after));
+        assert_eq!(lineless("r", &before), lineless("r", &after));
         let elsewhere = stack(vec![frame("get", "kv.c", 7)]);
-        assert_ne!(site("r", &before), site("r", &elsewhere));
+        assert_ne!(lineless("r", &before), lineless("r", &elsewhere));
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod suppression;
 pub use baseline::{Baseline, BaselineError};
 pub use evidence::{ByteRange, Evidence, Value};
 pub use finding::{Finding, FindingId};
-pub use fingerprint::SiteId;
+pub use fingerprint::LinelessId;
 pub use format::{
     Format, Github, Html, Human, JsonLines, Junit, ParseError, Sarif, SuppressedLines,
     parse_json_lines, parse_suppressed_lines,

@@ -171,7 +171,7 @@ fn order(finding: &Finding) -> (Severity, u8, String, Option<Frame>, FindingId) 
         Category::Race => 3,
         Category::Performance => 4,
     };
-    let place = finding.place().map(|frame| Frame {
+    let place = finding.primary_frame().map(|frame| Frame {
         // Files sort before functions and modules.
         function: None,
         offset: 0,
@@ -187,7 +187,7 @@ mod tests {
     use crate::samples::{FENCE_RULE, FLUSH_RULE, finding, finding_at};
 
     fn ids(report: &Report) -> Vec<String> {
-        let place = |finding: &Finding| finding.place().and_then(Frame::source).unwrap();
+        let place = |finding: &Finding| finding.primary_frame().and_then(Frame::source).unwrap();
         report
             .findings()
             .iter()

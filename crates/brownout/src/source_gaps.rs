@@ -10,7 +10,7 @@ use brownout_report::{Finding, Frame};
 pub fn without_lines(findings: &[Finding], told: &[String]) -> Vec<String> {
     let modules: BTreeSet<&str> = findings
         .iter()
-        .filter_map(Finding::place)
+        .filter_map(Finding::primary_frame)
         .filter(|frame| frame.line.is_none() && !frame.module.starts_with('['))
         .map(|frame| frame.module.as_str())
         .collect();
@@ -30,7 +30,7 @@ pub fn without_lines(findings: &[Finding], told: &[String]) -> Vec<String> {
 pub fn newer_sources(findings: &[Finding]) -> Vec<String> {
     let places: BTreeSet<(&str, &str)> = findings
         .iter()
-        .filter_map(Finding::place)
+        .filter_map(Finding::primary_frame)
         .filter_map(|frame: &Frame| Some((frame.file.as_deref()?, frame.module.as_str())))
         .collect();
     places

@@ -41,7 +41,7 @@ fn write_command(report: &Report, finding: &Finding, out: &mut dyn io::Write) ->
         Severity::Warning => "warning",
     };
     let mut properties = Vec::new();
-    if let Some(frame) = finding.place()
+    if let Some(frame) = finding.primary_frame()
         && let Some(file) = &frame.file
     {
         properties.push(("file", report.shown_path(file).to_owned()));

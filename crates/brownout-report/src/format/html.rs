@@ -64,7 +64,9 @@ impl Html {
     }
 
     fn finding(&self, report: &Report, finding: &Finding) -> Markup {
-        let place = finding.place().map(|frame| report.shown_frame(frame));
+        let place = finding
+            .primary_frame()
+            .map(|frame| report.shown_frame(frame));
         let open = finding.severity == Severity::Bug;
         html! {
             details.finding.(finding.severity) id=(finding.id) open[open]
@@ -220,7 +222,11 @@ fn explanations(report: &Report) -> Markup {
 
 /// What was found and does not count.
 fn left_out(report: &Report) -> Markup {
-    let place = |finding: &Finding| finding.place().map(|frame| report.shown_frame(frame));
+    let place = |finding: &Finding| {
+        finding
+            .primary_frame()
+            .map(|frame| report.shown_frame(frame))
+    };
     html! {
         @if !report.suppressed().is_empty() {
             details.left-out {

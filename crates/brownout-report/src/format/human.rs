@@ -71,7 +71,7 @@ impl Human {
         let mut places: HashMap<(&str, String), usize> = HashMap::new();
         let mut folded: Vec<(&Finding, usize)> = Vec::new();
         for finding in findings {
-            let place = finding.place().map(place_of).unwrap_or_default();
+            let place = finding.primary_frame().map(place_of).unwrap_or_default();
             let stacks = places.entry((&finding.rule, place)).or_default();
             *stacks += 1;
             match *stacks {
@@ -81,7 +81,7 @@ impl Human {
             }
         }
         for (finding, stacks) in &mut folded {
-            let place = finding.place().map(place_of).unwrap_or_default();
+            let place = finding.primary_frame().map(place_of).unwrap_or_default();
             *stacks = places[&(finding.rule.as_str(), place)] - MAX_STACKS;
         }
         self.write_folded(report, &folded, out)
@@ -95,7 +95,9 @@ impl Human {
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
         for (finding, stacks) in folded {
-            let frame = finding.place().map(|frame| report.shown_frame(frame));
+            let frame = finding
+                .primary_frame()
+                .map(|frame| report.shown_frame(frame));
             let place = frame.map_or_else(String::new, |frame| format!("{frame}, "));
             let text = format!(
                 "{} ({}{stacks} more stacks, not shown here)",
@@ -112,7 +114,9 @@ impl Human {
 
     fn write_suppressed(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
         for Suppressed { finding, reason } in report.suppressed() {
-            let frame = finding.place().map(|frame| report.shown_frame(frame));
+            let frame = finding
+                .primary_frame()
+                .map(|frame| report.shown_frame(frame));
             let place = frame.map_or_else(String::new, |frame| format!(" ({frame})"));
             let text = format!(
                 "{}{}, suppressed: {}",
@@ -149,7 +153,7 @@ impl Human {
         let mut elements = Vec::new();
         if first {
             elements.extend(self.snippets(report, &finding.stacks));
-        } else if let Some(frame) = finding.place() {
+        } else if let Some(frame) = finding.primary_frame() {
             elements.push(origin(report, frame).into());
         }
         for stack in &finding.stacks {
@@ -254,7 +258,9 @@ impl Human {
     fn write_warning_lines(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
         let mut lines: Vec<(String, &Finding, u64, usize)> = Vec::new();
         for warning in report.warnings() {
-            let frame = warning.place().map(|frame| report.shown_frame(frame));
+            let frame = warning
+                .primary_frame()
+                .map(|frame| report.shown_frame(frame));
             let place = frame.map_or_else(|| "place unknown".to_owned(), |frame| frame.to_string());
             match lines
                 .iter_mut()

@@ -34,7 +34,9 @@ impl Format for Junit {
 
 fn case(report: &Report, finding: &Finding) -> TestCase {
     let text = description(report, finding);
-    let place = finding.place().map(|frame| report.shown_frame(frame));
+    let place = finding
+        .primary_frame()
+        .map(|frame| report.shown_frame(frame));
     // Servers follow a test from run to run by its name, so it must be the same in each and no other's.
     let name = match place {
         Some(frame) => format!("{frame} [{}]", finding.id),

@@ -147,7 +147,9 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
     put("ruleIndex", rules.index(&finding.rule).into());
     put("level", level(finding.severity).into());
     put("message", json!({"text": finding.message}));
-    let place = finding.place().map(|frame| location(report, frame, None));
+    let place = finding
+        .primary_frame()
+        .map(|frame| location(report, frame, None));
     put("locations", place.into_iter().collect());
     let others: Vec<Value> = finding
         .stacks
@@ -167,7 +169,7 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
     put("occurrenceCount", finding.count.max(1).into());
     put(
         "partialFingerprints",
-        json!({"brownoutFinding/v1": finding.id, "brownoutSite/v1": finding.site()}),
+        json!({"brownoutFinding/v1": finding.id, "brownoutSite/v1": finding.lineless_id()}),
     );
     put(
         "properties",

@@ -57,7 +57,7 @@ fn innermost_functions(finding: &Finding) -> Vec<&str> {
 }
 
 fn comment(finding: &Finding) -> String {
-    let place = finding.place().and_then(|frame| frame.source());
+    let place = finding.primary_frame().and_then(|frame| frame.source());
     let text = match place {
         Some(place) => format!("{place}: {}", finding.message),
         None => finding.message.clone(),

@@ -38,7 +38,7 @@ pub struct OutputDirectory {
 
 /// What `run.json` holds.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Run {
+struct RunFile {
     /// The version that wrote it.
     brownout: String,
     command: Vec<String>,
@@ -159,7 +159,7 @@ impl OutputDirectory {
 
     /// Says whose directory this is.
     pub fn describe(&self, subject: &Subject) -> Result<(), Failure> {
-        let run = Run {
+        let run = RunFile {
             trace: self.trace.clone(),
             brownout: env!("CARGO_PKG_VERSION").to_owned(),
             command: subject.command.clone(),
@@ -188,7 +188,7 @@ impl OutputDirectory {
     }
 }
 
-fn read_run(directory: &Path) -> Result<Run, Failure> {
+fn read_run(directory: &Path) -> Result<RunFile, Failure> {
     let unreadable = |source| Failure::Results {
         path: directory.to_owned(),
         source,

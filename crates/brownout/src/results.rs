@@ -8,13 +8,14 @@ use brownout_report::{
 };
 
 use crate::console::Console;
+use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::finding_output::{self, Stream};
 use crate::output_directory::{FINDINGS, OutputDirectory, SUPPRESSED};
 use crate::rules;
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
-use crate::verdict::{self, Decisions, Stream};
 
 /// Who sees results at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +73,11 @@ impl Results {
     ) -> Result<ExitCode, Failure> {
         let mut report = Report::new(self.subject, rules::in_force(settings), self.findings);
         decisions.apply(&mut report, settings, console)?;
-        verdict::write_all(&report, directory)?;
+        finding_output::write_all(&report, directory)?;
         if let Shown::To(stream) = shown {
-            verdict::print(&report, settings, stream)?;
+            finding_output::print(&report, settings, stream)?;
         }
-        Ok(verdict::exit_code(&report))
+        Ok(finding_output::exit_code(&report))
     }
 }
 

@@ -9,14 +9,15 @@ use super::record;
 use crate::arguments::{CheckArgs, RecordArgs, RecordingArgs};
 use crate::console::Console;
 use crate::crash_test::{Plan, Refused, crash_test, program_file};
+use crate::decisions::Decisions;
 use crate::examination::examine;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::finding_output::Stream;
 use crate::output_directory::{OutputDirectory, TRACE};
 use crate::results::{Results, Shown};
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
-use crate::verdict::{Decisions, Stream};
 
 /// Where results go if nobody says otherwise.
 pub const OUT: &str = "brownout.out";

@@ -6,13 +6,14 @@ use super::check::OUT;
 use crate::arguments::CrashArgs;
 use crate::console::Console;
 use crate::crash_test::{CrashTest, Plan, Refused, crash_test, program_file};
+use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::finding_output::Stream;
 use crate::output_directory::OutputDirectory;
 use crate::results::{Results, Shown};
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
-use crate::verdict::{Decisions, Stream};
 
 pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure> {
     let settings = Settings::new(&arguments.findings, &arguments.selection.patterns)?;

@@ -10,16 +10,16 @@ use crate::arguments::{CheckArgs, CrashTestArgs, DemoArgs, FindingArgs, Recordin
 use crate::console::Console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::finding_output::Stream;
 use crate::settings::Settings;
-use crate::verdict::Stream;
 
 const SOURCE: &str = include_str!("../../../../examples/kvlog.c");
 /// Entries the example puts into its store.
 const ENTRIES: &str = "50";
 
 pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let place = Place::new(arguments.keep.as_deref())?;
-    let directory = place.directory();
+    let demo = DemoDirectory::new(arguments.keep.as_deref())?;
+    let directory = demo.path();
     let program = compile(directory, console)?;
     let pool = directory.join("store");
     // A second demo in the same directory starts afresh.
@@ -40,9 +40,9 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
     // Whatever brownout.toml is around here, it is not about the example.
     let settings = Settings::usual(directory);
     let out = directory.join("brownout.out");
-    let stay = match place {
-        Place::Kept(_) => Stay::Kept,
-        Place::Temporary(_) => Stay::Removed,
+    let stay = match demo {
+        DemoDirectory::Kept(_) => Stay::Kept,
+        DemoDirectory::Temporary(_) => Stay::Removed,
     };
     let code = check::check(&arguments, &settings, (&out, stay), Stream::Output, console)?;
     if stay == Stay::Removed {
@@ -70,15 +70,15 @@ fn recovery(program: &Path) -> String {
 }
 
 /// Where the demo happens.
-enum Place {
+enum DemoDirectory {
     Kept(PathBuf),
     /// Removed at the end.
     Temporary(tempfile::TempDir),
 }
 
-impl Place {
+impl DemoDirectory {
     fn new(keep: Option<&Path>) -> Result<Self, Failure> {
-        let place = match keep {
+        let made = match keep {
             Some(directory) => {
                 fs::create_dir_all(directory).map(|()| Self::Kept(directory.to_owned()))
             }
@@ -87,10 +87,10 @@ impl Place {
                 .tempdir()
                 .map(Self::Temporary),
         };
-        place.map_err(Failure::DemoDirectory)
+        made.map_err(Failure::DemoDirectory)
     }
 
-    fn directory(&self) -> &Path {
+    fn path(&self) -> &Path {
         match self {
             Self::Kept(directory) => directory,
             Self::Temporary(directory) => directory.path(),

@@ -4,12 +4,13 @@ use brownout_report::Report;
 
 use crate::arguments::LintArgs;
 use crate::console::Console;
+use crate::decisions::Decisions;
 use crate::examination::examine;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::finding_output::{self, Stream};
 use crate::rules;
 use crate::settings::Settings;
-use crate::verdict::{self, Decisions, Stream};
 
 pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure> {
     let settings = Settings::new(&arguments.findings, &arguments.selection.patterns)?;
@@ -23,7 +24,7 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
     decisions.apply(&mut report, &settings, console)?;
     let nothing = examination.nothing_persistent;
     if nothing.is_none() {
-        verdict::print(&report, &settings, Stream::Output)?;
+        finding_output::print(&report, &settings, Stream::Output)?;
     }
     // A damaged trace is told last, where it is seen.
     examination.trace.conclude(console)?;
@@ -31,5 +32,5 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
         console.warn(why);
         return Ok(ExitCode::NothingPersistent);
     }
-    Ok(verdict::exit_code(&report))
+    Ok(finding_output::exit_code(&report))
 }

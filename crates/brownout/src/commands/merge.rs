@@ -11,12 +11,13 @@ use super::check::OUT;
 use crate::arguments::MergeArgs;
 use crate::console::Console;
 use crate::crash_test::{findings_of, is_unfinished, unfinished};
+use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::finding_output::Stream;
 use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::results::{Results, Shown, findings_of_others};
 use crate::settings::Settings;
-use crate::verdict::{Decisions, Stream};
 
 pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure> {
     let settings = Settings::new(&arguments.findings, &[])?;

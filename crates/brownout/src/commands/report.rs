@@ -5,10 +5,10 @@ use brownout_report::{Format, Html, Junit, Report, Sarif, Sources};
 use crate::arguments::ReportArgs;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::finding_output::{self, Detail, Stream};
 use crate::output_directory::{FINDINGS, OutputDirectory, SUPPRESSED, write_report};
 use crate::results::{read_findings, read_suppressed};
 use crate::rules;
-use crate::verdict::{self, Detail, Stream};
 
 pub fn run(arguments: &ReportArgs) -> Result<ExitCode, Failure> {
     let (directory, subject) = OutputDirectory::open(&arguments.directory)?;
@@ -35,7 +35,7 @@ pub fn run(arguments: &ReportArgs) -> Result<ExitCode, Failure> {
             warnings: arguments.warnings,
             suppressed: arguments.suppressed,
         };
-        verdict::print_for_person(&report, detail, Stream::Output)?;
+        finding_output::print_for_person(&report, detail, Stream::Output)?;
     }
     // Whether there are bugs was told by the check; to show them again is no failure.
     Ok(ExitCode::Success)

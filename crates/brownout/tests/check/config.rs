@@ -3,55 +3,55 @@
 use std::fs;
 use std::process::Command;
 
-use crate::{Place, bugs};
+use crate::{TestDir, bugs};
 
 #[test]
 fn options_come_from_the_file() {
-    let place = Place::new();
-    place.write(
+    let dir = TestDir::new();
+    dir.write(
         "brownout.toml",
         "out = 'results'\nsuppressions = ['accepted.toml']\n[profile.ci]\nformat = 'json'\n",
     );
-    place.write(
+    dir.write(
         "accepted.toml",
         "[[suppression]]\nrule = 'missing-flush'\nreason = 'r'\n",
     );
-    let run = place.check(&[], &["last", "fence"]);
+    let run = dir.check(&[], &["last", "fence"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    let findings = crate::findings(&place.path("results"));
+    let findings = crate::findings(&dir.path("results"));
     assert_eq!(bugs(&findings), ["redundant-fence"]);
-    let run = place.check(&["--profile", "ci"], &["fence"]);
+    let run = dir.check(&["--profile", "ci"], &["fence"]);
     assert!(run.stdout.contains("{\"id\":"), "{}", run.stdout);
-    let run = place.check(&["--profile", "ci", "--format", "human"], &["fence"]);
+    let run = dir.check(&["--profile", "ci", "--format", "human"], &["fence"]);
     assert_eq!(run.stdout, "counted\n", "the command line goes first");
 }
 
 #[test]
 fn the_file_is_looked_for_upwards() {
-    let place = Place::new();
-    place.write("brownout.toml", "suppressions = ['accepted.toml']\n");
-    place.write(
+    let dir = TestDir::new();
+    dir.write("brownout.toml", "suppressions = ['accepted.toml']\n");
+    dir.write(
         "accepted.toml",
         "[[suppression]]\nrule = '*'\nreason = 'r'\n",
     );
-    fs::create_dir(place.path("sub")).unwrap();
+    fs::create_dir(dir.path("sub")).unwrap();
     let arguments = ["check", "--", "../counter", "pool", "last"];
-    let output = place
+    let output = dir
         .command(&arguments)
-        .current_dir(place.path("sub"))
+        .current_dir(dir.path("sub"))
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(place.path("sub/brownout.out").exists());
+    assert!(dir.path("sub/brownout.out").exists());
 }
 
 #[test]
 fn mistakes_in_the_file_are_named_with_their_line() {
-    let place = Place::new();
-    place.write("brownout.toml", "# options\nmodle = 'adr'\n");
+    let dir = TestDir::new();
+    dir.write("brownout.toml", "# options\nmodle = 'adr'\n");
     for arguments in [&["check", "--", "true"][..], &["lint", "trace"]] {
-        let run = place.brownout(arguments);
+        let run = dir.brownout(arguments);
         assert_eq!(run.status, Some(2));
         assert!(
             run.stderr
@@ -60,30 +60,30 @@ fn mistakes_in_the_file_are_named_with_their_line() {
             run.stderr
         );
     }
-    place.write("other.toml", "");
-    let run = place.check(&["--config", "other.toml"], &[]);
+    dir.write("other.toml", "");
+    let run = dir.check(&["--config", "other.toml"], &[]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
-    let run = place.check(&["--config", "missing.toml"], &[]);
+    let run = dir.check(&["--config", "missing.toml"], &[]);
     assert_eq!(run.status, Some(2));
 }
 
 #[test]
 fn oracles_hold_the_program_to_its_own_demands() {
-    let place = Place::new();
-    place.write(
+    let dir = TestDir::new();
+    dir.write(
         "brownout.toml",
         "[[oracle]]\nid = 'steps-in-step'\nsummary = 'steps are counted in step'\n\
          stores = { file = 'pool', offset = '64..72' }\nonly-inside = ['step']\n\
          [[oracle]]\nid = 'value-first'\nsummary = 'the value comes first'\n\
          persisted = { offset = '0..8' }\nbefore = { offset = '64..' }\n",
     );
-    let run = place.check(&[], &["fence"]);
-    let findings = crate::findings(&place.path("brownout.out"));
+    let run = dir.check(&[], &["fence"]);
+    let findings = crate::findings(&dir.path("brownout.out"));
     assert_eq!(bugs(&findings), ["redundant-fence"], "{}", run.stderr);
 
-    let run = place.check(&[], &["last"]);
+    let run = dir.check(&[], &["last"]);
     assert_eq!(run.status, Some(1));
-    let findings = crate::findings(&place.path("brownout.out"));
+    let findings = crate::findings(&dir.path("brownout.out"));
     assert_eq!(bugs(&findings), ["missing-flush", "steps-in-step"]);
     assert!(
         run.stderr
@@ -95,20 +95,20 @@ fn oracles_hold_the_program_to_its_own_demands() {
 
 #[test]
 fn the_example_of_a_project_does_what_it_says() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     for name in ["kvlog.c", "brownout.toml", "accepted.toml"] {
-        fs::copy(format!("{examples}/{name}"), place.path(name)).unwrap();
+        fs::copy(format!("{examples}/{name}"), dir.path(name)).unwrap();
     }
     let compiled = Command::new("cc")
         .args(["-g", "-o", "kvlog", "kvlog.c"])
-        .current_dir(place.directory.path())
+        .current_dir(dir.directory.path())
         .status();
     assert!(compiled.unwrap().success());
-    let run = place.brownout(&["check", "--", "./kvlog", "store", "put", "50"]);
+    let run = dir.brownout(&["check", "--", "./kvlog", "store", "put", "50"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert!(!run.stderr.contains("was not used"), "{}", run.stderr);
-    let found = place.findings();
+    let found = dir.findings();
     let rules: Vec<&str> = found
         .iter()
         .filter_map(|finding| finding["rule"].as_str())
@@ -122,10 +122,10 @@ fn the_example_of_a_project_does_what_it_says() {
     ] {
         assert!(!rules.contains(&absent), "{absent} is among {rules:?}");
     }
-    let config = place.read("brownout.toml").replace("\"erase\", ", "");
-    place.write("brownout.toml", &config);
-    place.brownout(&["check", "--", "./kvlog", "store", "put", "50"]);
-    let found = place.findings();
+    let config = dir.read("brownout.toml").replace("\"erase\", ", "");
+    dir.write("brownout.toml", &config);
+    dir.brownout(&["check", "--", "./kvlog", "store", "put", "50"]);
+    let found = dir.findings();
     let owners = found
         .iter()
         .find(|finding| finding["rule"] == "entries-have-owners");

@@ -2,15 +2,15 @@
 
 use std::process::Command;
 
-use crate::{Place, Run, bugs, findings};
+use crate::{Completed, TestDir, bugs, findings};
 
 #[test]
 fn the_demo_finds_the_mistakes_that_the_example_admits() {
-    let place = Place::new();
-    let run = place.brownout(&["demo", "--keep", "demo"]);
+    let dir = TestDir::new();
+    let run = dir.brownout(&["demo", "--keep", "demo"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert!(run.stdout.starts_with("38 entries\n"), "{}", run.stdout);
-    let findings = findings(&place.path("demo/brownout.out"));
+    let findings = findings(&dir.path("demo/brownout.out"));
     let bugs = bugs(&findings);
     for rule in [
         "missing-flush",
@@ -35,18 +35,18 @@ fn the_demo_finds_the_mistakes_that_the_example_admits() {
 
 #[test]
 fn results_are_only_announced_where_they_stay() {
-    let place = Place::new();
-    let run = place.brownout(&["demo"]);
+    let dir = TestDir::new();
+    let run = dir.brownout(&["demo"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert!(!run.stderr.contains("results are in"), "{}", run.stderr);
     assert!(run.stderr.contains("--keep DIR"), "{}", run.stderr);
-    let run = place.brownout(&["demo", "--keep", "demo"]);
+    let run = dir.brownout(&["demo", "--keep", "demo"]);
     assert!(run.stderr.contains("results are in"), "{}", run.stderr);
 }
 
 #[test]
 fn the_demo_needs_a_compiler_and_says_so() {
-    let run: Run = Command::new(env!("CARGO_BIN_EXE_brownout"))
+    let run: Completed = Command::new(env!("CARGO_BIN_EXE_brownout"))
         .arg("demo")
         .env("PATH", "/nonexistent")
         .env_remove("CC")

@@ -9,15 +9,15 @@ mod demo;
 mod results;
 mod unusual;
 
-#[path = "../place/mod.rs"]
-mod place;
+#[path = "../test_dir/mod.rs"]
+mod test_dir;
 
 use std::fs;
 
-use place::{Place, Run, findings};
 use serde_json::Value;
+use test_dir::{Completed, TestDir, findings};
 
-impl Place {
+impl TestDir {
     fn new() -> Self {
         Self::compiled(&["-g"])
     }
@@ -35,7 +35,7 @@ impl Place {
     }
 
     /// Checks the program with these mistakes in it.
-    fn check(&self, options: &[&str], mistakes: &[&str]) -> Run {
+    fn check(&self, options: &[&str], mistakes: &[&str]) -> Completed {
         let mut arguments = vec!["check"];
         arguments.extend(options);
         arguments.extend(["--", "./counter", "pool"]);

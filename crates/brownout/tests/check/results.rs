@@ -4,29 +4,29 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{Place, bugs};
+use crate::{TestDir, bugs};
 
 #[test]
 fn a_program_without_mistakes() {
-    let place = Place::new();
-    let run = place.check(&[], &[]);
+    let dir = TestDir::new();
+    let run = dir.check(&[], &[]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert_eq!(run.stdout, "counted\n", "standard output is the program's");
-    assert_eq!(bugs(&place.findings()), [] as [&str; 0], "{}", run.stderr);
+    assert_eq!(bugs(&dir.findings()), [] as [&str; 0], "{}", run.stderr);
 }
 
 #[test]
 fn bugs_are_shown_with_their_source_and_kept() {
-    let place = Place::new();
-    let run = place.check(&[], &["last", "fence"]);
+    let dir = TestDir::new();
+    let run = dir.check(&[], &["last", "fence"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert_eq!(run.stdout, "counted\n");
-    let findings = place.findings();
+    let findings = dir.findings();
     assert_eq!(bugs(&findings), ["missing-flush", "redundant-fence"]);
     let frame = &findings[0]["stacks"][0]["frames"][0];
     assert_eq!(frame["function"], "main");
     let line = frame["line"].as_u64().unwrap() as usize;
-    let source = place.read("counter.c");
+    let source = dir.read("counter.c");
     assert!(
         source
             .lines()
@@ -52,11 +52,11 @@ fn bugs_are_shown_with_their_source_and_kept() {
 
 #[test]
 fn every_form_of_the_results_is_there() {
-    let place = Place::new();
-    place.check(&[], &["last"]);
-    let html = place.read("brownout.out/report.html");
+    let dir = TestDir::new();
+    dir.check(&[], &["last"]);
+    let html = dir.read("brownout.out/report.html");
     assert!(html.contains("missing-flush") && html.contains("counter-&gt;steps = 99"));
-    let sarif: Value = serde_json::from_str(&place.read("brownout.out/report.sarif")).unwrap();
+    let sarif: Value = serde_json::from_str(&dir.read("brownout.out/report.sarif")).unwrap();
     let results = sarif["runs"][0]["results"].as_array().unwrap();
     assert!(
         results
@@ -64,13 +64,12 @@ fn every_form_of_the_results_is_there() {
             .any(|result| result["ruleId"] == "missing-flush")
     );
     assert!(
-        place
-            .read("brownout.out/junit.xml")
+        dir.read("brownout.out/junit.xml")
             .contains("failures=\"1\"")
     );
-    let trace = place.path("brownout.out/trace");
+    let trace = dir.path("brownout.out/trace");
     assert!(fs::metadata(trace).unwrap().len() > 0);
-    let names = fs::read_dir(place.path("brownout.out")).unwrap();
+    let names = fs::read_dir(dir.path("brownout.out")).unwrap();
     let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(
@@ -88,10 +87,10 @@ fn every_form_of_the_results_is_there() {
 
 #[test]
 fn ids_are_the_same_in_every_run() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let ids = || {
-        place.check(&[], &["last", "fence"]);
-        let findings = place.findings();
+        dir.check(&[], &["last", "fence"]);
+        let findings = dir.findings();
         findings
             .iter()
             .map(|finding| finding["id"].to_string())
@@ -102,8 +101,8 @@ fn ids_are_the_same_in_every_run() {
 
 #[test]
 fn other_formats_go_to_standard_output() {
-    let place = Place::new();
-    let run = place.check(&["--format", "json", "-q"], &["last"]);
+    let dir = TestDir::new();
+    let run = dir.check(&["--format", "json", "-q"], &["last"]);
     assert_eq!(run.status, Some(1));
     let (program, json) = run.stdout.split_once('\n').unwrap();
     assert_eq!(program, "counted");
@@ -111,29 +110,29 @@ fn other_formats_go_to_standard_output() {
     assert_eq!(finding["rule"], "missing-flush");
     assert_eq!(run.stderr, "");
     let lint = |format| {
-        let run = place.brownout(&["lint", "brownout.out/trace", "--format", format]);
+        let run = dir.brownout(&["lint", "brownout.out/trace", "--format", format]);
         assert_eq!(run.status, Some(1), "{}", run.stderr);
         run.stdout
     };
     assert_eq!(lint("json"), json);
-    assert_eq!(lint("sarif"), place.read("brownout.out/report.sarif"));
-    assert_eq!(lint("junit"), place.read("brownout.out/junit.xml"));
+    assert_eq!(lint("sarif"), dir.read("brownout.out/report.sarif"));
+    assert_eq!(lint("junit"), dir.read("brownout.out/junit.xml"));
     assert!(lint("github").contains("::error file=counter.c,line="));
     assert!(lint("human").contains("bug[missing-flush]"));
 }
 
 #[test]
 fn a_program_that_fails_on_its_own_is_told_apart() {
-    let place = Place::new();
-    let run = place.check(&[], &["last", "fail"]);
+    let dir = TestDir::new();
+    let run = dir.check(&[], &["last", "fail"]);
     assert_eq!(run.status, Some(4), "{}", run.stderr);
     assert!(
         run.stderr.contains("the program exited with status 7"),
         "{}",
         run.stderr
     );
-    assert_eq!(bugs(&place.findings()), ["missing-flush"]);
-    let run = place.check(&[], &["crash"]);
+    assert_eq!(bugs(&dir.findings()), ["missing-flush"]);
+    let run = dir.check(&[], &["crash"]);
     assert_eq!(run.status, Some(4), "{}", run.stderr);
     assert!(
         run.stderr.contains("was killed by signal 6"),
@@ -144,15 +143,15 @@ fn a_program_that_fails_on_its_own_is_told_apart() {
 
 #[test]
 fn nothing_persistent_is_told_apart_from_nothing_found() {
-    let place = Place::new();
-    let run = place.brownout(&["check", "--", "true"]);
+    let dir = TestDir::new();
+    let run = dir.brownout(&["check", "--", "true"]);
     assert_eq!(run.status, Some(3), "{}", run.stderr);
     assert!(
         run.stderr.contains("nothing persistent was seen"),
         "{}",
         run.stderr
     );
-    let run = place.check(&["--pm", "/elsewhere/*"], &["last"]);
+    let run = dir.check(&["--pm", "/elsewhere/*"], &["last"]);
     assert_eq!(run.status, Some(3), "{}", run.stderr);
     assert!(
         run.stderr.contains("no mapped file matches --pm"),
@@ -164,9 +163,9 @@ fn nothing_persistent_is_told_apart_from_nothing_found() {
         "what was considered: {}",
         run.stderr
     );
-    let lint = place.brownout(&["lint", "brownout.out/trace"]);
+    let lint = dir.brownout(&["lint", "brownout.out/trace"]);
     assert_eq!(lint.status, Some(3), "{}", lint.stderr);
-    let lint = place.brownout(&["lint", "brownout.out/trace", "--pm", "pool"]);
+    let lint = dir.brownout(&["lint", "brownout.out/trace", "--pm", "pool"]);
     assert_eq!(
         lint.status,
         Some(1),
@@ -177,26 +176,26 @@ fn nothing_persistent_is_told_apart_from_nothing_found() {
 
 #[test]
 fn a_program_that_cannot_be_run_leaves_nothing() {
-    let place = Place::new();
-    let run = place.brownout(&["check", "--", "./no-such-program"]);
+    let dir = TestDir::new();
+    let run = dir.brownout(&["check", "--", "./no-such-program"]);
     assert_eq!(run.status, Some(2));
-    assert!(!place.path("brownout.out").exists());
+    assert!(!dir.path("brownout.out").exists());
 }
 
 #[test]
 fn what_is_not_brownouts_is_left_alone() {
-    let place = Place::new();
-    let run = place.check(&["--out", "."], &[]);
+    let dir = TestDir::new();
+    let run = dir.check(&["--out", "."], &[]);
     assert_eq!(run.status, Some(2));
     assert!(
         run.stderr.contains("holds what brownout has not written"),
         "{}",
         run.stderr
     );
-    assert!(!place.path("pool").exists(), "the program was not even run");
-    assert_eq!(place.check(&["--out", "a/b"], &[]).status, Some(0));
+    assert!(!dir.path("pool").exists(), "the program was not even run");
+    assert_eq!(dir.check(&["--out", "a/b"], &[]).status, Some(0));
     assert_eq!(
-        place.check(&["--out", "a/b"], &["last"]).status,
+        dir.check(&["--out", "a/b"], &["last"]).status,
         Some(1),
         "again"
     );
@@ -204,9 +203,9 @@ fn what_is_not_brownouts_is_left_alone() {
 
 #[test]
 fn results_can_be_shown_again() {
-    let place = Place::new();
-    place.check(&[], &["last"]);
-    let shown = place.brownout(&["report", "brownout.out"]);
+    let dir = TestDir::new();
+    dir.check(&[], &["last"]);
+    let shown = dir.brownout(&["report", "brownout.out"]);
     assert_eq!(shown.status, Some(0));
     assert!(
         shown.stdout.contains("bug[missing-flush]"),
@@ -223,12 +222,12 @@ fn results_can_be_shown_again() {
         "--junit",
         "j",
     ];
-    let written = place.brownout(&forms);
+    let written = dir.brownout(&forms);
     assert_eq!((written.status, written.stdout.as_str()), (Some(0), ""));
-    assert_eq!(place.read("s"), place.read("brownout.out/report.sarif"));
-    assert_eq!(place.read("j"), place.read("brownout.out/junit.xml"));
-    assert_eq!(place.read("h"), place.read("brownout.out/report.html"));
-    let none = place.brownout(&["report", "."]);
+    assert_eq!(dir.read("s"), dir.read("brownout.out/report.sarif"));
+    assert_eq!(dir.read("j"), dir.read("brownout.out/junit.xml"));
+    assert_eq!(dir.read("h"), dir.read("brownout.out/report.html"));
+    let none = dir.brownout(&["report", "."]);
     assert_eq!(none.status, Some(2));
     assert!(
         none.stderr.contains("does not hold the results of a check"),
@@ -239,8 +238,8 @@ fn results_can_be_shown_again() {
 
 #[test]
 fn annotations_on_github() {
-    let place = Place::new();
-    let mut command = place.command(&["check", "--", "./counter", "pool", "last"]);
+    let dir = TestDir::new();
+    let mut command = dir.command(&["check", "--", "./counter", "pool", "last"]);
     command.env("GITHUB_ACTIONS", "true");
     let output = command.output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
@@ -250,17 +249,17 @@ fn annotations_on_github() {
 
 #[test]
 fn rules_are_explained() {
-    let place = Place::new();
-    let all = place.brownout(&["explain"]);
+    let dir = TestDir::new();
+    let all = dir.brownout(&["explain"]);
     assert_eq!(all.status, Some(0));
     for line in all.stdout.lines() {
         let rule = line.split_whitespace().next().unwrap();
-        let one = place.brownout(&["explain", rule]);
+        let one = dir.brownout(&["explain", rule]);
         assert_eq!(one.status, Some(0));
         assert!(one.stdout.starts_with(&format!("{rule} (")));
         assert!(one.stdout.lines().count() > 5, "{}", one.stdout);
     }
-    let typo = place.brownout(&["explain", "missing-flsh"]);
+    let typo = dir.brownout(&["explain", "missing-flsh"]);
     assert_eq!(typo.status, Some(2));
     assert!(
         typo.stderr.contains("did you mean `missing-f"),

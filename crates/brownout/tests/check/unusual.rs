@@ -4,14 +4,14 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use crate::{Place, bugs};
+use crate::{TestDir, bugs};
 
 #[test]
 fn another_version_of_the_program() {
-    let place = Place::new();
-    place.check(&[], &["last"]);
-    place.compile("check/counter.c", &["-g", "-DSIZE=8192"]);
-    let run = place.brownout(&["lint", "brownout.out/trace"]);
+    let dir = TestDir::new();
+    dir.check(&[], &["last"]);
+    dir.compile("check/counter.c", &["-g", "-DSIZE=8192"]);
+    let run = dir.brownout(&["lint", "brownout.out/trace"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let told = run
         .stderr
@@ -33,8 +33,8 @@ fn another_version_of_the_program() {
 
 #[test]
 fn a_stripped_program() {
-    let place = Place::compiled(&["-s"]);
-    let run = place.check(&[], &["last"]);
+    let dir = TestDir::compiled(&["-s"]);
+    let run = dir.check(&[], &["last"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert!(
         run.stderr.contains("/counter has no debug information"),
@@ -42,14 +42,14 @@ fn a_stripped_program() {
         run.stderr
     );
     assert!(run.stderr.contains("/counter+0x"), "{}", run.stderr);
-    assert_eq!(bugs(&place.findings()), ["missing-flush"]);
+    assert_eq!(bugs(&dir.findings()), ["missing-flush"]);
 }
 
 #[test]
 fn a_missing_source_file() {
-    let place = Place::new();
-    fs::remove_file(place.path("counter.c")).unwrap();
-    let run = place.check(&[], &["last"]);
+    let dir = TestDir::new();
+    fs::remove_file(dir.path("counter.c")).unwrap();
+    let run = dir.check(&[], &["last"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert!(
         run.stderr
@@ -59,23 +59,20 @@ fn a_missing_source_file() {
     );
     assert!(run.stderr.contains("main at counter.c:"), "{}", run.stderr);
     assert!(
-        place
-            .read("brownout.out/report.html")
+        dir.read("brownout.out/report.html")
             .contains("cannot be read")
     );
 }
 
 #[test]
 fn a_source_file_that_was_edited_since() {
-    let place = Place::new();
-    let run = place.check(&[], &["last"]);
+    let dir = TestDir::new();
+    let run = dir.check(&[], &["last"]);
     assert!(!run.stderr.contains("is newer than"), "{}", run.stderr);
-    let edited = fs::File::options()
-        .append(true)
-        .open(place.path("counter.c"));
+    let edited = fs::File::options().append(true).open(dir.path("counter.c"));
     let later = SystemTime::now() + Duration::from_secs(60);
     edited.unwrap().set_modified(later).unwrap();
-    let run = place.brownout(&["lint", "brownout.out/trace"]);
+    let run = dir.brownout(&["lint", "brownout.out/trace"]);
     assert!(
         run.stderr.contains("counter.c is newer than /"),
         "{}",
@@ -85,14 +82,14 @@ fn a_source_file_that_was_edited_since() {
 
 #[test]
 fn a_trace_that_is_cut_off() {
-    let place = Place::new();
-    place.check(&[], &["last"]);
-    let trace = place.path("brownout.out/trace");
+    let dir = TestDir::new();
+    dir.check(&[], &["last"]);
+    let trace = dir.path("brownout.out/trace");
     let whole = fs::read(&trace).unwrap();
     let mut found_part = false;
     for eighths in 1..8 {
         fs::write(&trace, &whole[..whole.len() * eighths / 8]).unwrap();
-        let run = place.brownout(&["lint", "brownout.out/trace"]);
+        let run = dir.brownout(&["lint", "brownout.out/trace"]);
         assert_eq!(run.status, Some(2), "{}", run.stderr);
         let last = run.stderr.lines().last().unwrap();
         assert!(last.starts_with("brownout: "), "{}", run.stderr);
@@ -103,14 +100,14 @@ fn a_trace_that_is_cut_off() {
 
 #[test]
 fn a_full_disk() {
-    let place = Place::new();
+    let dir = TestDir::new();
     // The pool has its size already: the limit is for files that grow.
-    place.check(&[], &[]);
+    dir.check(&[], &[]);
     let brownout = env!("CARGO_BIN_EXE_brownout");
     let script = format!("ulimit -S -f 256; exec {brownout} check -- ./counter pool noise");
     let output = std::process::Command::new("sh")
         .args(["-c", &script])
-        .current_dir(place.directory.path())
+        .current_dir(dir.directory.path())
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
@@ -124,12 +121,10 @@ fn a_full_disk() {
 
 #[test]
 fn a_sparse_pool_of_ten_gibibytes() {
-    let place = Place::compiled(&["-g", "-DSIZE=(10LL<<30)"]);
-    let run = place.check(&[], &["last"]);
+    let dir = TestDir::compiled(&["-g", "-DSIZE=(10LL<<30)"]);
+    let run = dir.check(&[], &["last"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    assert_eq!(bugs(&place.findings()), ["missing-flush"]);
-    let size = fs::metadata(place.path("brownout.out/trace"))
-        .unwrap()
-        .len();
+    assert_eq!(bugs(&dir.findings()), ["missing-flush"]);
+    let size = fs::metadata(dir.path("brownout.out/trace")).unwrap().len();
     assert!(size < 1 << 20, "the trace has {size} bytes");
 }

@@ -6,34 +6,34 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::{Place, Run, crashes, private_mounts_are_possible};
+use crate::{Completed, TestDir, crashes, private_mounts_are_possible};
 
 const OPTIONS: [&str; 4] = ["--occurrences", "100", "--no-narrowing", "--quiet"];
 
 /// A recovery that takes some milliseconds, so that there is something to interrupt.
 const SLOW: &str = "sh -c './slots {pm} check; s=$?; sleep 0.01; exit $s'";
 
-fn crash(place: &Place, more: &[&str]) -> Command {
+fn crash(dir: &TestDir, more: &[&str]) -> Command {
     let mut arguments = vec!["crash", "trace", "--recover", SLOW];
     arguments.extend(OPTIONS);
     arguments.extend(more);
-    place.command(&arguments)
+    dir.command(&arguments)
 }
 
 #[test]
 fn an_interrupted_run_keeps_what_it_has_and_goes_on() {
-    let place = Place::new();
-    place.record(&[], &["100", "early"]);
-    let child = crash(&place, &[])
+    let dir = TestDir::new();
+    dir.record(&[], &["100", "early"]);
+    let child = crash(&dir, &[])
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    wait_for_trials(&place, 3);
+    wait_for_trials(&dir, 3);
     let interrupted = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();
     assert!(interrupted.unwrap().success());
-    let run: Run = child.wait_with_output().unwrap().into();
+    let run: Completed = child.wait_with_output().unwrap().into();
     assert!(
         matches!(run.status, Some(0 | 1)),
         "{:?} {}",
@@ -41,23 +41,21 @@ fn an_interrupted_run_keeps_what_it_has_and_goes_on() {
         run.stderr
     );
     assert!(run.stderr.contains("it was interrupted"), "{}", run.stderr);
-    let first = crashes(&place.findings())
-        .first()
-        .map_or(0, |found| found.1);
-    let run: Run = crash(&place, &["--resume"]).output().unwrap().into();
+    let first = crashes(&dir.findings()).first().map_or(0, |found| found.1);
+    let run: Completed = crash(&dir, &["--resume"]).output().unwrap().into();
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    assert!(crashes(&place.findings())[0].1 > first);
+    assert!(crashes(&dir.findings())[0].1 > first);
     assert!(!run.stderr.contains("only"), "{}", run.stderr);
 }
 
 #[test]
 fn killed_at_any_moment_nothing_is_lost_and_nothing_left() {
-    let place = Place::new();
-    place.record(&[], &["100", "early"]);
-    let pool = fs::read(place.path("pool")).unwrap();
+    let dir = TestDir::new();
+    dir.record(&[], &["100", "early"]);
+    let pool = fs::read(dir.path("pool")).unwrap();
     let mut tried = 0;
     for round in 0..50_u64 {
-        let mut child = crash(&place, &["--resume"]).spawn().unwrap();
+        let mut child = crash(&dir, &["--resume"]).spawn().unwrap();
         // Moments spread over the first half second.
         sleep(Duration::from_millis(round * 37 % 500));
         child.kill().unwrap();
@@ -66,18 +64,18 @@ fn killed_at_any_moment_nothing_is_lost_and_nothing_left() {
             status.signal() == Some(9) || status.code() == Some(1),
             "{status:?}"
         );
-        let journal = place.path("brownout.out/crash.jsonl");
+        let journal = dir.path("brownout.out/crash.jsonl");
         let now = fs::read_to_string(journal).map_or(0, |text| text.matches('\n').count());
         assert!(now >= tried, "what was tried is still there");
         tried = now;
     }
-    let here = place.directory.path().to_str().unwrap();
+    let here = dir.directory.path().to_str().unwrap();
     wait_until("no recovery is left", || !any_process_about(here));
-    assert!(fs::read(place.path("pool")).unwrap() == pool);
-    let run: Run = crash(&place, &["--resume"]).output().unwrap().into();
+    assert!(fs::read(dir.path("pool")).unwrap() == pool);
+    let run: Completed = crash(&dir, &["--resume"]).output().unwrap().into();
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     // At each slot, when it counts and is not written yet.
-    assert_eq!(crashes(&place.findings()), [("recovery-failed", 100)]);
+    assert_eq!(crashes(&dir.findings()), [("recovery-failed", 100)]);
 }
 
 #[test]
@@ -85,36 +83,36 @@ fn a_full_disk_is_told_and_loses_nothing() {
     if !private_mounts_are_possible() {
         return;
     }
-    let place = Place::new();
-    place.record(&[], &["100", "early"]);
-    fs::create_dir(place.path("small")).unwrap();
+    let dir = TestDir::new();
+    dir.record(&[], &["100", "early"]);
+    fs::create_dir(dir.path("small")).unwrap();
     let script = format!(
         "mount -t tmpfs -o size=16k none small && {} crash trace --recover './slots {{pm}} check' \
          --occurrences 100 --no-narrowing --out small/out; s=$?; cat small/out/crash.jsonl > kept; exit $s",
         env!("CARGO_BIN_EXE_brownout")
     );
-    let run: Run = Command::new("unshare")
+    let run: Completed = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script])
-        .current_dir(place.directory.path())
+        .current_dir(dir.directory.path())
         .output()
         .unwrap()
         .into();
     assert_eq!(run.status, Some(2), "{}{}", run.stdout, run.stderr);
     assert!(run.stderr.contains("No space left"), "{}", run.stderr);
-    let kept = fs::read_to_string(place.path("kept")).unwrap();
+    let kept = fs::read_to_string(dir.path("kept")).unwrap();
     assert!(kept.lines().count() > 3, "{kept}");
 }
 
 #[test]
 fn a_damaged_trace_is_told() {
-    let place = Place::new();
-    place.record(&[], &["100", "early"]);
-    let whole = fs::read(place.path("trace")).unwrap();
+    let dir = TestDir::new();
+    dir.record(&[], &["100", "early"]);
+    let whole = fs::read(dir.path("trace")).unwrap();
     let recover = "./slots {pm} check";
-    let crash = |bytes: &[u8]| -> Run {
-        fs::write(place.path("other"), bytes).unwrap();
+    let crash = |bytes: &[u8]| -> Completed {
+        fs::write(dir.path("other"), bytes).unwrap();
         let arguments = ["crash", "other", "--recover", recover, "--out", "out"];
-        place.brownout(&arguments)
+        dir.brownout(&arguments)
     };
     let mut altered = whole.clone();
     altered[whole.len() / 2] ^= 0xff;
@@ -134,8 +132,8 @@ fn a_damaged_trace_is_told() {
     }
 }
 
-fn wait_for_trials(place: &Place, count: usize) {
-    let journal = place.path("brownout.out/crash.jsonl");
+fn wait_for_trials(dir: &TestDir, count: usize) {
+    let journal = dir.path("brownout.out/crash.jsonl");
     wait_until("some crashes are tried", || {
         fs::read_to_string(&journal).is_ok_and(|text| text.lines().count() > count)
     });

@@ -7,22 +7,22 @@ mod oracles;
 mod sharing;
 mod verdicts;
 
-#[path = "../place/mod.rs"]
-mod place;
+#[path = "../test_dir/mod.rs"]
+mod test_dir;
 
 use std::fs;
 use std::process::{Command, Stdio};
 
-use place::{Place, Run, findings};
 use serde_json::Value;
+use test_dir::{Completed, TestDir, findings};
 
-impl Place {
+impl TestDir {
     fn new() -> Self {
         Self::with("crash/slots.c", &["-g"])
     }
 
     /// Checks the program, on a new file, with this recovery and these options.
-    fn check(&self, recover: &str, options: &[&str], program: &[&str]) -> Run {
+    fn check(&self, recover: &str, options: &[&str], program: &[&str]) -> Completed {
         // There is none the first time.
         let _ = fs::remove_file(self.path("pool"));
         let mut arguments = vec!["check", "--recover", recover];
@@ -43,7 +43,7 @@ impl Place {
     }
 
     /// Tries crashes of what was recorded.
-    fn crash(&self, options: &[&str]) -> Run {
+    fn crash(&self, options: &[&str]) -> Completed {
         let mut arguments = vec!["crash", "trace", "--recover", "./slots {pm} check"];
         arguments.extend(options);
         self.brownout(&arguments)

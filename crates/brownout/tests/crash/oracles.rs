@@ -2,18 +2,18 @@
 
 use std::fs;
 
-use crate::{Place, crashes};
+use crate::{TestDir, crashes};
 
 #[test]
 fn recovery_is_told_how_far_the_workload_was() {
-    let place = Place::new();
+    let dir = TestDir::new();
     for how in [&["--op", "put"][..], &["--op", "slots.c:45"]] {
-        let run = place.check("./slots {pm} check op", how, &["4"]);
+        let run = dir.check("./slots {pm} check op", how, &["4"]);
         assert_eq!(run.status, Some(0), "{}", run.stderr);
     }
     // As if each operation were done before it began.
     let recover = "sh -c 'BROWNOUT_OP=$((BROWNOUT_OP + 1)) ./slots {pm} check op'";
-    let run = place.check(recover, &["--op", "put", "--no-narrowing"], &["4"]);
+    let run = dir.check(recover, &["--op", "put", "--no-narrowing"], &["4"]);
     assert_eq!(
         run.status,
         Some(4),
@@ -22,55 +22,55 @@ fn recovery_is_told_how_far_the_workload_was() {
     );
     let recover =
         "sh -c 'test $BROWNOUT_OP_ACTIVE = 0 && exit; exec ./slots {pm} check print >&2; exit 1'";
-    let run = place.check(recover, &["--op", "put"], &["4"]);
+    let run = dir.check(recover, &["--op", "put"], &["4"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
 }
 
 #[test]
 fn outputs_belong_to_operations() {
-    let place = Place::new();
-    fs::create_dir(place.path("outputs")).unwrap();
+    let dir = TestDir::new();
+    fs::create_dir(dir.path("outputs")).unwrap();
     for number in 0..=4 {
         let text = format!("{number}\n");
-        fs::write(place.path(&format!("outputs/{number}.txt")), text).unwrap();
+        fs::write(dir.path(&format!("outputs/{number}.txt")), text).unwrap();
     }
     let options = ["--op", "put", "--expect-one-of", "outputs"];
-    let run = place.check("./slots {pm} check print", &options, &["4"]);
+    let run = dir.check("./slots {pm} check print", &options, &["4"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     // One slot more than there are operations.
     let wrong = "sh -c 'echo $(($(./slots {pm} check print) + 1))'";
-    let run = place.check(wrong, &options, &["3"]);
+    let run = dir.check(wrong, &options, &["3"]);
     assert_eq!(run.status, Some(4), "{}", run.stderr);
-    fs::write(place.path("one"), "4\n").unwrap();
-    let run = place.check(
+    fs::write(dir.path("one"), "4\n").unwrap();
+    let run = dir.check(
         "./slots {pm} check print",
         &["--expect-output", "one"],
         &["4"],
     );
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    assert_eq!(crashes(&place.findings())[0].0, "recovery-failed");
+    assert_eq!(crashes(&dir.findings())[0].0, "recovery-failed");
 }
 
 #[test]
 fn a_function_that_was_not_watched_is_named() {
-    let place = Place::new();
-    place.record(&[], &["2"]);
-    let run = place.crash(&["--op", "put"]);
+    let dir = TestDir::new();
+    dir.record(&[], &["2"]);
+    let run = dir.crash(&["--op", "put"]);
     assert_eq!(run.status, Some(2));
     assert!(run.stderr.contains("--watch put"), "{}", run.stderr);
-    let run = place.check("./slots {pm} check", &["--after", "slots.c:1"], &["2"]);
+    let run = dir.check("./slots {pm} check", &["--after", "slots.c:1"], &["2"]);
     assert_eq!(run.status, Some(2));
     assert!(run.stderr.contains("slots.c:1"), "{}", run.stderr);
 }
 
 #[test]
 fn crashes_can_be_confined() {
-    let place = Place::new();
-    place.record(&["--watch", "put"], &["3", "early"]);
+    let dir = TestDir::new();
+    dir.record(&["--watch", "put"], &["3", "early"]);
     let points = |options: &[&str]| {
         let mut arguments = vec!["stat", "trace", "--failure-points", "--format", "json"];
         arguments.extend(options);
-        let run = place.brownout(&arguments);
+        let run = dir.brownout(&arguments);
         assert_eq!(run.status, Some(0), "{}", run.stderr);
         let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
         json["failure_points"].as_array().unwrap().len()
@@ -89,11 +89,11 @@ fn crashes_can_be_confined() {
 
 #[test]
 fn what_the_rules_found_stays_if_crashes_cannot_be_tried() {
-    let place = Place::new();
-    let run = place.check("./slots {pm} check", &["--op", "nobody"], &["3", "early"]);
+    let dir = TestDir::new();
+    let run = dir.check("./slots {pm} check", &["--op", "nobody"], &["3", "early"]);
     assert_eq!(run.status, Some(2), "{}", run.stderr);
     assert!(run.stderr.contains("--op nobody"), "{}", run.stderr);
-    let rules: Vec<String> = place
+    let rules: Vec<String> = dir
         .findings()
         .iter()
         .map(|finding| finding["rule"].to_string())

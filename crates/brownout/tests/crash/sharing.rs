@@ -2,66 +2,66 @@
 
 use std::fs;
 
-use crate::{Place, crashes, findings};
+use crate::{TestDir, crashes, findings};
 
 #[test]
 fn parts_joined_are_the_whole() {
-    let place = Place::new();
-    place.record(&[], &["30", "early"]);
-    let whole = place.crash(&["--occurrences", "8", "--out", "whole"]);
+    let dir = TestDir::new();
+    dir.record(&[], &["30", "early"]);
+    let whole = dir.crash(&["--occurrences", "8", "--out", "whole"]);
     assert_eq!(whole.status, Some(1), "{}", whole.stderr);
     for part in ["1/3", "2/3", "3/3"] {
         let out = format!("part{}", &part[..1]);
-        let run = place.crash(&["--occurrences", "8", "--shard", part, "--out", &out]);
+        let run = dir.crash(&["--occurrences", "8", "--shard", part, "--out", &out]);
         assert!(matches!(run.status, Some(0 | 1)), "{}", run.stderr);
     }
-    let merged = place.brownout(&["merge", "part1", "part2", "part3", "--out", "merged"]);
+    let merged = dir.brownout(&["merge", "part1", "part2", "part3", "--out", "merged"]);
     assert_eq!(merged.status, Some(1), "{}", merged.stderr);
     assert!(!merged.stderr.contains("missing"), "{}", merged.stderr);
-    let whole = findings(&place.path("whole"));
-    let joined = findings(&place.path("merged"));
+    let whole = findings(&dir.path("whole"));
+    let joined = findings(&dir.path("merged"));
     let sum = |all: &[serde_json::Value]| -> u64 { crashes(all).iter().map(|found| found.1).sum() };
     assert!(sum(&whole) > 0);
     assert_eq!(sum(&whole), sum(&joined));
     let id = joined[0]["id"].as_str().unwrap();
-    let replayed = place.brownout(&["replay", "merged", id]);
+    let replayed = dir.brownout(&["replay", "merged", id]);
     assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
 
-    let some = place.brownout(&["merge", "part1", "part3", "--out", "some"]);
+    let some = dir.brownout(&["merge", "part1", "part3", "--out", "some"]);
     assert!(
         some.stderr.contains("part 2/3 is missing"),
         "{}",
         some.stderr
     );
-    let other = place.crash(&["--occurrences", "7", "--shard", "2/3", "--out", "other"]);
+    let other = dir.crash(&["--occurrences", "7", "--shard", "2/3", "--out", "other"]);
     assert!(other.status.is_some());
-    let mixed = place.brownout(&["merge", "part1", "other", "--out", "mixed"]);
+    let mixed = dir.brownout(&["merge", "part1", "other", "--out", "mixed"]);
     assert_eq!(mixed.status, Some(2));
     assert!(mixed.stderr.contains("other options"), "{}", mixed.stderr);
 }
 
 #[test]
 fn what_the_rules_found_is_in_the_whole_too() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let suppressions =
         "[[suppression]]\nrule = \"flush-covers-many\"\nreason = \"two words of one slot\"\n";
-    fs::write(place.path("suppressions.toml"), suppressions).unwrap();
+    fs::write(dir.path("suppressions.toml"), suppressions).unwrap();
     let suppressed = ["--suppressions", "suppressions.toml"];
     let program = ["--out", "part1", "--", "./slots", "pool", "put", "30"];
-    let checked = place.brownout(&[&["check"], &suppressed[..], &program].concat());
+    let checked = dir.brownout(&[&["check"], &suppressed[..], &program].concat());
     assert_eq!(checked.status, Some(0), "{}", checked.stderr);
     let trace = "part1/trace";
     for part in ["1/2", "2/2"] {
         let out = format!("part{}", &part[..1]);
         let recovery = ["crash", trace, "--recover", "./slots {pm} check"];
         let options = ["--shard", part, "--out", &out];
-        let run = place.brownout(&[&recovery[..], &suppressed, &options].concat());
+        let run = dir.brownout(&[&recovery[..], &suppressed, &options].concat());
         assert_eq!(run.status, Some(0), "{}", run.stderr);
     }
     let merge = ["merge", "part1", "part2", "--out", "merged"];
-    let merged = place.brownout(&[&merge[..], &suppressed].concat());
+    let merged = dir.brownout(&[&merge[..], &suppressed].concat());
     assert_eq!(merged.status, Some(0), "{}", merged.stderr);
-    let told = place.brownout(&["report", "merged", "--suppressed"]);
+    let told = dir.brownout(&["report", "merged", "--suppressed"]);
     assert!(
         told.stdout.contains("two words of one slot"),
         "{}",
@@ -71,12 +71,12 @@ fn what_the_rules_found_is_in_the_whole_too() {
 
 #[test]
 fn a_run_that_was_cut_off_goes_on() {
-    let place = Place::new();
-    place.record(&[], &["30", "early"]);
+    let dir = TestDir::new();
+    dir.record(&[], &["30", "early"]);
     let options = ["--occurrences", "8", "--no-narrowing"];
-    place.crash(&options);
-    let whole = crashes(&place.findings())[0].1;
-    let journal = place.path("brownout.out/crash.jsonl");
+    dir.crash(&options);
+    let whole = crashes(&dir.findings())[0].1;
+    let journal = dir.path("brownout.out/crash.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     // Some lines, and a part of one more.
@@ -84,18 +84,18 @@ fn a_run_that_was_cut_off_goes_on() {
     fs::write(&journal, kept).unwrap();
     let mut resumed = options.to_vec();
     resumed.push("--resume");
-    let run = place.crash(&resumed);
+    let run = dir.crash(&resumed);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert!(
         run.stderr.contains("4 failure points were tried before"),
         "{}",
         run.stderr
     );
-    assert_eq!(crashes(&place.findings())[0].1, whole);
+    assert_eq!(crashes(&dir.findings())[0].1, whole);
     let again = fs::read_to_string(&journal).unwrap();
     assert_eq!(again.lines().count(), lines.len());
 
-    let run = place.crash(&["--occurrences", "9", "--resume"]);
+    let run = dir.crash(&["--occurrences", "9", "--resume"]);
     assert_eq!(run.status, Some(2));
     assert!(run.stderr.contains("other options"), "{}", run.stderr);
     assert_eq!(
@@ -107,19 +107,19 @@ fn a_run_that_was_cut_off_goes_on() {
 
 #[test]
 fn findings_of_other_analyses_of_the_trace_stay() {
-    let place = Place::new();
-    let run = place.check("./slots {pm} check", &["--no-narrowing"], &["3", "early"]);
+    let dir = TestDir::new();
+    let run = dir.check("./slots {pm} check", &["--no-narrowing"], &["3", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    let before = place.findings();
+    let before = dir.findings();
     let recover = [
         "crash",
         "brownout.out/trace",
         "--recover",
         "./slots {pm} check abort",
     ];
-    let run = place.brownout(&recover);
+    let run = dir.brownout(&recover);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    let after = place.findings();
+    let after = dir.findings();
     assert_eq!(crashes(&after)[0].0, "recovery-crashed");
     let others = |all: &[serde_json::Value]| all.len() - crashes(all).len();
     assert_eq!(others(&before), others(&after));
@@ -127,18 +127,18 @@ fn findings_of_other_analyses_of_the_trace_stay() {
 
 #[test]
 fn a_project_can_keep_its_options_in_a_file() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let options = "[crash]\nrecover = './slots {pm} check'\noccurrences = 3\n\n\
                    [profile.quick.crash]\noccurrences = 1\n";
-    fs::write(place.path("brownout.toml"), options).unwrap();
+    fs::write(dir.path("brownout.toml"), options).unwrap();
     let check = |options: &[&str]| {
-        let _ = fs::remove_file(place.path("pool"));
+        let _ = fs::remove_file(dir.path("pool"));
         let mut arguments = vec!["check"];
         arguments.extend(options);
         arguments.extend(["--", "./slots", "pool", "put", "9", "early"]);
-        let run = place.brownout(&arguments);
+        let run = dir.brownout(&arguments);
         assert_eq!(run.status, Some(1), "{}", run.stderr);
-        crashes(&place.findings())[0].1
+        crashes(&dir.findings())[0].1
     };
     assert_eq!(check(&[]), 3);
     assert_eq!(check(&["--profile", "quick"]), 1);
@@ -148,8 +148,8 @@ fn a_project_can_keep_its_options_in_a_file() {
         ("[crash]\nrecover-time-limit = 'soon'\n", "time"),
         ("[crash]\njobs = 0\n", "jobs"),
     ] {
-        fs::write(place.path("brownout.toml"), wrong).unwrap();
-        let run = place.brownout(&["check", "--", "./slots", "pool", "put", "1"]);
+        fs::write(dir.path("brownout.toml"), wrong).unwrap();
+        let run = dir.brownout(&["check", "--", "./slots", "pool", "put", "1"]);
         assert_eq!(run.status, Some(2), "{wrong}: {}", run.stderr);
         assert!(run.stderr.contains(told), "{wrong}: {}", run.stderr);
     }

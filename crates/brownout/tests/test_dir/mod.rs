@@ -7,18 +7,18 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 /// The directory.
-pub struct Place {
+pub struct TestDir {
     pub directory: tempfile::TempDir,
 }
 
 /// What a run of brownout gave.
-pub struct Run {
+pub struct Completed {
     pub status: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl From<Output> for Run {
+impl From<Output> for Completed {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Self {
@@ -29,14 +29,14 @@ impl From<Output> for Run {
     }
 }
 
-impl Place {
+impl TestDir {
     /// With a program that is made of one of the tests' sources.
     pub fn with(source: &str, options: &[&str]) -> Self {
-        let place = Self {
+        let dir = Self {
             directory: tempfile::tempdir().unwrap(),
         };
-        place.compile(source, options);
-        place
+        dir.compile(source, options);
+        dir
     }
 
     pub fn compile(&self, source: &str, options: &[&str]) {
@@ -67,11 +67,11 @@ impl Place {
         command
     }
 
-    pub fn brownout(&self, arguments: &[&str]) -> Run {
+    pub fn brownout(&self, arguments: &[&str]) -> Completed {
         self.command(arguments).output().unwrap().into()
     }
 
-    /// The findings in the usual place.
+    /// The findings in the usual dir.
     pub fn findings(&self) -> Vec<Value> {
         findings(&self.path("brownout.out"))
     }

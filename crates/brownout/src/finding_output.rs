@@ -1,90 +1,26 @@
-//! From findings to what is shown and the exit code: suppressions, baseline, output.
+//! Prints a report, writes it to the results directory, and derives the exit code from it.
 
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use brownout_report::{
-    Baseline, Format, Github, Html, Human, JsonLines, Junit, Report, Sarif, Sources,
-    SuppressedLines, Suppressions, suppressions_for,
+    Format, Github, Html, Human, JsonLines, Junit, Report, Sarif, Sources, SuppressedLines,
+    suppressions_for,
 };
 
 use terminal_size::{Width, terminal_size_of};
 
 use crate::arguments::FindingFormat;
-use crate::console::{self, Console};
+use crate::console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::output_directory::{self, OutputDirectory, write_file, write_report};
+use crate::output_directory::{self, OutputDirectory, write_report};
 use crate::settings::{Settings, on_github};
 
 /// Columns for a person where there is no terminal.
 const WIDTH: usize = 120;
 /// With less, nothing of the source would be left.
 const MIN_WIDTH: usize = 60;
-
-/// Decisions of the user about findings, read before anything is run: a mistake in them is told at once.
-pub struct Decisions {
-    suppressions: Suppressions,
-    baseline: Option<Baseline>,
-}
-
-impl Decisions {
-    pub fn read(settings: &Settings) -> Result<Self, Failure> {
-        let mut suppressions = Suppressions::default();
-        for path in &settings.suppressions {
-            let text = fs::read_to_string(path).map_err(|source| Failure::Decision {
-                path: path.clone(),
-                source,
-            })?;
-            suppressions
-                .add(path, &text)
-                .map_err(|source| Failure::Suppressions {
-                    path: path.clone(),
-                    source,
-                })?;
-        }
-        let baseline = settings.baseline.as_ref().map(|path| {
-            let text = fs::read_to_string(path).map_err(|source| Failure::Decision {
-                path: path.clone(),
-                source,
-            })?;
-            Baseline::parse(&text).map_err(|source| Failure::Baseline {
-                path: path.clone(),
-                source,
-            })
-        });
-        Ok(Self {
-            suppressions,
-            baseline: baseline.transpose()?,
-        })
-    }
-
-    /// Takes out what the user has decided on, and writes a baseline if that is asked for.
-    pub fn apply(
-        mut self,
-        report: &mut Report,
-        settings: &Settings,
-        console: &Console,
-    ) -> Result<(), Failure> {
-        report.suppress(&mut self.suppressions);
-        for unused in self.suppressions.unused() {
-            console.remark(format_args!(
-                "{}:{}: this suppression was not used: {}",
-                unused.origin.file.display(),
-                unused.origin.line,
-                unused.reason
-            ));
-        }
-        if let Some(path) = &settings.write_baseline {
-            let text = Baseline::of(report.findings()).to_text();
-            write_file(path, |out| out.write_all(text.as_bytes()))?;
-        }
-        if let Some(baseline) = &self.baseline {
-            report.compare_with(baseline);
-        }
-        Ok(())
-    }
-}
 
 /// Which stream a person reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,75 @@
+//! What the user has decided about findings: suppressions and a baseline.
+
+use std::fs;
+use std::io::Write as _;
+
+use brownout_report::{Baseline, Report, Suppressions};
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::output_directory::write_file;
+use crate::settings::Settings;
+
+/// Decisions of the user about findings, read before anything is run: a mistake in them is told at once.
+pub struct Decisions {
+    suppressions: Suppressions,
+    baseline: Option<Baseline>,
+}
+
+impl Decisions {
+    pub fn read(settings: &Settings) -> Result<Self, Failure> {
+        let mut suppressions = Suppressions::default();
+        for path in &settings.suppressions {
+            let text = fs::read_to_string(path).map_err(|source| Failure::Decision {
+                path: path.clone(),
+                source,
+            })?;
+            suppressions
+                .add(path, &text)
+                .map_err(|source| Failure::Suppressions {
+                    path: path.clone(),
+                    source,
+                })?;
+        }
+        let baseline = settings.baseline.as_ref().map(|path| {
+            let text = fs::read_to_string(path).map_err(|source| Failure::Decision {
+                path: path.clone(),
+                source,
+            })?;
+            Baseline::parse(&text).map_err(|source| Failure::Baseline {
+                path: path.clone(),
+                source,
+            })
+        });
+        Ok(Self {
+            suppressions,
+            baseline: baseline.transpose()?,
+        })
+    }
+
+    /// Takes out what the user has decided on, and writes a baseline if that is asked for.
+    pub fn apply(
+        mut self,
+        report: &mut Report,
+        settings: &Settings,
+        console: &Console,
+    ) -> Result<(), Failure> {
+        report.suppress(&mut self.suppressions);
+        for unused in self.suppressions.unused() {
+            console.remark(format_args!(
+                "{}:{}: this suppression was not used: {}",
+                unused.origin.file.display(),
+                unused.origin.line,
+                unused.reason
+            ));
+        }
+        if let Some(path) = &settings.write_baseline {
+            let text = Baseline::of(report.findings()).to_text();
+            write_file(path, |out| out.write_all(text.as_bytes()))?;
+        }
+        if let Some(baseline) = &self.baseline {
+            report.compare_with(baseline);
+        }
+        Ok(())
+    }
+}

@@ -3,7 +3,8 @@
 //! Two ways to end: the program needs something the engine does not support (status 2, with a
 //! sentence that names it), or the engine itself is at fault (status 70).
 
-use crate::sys::{self, linux};
+use crate::sys;
+use crate::sys::linux;
 use core::fmt::{self, Write};
 
 struct Stderr;

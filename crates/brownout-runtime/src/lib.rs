@@ -21,26 +21,12 @@
 #![cfg_attr(not(test), no_std)]
 extern crate alloc;
 
-pub mod cache;
-pub mod change;
-pub mod context;
-pub mod dispatch;
+pub mod arch;
 pub mod fatal;
-pub mod gate;
-pub mod guarded;
-pub mod guest;
-pub mod load;
+pub mod instruments;
 pub mod lock;
 pub mod memory;
-mod nowhere;
-pub mod pm;
-pub mod process;
-pub mod signal;
-pub mod space;
-pub mod start;
 pub mod sys;
-pub mod syscall;
-pub mod translate;
-pub mod unwind;
-pub mod watch;
+pub mod target_memory;
+pub mod translator;
 pub mod wire;

@@ -5,7 +5,8 @@
 
 use crate::fatal;
 use crate::lock::Lock;
-use crate::sys::{self, is_err, linux};
+use crate::sys;
+use crate::sys::{is_err, linux};
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicU64, Ordering};
 use dlmalloc::Dlmalloc;

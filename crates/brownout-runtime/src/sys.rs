@@ -1,7 +1,7 @@
 //! System calls made by the runtime itself.
 //!
 //! These never block for long and are never interrupted: what may block on behalf of the program goes
-//! through [`crate::gate::native_syscall`], which knows about signals.
+//! through [`crate::arch::translator::gate::native_syscall`], which knows about signals.
 
 use core::arch::asm;
 pub use linux_raw_sys::errno;

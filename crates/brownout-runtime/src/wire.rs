@@ -2,7 +2,8 @@
 
 use crate::lock::Lock;
 use crate::memory;
-use crate::sys::{self, is_err, linux};
+use crate::sys;
+use crate::sys::{is_err, linux};
 use brownout_ring as ring;
 use brownout_ring::{Control, Intent, Record, Slot};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -121,7 +122,7 @@ pub fn forget_spares() {
     SPARE.lock().clear();
 }
 
-/// One thread's ring. Known by offset to [`crate::pm`]'s assembly.
+/// One thread's ring. Known by offset to [`crate::instruments::pm`]'s assembly.
 #[repr(C)]
 pub struct Producer {
     pub(crate) slot: Option<&'static Slot>,

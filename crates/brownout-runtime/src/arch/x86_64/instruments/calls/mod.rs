@@ -1,0 +1,3 @@
+//! Calls of watched functions, recorded in assembly.
+
+pub mod fast_path;

@@ -1,0 +1,5 @@
+//! The instruments' parts that know x86-64.
+
+pub mod calls;
+pub mod pm;
+pub mod unwind;

@@ -1,0 +1,129 @@
+//! The begin of an access to what may be persistent memory, in assembly: where the access is to be made, and the
+//! lock that keeps others away until it is recorded.
+//!
+//! Generated code comes here with the address in rcx, `spill_rcx`, `spill_rax` and `spill_flags` filled, and goes on
+//! at `Context::pm_return`. What the mapping used last does not answer is looked up in Rust
+//! ([`crate::instruments::pm::access_lookup`]).
+
+use crate::translator::context::{Context, Exit};
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+global_asm!(
+    ".text",
+    ".globl access_begin",
+    "access_begin:",
+    "mov rax, rcx",
+    "sub rax, gs:[{hull_start}]",
+    "cmp rax, gs:[{hull_len}]",
+    "jae 6f",
+    "mov rax, rcx",
+    "sub rax, gs:[{near_start}]",
+    "cmp rax, gs:[{near_len}]",
+    "jae 8f",
+    "mov eax, ecx",
+    "and eax, 4095",
+    "add rax, gs:[{size}]",
+    "cmp rax, 4096",
+    "ja 9f",
+    "mov rax, rcx",
+    "add rax, gs:[{near_delta}]",
+    "mov gs:[{alias}], rax",
+    "add rcx, gs:[{near_stripe}]",
+    "shr rcx, 12",
+    "and ecx, {stripe_mask}",
+    "shl ecx, 6",
+    "add rcx, gs:[{stripes}]",
+    "mov qword ptr gs:[{stripe2}], 0",
+    "mov qword ptr gs:[{split}], 0",
+    "cmp qword ptr gs:[{alone}], 0",
+    "jne 5f",
+    "2:",
+    "mov eax, 1",
+    "xchg eax, [rcx]",
+    "test eax, eax",
+    "jne 3f",
+    "5:",
+    "mov gs:[{stripe}], rcx",
+    "jmp intent_begin",
+    // not PM
+    "6:",
+    "mov rcx, gs:[{ea}]",
+    "mov gs:[{alias}], rcx",
+    "mov qword ptr gs:[{stripe}], 0",
+    "mov qword ptr gs:[{stripe2}], 0",
+    "mov rax, gs:[{spill_flags}]",
+    "add al, 127",
+    "sahf",
+    "mov rax, gs:[{spill_rax}]",
+    "mov rcx, gs:[{spill_rcx}]",
+    "jmp qword ptr gs:[{pm_return}]",
+    "8:",
+    "mov rax, rcx",
+    "sub rax, gs:[{gap_start}]",
+    "cmp rax, gs:[{gap_len}]",
+    "jb 6b",
+    // look the address up in Rust; on return the answer is in alias and stripe
+    "9:",
+    "mov rax, gs:[{spill_flags}]",
+    "add al, 127",
+    "sahf",
+    "mov rax, gs:[{spill_rax}]",
+    "mov rcx, gs:[{pm_return}]",
+    "mov gs:[{resume}], rcx",
+    "mov rcx, gs:[{spill_rcx}]",
+    "mov dword ptr gs:[{exit}], {pm_lookup}",
+    "jmp gate_exit",
+    // the lock is held by another thread: wait a little, then give the processor away
+    "3:",
+    "mov gs:[{spill_r11}], r11",
+    "mov r11d, 64",
+    "4:",
+    "pause",
+    "cmp dword ptr [rcx], 0",
+    "je 5f",
+    "dec r11d",
+    "jne 4b",
+    "mov gs:[{pc}], rcx",
+    "mov eax, 24",
+    "syscall",
+    "mov rcx, gs:[{pc}]",
+    "5:",
+    "mov r11, gs:[{spill_r11}]",
+    "jmp 2b",
+    alias = const offset_of!(Context, alias),
+    alone = const offset_of!(Context, alone),
+    ea = const offset_of!(Context, ea),
+    exit = const offset_of!(Context, exit),
+    gap_len = const offset_of!(Context, gap_len),
+    gap_start = const offset_of!(Context, gap_start),
+    hull_len = const offset_of!(Context, hull_len),
+    hull_start = const offset_of!(Context, hull_start),
+    near_delta = const offset_of!(Context, near_delta),
+    near_len = const offset_of!(Context, near_len),
+    near_start = const offset_of!(Context, near_start),
+    near_stripe = const offset_of!(Context, near_stripe),
+    pc = const offset_of!(Context, pc),
+    pm_lookup = const Exit::PmLookup as u32,
+    pm_return = const offset_of!(Context, pm_return),
+    resume = const offset_of!(Context, resume),
+    size = const offset_of!(Context, size),
+    spill_flags = const offset_of!(Context, spill_flags),
+    spill_r11 = const offset_of!(Context, spill_r11),
+    spill_rax = const offset_of!(Context, spill_rax),
+    spill_rcx = const offset_of!(Context, spill_rcx),
+    split = const offset_of!(Context, split),
+    stripe = const offset_of!(Context, stripe),
+    stripe2 = const offset_of!(Context, stripe2),
+    stripe_mask = const crate::instruments::pm::STRIPES - 1,
+    stripes = const offset_of!(Context, stripes),
+);
+
+unsafe extern "C" {
+    fn access_begin();
+}
+
+/// Where generated code begins accesses.
+pub(crate) fn entry() -> u64 {
+    access_begin as *const () as u64
+}

@@ -1,0 +1,281 @@
+//! Emission of what instruments ask for.
+
+use crate::arch::instruments::pm::through_cache::through_cache;
+use crate::arch::translator::translate::{Capture, Treatment, Work, has_memory, number, register};
+use crate::gs;
+use crate::instruments::calls::Entry;
+use crate::translator::cache::Repair;
+use iced_x86::{Instruction, Mnemonic, Register};
+
+const RAX: u8 = 0;
+const RCX: u8 = 1;
+
+impl Work<'_> {
+    pub(crate) fn observe(&mut self, insn: &Instruction, code: &[u8], treatment: Treatment) {
+        match treatment {
+            Treatment::Copy => self.copy(insn, code),
+            Treatment::Access {
+                site,
+                size,
+                capture,
+            } => self.access(insn, site, size, capture),
+            Treatment::Emulate { site } => self.emulate(site),
+            Treatment::Scatter { site } => self.scatter(insn, site),
+            Treatment::Gather { site } => self.gather(insn, site),
+            Treatment::Order { site } => self.order(insn, code, site),
+            Treatment::Locked { site } => self.locked(insn, code, site),
+        }
+    }
+
+    /// Ends the visit to the runtime here: emits the argument, the way back and the jump.
+    fn visit(&mut self, argument: u32, entry: i32) {
+        self.out.gs_store_imm32(gs!(argument), argument);
+        // mov qword gs:[resume], imm32 takes 13 bytes, the jump 8
+        let after = self.out.here() + 13 + 8;
+        self.out.gs_store_imm(gs!(resume), after);
+        self.out.jmp_gs(entry);
+        debug_assert_eq!(self.out.here(), after);
+    }
+
+    /// The visits that are wanted before an instruction. The address is that of the site: where the thread's
+    /// last indirect branch went to is still to be known.
+    pub(crate) fn watch(&mut self, insn: &Instruction) {
+        let visits = self.watches.visits(insn.ip());
+        if visits.is_return {
+            let site = self.sites.returned(insn);
+            self.visit(site, gs!(to_return));
+        }
+        if let Some(Entry {
+            function,
+            arguments,
+        }) = visits.entry
+        {
+            let site = self.sites.call(insn, arguments);
+            self.out.gs_store_imm(gs!(ea), u64::from(function));
+            self.visit(site, gs!(to_call));
+        }
+    }
+
+    /// The runtime carries the instruction out.
+    pub(crate) fn emulate(&mut self, site: u32) {
+        self.visit(site, gs!(to_pm_emulate));
+    }
+
+    /// The access is made at the address that the gate's begin routine chooses.
+    fn access(&mut self, insn: &Instruction, site: u32, size: u32, capture: Capture) {
+        let (changed, scratch) = self.sites.relocated(insn, self.analyst);
+        self.capture_value(capture);
+        self.out.gs_store(gs!(spill_rcx), RCX);
+        self.out.gs_store(gs!(spill_rax), RAX);
+        self.access_address(insn);
+        self.out.gs_store(gs!(ea), RCX);
+        self.out.save_flags();
+        self.out.gs_store(gs!(spill_flags), RAX);
+        self.out.gs_store_imm(gs!(size), u64::from(size));
+        self.out.gs_store_imm32(gs!(argument), site);
+        let after = self.out.here() + 13 + 8;
+        self.out.gs_store_imm(gs!(pm_return), after);
+        self.out.jmp_gs(gs!(to_pm_begin));
+        debug_assert_eq!(self.out.here(), after);
+
+        self.capture_mask(capture);
+        self.out.gs_store(gs!(spill_scratch), scratch);
+        self.out.gs_load(scratch, gs!(alias));
+        let bytes = self
+            .analyst
+            .encode(&through_cache(&changed), self.out.here());
+        self.draft
+            .special(self.out.here(), insn.ip(), Repair::Access(scratch));
+        self.out.put(&bytes);
+        self.out.gs_load(scratch, gs!(spill_scratch));
+        if capture == Capture::ZeroFlag {
+            // setz byte ptr gs:[extra]
+            self.out.put(&[0x65, 0x0f, 0x94, 0x04, 0x25]);
+            self.out.put_u32(gs!(extra) as u32);
+        }
+        self.visit(site, gs!(to_pm_end));
+    }
+
+    /// Address of the access into rcx.
+    fn access_address(&mut self, insn: &Instruction) {
+        match insn.mnemonic() {
+            // The destination is an address in a register, not a memory operand.
+            Mnemonic::Movdir64b => {
+                let reg = number(insn.op0_register());
+                self.out
+                    .put(&[0x48 | (reg >> 3) << 2, 0x89, 0xc1 | (reg & 7) << 3]);
+            }
+            Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu | Mnemonic::Maskmovq => {
+                // mov rcx, rdi
+                self.out.put(&[0x48, 0x89, 0xf9]);
+            }
+            _ => self.effective_address(insn, RCX),
+        }
+    }
+
+    /// Leaves the value of a non-temporal store in `vectors`, where the gate's begin routine looks for it.
+    fn capture_value(&mut self, capture: Capture) {
+        match capture {
+            Capture::Vector { register, size } => self.dump_register(register, size, gs!(vectors)),
+            Capture::Register(register) => self.out.gs_store(gs!(vectors), register),
+            _ => {}
+        }
+    }
+
+    /// Leaves the mask of a masked store in `extra`.
+    fn capture_mask(&mut self, capture: Capture) {
+        match capture {
+            Capture::Nothing
+            | Capture::ZeroFlag
+            | Capture::Vector { .. }
+            | Capture::Register(_) => return,
+            _ => self.out.gs_store(gs!(spill_scratch), RAX),
+        }
+        match capture {
+            Capture::Nothing
+            | Capture::ZeroFlag
+            | Capture::Vector { .. }
+            | Capture::Register(_) => {}
+            // kmovq rax, k
+            Capture::MaskRegister(k) => self.out.put(&[0xc4, 0xe1, 0xfb, 0x93, 0xc0 | k]),
+            Capture::MmxSignBits(mm) => self.out.put(&[0x0f, 0xd7, 0xc0 | mm]),
+            Capture::SignBits {
+                vector,
+                element,
+                wide,
+            } => {
+                let (prefix, opcode) = match element {
+                    1 => (1, 0xd7),
+                    4 => (0, 0x50),
+                    _ => (1, 0x50),
+                };
+                // vpmovmskb / vmovmskps / vmovmskpd eax, vector
+                let inverted = if vector >= 8 { 0 } else { 0x20 };
+                self.out.put(&[
+                    0xc4,
+                    0xc1 | inverted,
+                    0x78 | u8::from(wide) << 2 | prefix,
+                    opcode,
+                    0xc0 | vector & 7,
+                ]);
+            }
+        }
+        self.out.gs_store(gs!(extra), RAX);
+        self.out.gs_load(RAX, gs!(spill_scratch));
+    }
+
+    /// The elements of a scatter are stored by the runtime; its mask ends up clear, as the CPU leaves it.
+    fn scatter(&mut self, insn: &Instruction, site: u32) {
+        let mask = (insn.op_mask() as u32 - Register::K0 as u32) as u8;
+        self.dump_vector(insn.op1_register().number() as u8, gs!(vectors));
+        self.dump_vector(insn.memory_index().number() as u8, gs!(vectors) + 64);
+        self.capture_mask(Capture::MaskRegister(mask));
+        self.emulate(site);
+        // kxorq k, k, k
+        self.out.put(&[
+            0xc4,
+            0xe1,
+            0x80 | (!mask & 0xf) << 3 | 4,
+            0x47,
+            0xc0 | mask << 3 | mask,
+        ]);
+    }
+
+    /// A gather is made by the CPU, from the place that the runtime chooses for its base.
+    fn gather(&mut self, insn: &Instruction, site: u32) {
+        let index = insn.memory_index();
+        let second = gs!(vectors) + 64;
+        self.dump_register(index.number() as u8, index.size() as u8, second);
+        if insn.has_op_mask() {
+            let mask = (insn.op_mask() as u32 - Register::K0 as u32) as u8;
+            self.capture_mask(Capture::MaskRegister(mask));
+        } else {
+            let mask = insn.op2_register();
+            self.dump_register(mask.number() as u8, mask.size() as u8, gs!(vectors));
+        }
+        self.emulate(site);
+        let scratch = self.analyst.scratch(insn);
+        self.out.gs_store(gs!(spill_scratch), scratch);
+        self.out.gs_load(scratch, gs!(alias));
+        let mut changed = *insn;
+        changed.set_memory_base(register(scratch));
+        changed.set_memory_displacement64(0);
+        changed.set_memory_displ_size(0);
+        changed.set_segment_prefix(Register::None);
+        let bytes = self.analyst.encode(&changed, self.out.here());
+        self.draft
+            .special(self.out.here(), insn.ip(), Repair::Scratch(scratch));
+        self.out.put(&bytes);
+        self.out.gs_load(scratch, gs!(spill_scratch));
+    }
+
+    /// Stores a vector register of 16, 32 or 64 bytes.
+    fn dump_register(&mut self, register: u8, size: u8, offset: i32) {
+        if size == 64 || register >= 16 {
+            return self.dump_vector(register, offset);
+        }
+        let high = register >> 3;
+        self.out.put(&[0x65]);
+        if size == 16 {
+            // movups: SSE code may have no VEX
+            if high != 0 {
+                self.out.put(&[0x44]);
+            }
+            self.out.put(&[0x0f, 0x11]);
+        } else {
+            // vmovdqu, 256 bits
+            self.out.put(&[0xc5, 0x7e | (high ^ 1) << 7, 0x7f]);
+        }
+        self.out.put(&[0x04 | (register & 7) << 3, 0x25]);
+        self.out.put_u32(offset as u32);
+    }
+
+    /// `vmovdqu64 gs:[offset], zmm`
+    fn dump_vector(&mut self, zmm: u8, offset: i32) {
+        let (high, low) = (zmm >> 4 & 1, zmm >> 3 & 1);
+        // EVEX with R and R' inverted, no base, no index: mod 00, SIB with disp32.
+        self.out.put(&[
+            0x65,
+            0x62,
+            0x61 | (low ^ 1) << 7 | (high ^ 1) << 4,
+            0xfe,
+            0x48,
+            0x7f,
+            0x04 | (zmm & 7) << 3,
+            0x25,
+        ]);
+        self.out.put_u32(offset as u32);
+    }
+
+    /// A fence or flush is reported, then executed; a flush at the alias.
+    fn order(&mut self, insn: &Instruction, code: &[u8], site: u32) {
+        if !has_memory(insn) {
+            self.visit(site, gs!(to_pm_order));
+            return self.out.put(code);
+        }
+        let scratch = self.analyst.scratch(insn);
+        self.out.gs_store(gs!(spill_rax), RAX);
+        self.out.gs_store(gs!(spill_rcx), RCX);
+        self.effective_address(insn, RCX);
+        self.out.gs_store(gs!(ea), RCX);
+        self.out.gs_load(RCX, gs!(spill_rcx));
+        self.visit(site, gs!(to_pm_order));
+        self.out.gs_store(gs!(spill_scratch), scratch);
+        self.out.gs_load(scratch, gs!(alias));
+        self.finish_through(insn, scratch);
+    }
+
+    /// A locked instruction on other memory: it matters only if the thread has something to order.
+    fn locked(&mut self, insn: &Instruction, code: &[u8], site: u32) {
+        self.out.gs_store(gs!(spill_rcx), RCX);
+        self.out.gs_load(RCX, gs!(dirty));
+        // jrcxz over the visit
+        self.out.put(&[0xe3, 0]);
+        let hop = self.out.here() - 1;
+        self.out.gs_load(RCX, gs!(spill_rcx));
+        self.visit(site, gs!(to_pm_order));
+        self.out.land_short(hop);
+        self.out.gs_load(RCX, gs!(spill_rcx));
+        self.copy(insn, code);
+    }
+}

@@ -1,0 +1,504 @@
+//! Instructions that the runtime carries out itself when they touch candidates: those whose address is
+//! implicit, computed in an unusual way, or many.
+
+use crate::arch::instruments::pm::string;
+use crate::arch::instruments::pm::string::Progress;
+use crate::arch::instruments::pm::{tile, vector};
+use crate::arch::translator::guarded;
+use crate::arch::translator::translate::number;
+use crate::fatal;
+use crate::instruments::calling_context;
+use crate::instruments::pm::access::record_store;
+use crate::instruments::pm::site::{Site, SiteKind, effective_address, segment_base, site};
+use crate::instruments::pm::{candidates, intent, lock_stripe, split, stripe_of, unlock_stripe};
+use crate::sys::linux::SIGILL;
+use crate::target_memory;
+use crate::translator::context::{Context, reg};
+use crate::translator::signal::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP};
+use crate::wire::Head;
+use alloc::vec::Vec;
+use brownout_ring::{kind, store};
+use core::arch::asm;
+use core::sync::atomic::{AtomicU8, Ordering};
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
+
+/// An access of the instruction could not be made, at this address.
+pub enum BadAccess {
+    Read(u64),
+    Write(u64),
+    /// The CPU refuses the operand, wherever it is.
+    Refused,
+    /// The program wants no misaligned accesses.
+    Misaligned,
+    /// The CPU does not know the instruction in its present state.
+    Undefined,
+}
+
+impl BadAccess {
+    pub fn read(address: u64) -> BadAccess {
+        BadAccess::at(address, BadAccess::Read)
+    }
+
+    pub fn write(address: u64) -> BadAccess {
+        BadAccess::at(address, BadAccess::Write)
+    }
+
+    fn at(address: u64, kind: fn(u64) -> BadAccess) -> BadAccess {
+        // Addresses that cannot exist have their upper bits mixed.
+        let top = address as i64 >> 47;
+        if top == 0 || top == -1 {
+            kind(address)
+        } else {
+            BadAccess::Refused
+        }
+    }
+
+    /// Checks the alignment of an operand, if the program has asked for that by its flags.
+    pub fn unless_aligned(context: &Context, address: u64, size: usize) -> Result<(), BadAccess> {
+        const ALIGNMENT_CHECK: u64 = 0x4_0000;
+        if context.flags & ALIGNMENT_CHECK != 0 && !address.is_multiple_of(size as u64) {
+            return Err(BadAccess::Misaligned);
+        }
+        Ok(())
+    }
+
+    /// The same fault as that of a store, which was only preceded by a look.
+    pub fn of_write(self) -> BadAccess {
+        match self {
+            BadAccess::Read(address) => BadAccess::Write(address),
+            other => other,
+        }
+    }
+}
+
+/// Carries out the instruction of the site. True if the thread is to go on at `pc` instead of at
+/// `resume`: the instruction faulted, or is to be stepped through, and a signal is pending.
+pub fn emulate(context: &mut Context) -> bool {
+    let site = site(context.argument);
+    context.pc = site.pc;
+    let result = match site.kind {
+        SiteKind::String => match string::run(context, site) {
+            Ok(Progress::Repeating) => {
+                step(context);
+                return true;
+            }
+            Ok(Progress::Done) => Ok(()),
+            Err(bad) => Err(bad),
+        },
+        SiteKind::Push => push(context, site),
+        SiteKind::Enter => enter(context, site),
+        SiteKind::Pop => pop(context, site),
+        SiteKind::BitString => bit_string(context, site),
+        SiteKind::Scatter => vector::scatter(context, site),
+        SiteKind::Gather => vector::gather(context, site),
+        SiteKind::Leave => leave(context, site),
+        SiteKind::PopFlags => pop_flags(context, site),
+        SiteKind::Target => target(context, site),
+        SiteKind::Translate => translate(context, site),
+        SiteKind::Line => line(context, site),
+        SiteKind::TileStore => tile::store(context, site),
+        SiteKind::TileLoad => tile::fill(context, site),
+        _ => fatal::unsupported(format_args!(
+            "the instruction {:?} at {:#x} touches persistent memory in a way the engine does not support",
+            site.insn.code(),
+            site.pc
+        )),
+    };
+    match result {
+        Ok(()) => false,
+        Err(bad) => {
+            raise(context, bad);
+            true
+        }
+    }
+}
+
+/// Makes the program see that it has made a step.
+fn step(context: &mut Context) {
+    const TRACE: i32 = 2;
+    const DEBUG: u64 = 1;
+    context.pending = Pending {
+        signal: SIGTRAP,
+        info: Info::fault(SIGTRAP, TRACE, context.pc),
+        trap: [DEBUG, 0],
+        synchronous: true,
+    };
+    context.pending_flag = 1;
+}
+
+/// Makes the program see the fault of an access that the runtime was to make for it.
+pub(crate) fn raise(context: &mut Context, bad: BadAccess) {
+    const NOT_MAPPED: i32 = 1;
+    const NO_RIGHT: i32 = 2;
+    const BY_KERNEL: i32 = 128;
+    /// Bits of the CPU's error code: the page is there; a write; by the program.
+    const PRESENT: u64 = 1;
+    const WRITE: u64 = 2;
+    const USER: u64 = 4;
+    const ALIGNMENT: i32 = 1;
+    const PAGE_FAULT: u64 = 14;
+    const GENERAL_PROTECTION: u64 = 13;
+    const ALIGNMENT_CHECK: u64 = 17;
+    const OPERAND: i32 = 2;
+    const INVALID_OPCODE: u64 = 6;
+    let page_fault = |address: u64, kind: u64| {
+        let present = guarded::load(address & !7).map_or(0, |_| PRESENT);
+        let mapped = target_memory::is_mapped(address);
+        let code = if mapped { NO_RIGHT } else { NOT_MAPPED };
+        (SIGSEGV, code, address, [PAGE_FAULT, kind | present])
+    };
+    let (signal, code, address, trap) = match bad {
+        BadAccess::Read(address) => page_fault(address, USER),
+        BadAccess::Write(address) => page_fault(address, USER | WRITE),
+        BadAccess::Refused => (SIGSEGV, BY_KERNEL, 0, [GENERAL_PROTECTION, 0]),
+        BadAccess::Misaligned => (SIGBUS, ALIGNMENT, 0, [ALIGNMENT_CHECK, 0]),
+        BadAccess::Undefined => (SIGILL, OPERAND, context.pc, [INVALID_OPCODE, 0]),
+    };
+    context.pending = Pending {
+        signal,
+        info: Info::fault(signal, code, address),
+        trap,
+        synchronous: true,
+    };
+    context.pending_flag = 1;
+}
+
+/// Stores bytes for the program wherever the address leads, and records what lands in candidates.
+pub(crate) fn store_bytes(
+    context: &mut Context,
+    flags: u16,
+    address: u64,
+    bytes: &[u8],
+) -> Result<(), BadAccess> {
+    if (address & 4095) + bytes.len() as u64 > 4096 {
+        // Nothing is stored if any of it cannot be.
+        let mut old = [0u8; 64];
+        let old = &mut old[..bytes.len().min(64)];
+        load_bytes(address, old).map_err(BadAccess::of_write)?;
+        split::writable(address, old)?;
+    }
+    let caller = calling_context::context_of(context);
+    let mut done = 0;
+    while done < bytes.len() {
+        let at = address + done as u64;
+        // One page at a time: one stripe, one mapping.
+        let len = (4096 - (at & 4095) as usize).min(bytes.len() - done);
+        let piece = &bytes[done..done + len];
+        match candidates::find(at).filter(|mapping| mapping.observes(true)) {
+            Some(mapping) => {
+                let stripe = mapping.stripe(at);
+                lock_stripe(stripe);
+                let alias = at.wrapping_add(mapping.delta);
+                intent::store(context, (kind::STORE, flags), at, alias, len);
+                let written = target_memory::write_bytes(alias, piece);
+                if written.is_ok() {
+                    context.ea = at;
+                    record_store(context, flags, caller, 0, piece);
+                }
+                unlock_stripe(stripe);
+                written.map_err(|_| BadAccess::write(at))?;
+            }
+            None => target_memory::write_bytes(at, piece).map_err(|_| BadAccess::write(at))?,
+        }
+        done += len;
+    }
+    Ok(())
+}
+
+/// Reads bytes for the program, through the alias where the program's own mapping is unreadable.
+pub(crate) fn load_bytes(address: u64, bytes: &mut [u8]) -> Result<(), BadAccess> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let at = address + done as u64;
+        let len = (4096 - (at & 4095) as usize).min(bytes.len() - done);
+        let delta = candidates::find(at)
+            .filter(|mapping| mapping.observes(false))
+            .map_or(0, |mapping| mapping.delta);
+        let piece = &mut bytes[done..done + len];
+        if target_memory::read_into(at.wrapping_add(delta), piece) != len {
+            return Err(BadAccess::read(at));
+        }
+        done += len;
+    }
+    Ok(())
+}
+
+/// Reads bytes for the program, and records what comes from candidates.
+pub(crate) fn load(context: &mut Context, address: u64, bytes: &mut [u8]) -> Result<(), BadAccess> {
+    load_bytes(address, bytes)?;
+    if candidates::find(address).is_some_and(|mapping| mapping.observes(false)) {
+        let caller = calling_context::context_of(context);
+        record_load(context, address, bytes, caller);
+    }
+    Ok(())
+}
+
+pub(crate) fn record_load(context: &mut Context, from: u64, bytes: &[u8], caller: u32) {
+    if candidates::find(from).is_some_and(|mapping| mapping.observes(false)) {
+        let head = Head {
+            kind: kind::LOAD,
+            flags: 0,
+            pc: context.pc,
+            context: caller,
+            addr: from,
+        };
+        context.wire.record(head, &[bytes]);
+    }
+}
+
+fn operand_size(insn: &Instruction) -> usize {
+    match insn.mnemonic() {
+        Mnemonic::Push | Mnemonic::Pop if insn.op0_kind() == OpKind::Memory => {
+            insn.memory_size().size()
+        }
+        _ => insn.stack_pointer_increment().unsigned_abs() as usize,
+    }
+}
+
+fn register_value(context: &Context, register: Register) -> u64 {
+    let selector: u64;
+    match register {
+        // SAFETY: these read selectors, which the engine leaves as they are.
+        Register::FS => unsafe { asm!("mov {}, fs", out(reg) selector, options(nomem, nostack)) },
+        // SAFETY: as above.
+        Register::GS => unsafe { asm!("mov {}, gs", out(reg) selector, options(nomem, nostack)) },
+        _ => return context.gpr[usize::from(number(register))],
+    }
+    selector
+}
+
+/// `push`, `pushf`, and the push of a call.
+fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let is_call = matches!(
+        insn.flow_control(),
+        FlowControl::Call | FlowControl::IndirectCall
+    );
+    let size = if is_call { 8 } else { operand_size(insn) };
+    let value = if is_call {
+        insn.next_ip()
+    } else {
+        match insn.op0_kind() {
+            _ if matches!(insn.mnemonic(), Mnemonic::Pushf | Mnemonic::Pushfq) => {
+                context.flags & !0x3_0000
+            }
+            OpKind::Register => register_value(context, insn.op0_register()),
+            OpKind::Memory => {
+                let mut bytes = [0u8; 8];
+                load(
+                    context,
+                    effective_address(insn, context),
+                    &mut bytes[..size],
+                )?;
+                u64::from_le_bytes(bytes)
+            }
+            _ => insn.immediate(0),
+        }
+    };
+    let address = context.gpr[reg::RSP].wrapping_sub(size as u64);
+    BadAccess::unless_aligned(context, address, size)?;
+    store_bytes(context, 0, address, &value.to_le_bytes()[..size])?;
+    context.gpr[reg::RSP] = address;
+    Ok(())
+}
+
+/// `enter`: pushes rbp and the frame pointers of the outer levels, and makes a frame.
+fn enter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let size = if insn.code() == Code::Enterw_imm16_imm8 {
+        2
+    } else {
+        8
+    };
+    let level = insn.immediate8_2nd() & 31;
+    let (mut rsp, mut rbp) = (context.gpr[reg::RSP], context.gpr[reg::RBP]);
+    // All is pushed in the end, so that a fault leaves everything as it was.
+    let mut words = Vec::with_capacity(32);
+    words.push(rbp);
+    rsp = rsp.wrapping_sub(size);
+    let frame = rsp;
+    if level > 0 {
+        for _ in 1..level {
+            rbp = rbp.wrapping_sub(size);
+            let mut bytes = [0u8; 8];
+            load(context, rbp, &mut bytes[..size as usize])?;
+            words.push(u64::from_le_bytes(bytes));
+        }
+        words.push(frame);
+    }
+    rsp = context.gpr[reg::RSP];
+    BadAccess::unless_aligned(context, rsp, size as usize)?;
+    for word in words {
+        rsp = rsp.wrapping_sub(size);
+        store_bytes(context, 0, rsp, &word.to_le_bytes()[..size as usize])?;
+    }
+    rsp = rsp.wrapping_sub(u64::from(insn.immediate16()));
+    // The CPU makes sure that the new top of the stack can be written.
+    let mut top = [0u8; 8];
+    let top = &mut top[..size as usize];
+    load_bytes(rsp, top).map_err(BadAccess::of_write)?;
+    split::writable(rsp, top)?;
+    set_register(&mut context.gpr[reg::RBP], frame, size as usize);
+    context.gpr[reg::RSP] = rsp;
+    Ok(())
+}
+
+/// Sets the low `size` bytes of a register as an instruction with that operand size does.
+pub(crate) fn set_register(slot: &mut u64, value: u64, size: usize) {
+    *slot = match size {
+        1 => *slot & !0xff | value & 0xff,
+        2 => *slot & !0xffff | value & 0xffff,
+        _ => value,
+    };
+}
+
+/// `pop` to memory or to a register.
+fn pop(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let size = operand_size(insn);
+    let rsp = context.gpr[reg::RSP];
+    let mut bytes = [0u8; 8];
+    BadAccess::unless_aligned(context, rsp, size)?;
+    load(context, rsp, &mut bytes[..size])?;
+    // The address of a destination that uses rsp is computed after the increment.
+    context.gpr[reg::RSP] = rsp + size as u64;
+    if insn.op0_kind() == OpKind::Memory {
+        let address = effective_address(insn, context);
+        let stored = BadAccess::unless_aligned(context, address, size)
+            .and_then(|()| store_bytes(context, 0, address, &bytes[..size]));
+        if stored.is_err() {
+            context.gpr[reg::RSP] = rsp;
+        }
+        return stored;
+    }
+    let slot = &mut context.gpr[usize::from(number(insn.op0_register()))];
+    set_register(slot, u64::from_le_bytes(bytes), size);
+    Ok(())
+}
+
+/// `leave`: drops the frame and pops rbp.
+fn leave(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let size = if site.insn.code() == Code::Leavew {
+        2
+    } else {
+        8
+    };
+    let frame = context.gpr[reg::RBP];
+    let mut bytes = [0u8; 8];
+    BadAccess::unless_aligned(context, frame, size)?;
+    load(context, frame, &mut bytes[..size])?;
+    context.gpr[reg::RSP] = frame.wrapping_add(size as u64);
+    set_register(&mut context.gpr[reg::RBP], u64::from_le_bytes(bytes), size);
+    Ok(())
+}
+
+/// `popf`.
+fn pop_flags(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    /// What a program may change: arithmetic, trap, direction, nested task, alignment check, id.
+    const CHANGEABLE: u64 = 0x24_4dd5;
+    let size = operand_size(&site.insn);
+    let mut bytes = [0u8; 8];
+    let rsp = context.gpr[reg::RSP];
+    BadAccess::unless_aligned(context, rsp, size)?;
+    load(context, rsp, &mut bytes[..size])?;
+    let changeable = if size == 2 {
+        CHANGEABLE & 0xffff
+    } else {
+        CHANGEABLE
+    };
+    context.flags = context.flags & !changeable | u64::from_le_bytes(bytes) & changeable;
+    context.gpr[reg::RSP] = rsp.wrapping_add(size as u64);
+    Ok(())
+}
+
+/// `movdir64b`: 64 bytes from the operand to the address in a register.
+fn line(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let mut to = context.gpr[usize::from(number(insn.op0_register()))];
+    if insn.op0_register().size() == 4 {
+        to &= 0xffff_ffff;
+    }
+    if !to.is_multiple_of(64) {
+        return Err(BadAccess::Refused);
+    }
+    let mut bytes = [0u8; 64];
+    load(context, effective_address(insn, context), &mut bytes)?;
+    store_bytes(context, store::DIRECT, to, &bytes)
+}
+
+/// `xlat`: the byte of a table that al selects.
+fn translate(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let mut table = context.gpr[reg::RBX].wrapping_add(context.gpr[reg::RAX] & 0xff);
+    if insn.memory_base() == Register::EBX {
+        table &= 0xffff_ffff;
+    }
+    let mut byte = [0u8];
+    let at = table.wrapping_add(segment_base(insn.memory_segment(), context));
+    load(context, at, &mut byte)?;
+    set_register(&mut context.gpr[reg::RAX], u64::from(byte[0]), 1);
+    Ok(())
+}
+
+/// The target of an indirect branch or a return, left in `next_pc`, which only system calls use.
+fn target(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let address = match site.insn.flow_control() {
+        FlowControl::Return => context.gpr[reg::RSP],
+        _ => effective_address(&site.insn, context),
+    };
+    let mut bytes = [0u8; 8];
+    BadAccess::unless_aligned(context, address, bytes.len())?;
+    load(context, address, &mut bytes)?;
+    context.next_pc = u64::from_le_bytes(bytes);
+    Ok(())
+}
+
+/// `bt`, `bts`, `btr`, `btc` with the bit's number in a register: it selects a byte far from the operand.
+fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+    let insn = &site.insn;
+    let index = context.gpr[usize::from(number(insn.op1_register()))];
+    let index = match insn.op1_register().size() {
+        2 => i64::from(index as i16),
+        4 => i64::from(index as i32),
+        _ => index as i64,
+    };
+    let operand = effective_address(insn, context);
+    // The CPU moves on by whole operands, so that their alignment is all that counts.
+    BadAccess::unless_aligned(context, operand, insn.op1_register().size())?;
+    let address = operand.wrapping_add_signed(index >> 3);
+    let bit = 1u8 << (index & 7);
+    let locked = insn.has_lock_prefix();
+    let mapping = candidates::find(address);
+    let delta = mapping.map_or(0, |mapping| mapping.delta);
+    let mut old = [0u8];
+    load_bytes(address, &mut old)?;
+    if insn.mnemonic() != Mnemonic::Bt {
+        if delta == 0 && target_memory::write_bytes(address, &old).is_err() {
+            return Err(BadAccess::write(address));
+        }
+        // SAFETY: the alias of a mapped byte, or the program's own byte that was just written.
+        let byte = unsafe { &*(address.wrapping_add(delta) as *const AtomicU8) };
+        let stripe = mapping.map_or_else(|| stripe_of(address), |mapping| mapping.stripe(address));
+        lock_stripe(stripe);
+        let flags = if locked { store::LOCKED } else { 0 };
+        if delta != 0 {
+            let alias = address.wrapping_add(delta);
+            intent::store(context, (kind::STORE, flags), address, alias, 1);
+        }
+        old[0] = match insn.mnemonic() {
+            Mnemonic::Bts => byte.fetch_or(bit, Ordering::SeqCst),
+            Mnemonic::Btr => byte.fetch_and(!bit, Ordering::SeqCst),
+            _ => byte.fetch_xor(bit, Ordering::SeqCst),
+        };
+        let new = [byte.load(Ordering::Relaxed)];
+        if delta != 0 {
+            let caller = calling_context::context_of(context);
+            context.ea = address;
+            record_store(context, flags, caller, 0, &new);
+        }
+        unlock_stripe(stripe);
+    }
+    const CARRY: u64 = 1;
+    context.flags = context.flags & !CARRY | u64::from(old[0] & bit != 0);
+    Ok(())
+}

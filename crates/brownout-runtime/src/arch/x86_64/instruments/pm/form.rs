@@ -1,0 +1,193 @@
+//! The forms of instructions that touch candidates: what each of them stores, and how it can be carried out so that this
+//! is known.
+//!
+//! Every instruction that writes memory has a form, if only that of being refused by its name: what an instruction
+//! stores is never guessed. The tests walk through all there are.
+
+use crate::arch::translator::translate::{Analyst, Capture, has_memory, memory_size, number};
+use crate::instruments::pm::site::SiteKind;
+use brownout_ring::store;
+use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
+
+/// How an instruction is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// By the runtime.
+    Emulated(SiteKind),
+    Scatter,
+    Gather,
+    /// By the CPU, at the alias.
+    Plain {
+        kind: SiteKind,
+        size: u32,
+        capture: Capture,
+    },
+}
+
+/// More than any access has whose extent is not known before it is made.
+pub const AREA: u32 = 16 << 10;
+
+impl Form {
+    /// The form of an instruction; with `loads` if those are observed, too.
+    pub fn of(insn: &Instruction, analyst: &mut Analyst, loads: bool) -> Form {
+        if insn.is_string_instruction() {
+            return Form::Emulated(SiteKind::String);
+        }
+        match insn.mnemonic() {
+            Mnemonic::Push | Mnemonic::Pushf | Mnemonic::Pushfq => Form::Emulated(SiteKind::Push),
+            Mnemonic::Pop => Form::Emulated(SiteKind::Pop),
+            Mnemonic::Enter => Form::Emulated(SiteKind::Enter),
+            Mnemonic::Leave => Form::Emulated(SiteKind::Leave),
+            Mnemonic::Xlatb => Form::Emulated(SiteKind::Translate),
+            // Only if its source can stay as it is, the CPU can do it.
+            Mnemonic::Movdir64b
+                if loads
+                    || insn.code() == Code::Movdir64b_r32_m512
+                    || insn.is_ip_rel_memory_operand()
+                    || insn.memory_segment() == Register::GS =>
+            {
+                Form::Emulated(SiteKind::Line)
+            }
+            Mnemonic::Popf | Mnemonic::Popfq => Form::Emulated(SiteKind::PopFlags),
+            Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc | Mnemonic::Bt
+                if insn.op1_kind() == OpKind::Register =>
+            {
+                Form::Emulated(SiteKind::BitString)
+            }
+            // What it does depends on the device there.
+            Mnemonic::Enqcmd | Mnemonic::Enqcmds => Form::Emulated(SiteKind::Unsupported),
+            Mnemonic::Tilestored => Form::Emulated(SiteKind::TileStore),
+            Mnemonic::Tileloadd | Mnemonic::Tileloaddt1 => Form::Emulated(SiteKind::TileLoad),
+            _ if insn.is_vsib() && analyst.access(insn).writes => Form::Scatter,
+            _ if insn.is_vsib() => Form::Gather,
+            _ => Form::plain(insn, analyst),
+        }
+    }
+
+    fn plain(insn: &Instruction, analyst: &mut Analyst) -> Form {
+        let writes = analyst.access(insn).writes;
+        let flags = store_flags(insn);
+        let size = memory_size(insn) as u32;
+        let element = insn.memory_size().element_size().max(1) as u8;
+        let plain = |kind, size, capture| Form::Plain {
+            kind,
+            size,
+            capture,
+        };
+        match insn.mnemonic() {
+            Mnemonic::Cmpxchg | Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b => {
+                plain(SiteKind::Conditional(flags), size, Capture::ZeroFlag)
+            }
+            Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu => {
+                let capture = Capture::SignBits {
+                    vector: vector(insn.op2_register()),
+                    element: 1,
+                    wide: false,
+                };
+                plain(SiteKind::Masked(flags, 1), 16, capture)
+            }
+            Mnemonic::Maskmovq => {
+                let capture = Capture::MmxSignBits(vector(insn.op2_register()));
+                plain(SiteKind::Masked(flags, 1), 8, capture)
+            }
+            Mnemonic::Vmaskmovps
+            | Mnemonic::Vmaskmovpd
+            | Mnemonic::Vpmaskmovd
+            | Mnemonic::Vpmaskmovq
+                if writes =>
+            {
+                let capture = Capture::SignBits {
+                    vector: vector(insn.op1_register()),
+                    element,
+                    wide: insn.op1_register().is_ymm(),
+                };
+                plain(SiteKind::Masked(flags, element), size, capture)
+            }
+            // The extent depends on the CPU's state components: told by comparing.
+            Mnemonic::Xsave
+            | Mnemonic::Xsave64
+            | Mnemonic::Xsavec
+            | Mnemonic::Xsavec64
+            | Mnemonic::Xsaveopt
+            | Mnemonic::Xsaveopt64 => plain(SiteKind::Area, AREA, Capture::Nothing),
+            Mnemonic::Movdir64b => plain(SiteKind::Store(flags), 64, Capture::Nothing),
+            // Nothing is known of where it is or how long.
+            _ if !has_memory(insn) || size == 0 => Form::Emulated(SiteKind::Unsupported),
+            _ if !writes => plain(SiteKind::Load, size, Capture::Nothing),
+            _ if insn.has_op_mask() => {
+                let capture =
+                    Capture::MaskRegister((insn.op_mask() as u32 - Register::K0 as u32) as u8);
+                let kind = if is_compressing(insn.mnemonic()) {
+                    SiteKind::Compressed(element)
+                } else {
+                    SiteKind::Masked(flags, element)
+                };
+                plain(kind, size, capture)
+            }
+            _ if flags & store::NON_TEMPORAL != 0 => match stored_register(insn) {
+                Some(capture) => plain(SiteKind::Captured(flags), size, capture),
+                None => plain(SiteKind::Store(flags), size, Capture::Nothing),
+            },
+            _ => plain(SiteKind::Store(flags), size, Capture::Nothing),
+        }
+    }
+}
+
+/// How to get at the register that a non-temporal store stores.
+fn stored_register(insn: &Instruction) -> Option<Capture> {
+    let register = insn.op1_register();
+    if register.is_vector_register() {
+        Some(Capture::Vector {
+            register: vector(register),
+            size: register.size() as u8,
+        })
+    } else if register.is_gpr() {
+        Some(Capture::Register(number(register)))
+    } else {
+        None
+    }
+}
+
+fn vector(register: Register) -> u8 {
+    register.number() as u8
+}
+
+pub(crate) fn is_locked(insn: &Instruction) -> bool {
+    has_memory(insn) && (insn.has_lock_prefix() || insn.mnemonic() == Mnemonic::Xchg)
+}
+
+fn is_compressing(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Vpcompressb
+            | Mnemonic::Vpcompressw
+            | Mnemonic::Vpcompressd
+            | Mnemonic::Vpcompressq
+            | Mnemonic::Vcompressps
+            | Mnemonic::Vcompresspd
+    )
+}
+
+fn store_flags(insn: &Instruction) -> u16 {
+    match insn.mnemonic() {
+        Mnemonic::Movnti
+        | Mnemonic::Movntq
+        | Mnemonic::Movntdq
+        | Mnemonic::Movntps
+        | Mnemonic::Movntpd
+        | Mnemonic::Movntss
+        | Mnemonic::Movntsd
+        | Mnemonic::Vmovntdq
+        | Mnemonic::Vmovntps
+        | Mnemonic::Vmovntpd
+        | Mnemonic::Maskmovq
+        | Mnemonic::Maskmovdqu
+        | Mnemonic::Vmaskmovdqu => store::NON_TEMPORAL,
+        Mnemonic::Movdiri | Mnemonic::Movdir64b => store::DIRECT,
+        _ if is_locked(insn) => store::LOCKED,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,12 @@
+//! Instructions that access persistent memory: their forms, their emission and their emulation.
+
+pub mod begin;
+pub mod emit;
+pub mod emulate;
+pub mod fast_path;
+pub mod form;
+pub mod string;
+pub mod through_cache;
+pub mod tile;
+pub mod vector;
+pub mod xsave_area;

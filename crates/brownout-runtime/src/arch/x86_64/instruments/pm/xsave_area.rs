@@ -1,0 +1,37 @@
+//! How far the instructions reach that save register state: that depends on the components they are asked for.
+
+use crate::translator::context::{Context, reg};
+use crate::translator::signal::{area_size, enabled_state};
+use core::arch::x86_64::__cpuid_count;
+use iced_x86::{Instruction, Mnemonic};
+
+/// Where the components of the compacted format start: after the legacy area and the header.
+const COMPONENTS: u64 = 512 + 64;
+/// The first component that is not in the legacy area.
+const FIRST: u32 = 2;
+
+/// Bytes from the operand of an `xsave` of any kind that it may write.
+pub fn extent(insn: &Instruction, context: &Context) -> u64 {
+    let requested = context.gpr[reg::RAX] & 0xffff_ffff | context.gpr[reg::RDX] << 32;
+    let components = requested & enabled_state();
+    match insn.mnemonic() {
+        Mnemonic::Xsavec | Mnemonic::Xsavec64 => compacted(components),
+        _ => area_size(components) as u64,
+    }
+}
+
+/// The end of the last component if one follows the other.
+fn compacted(components: u64) -> u64 {
+    const ALIGNED: u32 = 1 << 1;
+    (FIRST..63)
+        .filter(|component| components >> component & 1 != 0)
+        .map(|component| __cpuid_count(0xd, component))
+        .fold(COMPONENTS, |end, leaf| {
+            let start = if leaf.ecx & ALIGNED != 0 {
+                end.next_multiple_of(64)
+            } else {
+                end
+            };
+            start + u64::from(leaf.eax)
+        })
+}

@@ -1,0 +1,4 @@
+//! Unwinding without tables, from the instructions themselves.
+
+pub mod ahead;
+pub mod guess;

@@ -1,0 +1,4 @@
+//! x86-64: assembly, encoders, instruction forms, registers, signal frames.
+
+pub mod instruments;
+pub mod translator;

@@ -1,0 +1,149 @@
+//! The program branches to where there is no code: the signal that the CPU and the kernel would have made of it.
+//!
+//! An address that the CPU could translate makes the fetch fault, with the branch done. One that it could not (not
+//! *canonical*) is a general-protection fault: of the branch itself, which has then done nothing, on most CPUs;
+//! of the fetch on AMD's.
+//!
+//! What it can miss: branches through the branch table do not see the three topmost bits of their target.
+
+use crate::instruments::pm;
+use crate::sys;
+use crate::sys::{errno, is_err, linux};
+use crate::target_memory;
+use crate::translator::context::{Context, reg};
+use crate::translator::dispatch::with_translator;
+use crate::translator::signal;
+use crate::translator::signal::{Info, Pending, SIGSEGV};
+use crate::translator::space;
+use core::arch::x86_64::__cpuid;
+use core::sync::atomic::{AtomicU32, Ordering};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
+
+const PAGE_FAULT: u64 = 14;
+const GENERAL_PROTECTION: u64 = 13;
+/// Error code of a fetch by the program; the lowest bit says that the page is there.
+const FETCH: u64 = 0x14;
+/// Address not mapped; invalid permissions for a mapped object; raised by the kernel for a fault without address.
+const SEGV_MAPERR: i32 = 1;
+const SEGV_ACCERR: i32 = 2;
+const SI_KERNEL: i32 = 128;
+
+/// Delivers the signal of a fetch at `context.pc`, where there is no code or not all of an instruction.
+pub fn fetch(context: &mut Context) {
+    // An instruction of which the beginning is there faults where its rest is missing.
+    let missing = space::code_end(context.pc).unwrap_or(context.pc);
+    if !is_canonical(missing) {
+        return protection(context);
+    }
+    let code = if target_memory::is_mapped(missing) {
+        SEGV_ACCERR
+    } else {
+        SEGV_MAPERR
+    };
+    // Of what is not the program's, the kernel always says that it is there.
+    let present = missing >= program_end()
+        || target_memory::read_into(missing, &mut [0u8]) == 1
+        || pm::holds(missing);
+    let trap = [PAGE_FAULT, FETCH | u64::from(present)];
+    raise(context, Info::fault(SIGSEGV, code, missing), trap);
+}
+
+/// Delivers the signal of a branch whose target `context.pc` is not canonical. False if the fetch is to blame. The
+/// branch is at `from`, or, if that is 0, one by hash, which leaves behind where its copy is.
+pub fn branch(context: &mut Context, from: u64) -> bool {
+    let from = match from {
+        0 => origin(context.argument.into()),
+        from => Some(from),
+    };
+    let Some(from) = from.filter(|_| !fetch_is_to_blame()) else {
+        return false;
+    };
+    let mut bytes = [0u8; 15];
+    let len = target_memory::read_into(from, &mut bytes);
+    let insn = Decoder::with_ip(64, &bytes[..len], from, DecoderOptions::NONE).decode();
+    context.pc = from;
+    context.gpr[reg::RSP] = context.gpr[reg::RSP].wrapping_sub(moved_stack(&insn));
+    protection(context);
+    true
+}
+
+/// The program's address of the instruction whose copy is around `at`.
+fn origin(at: u64) -> Option<u64> {
+    with_translator(|translator| translator.cache.fragment_at(at)?.instruction(at))
+}
+
+/// How far a branch moves the stack pointer.
+fn moved_stack(insn: &Instruction) -> u64 {
+    match insn.flow_control() {
+        FlowControl::IndirectCall => 8u64.wrapping_neg(),
+        FlowControl::Return if insn.op0_kind() == OpKind::Immediate16 => {
+            8 + u64::from(insn.immediate16())
+        }
+        FlowControl::Return => 8,
+        _ => 0,
+    }
+}
+
+fn protection(context: &mut Context) {
+    // It has no address.
+    let info = Info::fault(SIGSEGV, SI_KERNEL, 0);
+    raise(context, info, [GENERAL_PROTECTION, 0]);
+}
+
+fn raise(context: &mut Context, info: Info, trap: [u64; 2]) {
+    context.pending = Pending {
+        signal: SIGSEGV,
+        info,
+        trap,
+        synchronous: true,
+    };
+    signal::deliver(context);
+}
+
+/// Whether the CPU could translate an address.
+pub fn is_canonical(address: u64) -> bool {
+    let unused = 64 - address_bits();
+    ((address << unused) as i64 >> unused) as u64 == address
+}
+
+/// The end of the addresses that a program can have.
+fn program_end() -> u64 {
+    (1 << (address_bits() - 1)) - crate::memory::PAGE
+}
+
+/// Bits of an address that count: more of them with page tables of five levels.
+fn address_bits() -> u32 {
+    const FOUR_LEVELS: u32 = 48;
+    const FIVE_LEVELS: u32 = 57;
+    static BITS: AtomicU32 = AtomicU32::new(0);
+    let known = BITS.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let flags = linux::MAP_PRIVATE | linux::MAP_ANONYMOUS | linux::MAP_FIXED_NOREPLACE;
+    let beyond = 1 << (FOUR_LEVELS - 1);
+    // SAFETY: NOREPLACE maps only what was free; it is given back at once.
+    let raw = unsafe { sys::mmap(beyond, crate::memory::PAGE, 0, flags, -1, 0) };
+    if raw == beyond {
+        // SAFETY: just mapped, known to nobody.
+        unsafe { sys::munmap(beyond, crate::memory::PAGE) };
+    }
+    let five = !is_err(raw) || raw == sys::err(errno::EEXIST);
+    let bits = if five { FIVE_LEVELS } else { FOUR_LEVELS };
+    BITS.store(bits, Ordering::Relaxed);
+    bits
+}
+
+/// Whether the CPU branches to addresses that are not canonical, and faults then: AMD's do.
+fn fetch_is_to_blame() -> bool {
+    let vendor = __cpuid(0);
+    [*b"AuthenticAMD", *b"HygonGenuine"]
+        .iter()
+        .any(|name| words(name) == [vendor.ebx, vendor.edx, vendor.ecx])
+}
+
+/// A vendor's name as the CPU tells it.
+fn words(name: &[u8; 12]) -> [u32; 3] {
+    let (chunks, _) = name.as_chunks::<4>();
+    core::array::from_fn(|index| u32::from_le_bytes(chunks[index]))
+}

@@ -1,0 +1,110 @@
+//! Reads and writes of the program's memory that may fault: the hand-written assembly.
+//!
+//! The signal handler knows the instructions that touch that memory ([`fault`]) and lets the thread go on where the
+//! failure is told.
+
+use crate::instruments::unwind::Word;
+use core::arch::global_asm;
+
+global_asm!(
+    ".text",
+    // --- copies that may fault: rdi = to, rsi = from, rdx = bytes; rax = bytes not copied ------------
+    ".globl guarded_copy",
+    "guarded_copy:",
+    "mov rcx, rdx",
+    ".globl guarded_copy_insn",
+    "guarded_copy_insn:",
+    "rep movsb",
+    ".globl guarded_copy_fault",
+    "guarded_copy_fault:",
+    "mov rax, rcx",
+    "ret",
+    // --- one word that may fault: rdi = from; rax = the word, rdx = 1 if it could be read ------------
+    ".globl guarded_load",
+    "guarded_load:",
+    "mov edx, 1",
+    ".globl guarded_load_insn",
+    "guarded_load_insn:",
+    "mov rax, [rdi]",
+    "ret",
+    ".globl guarded_load_fault",
+    "guarded_load_fault:",
+    "xor edx, edx",
+    "xor eax, eax",
+    "ret",
+    // --- whether words hold: rdi = base, rsi = pairs of distance and value, rdx = pairs --------------
+    ".globl guarded_verify",
+    "guarded_verify:",
+    "shl rdx, 4",
+    "add rdx, rsi",
+    "2:",
+    "cmp rsi, rdx",
+    "je 3f",
+    "mov rcx, [rsi]",
+    "mov rax, [rsi + 8]",
+    ".globl guarded_verify_insn",
+    "guarded_verify_insn:",
+    "cmp rax, [rdi + rcx]",
+    "lea rsi, [rsi + 16]",
+    "je 2b",
+    ".globl guarded_verify_fault",
+    "guarded_verify_fault:",
+    "xor eax, eax",
+    "ret",
+    "3:",
+    "mov eax, 1",
+    "ret",
+);
+
+/// The answer of `guarded_load`.
+#[repr(C)]
+struct Loaded {
+    word: u64,
+    valid: u64,
+}
+
+unsafe extern "C" {
+    fn guarded_copy(to: u64, from: u64, len: u64) -> u64;
+    fn guarded_copy_insn();
+    fn guarded_copy_fault();
+    fn guarded_load(from: u64) -> Loaded;
+    fn guarded_load_insn();
+    fn guarded_load_fault();
+    fn guarded_verify(base: u64, words: *const Word, count: usize) -> u32;
+    fn guarded_verify_insn();
+    fn guarded_verify_fault();
+}
+
+/// Where a thread goes on that faulted at `rip`, if that is an instruction here that may.
+pub fn fault(rip: u64) -> Option<u64> {
+    let at = |symbol: unsafe extern "C" fn()| symbol as *const () as u64;
+    [
+        (at(guarded_copy_insn), at(guarded_copy_fault)),
+        (at(guarded_load_insn), at(guarded_load_fault)),
+        (at(guarded_verify_insn), at(guarded_verify_fault)),
+    ]
+    .into_iter()
+    .find_map(|(insn, fault)| (insn == rip).then_some(fault))
+}
+
+/// Copies `len` bytes, stopping at the first bad address; the number of bytes not copied.
+///
+/// # Safety
+/// What lies at `to` must be the program's, or the caller's to overwrite.
+pub unsafe fn copy(to: u64, from: u64, len: u64) -> u64 {
+    // SAFETY: faults are caught by the signal handler; the rest is the caller's promise.
+    unsafe { guarded_copy(to, from, len) }
+}
+
+/// Reads a word of the program, if it can be read.
+pub fn load(from: u64) -> Option<u64> {
+    // SAFETY: faults are caught by the signal handler.
+    let loaded = unsafe { guarded_load(from) };
+    (loaded.valid != 0).then_some(loaded.word)
+}
+
+/// Whether words of the program hold what they should.
+pub fn verify(base: u64, words: &[Word]) -> bool {
+    // SAFETY: reads `words`, and the program's memory with faults caught by the signal handler.
+    unsafe { guarded_verify(base, words.as_ptr(), words.len()) != 0 }
+}

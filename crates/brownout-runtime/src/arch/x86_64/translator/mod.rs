@@ -1,0 +1,8 @@
+//! The translator's part that knows x86-64.
+
+pub mod fetch_fault;
+pub mod gate;
+pub mod guarded;
+pub mod signal_frame;
+pub mod signal_handler;
+pub mod translate;

@@ -1,0 +1,518 @@
+//! The translator: copies the program's code into the cache, changing only what must change.
+//!
+//! An instruction is copied byte for byte unless it is one of:
+//!
+//! 1. *Control flow.* Direct branches go to the copy of their target, through a stub until that exists.
+//!    Calls push the program's return address and then really `call`, so that the CPU's return
+//!    predictor works; returns look up the copy of their target and really `ret`. (`branch`)
+//! 2. *RIP-relative operands.* The displacement is adjusted; if the target is out of reach the address
+//!    is put into a spare register. (`Translator::copy`)
+//! 3. *System calls*, which go through the gate.
+//! 4. *GS.* The register is the engine's; operands and `rdgsbase`/`wrgsbase` use the program's value.
+//!    What needs the register itself (its selector, implicit operands) is not supported.
+//! 5. *`xbegin`*, which always aborts: a legal outcome at any time.
+//! 6. *What an instrument asks for* by its [`Treatment`], and the visits that `watch` wants. (`observe`)
+//!
+//! A fragment is a run of code along fall-through paths and unconditional jumps, with entries at each
+//! block. What is known about it for signals and invalidation is in [`crate::translator::cache::Fragment`].
+
+mod branch;
+mod checked;
+mod emit;
+mod operand;
+#[cfg(test)]
+mod tests;
+
+pub use branch::spills_rcx;
+pub use emit::{Emitter, MemoryOperand};
+pub use operand::{
+    Access, Analyst, has_memory, memory, memory_size, number, register, through_register,
+};
+
+use crate::instruments::calls::Watches;
+use crate::instruments::pm;
+use crate::translator::cache::{CACHE, Cache, Draft, FAR, JUMP_MISS, Link, Repair, set_hash_entry};
+use crate::translator::space;
+use alloc::vec::Vec;
+use iced_x86::{
+    Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, Register,
+};
+
+/// Blocks and instructions after which a fragment ends.
+const MAX_BLOCKS: usize = 24;
+const MAX_INSTRUCTIONS: usize = 220;
+
+/// What an instrument wants to happen around an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// Nothing.
+    Copy,
+    /// The access is made where the gate's begin routine says, and reported afterwards.
+    Access {
+        site: u32,
+        size: u32,
+        capture: Capture,
+    },
+    /// The runtime carries the instruction out.
+    Emulate { site: u32 },
+    /// As `Emulate`, with the vectors and the mask of a scatter at hand.
+    Scatter { site: u32 },
+    /// A gather: its elements are reported and it is then made where the runtime says.
+    Gather { site: u32 },
+    /// A flush or fence: reported before it happens.
+    Order { site: u32 },
+    /// A locked instruction: reported before it happens if the thread has something to order.
+    Locked { site: u32 },
+}
+
+/// What an access leaves in `Context::extra`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capture {
+    Nothing,
+    /// The zero flag after the instruction.
+    ZeroFlag,
+    /// The mask register with this number (k1–k7).
+    MaskRegister(u8),
+    /// The sign bits of the elements of a vector register: its number, and the element size.
+    SignBits {
+        vector: u8,
+        element: u8,
+        wide: bool,
+    },
+    /// The vector register that is stored, with its size: reading back what bypassed the caches is slow.
+    Vector {
+        register: u8,
+        size: u8,
+    },
+    /// The general register that is stored.
+    Register(u8),
+    /// The sign bits of the bytes of an MMX register.
+    MmxSignBits(u8),
+}
+
+pub struct Translator {
+    pub cache: Cache,
+    pub analyst: Analyst,
+    pub sites: pm::Sites,
+    pub watches: Watches,
+}
+
+/// There is no code at an address, or not all of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotExecutable;
+
+/// A fragment in the making.
+pub(crate) struct Work<'a> {
+    pub(crate) cache: &'a mut Cache,
+    pub(crate) analyst: &'a mut Analyst,
+    pub(crate) sites: &'a mut pm::Sites,
+    pub(crate) watches: &'a Watches,
+    pub(crate) out: Emitter,
+    pub(crate) draft: Draft,
+    pub(crate) links: Vec<(u32, Link)>,
+    /// Return points: they may be found by other threads only once the code behind them is there.
+    pub(crate) returns: Vec<(u64, u64)>,
+}
+
+/// How a fragment goes on after an instruction.
+pub(crate) enum Next {
+    /// With the next instruction.
+    Straight,
+    /// With a new block at this address.
+    Block(u64),
+    End,
+}
+
+impl Translator {
+    pub fn new() -> Translator {
+        let cache = Cache::create();
+        // A slot of the hash table that was never written looks like one for address 0.
+        set_hash_entry(0, CACHE + JUMP_MISS);
+        Translator {
+            cache,
+            analyst: Analyst::new(),
+            sites: pm::Sites::new(),
+            watches: Watches::new(),
+        }
+    }
+
+    /// The block entry for `pc`, translating if need be.
+    pub fn block(&mut self, pc: u64) -> Result<u64, NotExecutable> {
+        if let Some(at) = self.cache.block(pc) {
+            return Ok(at);
+        }
+        self.translate(pc, |_| {})
+    }
+
+    /// The entry for indirect jumps to `pc`: expects rcx in its spill slot.
+    pub fn jump_entry(&mut self, pc: u64) -> Result<u64, NotExecutable> {
+        self.spilled_entries(pc).map(|(_, jump)| jump)
+    }
+
+    /// The entry for indirect calls to `pc`: as for jumps, with one more word on the stack.
+    pub fn indirect_call_entry(&mut self, pc: u64) -> Result<u64, NotExecutable> {
+        self.spilled_entries(pc).map(|(call, _)| call)
+    }
+
+    fn spilled_entries(&mut self, pc: u64) -> Result<(u64, u64), NotExecutable> {
+        let mut entries = (0, 0);
+        let mut prologue = |out: &mut Emitter| {
+            entries.0 = out.here();
+            out.drop_stack_word();
+            entries.1 = out.here();
+            out.gs_load(1, crate::gs!(spill_rcx));
+        };
+        self.with_prologue(pc, &mut prologue)?;
+        Ok(entries)
+    }
+
+    /// The entry for direct calls to `pc`: expects one more word on the stack.
+    pub fn call_entry(&mut self, pc: u64) -> Result<u64, NotExecutable> {
+        if let Some(at) = self.cache.call_entry(pc) {
+            return Ok(at);
+        }
+        let mut entry = 0;
+        self.with_prologue(pc, &mut |out: &mut Emitter| {
+            entry = out.here();
+            out.drop_stack_word();
+        })?;
+        self.cache.define_call_entry(pc, entry);
+        Ok(entry)
+    }
+
+    /// Emits a prologue that falls into the block for `pc`, or jumps there if it exists.
+    fn with_prologue(
+        &mut self,
+        pc: u64,
+        prologue: &mut dyn FnMut(&mut Emitter),
+    ) -> Result<(), NotExecutable> {
+        if let Some(block) = self.cache.block(pc) {
+            self.make_room();
+            // Making room may have retired the very block.
+            if self.cache.block(pc) == Some(block) {
+                let mut out = self.cache.emitter();
+                prologue(&mut out);
+                out.jmp(block);
+                self.cache.skip_to(out.here());
+                return Ok(());
+            }
+        }
+        self.translate(pc, prologue).map(|_| ())
+    }
+
+    /// Makes sure that a fragment fits.
+    fn make_room(&mut self) {
+        if let Some(unit) = self.cache.make_room() {
+            self.sites.begin_unit(unit);
+        }
+    }
+
+    /// Forgets what was learnt of instructions in a range whose code is gone.
+    pub fn forget_instructions(&mut self, start: u64, end: u64) {
+        self.sites.forget(start, end);
+        (self.cache.far_branches).retain(|pc| !(start..end).contains(pc));
+    }
+
+    fn translate(
+        &mut self,
+        pc: u64,
+        prologue: impl FnOnce(&mut Emitter),
+    ) -> Result<u64, NotExecutable> {
+        code_at(pc)?;
+        self.make_room();
+        let mut out = self.cache.emitter();
+        let start = out.here();
+        prologue(&mut out);
+        let first = out.here();
+        let mut work = Work {
+            cache: &mut self.cache,
+            analyst: &mut self.analyst,
+            sites: &mut self.sites,
+            watches: &self.watches,
+            out,
+            draft: Draft::new(start, pc),
+            links: Vec::new(),
+            returns: Vec::new(),
+        };
+        work.fragment(pc);
+        let Work {
+            out,
+            draft,
+            links,
+            returns,
+            ..
+        } = work;
+        let end = out.here();
+        let numbers = links.iter().map(|(number, _)| *number).collect();
+        self.cache.commit(draft.finish(end, numbers), end);
+        for (number, link) in links {
+            self.cache.add_link(number, link);
+        }
+        for (pc, at) in returns {
+            crate::translator::cache::set_jump_entry(pc, at);
+        }
+        Ok(first)
+    }
+}
+
+impl Default for Translator {
+    fn default() -> Self {
+        Translator::new()
+    }
+}
+
+/// The code from `pc` on, if at least the first instruction is all there.
+fn code_at(pc: u64) -> Result<&'static [u8], NotExecutable> {
+    const LONGEST: usize = 15;
+    let end = space::code_end(pc).ok_or(NotExecutable)?;
+    // SAFETY: the program's mapping [pc, end) is readable: the space table says it is executable,
+    // and execute-only mappings are made readable too.
+    let bytes = unsafe { core::slice::from_raw_parts(pc as *const u8, (end - pc) as usize) };
+    if bytes.len() < LONGEST {
+        let mut decoder = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE);
+        let first = decoder.decode();
+        if first.is_invalid() && decoder.last_error() == DecoderError::NoMoreBytes {
+            return Err(NotExecutable);
+        }
+    }
+    Ok(bytes)
+}
+
+impl Work<'_> {
+    fn fragment(&mut self, pc: u64) {
+        let mut next = pc;
+        let mut instructions = 0;
+        for blocks in 0.. {
+            if blocks > 0 {
+                let known = self.cache.block(next).is_some();
+                let spent = blocks >= MAX_BLOCKS || instructions >= MAX_INSTRUCTIONS;
+                if known || spent || !self.draft.covers(next) || code_at(next).is_err() {
+                    self.jump_to(next);
+                    break;
+                }
+            }
+            match self.block(next, &mut instructions) {
+                Some(following) => next = following,
+                None => break,
+            }
+        }
+        self.emit_link_stubs();
+    }
+
+    /// Translates one block; where the fragment goes on, if it does.
+    fn block(&mut self, pc: u64, instructions: &mut usize) -> Option<u64> {
+        self.define_block(pc);
+        let bytes = code_at(pc).unwrap_or_default();
+        space::protect_code(pc, pc + bytes.len() as u64);
+        let checked = space::is_checked(pc);
+        if checked {
+            self.check_block(pc, bytes);
+        }
+        let mut decoder = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE);
+        let mut insn = Instruction::default();
+        loop {
+            decoder.decode_out(&mut insn);
+            *instructions += 1;
+            if insn.is_invalid() {
+                self.invalid(&insn, decoder.last_error());
+                return None;
+            }
+            let code = &bytes[(insn.ip() - pc) as usize..(insn.next_ip() - pc) as usize];
+            // One copy of each call site, or its returns would be mispredicted.
+            let is_call = matches!(
+                insn.flow_control(),
+                FlowControl::Call | FlowControl::IndirectCall
+            ) && insn.mnemonic() != Mnemonic::Syscall;
+            if is_call && insn.ip() != pc {
+                if self.cache.block(insn.ip()).is_some() {
+                    return Some(insn.ip());
+                }
+                self.define_block(insn.ip());
+            }
+            self.draft.boundary(self.out.here(), insn.ip(), insn.len());
+            self.watch(&insn);
+            match self.instruction(&insn, code) {
+                Next::Straight if instructions.is_multiple_of(MAX_INSTRUCTIONS) => {
+                    self.jump_to(insn.next_ip());
+                    return None;
+                }
+                Next::Straight if checked && self.ends_checked(&insn, pc) => {
+                    return Some(insn.next_ip());
+                }
+                Next::Straight => {}
+                Next::Block(following) => return Some(following),
+                Next::End => return None,
+            }
+        }
+    }
+
+    fn define_block(&mut self, pc: u64) {
+        self.cache.define_block(pc, self.out.here());
+        self.draft.entries.push(pc);
+    }
+
+    fn instruction(&mut self, insn: &Instruction, code: &[u8]) -> Next {
+        match insn.mnemonic() {
+            Mnemonic::Syscall => return self.syscall(insn),
+            Mnemonic::Xbegin => return self.abort_transaction(insn),
+            Mnemonic::Rdgsbase | Mnemonic::Wrgsbase => {
+                self.gs_base(insn);
+                return Next::Straight;
+            }
+            _ if operand::needs_real_gs(insn) => return self.unsupported(insn),
+            _ => {}
+        }
+        match insn.flow_control() {
+            FlowControl::Next | FlowControl::XbeginXabortXend => {
+                match self.sites.treat(insn, self.analyst) {
+                    Treatment::Copy => self.copy(insn, code),
+                    treatment => self.observe(insn, code, treatment),
+                }
+                Next::Straight
+            }
+            FlowControl::Exception | FlowControl::Interrupt => {
+                self.out.put(code);
+                if insn.mnemonic() == Mnemonic::Ud2 {
+                    Next::End
+                } else {
+                    Next::Straight
+                }
+            }
+            _ => self.branch(insn),
+        }
+    }
+
+    /// An undecodable instruction faults when it is reached, as it would have done in place. Of one that is
+    /// cut off by the end of the code, the rest may be there by then.
+    fn invalid(&mut self, insn: &Instruction, error: DecoderError) {
+        self.draft.boundary(self.out.here(), insn.ip(), 1);
+        if error == DecoderError::NoMoreBytes {
+            self.out.gs_store_imm(crate::gs!(pc), insn.ip());
+            self.out.jmp_gs(crate::gs!(to_resync));
+        } else {
+            self.out.put(&[0x0f, 0x0b]);
+        }
+    }
+
+    /// Copies an instruction that falls through.
+    pub(crate) fn copy(&mut self, insn: &Instruction, code: &[u8]) {
+        if has_memory(insn) {
+            // `lea` is no access: segments do not matter to it.
+            if insn.memory_segment() == Register::GS && insn.mnemonic() != Mnemonic::Lea {
+                return self.copy_with_app_gs(insn);
+            }
+            if insn.is_ip_rel_memory_operand() {
+                return self.copy_rip_relative(insn);
+            }
+        }
+        self.out.put(code);
+    }
+
+    fn copy_rip_relative(&mut self, insn: &Instruction) {
+        let target = insn.ip_rel_memory_address();
+        let distance = target.wrapping_sub(self.out.here()) as i64;
+        if distance.unsigned_abs() < (FAR - 4096) {
+            let bytes = self.analyst.encode(insn, self.out.here());
+            return self.out.put(&bytes);
+        }
+        let scratch = self.analyst.scratch(insn);
+        self.out.gs_store(crate::gs!(spill_scratch), scratch);
+        self.out.mov_imm(scratch, target);
+        self.finish_through(insn, scratch);
+    }
+
+    /// The program's GS base is in its context, not in the CPU.
+    fn copy_with_app_gs(&mut self, insn: &Instruction) {
+        let scratch = self.analyst.scratch(insn);
+        self.out.gs_store(crate::gs!(spill_scratch), scratch);
+        self.effective_address(insn, scratch);
+        self.finish_through(insn, scratch);
+    }
+
+    /// Emits the instruction with its operand at `[scratch]` and gives the register back.
+    pub(crate) fn finish_through(&mut self, insn: &Instruction, scratch: u8) {
+        let changed = through_register(insn, scratch);
+        let bytes = self.analyst.encode(&changed, self.out.here());
+        self.draft
+            .special(self.out.here(), insn.ip(), Repair::Scratch(scratch));
+        self.out.put(&bytes);
+        self.out.gs_load(scratch, crate::gs!(spill_scratch));
+    }
+
+    /// Computes the address of the memory operand, segment included, into `reg`. All else is kept.
+    pub(crate) fn effective_address(&mut self, insn: &Instruction, reg: u8) {
+        match memory(insn) {
+            Some(MemoryOperand {
+                base: None,
+                index: None,
+                ..
+            }) => self.out.mov_imm(reg, insn.memory_displacement64()),
+            Some(operand) => self.out.lea(reg, &operand),
+            None => self.out.mov_imm(reg, insn.ip_rel_memory_address()),
+        }
+        let segment = insn.memory_segment();
+        if matches!(segment, Register::FS | Register::GS) && has_memory(insn) {
+            let helper = if reg == 0 { 1 } else { 0 };
+            self.out.gs_store(crate::gs!(spill_r11), helper);
+            if segment == Register::FS {
+                // rdfsbase
+                self.out.put(&[0xf3, 0x48, 0x0f, 0xae, 0xc0 | helper]);
+            } else {
+                self.out.gs_load(helper, crate::gs!(app_gs));
+            }
+            let sum = MemoryOperand {
+                base: Some(reg),
+                index: Some(helper),
+                scale: 1,
+                displacement: 0,
+                narrow: false,
+            };
+            self.out.lea(reg, &sum);
+            self.out.gs_load(helper, crate::gs!(spill_r11));
+        }
+    }
+
+    fn gs_base(&mut self, insn: &Instruction) {
+        let reg = number(insn.op0_register());
+        match insn.code() {
+            Code::Rdgsbase_r64 => self.out.gs_load(reg, crate::gs!(app_gs)),
+            Code::Rdgsbase_r32 => {
+                self.out.gs_load(reg, crate::gs!(app_gs));
+                // mov r32, r32 clears the upper half
+                if reg >= 8 {
+                    self.out.put(&[0x45]);
+                }
+                self.out.put(&[0x89, 0xc0 | (reg & 7) << 3 | reg & 7]);
+            }
+            Code::Wrgsbase_r32 => {
+                self.out.gs_store_imm(crate::gs!(app_gs), 0);
+                self.out.put(&[
+                    0x65,
+                    0x40 | (reg >> 3) << 2,
+                    0x89,
+                    0x04 | (reg & 7) << 3,
+                    0x25,
+                ]);
+                self.out.put_u32(crate::gs!(app_gs) as u32);
+            }
+            _ => self.out.gs_store(crate::gs!(app_gs), reg),
+        }
+    }
+
+    fn syscall(&mut self, insn: &Instruction) -> Next {
+        // rcx and r11 are the kernel's to destroy.
+        self.out.mov_imm(1, insn.next_ip());
+        // mov r11d, here + 6 + 8: the address after the jump
+        let after = self.out.here() + 6 + 8;
+        self.out.mov_imm(11, after);
+        self.out.jmp_gs(crate::gs!(to_syscall));
+        debug_assert_eq!(self.out.here(), after);
+        Next::Block(insn.next_ip())
+    }
+
+    fn abort_transaction(&mut self, insn: &Instruction) -> Next {
+        // eax = 0: aborted for no stated reason, do not retry
+        self.out.mov_imm(0, 0);
+        Next::Block(insn.near_branch_target())
+    }
+}

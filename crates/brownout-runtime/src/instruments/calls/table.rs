@@ -1,0 +1,116 @@
+//! The functions that the recorder wants to know calls of.
+
+use crate::memory;
+use crate::sys;
+use crate::sys::{is_err, linux};
+use crate::wire;
+use alloc::vec::Vec;
+use brownout_ring as ring;
+
+/// Bytes by which most names can be ruled out.
+const OPENING: usize = 4;
+
+/// A watched function.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    name: &'static [u8],
+    arguments: u8,
+}
+
+/// The table of watched functions; its numbers are those of the recorder.
+pub struct Table {
+    functions: Vec<Watched>,
+    /// Whether a name starts with this byte.
+    initials: [bool; 256],
+    /// What names start with, but for those that are shorter.
+    openings: Vec<[u8; OPENING]>,
+    has_short_names: bool,
+}
+
+impl Table {
+    /// Reads the table from the wire.
+    pub fn of_the_wire() -> Table {
+        let fd = wire::descriptor();
+        if fd < 0 {
+            return Table::of(&[]);
+        }
+        let bytes = ring::WATCH_BYTES as u64;
+        let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
+        // SAFETY: a fresh range of the arena.
+        let raw = unsafe {
+            sys::mmap(
+                memory::reserve(bytes),
+                bytes,
+                linux::PROT_READ,
+                flags,
+                fd,
+                ring::WATCH_TABLE as u64,
+            )
+        };
+        if is_err(raw) {
+            return Table::of(&[]);
+        }
+        // SAFETY: just mapped, and never unmapped; the recorder wrote it before the target started.
+        Table::of(unsafe { core::slice::from_raw_parts(raw as *const u8, ring::WATCH_BYTES) })
+    }
+
+    /// The table that is encoded in `bytes`.
+    pub fn of(bytes: &'static [u8]) -> Table {
+        let functions: Vec<Watched> = ring::watch::entries(bytes)
+            .map(|(arguments, name)| Watched { name, arguments })
+            .collect();
+        let mut initials = [false; 256];
+        for function in &functions {
+            initials[usize::from(function.name[0])] = true;
+        }
+        let mut openings: Vec<[u8; OPENING]> = functions
+            .iter()
+            .filter_map(|function| function.name.first_chunk().copied())
+            .collect();
+        openings.sort_unstable();
+        openings.dedup();
+        let has_short_names = functions.iter().any(|f| f.name.len() < OPENING);
+        Table {
+            functions,
+            initials,
+            openings,
+            has_short_names,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// How many arguments of a function are to be told.
+    pub fn arguments(&self, function: u32) -> u8 {
+        self.functions
+            .get(function as usize)
+            .map_or(0, |function| function.arguments)
+    }
+
+    pub fn longest_name(&self) -> usize {
+        let lengths = self.functions.iter().map(|function| function.name.len());
+        lengths.max().unwrap_or(0)
+    }
+
+    /// Whether a name may be at the start of `text`; fast, and usually false.
+    #[inline]
+    pub fn may_open(&self, text: &[u8]) -> bool {
+        self.initials[usize::from(text.first().copied().unwrap_or(0))]
+            && (self.has_short_names
+                || text
+                    .first_chunk()
+                    .is_some_and(|opening| self.openings.contains(opening)))
+    }
+
+    /// The functions whose whole name, ended by a NUL or a version, is at the start of `text`.
+    pub fn named_at_start_of<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = u32> + 'a {
+        let ends = |rest: &[u8]| matches!(rest.first(), Some(0 | b'@'));
+        self.functions
+            .iter()
+            .enumerate()
+            .filter(move |(_, function)| text.strip_prefix(function.name).is_some_and(ends))
+            .map(|(number, _)| number as u32)
+    }
+}

@@ -1,0 +1,141 @@
+//! The open calls of a thread.
+//!
+//! A call is open from the first instruction of the function until its return address is taken from the
+//! stack. Calls are told apart by where on the stack that address is, so that recursion needs no care.
+//! A function may also be left by `longjmp` or by an exception: its call is found dead, and told so,
+//! when the thread next enters or leaves a watched function. It is dead if the return address is no
+//! longer there, or if the stack has shrunk beyond it. Coroutines leave a stack and come back to it: a
+//! call far from the present place on the stack is therefore dead only if its return address is gone.
+//!
+//! What it can miss: the return of a call whose stack lies closely below that of another coroutine
+//! is told too early, and as being left; that of a call that was jumped out of further away is
+//! told late. A function that ends with a jump to another watched one ends when that does; if that goes
+//! round in a circle, the earlier calls count as left.
+
+use crate::arch::translator::guarded;
+use crate::instruments::calling_context;
+use crate::instruments::calls::open_calls::Open;
+use crate::translator::context::{Context, reg};
+use crate::translator::dispatch::with_translator;
+use crate::wire::Head;
+use alloc::vec::Vec;
+use brownout_ring::kind;
+use brownout_ring::watch::MAX_ARGUMENTS;
+
+/// Registers that hold arguments, in order.
+const ARGUMENTS: [usize; MAX_ARGUMENTS as usize] =
+    [reg::RDI, reg::RSI, reg::RDX, reg::RCX, reg::R8, reg::R9];
+
+/// The thread is at the first instruction of a watched function, whose arguments take `size` bytes.
+pub fn entered(context: &mut Context, function: u32, size: usize) {
+    let slot = context.gpr[reg::RSP];
+    if context.watch.is_repeated(context.pc, slot) {
+        return;
+    }
+    let back = guarded::load(slot);
+    for call in close_dead(context, function, slot) {
+        record_left(context, &call);
+    }
+    let mut payload = [0u8; 8 * ARGUMENTS.len()];
+    for (bytes, register) in payload.chunks_exact_mut(8).zip(ARGUMENTS) {
+        bytes.copy_from_slice(&context.gpr[register].to_le_bytes());
+    }
+    record(context, kind::CALL, function, &payload[..size]);
+    let Some(back) = back else { return };
+    let call = Open {
+        slot,
+        back,
+        function,
+    };
+    context.watch.edit(|open| open.push(call));
+    if context.watch.remember(back) {
+        watch_return(back);
+    }
+}
+
+/// The thread is where a call of a watched function may have returned to.
+pub fn returned(context: &mut Context) {
+    let (pc, top) = (context.pc, context.gpr[reg::RSP]);
+    let ended = |call: &Open| call.back == pc && call.slot.wrapping_add(8) == top;
+    // The calls that were left, and how many are open outside of them.
+    let found = context.watch.edit(|open| {
+        let innermost = open.iter().rposition(ended)?;
+        let inner = open.split_off(innermost + 1);
+        let outer = open.len();
+        let mut dead = Vec::new();
+        for call in inner {
+            if call.is_below(top) || !call.is_there() {
+                dead.push(call);
+            } else {
+                open.push(call);
+            }
+        }
+        Some((dead, outer))
+    });
+    let Some((dead, outer)) = found else { return };
+    for call in dead.iter().rev() {
+        record_left(context, call);
+    }
+    let mut result = [0u8; 16];
+    result[..8].copy_from_slice(&context.gpr[reg::RAX].to_le_bytes());
+    result[8..].copy_from_slice(&context.gpr[reg::RDX].to_le_bytes());
+    // Functions that ended with a jump to the next return together.
+    for at in (0..outer).rev() {
+        let call = context
+            .watch
+            .edit(|open| ended(&open[at]).then(|| open.remove(at)));
+        let Some(call) = call else { break };
+        record(context, kind::RETURN, call.function, &result);
+    }
+}
+
+/// Frees what a thread that ends has kept.
+pub fn left_thread(context: &mut Context) {
+    context.watch = crate::instruments::calls::OpenCalls::new();
+}
+
+/// Takes out the calls that are dead when `function` is entered with its return address at `slot`.
+fn close_dead(context: &mut Context, function: u32, slot: u64) -> Vec<Open> {
+    let mut dead = Vec::new();
+    context.watch.edit(|open| {
+        while let Some(call) = open.pop_if(|call| call.is_below(slot) || !call.is_there()) {
+            dead.push(call);
+        }
+        // Calls with the same place of return: either each jumped to the next, or the first was left and
+        // made again.
+        let together = open.iter().rev().take_while(|call| call.slot == slot);
+        let first = open.len() - together.count();
+        let again = open[first..]
+            .iter()
+            .position(|call| call.function == function);
+        if let Some(again) = again {
+            dead.extend(open.drain(first + again..).rev());
+        }
+    });
+    context.watch.thin_out(&mut dead);
+    dead
+}
+
+/// Makes sure that returns to `back` are seen.
+fn watch_return(back: u64) {
+    with_translator(|translator| {
+        if translator.watches.return_at(back) {
+            translator.cache.invalidate_instruction(back);
+        }
+    });
+}
+
+fn record_left(context: &mut Context, call: &Open) {
+    record(context, kind::RETURN, call.function, &[]);
+}
+
+fn record(context: &mut Context, kind: u16, function: u32, payload: &[u8]) {
+    let head = Head {
+        kind,
+        flags: 0,
+        pc: context.pc,
+        context: calling_context::context_of(context),
+        addr: u64::from(function),
+    };
+    context.wire.record_short(head, payload);
+}

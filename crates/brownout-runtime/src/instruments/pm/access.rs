@@ -1,0 +1,319 @@
+//! Accesses to candidates: before, after, and what happens when they fault.
+
+use crate::arch::instruments::pm::xsave_area;
+use crate::fatal;
+use crate::instruments::calling_context;
+use crate::instruments::pm::order::flush_delta;
+use crate::instruments::pm::site::{Site, SiteKind, site};
+use crate::instruments::pm::{
+    candidates, intent, lock_all, lock_stripe, split, stripe_of, unlock_all, unlock_stripe,
+};
+use crate::memory::PAGE;
+use crate::translator::context::Context;
+use crate::translator::dispatch::with_translator;
+use crate::translator::map_lock;
+use crate::wire::Head;
+use brownout_ring::{fence, kind, store};
+
+/// In `Context::stripe2`: the access holds all stripes.
+const ALL: u64 = 1;
+/// Bytes of one record of a long store.
+const PIECE: usize = 4096;
+
+/// An address in the hull has to be looked up: sets `alias` and takes the locks, or finds that it is
+/// no candidate.
+///
+/// True if the access cannot be made: a signal is pending, and the thread is to go on at `pc`.
+pub fn access_lookup(context: &mut Context) -> bool {
+    let site = site(context.argument);
+    context.split = 0;
+    let write = site.kind != SiteKind::Load;
+    let address = context.ea;
+    let size = extent(context, site);
+    let Some(mapping) = candidates::find(address).filter(|mapping| mapping.observes(write)) else {
+        if split::ends_in_candidate(address, size, write) {
+            context.pc = site.pc;
+            return split::begin(context, site, size);
+        }
+        let (start, end) = candidates::gap(address);
+        // A candidate that is not observed for this access is left alone, but not remembered as a gap.
+        if (start..end).contains(&address) {
+            context.gap_start = start;
+            context.gap_len = end - start;
+        }
+        context.alias = address;
+        context.stripe = 0;
+        context.stripe2 = 0;
+        return false;
+    };
+    if address + size > mapping.end {
+        context.pc = site.pc;
+        return split::begin(context, site, size);
+    }
+    context.near_start = mapping.start;
+    context.near_len = mapping.end - mapping.start;
+    context.near_delta = mapping.delta;
+    context.near_stripe = mapping.stripe_delta();
+    context.flush_delta = flush_delta(mapping.delta);
+    context.alias = address.wrapping_add(mapping.delta);
+    lock_range(context, address.wrapping_add(mapping.stripe_delta()), size);
+    intent::access(context, size);
+    if site.kind == SiteKind::Area {
+        context.pm.before.clear();
+        context
+            .pm
+            .before
+            .extend_from_slice(bytes_at(context.alias, size as usize));
+    }
+    false
+}
+
+/// How many bytes an access may touch at most.
+fn extent(context: &Context, site: &Site) -> u64 {
+    match site.kind {
+        SiteKind::Area => xsave_area::extent(&site.insn, context),
+        _ => u64::from(site.size),
+    }
+}
+
+/// Takes the locks for a range, given by the numbers that choose stripes: one or two stripes, or all.
+pub(crate) fn lock_range(context: &mut Context, place: u64, size: u64) {
+    let first = stripe_of(place);
+    let last = stripe_of(place.wrapping_add(size.max(1) - 1));
+    if size > PAGE {
+        lock_all();
+        context.stripe2 = ALL;
+    } else if first == last {
+        lock_stripe(first);
+        context.stripe2 = 0;
+    } else {
+        // In order of address, so that two threads cannot wait for each other.
+        lock_stripe(first.min(last));
+        lock_stripe(first.max(last));
+        context.stripe2 = first.max(last);
+    }
+    context.stripe = first.min(last);
+}
+
+/// Lets go of the locks that an access holds. What it has stored is recorded.
+pub fn release(context: &mut Context) {
+    intent::withdraw(context);
+    match core::mem::take(&mut context.stripe2) {
+        ALL => unlock_all(),
+        second => {
+            if second != 0 {
+                unlock_stripe(second);
+            }
+            if context.stripe != 0 {
+                unlock_stripe(context.stripe);
+            }
+        }
+    }
+    context.stripe = 0;
+}
+
+/// The bytes at an alias, or of the thread's own context.
+fn bytes_at(alias: u64, len: usize) -> &'static [u8] {
+    // SAFETY: aliases are mapped readable for as long as their mapping is in the table; the stripe lock
+    // keeps others from changing the bytes while they are looked at. Contexts outlive their accesses.
+    unsafe { core::slice::from_raw_parts(alias as *const u8, len) }
+}
+
+/// An access has been made: records it and lets go of the locks.
+/// True as for [`access_lookup`].
+pub fn access_done(context: &mut Context) -> bool {
+    let site = site(context.argument);
+    if context.split != 0 {
+        context.pc = site.pc;
+        return split::end(context, site);
+    }
+    let size = site.size as usize;
+    let alias = context.alias;
+    context.pc = site.pc;
+    let caller = calling_context::context_of(context);
+    match site.kind {
+        SiteKind::Store(flags) => record_store(context, flags, caller, 0, bytes_at(alias, size)),
+        SiteKind::Captured(flags) => {
+            let value = bytes_at(context.vectors.0.as_ptr() as u64, size);
+            record_store(context, flags, caller, 0, value);
+        }
+        SiteKind::Conditional(flags) => {
+            if context.extra & 0xff != 0 {
+                record_store(context, flags, caller, 0, bytes_at(alias, size));
+            } else if flags & store::LOCKED != 0 {
+                // It stored nothing, but it is a fence.
+                let head = Head {
+                    kind: kind::FENCE,
+                    flags: fence::LOCKED,
+                    pc: site.pc,
+                    context: caller,
+                    addr: 0,
+                };
+                context.wire.record_short(head, &[]);
+                context.dirty = 0;
+            }
+        }
+        SiteKind::Masked(flags, element) => {
+            record_masked(context, flags, caller, usize::from(element), size)
+        }
+        SiteKind::Compressed(element) => {
+            let elements = size / usize::from(element).max(1);
+            let mask = context.extra & low_bits(elements);
+            let len = mask.count_ones() as usize * usize::from(element);
+            record_store(context, 0, caller, 0, bytes_at(alias, len));
+        }
+        SiteKind::Area => record_changes(context, caller),
+        SiteKind::Load => {
+            let head = Head {
+                kind: kind::LOAD,
+                flags: 0,
+                pc: site.pc,
+                context: caller,
+                addr: context.ea,
+            };
+            context.wire.record_short(head, bytes_at(alias, size));
+        }
+        _ => fatal::fault(format_args!(
+            "site {:#x} of kind {:?} is no access",
+            site.pc, site.kind
+        )),
+    }
+    release(context);
+    false
+}
+
+pub(crate) fn low_bits(count: usize) -> u64 {
+    if count >= 64 {
+        u64::MAX
+    } else {
+        (1 << count) - 1
+    }
+}
+
+/// Records a store of `bytes` at `ea + offset`, in pieces.
+pub(crate) fn record_store(
+    context: &mut Context,
+    flags: u16,
+    caller: u32,
+    offset: u64,
+    bytes: &[u8],
+) {
+    let mut addr = context.ea + offset;
+    for piece in bytes.chunks(PIECE) {
+        let head = Head {
+            kind: kind::STORE,
+            flags,
+            pc: context.pc,
+            context: caller,
+            addr,
+        };
+        context.wire.record_short(head, piece);
+        addr += piece.len() as u64;
+    }
+    // A locked store orders what came before it.
+    context.dirty = u64::from(flags & store::LOCKED == 0);
+}
+
+fn record_masked(context: &mut Context, flags: u16, caller: u32, element: usize, size: usize) {
+    let alias = context.alias;
+    for (offset, len) in masked_runs(context.extra, element, size) {
+        record_store(
+            context,
+            flags,
+            caller,
+            offset as u64,
+            bytes_at(alias + offset as u64, len),
+        );
+    }
+}
+
+/// Offset and length of each run of bytes that a mask selects.
+pub(crate) fn masked_runs(
+    mask: u64,
+    element: usize,
+    size: usize,
+) -> impl Iterator<Item = (usize, usize)> {
+    let elements = size / element.max(1);
+    let mut rest = mask & low_bits(elements);
+    core::iter::from_fn(move || {
+        if rest == 0 {
+            return None;
+        }
+        let first = rest.trailing_zeros() as usize;
+        let run = (!(rest >> first)).trailing_zeros() as usize;
+        rest &= !(low_bits(run) << first);
+        Some((first * element, run * element))
+    })
+}
+
+/// Records the runs of bytes that an instruction of unknown extent changed.
+fn record_changes(context: &mut Context, caller: u32) {
+    let before = core::mem::take(&mut context.pm.before);
+    let after = bytes_at(context.alias, before.len());
+    for (offset, len) in changed_runs(&before, after) {
+        let bytes = &after[offset..offset + len];
+        record_store(context, 0, caller, offset as u64, bytes);
+    }
+    context.pm.before = before;
+}
+
+/// Offset and length of each run of bytes that differ.
+pub(crate) fn changed_runs(before: &[u8], after: &[u8]) -> impl Iterator<Item = (usize, usize)> {
+    let differs = move |&index: &usize| before[index] != after[index];
+    let mut index = 0;
+    core::iter::from_fn(move || {
+        let start = (index..before.len()).find(differs)?;
+        let end = (start..before.len()).find(|index| !differs(index));
+        index = end.unwrap_or(before.len());
+        Some((start, index - start))
+    })
+}
+
+/// An instruction faulted at `address`: if that is because it is a candidate, makes the instruction
+/// a site, to be run again.
+pub fn fault(context: &mut Context, address: u64) -> bool {
+    // The error code tells reads from writes.
+    let write = context.pending.trap[1] & 2 != 0;
+    if !candidates::any() {
+        return false;
+    }
+    // An access already observed may have gone by what the thread remembered and is so no more.
+    let by_memory = context.fault_repair != 0 && (context.near_len != 0 || context.gap_len != 0);
+    if context.fault_repair != 0 {
+        context.gap_len = 0;
+        context.near_len = 0;
+        crate::instruments::pm::refresh(context);
+    }
+    if !candidates::find(address).is_some_and(|mapping| mapping.observes(write)) {
+        return by_memory || map_lock::is_unsettled(&mut context.seen_change);
+    }
+    let pc = context.pc;
+    with_translator(|translator| {
+        if translator.sites.touch(pc) {
+            translator.cache.invalidate_instruction(pc);
+        }
+    });
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{changed_runs, masked_runs};
+
+    #[test]
+    fn runs_of_changes_are_maximal() {
+        let runs = |a: &[u8], b: &[u8]| changed_runs(a, b).collect::<std::vec::Vec<_>>();
+        assert_eq!(runs(b"abcdef", b"abcdef"), []);
+        assert_eq!(runs(b"abcdef", b"xbcyzw"), [(0, 1), (3, 3)]);
+    }
+
+    #[test]
+    fn runs_of_a_mask_are_maximal_and_in_order() {
+        let runs =
+            |mask, element, size| masked_runs(mask, element, size).collect::<std::vec::Vec<_>>();
+        assert_eq!(runs(0b1101, 4, 16), [(0, 4), (8, 8)]);
+        assert_eq!(runs(u64::MAX, 1, 64), [(0, 64)]);
+        assert_eq!(runs(0xff0, 4, 16), []);
+        assert_eq!(runs(1 << 63, 1, 64), [(63, 1)]);
+    }
+}

@@ -1,0 +1,133 @@
+//! What system calls do to candidates: the kernel's writes into them, writes to their files through
+//! descriptors, and write-back.
+//!
+//! What it can miss: writes that the kernel makes after a call has returned (`aio`, and `io_uring` in unusual ways),
+//! which is noted.
+
+mod file;
+mod io_uring;
+mod outputs;
+mod redirect;
+mod store;
+mod write_back;
+
+pub use io_uring::closed;
+pub use io_uring::collect;
+pub use store::{put, put_value};
+
+use self::redirect::Call;
+use crate::instruments::pm::{candidates, shared_files};
+use crate::sys::{is_err, linux};
+use crate::translator::context::Context;
+use crate::translator::syscall::{Outcome, native};
+use crate::wire::Head;
+use crate::{fatal, target_memory};
+use brownout_ring::kind;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// Makes a call of the program that the engine has no other interest in.
+pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
+    if nr == linux::__NR_close {
+        closed(args[0] as u32..=args[0] as u32);
+    }
+    if !candidates::any() {
+        return elsewhere(context, nr, args);
+    }
+    refuse_user_faults(nr, &args);
+    let mut led = args;
+    let submission = io_uring::before(context, nr, &mut led);
+    let mut call = Call::redirected(nr, led);
+    let target = file::written(nr, &args);
+    let outcome = native(u64::from(nr), call.args());
+    let taken = match outcome {
+        Outcome::Done(raw) if !is_err(raw) => raw,
+        _ => 0,
+    };
+    io_uring::after(&args, taken, &submission);
+    if let Outcome::Done(raw) = outcome {
+        note_unseen(context, nr);
+        call.finish(context, raw);
+        io_uring::attach(context, nr, args[1], raw);
+        collect(context);
+        if !is_err(raw) {
+            done_to_files(context, nr, &args, raw, target);
+        }
+    }
+    outcome
+}
+
+/// Pages that the program wants to provide when they are first touched cannot be candidates: the engine touches them
+/// elsewhere.
+fn refuse_user_faults(nr: u32, args: &[u64; 6]) {
+    /// `ioctl` request `UFFDIO_REGISTER`, whose argument begins with start and length.
+    const REGISTER: u64 = 0xc020_aa00;
+    if nr != linux::__NR_ioctl || args[1] != REGISTER {
+        return;
+    }
+    if let Ok([start, len]) = target_memory::read::<[u64; 2]>(args[2])
+        && !candidates::overlapping(start, start.saturating_add(len)).is_empty()
+    {
+        fatal::unsupported(format_args!(
+            "the program handles page faults of the mapped file at {start:#x} by userfaultfd, which the engine does not support"
+        ));
+    }
+}
+
+/// Makes a call of a process that has no candidates; others may have.
+fn elsewhere(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
+    if nr == linux::__NR_io_uring_setup {
+        let outcome = native(u64::from(nr), &args);
+        if let Outcome::Done(raw) = outcome {
+            io_uring::attach(context, nr, args[1], raw);
+        }
+        return outcome;
+    }
+    if !shared_files::any() {
+        return native(u64::from(nr), &args);
+    }
+    let target = file::written(nr, &args);
+    let outcome = native(u64::from(nr), &args);
+    if let Outcome::Done(raw) = outcome
+        && !is_err(raw)
+    {
+        done_to_files(context, nr, &args, raw, target);
+    }
+    outcome
+}
+
+/// Records what a call that succeeded did to files of candidates.
+fn done_to_files(
+    context: &mut Context,
+    nr: u32,
+    args: &[u64; 6],
+    raw: u64,
+    target: Option<(i32, linux::stat)>,
+) {
+    if let Some((fd, stat)) = target {
+        file::record_written(context, nr, args, raw, fd, &stat);
+    }
+    file::changed_otherwise(context, nr, args, raw);
+    write_back::synchronized(context, nr, args);
+}
+
+/// Says once that the kernel may write what is not seen.
+fn note_unseen(context: &mut Context, nr: u32) {
+    static NOTED: AtomicBool = AtomicBool::new(false);
+    if nr == linux::__NR_io_submit && !NOTED.swap(true, Ordering::Relaxed) {
+        note(
+            context,
+            "the program uses io_submit: what the kernel writes by it into persistent memory or its files is not \
+             recorded",
+        );
+    }
+}
+
+/// Tells the user something about the recording.
+fn note(context: &mut Context, text: &str) {
+    let head = Head {
+        kind: kind::NOTE,
+        pc: context.pc,
+        ..Head::default()
+    };
+    context.wire.record(head, &[text.as_bytes()]);
+}

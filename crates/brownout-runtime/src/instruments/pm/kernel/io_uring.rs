@@ -1,0 +1,434 @@
+//! Transfers by `io_uring`: what the kernel reads into candidates or writes to their files after having been asked
+//! through memory that it shares with the program.
+//!
+//! The engine maps each ring a second time. When the program submits, requests on candidates are led to the aliases, as
+//! arguments of system calls are; what they come to is recorded when their completions are found: at the end of the
+//! submitting call, or at the next system call of any kind.
+//!
+//! What it can miss, and notes: rings that a thread of the kernel polls, rings of unusual layout, and requests on
+//! registered files. A program that looks for completions without ever making a call has them recorded late.
+
+use crate::arch::instruments::pm::emulate;
+use crate::instruments::calling_context;
+use crate::instruments::pm::kernel::{file, note, store};
+use crate::instruments::pm::{candidates, lock_stripe, unlock_stripe};
+use crate::lock::Lock;
+use crate::sys;
+use crate::sys::{is_err, linux};
+use crate::translator::context::Context;
+use crate::{memory, target_memory};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+use core::sync::atomic::{AtomicU32, Ordering};
+use linux_raw_sys::io_uring as uring;
+
+/// Bytes of a request, and where its fields are.
+const REQUEST: u64 = 64;
+const OPCODE: u64 = 0;
+const FLAGS: u64 = 1;
+const DESCRIPTOR: u64 = 4;
+const OFFSET: u64 = 8;
+const ADDRESS: u64 = 16;
+const LENGTH: u64 = 24;
+const USER_DATA: u64 = 32;
+/// Bytes of a completion.
+const COMPLETION: u64 = 16;
+/// In a request's flags: the descriptor is the number of a registered file.
+const FIXED_FILE: u8 = 1;
+
+/// Layouts that are not looked into.
+const UNUSUAL: u32 = uring::IORING_SETUP_SQPOLL
+    | uring::IORING_SETUP_SQE128
+    | uring::IORING_SETUP_CQE32
+    | uring::IORING_SETUP_NO_MMAP;
+
+/// A ring of the program, mapped by the engine.
+struct Ring {
+    params: uring::io_uring_params,
+    submissions: u64,
+    completions: u64,
+    requests: u64,
+    /// Completions before this one have been looked at.
+    seen: u32,
+    flights: Vec<Flight>,
+}
+
+/// A request that is under way.
+struct Flight {
+    user_data: u64,
+    effect: Effect,
+}
+
+enum Effect {
+    /// These parts of memory are filled, one after the other.
+    Memory(Vec<(u64, u64)>),
+    /// A file is written at an offset, by a descriptor; how it was before.
+    File(i32, u64, linux::stat),
+}
+
+static RINGS: Lock<BTreeMap<i32, Ring>> = Lock::new(BTreeMap::new());
+static IN_FLIGHT: AtomicU32 = AtomicU32::new(0);
+
+/// What was changed for a call, to be put back.
+#[derive(Default)]
+pub struct Submission {
+    /// Fields of requests: where, what the program had there, and what was put there.
+    addresses: Vec<(u64, u64, u64)>,
+    /// Arrays of buffers that take the place of the program's.
+    vectors: Vec<Vec<u64>>,
+    /// Requests that will do something to candidates: their places among those submitted, and their user data.
+    flights: Vec<(u64, u64)>,
+}
+
+/// A word of memory that the kernel or the program may change at any time.
+fn word(at: u64) -> &'static AtomicU32 {
+    // SAFETY: callers pass places in rings, which stay mapped.
+    unsafe { &*(at as *const AtomicU32) }
+}
+
+/// A field of a request.
+fn field<T: Copy>(at: u64) -> T {
+    // SAFETY: as above; requests are aligned, and so are their fields.
+    unsafe { (at as *const T).read_volatile() }
+}
+
+/// Gets to know a ring that was just made, if one was.
+pub fn attach(context: &mut Context, nr: u32, params_at: u64, raw: u64) {
+    if nr != linux::__NR_io_uring_setup || is_err(raw) {
+        return;
+    }
+    let fd = raw as i32;
+    let mut bytes = [0u8; size_of::<uring::io_uring_params>()];
+    if emulate::load_bytes(params_at, &mut bytes).is_err() {
+        return;
+    }
+    // SAFETY: plain integers, of which any will do.
+    let params: uring::io_uring_params =
+        unsafe { core::ptr::read_unaligned(bytes.as_ptr().cast()) };
+    let ring = (params.flags & UNUSUAL == 0)
+        .then(|| Ring::map(fd, params))
+        .flatten();
+    match ring {
+        Some(ring) => {
+            RINGS.lock().insert(fd, ring);
+        }
+        None => {
+            RINGS.lock().remove(&fd);
+            note(
+                context,
+                &alloc::format!(
+                    "the program has an io_uring (descriptor {fd}) that is polled by the kernel or laid out unusually: \
+                     what it writes to persistent memory or its files is not recorded"
+                ),
+            );
+        }
+    }
+}
+
+impl Ring {
+    fn map(fd: i32, params: uring::io_uring_params) -> Option<Ring> {
+        let map = |len: u64, offset: u32| {
+            let flags = linux::MAP_SHARED | linux::MAP_POPULATE;
+            let prot = linux::PROT_READ | linux::PROT_WRITE;
+            // SAFETY: maps where there is nothing. The kernel lets nobody else choose the place of a ring.
+            let raw = unsafe { sys::mmap(0, len, prot, flags, fd, offset.into()) };
+            (!is_err(raw)).then_some(raw)
+        };
+        let (sq, cq) = (&params.sq_off, &params.cq_off);
+        let submissions = submission_bytes(&params, sq.array);
+        let completions = completion_bytes(&params, cq.cqes);
+        Some(Ring {
+            submissions: map(submissions, uring::IORING_OFF_SQ_RING)?,
+            completions: map(completions, uring::IORING_OFF_CQ_RING)?,
+            requests: map(
+                REQUEST * u64::from(params.sq_entries),
+                uring::IORING_OFF_SQES,
+            )?,
+            params,
+            seen: 0,
+            flights: Vec::new(),
+        })
+    }
+
+    fn completion_tail(&self) -> u32 {
+        word(self.completions + u64::from(self.params.cq_off.tail)).load(Ordering::Acquire)
+    }
+
+    /// The requests that the program is about to submit.
+    fn submitted(&self, count: u32) -> Vec<u64> {
+        let sq = &self.params.sq_off;
+        let at = |offset: u32| word(self.submissions + u64::from(offset)).load(Ordering::Acquire);
+        let (head, tail, mask) = (at(sq.head), at(sq.tail), at(sq.ring_mask));
+        let count = count
+            .min(tail.wrapping_sub(head))
+            .min(self.params.sq_entries);
+        (0..count)
+            .map(|number| {
+                let slot = head.wrapping_add(number) & mask;
+                let plain = self.params.flags & uring::IORING_SETUP_NO_SQARRAY != 0;
+                let index = if plain { slot } else { at(sq.array + 4 * slot) };
+                self.requests + REQUEST * u64::from(index & mask)
+            })
+            .collect()
+    }
+
+    /// Leads a request away from candidates, and remembers what it will do to them.
+    fn submit(
+        &mut self,
+        (place, request): (u64, u64),
+        changes: &mut Submission,
+    ) -> Result<(), &'static str> {
+        use uring::io_uring_op as op;
+        let opcode = u32::from(field::<u8>(request + OPCODE));
+        let address = field::<u64>(request + ADDRESS);
+        let len = u64::from(field::<u32>(request + LENGTH));
+        let is = |ops: &[op]| ops.iter().any(|&op| op as u32 == opcode);
+        let vectored = is(&[op::IORING_OP_READV, op::IORING_OP_WRITEV]);
+        let reads = is(&[
+            op::IORING_OP_READ,
+            op::IORING_OP_READV,
+            op::IORING_OP_READ_FIXED,
+            op::IORING_OP_RECV,
+        ]);
+        let writes = is(&[
+            op::IORING_OP_WRITE,
+            op::IORING_OP_WRITEV,
+            op::IORING_OP_WRITE_FIXED,
+        ]);
+        if !reads && !writes && !is(&[op::IORING_OP_SEND]) {
+            return Ok(());
+        }
+        let parts = if vectored {
+            buffers(address, len)
+        } else {
+            alloc::vec![(address, len)]
+        };
+        let touches = parts.iter().any(|&(at, _)| candidates::find(at).is_some());
+        if touches {
+            let replacement = if vectored {
+                changes.vectors.push(aliases(&parts));
+                changes
+                    .vectors
+                    .last()
+                    .map_or(0, |vector| vector.as_ptr() as u64)
+            } else {
+                alias(address)
+            };
+            changes
+                .addresses
+                .push((request + ADDRESS, address, replacement));
+            // SAFETY: a field of a request that the kernel has not taken yet.
+            unsafe { ((request + ADDRESS) as *mut u64).write_volatile(replacement) };
+        }
+        let user_data = field::<u64>(request + USER_DATA);
+        if reads && touches {
+            self.take_off(user_data, Effect::Memory(parts));
+            changes.flights.push((place, user_data));
+        }
+        if writes {
+            if field::<u8>(request + FLAGS) & FIXED_FILE != 0 {
+                return Err("a registered file");
+            }
+            let fd = field::<i32>(request + DESCRIPTOR);
+            let known = |stat: &linux::stat| candidates::is_known_file(stat.st_dev, stat.st_ino);
+            if let Some(stat) = sys::fstat(fd).filter(known) {
+                let offset = field::<u64>(request + OFFSET);
+                self.take_off(user_data, Effect::File(fd, offset, stat));
+                changes.flights.push((place, user_data));
+            }
+        }
+        Ok(())
+    }
+
+    fn take_off(&mut self, user_data: u64, effect: Effect) {
+        self.flights.push(Flight { user_data, effect });
+        IN_FLIGHT.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Forgets a request that was not submitted after all.
+    fn abandon(&mut self, user_data: u64) {
+        if let Some(index) = self.flights.iter().rposition(|f| f.user_data == user_data) {
+            self.flights.remove(index);
+            IN_FLIGHT.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Requests that have been completed since the last look, with their results.
+    fn landed(&mut self) -> Vec<(Flight, i32)> {
+        let mut landed = Vec::new();
+        let (tail, cq) = (self.completion_tail(), &self.params.cq_off);
+        while self.seen != tail && !self.flights.is_empty() {
+            let slot = u64::from(self.seen & (self.params.cq_entries - 1));
+            let at = self.completions + u64::from(cq.cqes) + COMPLETION * slot;
+            let (user_data, result) = (field::<u64>(at), field::<i32>(at + 8));
+            self.seen = self.seen.wrapping_add(1);
+            let found = self.flights.iter().position(|f| f.user_data == user_data);
+            if let Some(index) = found {
+                IN_FLIGHT.fetch_sub(1, Ordering::Relaxed);
+                landed.push((self.flights.remove(index), result));
+            }
+        }
+        landed
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let flights = self.flights.len() as u32;
+        IN_FLIGHT.fetch_sub(flights, Ordering::Relaxed);
+        let (sq, cq) = (&self.params.sq_off, &self.params.cq_off);
+        let parts = [
+            (self.submissions, submission_bytes(&self.params, sq.array)),
+            (self.completions, completion_bytes(&self.params, cq.cqes)),
+            (self.requests, REQUEST * u64::from(self.params.sq_entries)),
+        ];
+        for (start, len) in parts {
+            // SAFETY: mapped by the engine for this ring alone.
+            unsafe { sys::munmap(start, len) };
+        }
+    }
+}
+
+/// Descriptors are closed, and rings with them: the kernel keeps a ring for as long as it is mapped.
+pub fn closed(descriptors: RangeInclusive<u32>) {
+    RINGS
+        .lock()
+        .retain(|&fd, _| !descriptors.contains(&(fd as u32)));
+}
+
+fn submission_bytes(params: &uring::io_uring_params, array: u32) -> u64 {
+    u64::from(array) + 4 * u64::from(params.sq_entries)
+}
+
+fn completion_bytes(params: &uring::io_uring_params, first: u32) -> u64 {
+    u64::from(first) + COMPLETION * u64::from(params.cq_entries)
+}
+
+/// Where the kernel is to find what the program has at an address.
+fn alias(address: u64) -> u64 {
+    candidates::find(address).map_or(address, |mapping| address.wrapping_add(mapping.delta))
+}
+
+/// An array of buffers.
+fn buffers(at: u64, count: u64) -> Vec<(u64, u64)> {
+    let mut bytes = alloc::vec![0u8; count.min(1024) as usize * 16];
+    if emulate::load_bytes(at, &mut bytes).is_err() {
+        return Vec::new();
+    }
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    bytes
+        .chunks_exact(16)
+        .map(|entry| (word(&entry[..8]), word(&entry[8..])))
+        .collect()
+}
+
+/// The same array, led to the aliases.
+fn aliases(parts: &[(u64, u64)]) -> Vec<u64> {
+    parts
+        .iter()
+        .flat_map(|&(at, len)| [alias(at), len])
+        .collect()
+}
+
+/// Before a call: leads what it submits or registers away from candidates.
+pub fn before(context: &mut Context, nr: u32, args: &mut [u64; 6]) -> Submission {
+    let mut changes = Submission::default();
+    let fd = args[0] as i32;
+    match nr {
+        linux::__NR_io_uring_register if args[1] == REGISTER_BUFFERS => {
+            let parts = buffers(args[2], args[3]);
+            if parts.iter().any(|&(at, _)| candidates::find(at).is_some()) {
+                changes.vectors.push(aliases(&parts));
+                args[2] = changes.vectors[0].as_ptr() as u64;
+            }
+        }
+        linux::__NR_io_uring_enter => {
+            let mut missed = None;
+            if let Some(ring) = RINGS.lock().get_mut(&fd) {
+                if ring.flights.is_empty() {
+                    ring.seen = ring.completion_tail();
+                }
+                for request in (0..).zip(ring.submitted(args[1] as u32)) {
+                    missed = ring.submit(request, &mut changes).err().or(missed);
+                }
+            }
+            if let Some(what) = missed {
+                note(
+                    context,
+                    &alloc::format!(
+                        "the program writes by io_uring (descriptor {fd}) to {what}: if that is a file of persistent \
+                         memory, it is not recorded"
+                    ),
+                );
+            }
+        }
+        _ => {}
+    }
+    changes
+}
+
+/// `IORING_REGISTER_BUFFERS`.
+const REGISTER_BUFFERS: u64 = 0;
+
+/// After a call that took so many requests: puts back what was changed for it.
+pub fn after(args: &[u64; 6], taken: u64, changes: &Submission) {
+    for &(at, old, new) in &changes.addresses {
+        // The program may already have put another request there.
+        if field::<u64>(at) == new {
+            // SAFETY: as when it was changed.
+            unsafe { (at as *mut u64).write_volatile(old) };
+        }
+    }
+    let left = changes.flights.iter().filter(|&&(place, _)| place >= taken);
+    if let Some(ring) = RINGS.lock().get_mut(&(args[0] as i32)) {
+        left.for_each(|&(_, user_data)| ring.abandon(user_data));
+    }
+}
+
+/// Records what requests that are completed by now did to candidates and their files.
+pub fn collect(context: &mut Context) {
+    if IN_FLIGHT.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let landed: Vec<(Flight, i32)> = RINGS.lock().values_mut().flat_map(Ring::landed).collect();
+    for (flight, result) in landed {
+        let done = u64::try_from(result).unwrap_or(0);
+        match flight.effect {
+            Effect::Memory(parts) => filled(context, &parts, done),
+            Effect::File(fd, offset, before) if result > 0 => {
+                // As a call would that had done the same.
+                let (nr, args) = match offset {
+                    u64::MAX => (linux::__NR_write, [0; 6]),
+                    _ => (linux::__NR_pwrite64, [0, 0, 0, offset, 0, 0]),
+                };
+                file::record_written(context, nr, &args, done, fd, &before);
+            }
+            Effect::File(..) => {}
+        }
+    }
+}
+
+/// Records that the kernel has filled memory from the start.
+fn filled(context: &mut Context, parts: &[(u64, u64)], mut left: u64) {
+    let caller = calling_context::context_of(context);
+    for &(start, len) in parts {
+        let end = start + len.min(left);
+        left -= end - start;
+        let mut at = start;
+        while at < end {
+            let mut bytes = [0u8; memory::PAGE as usize];
+            let piece = (memory::PAGE - at % memory::PAGE).min(end - at);
+            let bytes = &mut bytes[..piece as usize];
+            if let Some(mapping) = candidates::find(at).filter(|mapping| mapping.observes(true)) {
+                let stripe = mapping.stripe(at);
+                lock_stripe(stripe);
+                if target_memory::read_into(at.wrapping_add(mapping.delta), bytes) == bytes.len() {
+                    store::record(context, linux::__NR_io_uring_enter, caller, at, bytes);
+                }
+                unlock_stripe(stripe);
+            }
+            at += piece;
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Write-back of candidates: `msync`, `fsync` and their kin.
+
+use crate::instruments::calling_context;
+use crate::instruments::pm::candidates;
+use crate::sys;
+use crate::sys::linux;
+use crate::translator::context::Context;
+use crate::translator::process::wire_bytes;
+use crate::wire::Head;
+use brownout_ring::{self as ring, FileAt, kind};
+
+/// Records write-back of candidates.
+pub fn synchronized(context: &mut Context, nr: u32, args: &[u64; 6]) {
+    let nowhere = FileAt {
+        dev: 0,
+        ino: 0,
+        offset: 0,
+    };
+    match nr {
+        linux::__NR_msync => {
+            let [addr, len, flags, ..] = *args;
+            if !candidates::overlapping(addr, addr.saturating_add(len)).is_empty() {
+                let kind = if flags & u64::from(linux::MS_SYNC) != 0 {
+                    0
+                } else {
+                    ring::sync::ASYNC
+                };
+                sync(context, ring::sync::MSYNC | kind, addr, nowhere, len);
+            }
+        }
+        linux::__NR_fsync | linux::__NR_fdatasync | linux::__NR_sync_file_range => {
+            let Some(stat) = sys::fstat(args[0] as i32) else {
+                return;
+            };
+            if !candidates::is_known_file(stat.st_dev, stat.st_ino) {
+                return;
+            }
+            let file = FileAt {
+                dev: stat.st_dev,
+                ino: stat.st_ino,
+                offset: 0,
+            };
+            match nr {
+                linux::__NR_fsync => sync(context, ring::sync::FSYNC, 0, file, 0),
+                linux::__NR_fdatasync => sync(context, ring::sync::FDATASYNC, 0, file, 0),
+                _ => sync(
+                    context,
+                    ring::sync::SYNC_FILE_RANGE,
+                    0,
+                    FileAt {
+                        offset: args[1],
+                        ..file
+                    },
+                    args[2],
+                ),
+            }
+        }
+        linux::__NR_syncfs | linux::__NR_sync => {
+            let only = (nr == linux::__NR_syncfs)
+                .then(|| sys::fstat(args[0] as i32).map_or(0, |stat| stat.st_dev));
+            for mapping in candidates::overlapping(0, u64::MAX) {
+                if only.is_none_or(|dev| dev == mapping.file.dev) {
+                    sync(
+                        context,
+                        ring::sync::SYNCFS,
+                        0,
+                        FileAt {
+                            offset: 0,
+                            ..mapping.file
+                        },
+                        0,
+                    );
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn sync(context: &mut Context, flags: u16, addr: u64, file: FileAt, len: u64) {
+    let caller = calling_context::context_of(context);
+    let head = Head {
+        kind: kind::SYNC,
+        flags,
+        pc: context.pc,
+        context: caller,
+        addr,
+    };
+    context
+        .wire
+        .record(head, &[wire_bytes(&ring::Sync { file, len })]);
+}

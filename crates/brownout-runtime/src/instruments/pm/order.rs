@@ -1,0 +1,60 @@
+//! Flushes and fences.
+
+use crate::fatal;
+use crate::instruments::calling_context;
+use crate::instruments::pm::candidates;
+use crate::instruments::pm::site::{SiteKind, site};
+use crate::translator::context::Context;
+use crate::wire;
+use crate::wire::Head;
+use brownout_ring::{flush, kind};
+
+/// How far from the program's address of a candidate it is flushed, given how far its alias is:
+/// flushing needs the right to read.
+pub(crate) fn flush_delta(delta: u64) -> u64 {
+    if wire::wants_loads() { delta } else { 0 }
+}
+
+/// A flush or fence is about to happen: recorded before it takes effect, so that nothing that depends
+/// on it can be recorded earlier.
+pub fn order(context: &mut Context) {
+    let site = site(context.argument);
+    context.pc = site.pc;
+    let caller = calling_context::context_of(context);
+    match site.kind {
+        SiteKind::Fence(flags) => {
+            let head = Head {
+                kind: kind::FENCE,
+                flags,
+                pc: site.pc,
+                context: caller,
+                addr: 0,
+            };
+            context.wire.record_short(head, &[]);
+            context.dirty = 0;
+        }
+        SiteKind::Flush(flags) => {
+            let near = context.ea.wrapping_sub(context.near_start) < context.near_len;
+            let delta = if near {
+                Some(context.near_delta)
+            } else {
+                candidates::find(context.ea).map(|mapping| mapping.delta)
+            };
+            let volatile = if delta.is_none() { flush::VOLATILE } else { 0 };
+            context.alias = context.ea.wrapping_add(delta.map_or(0, flush_delta));
+            let head = Head {
+                kind: kind::FLUSH,
+                flags: flags | volatile,
+                pc: site.pc,
+                context: caller,
+                addr: context.ea,
+            };
+            context.wire.record_short(head, &[]);
+            context.dirty = 1;
+        }
+        kind => fatal::fault(format_args!(
+            "site {:#x} of kind {kind:?} orders nothing",
+            site.pc
+        )),
+    }
+}

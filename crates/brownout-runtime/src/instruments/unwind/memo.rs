@@ -1,0 +1,170 @@
+//! Stacks that a thread has met before, by where the event was.
+//!
+//! Events come again and again from the same instruction at the same depth. What a walk from there found
+//! holds as long as the words it read still hold the same values: comparing them is all that is left
+//! to do. Unlike the remembered stack in [`crate::instruments::unwind::stack`], which is the last one only, many are kept.
+//!
+//! The table is laid out for [`crate::instruments::pm`]'s assembly, which looks there first ([`layout`]).
+
+use crate::instruments::unwind::{ContextId, Memory, Registers};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Places that are told apart; a power of two.
+pub const SETS: usize = 512;
+/// Stacks that are kept for each: the same function is called from several others at the same depth.
+const WAYS: usize = 6;
+/// A stack that depends on more words than this is not kept.
+const MAX_WORDS: usize = 96;
+/// Spreads places over the table.
+pub const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+const RSP: usize = 4;
+const RBP: usize = 5;
+
+/// A word that a walk read: its distance from the stack pointer, and what it held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Word {
+    pub distance: u64,
+    pub value: u64,
+}
+
+/// A word that never holds what its [`Word`] says, and so ends every comparison.
+static NEVER: u64 = 0;
+
+#[derive(Default)]
+#[repr(C, align(64))]
+struct Memo {
+    rip: u64,
+    rsp: u64,
+    /// All ones if the walk used rbp, which then must have the value `rbp`; otherwise both are 0.
+    rbp_mask: u64,
+    rbp: u64,
+    /// Where the words are that it depends on; the last is [`NEVER`], and `end` is behind it.
+    start: u64,
+    end: u64,
+    epoch: u32,
+    context: ContextId,
+    /// The memo, its address, that was met next after this one the last time. Only a guess: it is compared
+    /// with the stack like any other.
+    next: u64,
+}
+
+/// A memo is one cache line.
+const _: () = assert!(size_of::<Memo>() == 64);
+
+#[derive(Default)]
+#[repr(C)]
+struct Set {
+    memos: [Memo; WAYS],
+    words: [Vec<Word>; WAYS],
+    /// The one to be replaced next.
+    next: usize,
+}
+
+/// Where in the table the parts of a memo are.
+pub mod layout {
+    use super::{Memo, Set};
+    use core::mem::offset_of;
+
+    pub use super::{MIX, SETS};
+    pub const SET_BYTES: usize = size_of::<Set>();
+    pub const MEMOS_BYTES: usize = size_of::<Memo>() * super::WAYS;
+    pub const MEMO_BYTES: usize = size_of::<Memo>();
+    pub const RIP: usize = offset_of!(Memo, rip);
+    pub const RSP: usize = offset_of!(Memo, rsp);
+    pub const RBP_MASK: usize = offset_of!(Memo, rbp_mask);
+    pub const RBP: usize = offset_of!(Memo, rbp);
+    pub const START: usize = offset_of!(Memo, start);
+    pub const END: usize = offset_of!(Memo, end);
+    pub const EPOCH: usize = offset_of!(Memo, epoch);
+    pub const CONTEXT: usize = offset_of!(Memo, context);
+    pub const NEXT: usize = offset_of!(Memo, next);
+}
+
+pub struct Memos {
+    sets: Box<[Set]>,
+}
+
+impl Memos {
+    pub fn new() -> Memos {
+        let mut sets: Box<[Set]> = (0..SETS).map(|_| Set::default()).collect();
+        let any = sets.as_ptr() as u64;
+        for memo in sets.iter_mut().flat_map(|set| &mut set.memos) {
+            memo.next = any;
+        }
+        Memos { sets }
+    }
+
+    /// Address of the table, which never changes.
+    pub fn address(&self) -> u64 {
+        self.sets.as_ptr() as u64
+    }
+
+    #[inline]
+    fn set(&mut self, rip: u64, rsp: u64) -> &mut Set {
+        let mixed = (rip ^ rsp.rotate_left(17)).wrapping_mul(MIX);
+        &mut self.sets[(mixed >> 40) as usize % SETS]
+    }
+
+    /// The context of an event, if the stack is one that was kept.
+    #[inline]
+    pub fn get(
+        &mut self,
+        rip: u64,
+        gpr: &[u64; 16],
+        epoch: u32,
+        mem: &impl Memory,
+    ) -> Option<ContextId> {
+        let set = self.set(rip, gpr[RSP]);
+        let holds = |(memo, words): &(&Memo, &Vec<Word>)| {
+            memo.rip == rip
+                && memo.rsp == gpr[RSP]
+                && memo.epoch == epoch
+                && gpr[RBP] & memo.rbp_mask == memo.rbp
+                && words
+                    .split_last()
+                    .is_some_and(|(_never, words)| mem.all_hold(gpr[RSP], words))
+        };
+        let mut known = set.memos.iter().zip(&set.words);
+        known.find(holds).map(|(memo, _)| memo.context)
+    }
+
+    /// Keeps what a walk found. `facts` are the addresses it depended on with what they held.
+    pub fn put(
+        &mut self,
+        regs: &Registers,
+        epoch: u32,
+        uses_rbp: bool,
+        facts: impl Iterator<Item = (u64, u64)>,
+        context: ContextId,
+    ) {
+        let set = self.set(regs.rip, regs.gpr[RSP]);
+        set.next = (set.next + 1) % WAYS;
+        let (memo, words) = (&mut set.memos[set.next], &mut set.words[set.next]);
+        words.clear();
+        for (address, value) in facts {
+            if words.len() == MAX_WORDS {
+                memo.rip = 0;
+                return;
+            }
+            words.push(Word {
+                distance: address.wrapping_sub(regs.gpr[RSP]),
+                value,
+            });
+        }
+        words.push(Word {
+            distance: (&raw const NEVER as u64).wrapping_sub(regs.gpr[RSP]),
+            value: !NEVER,
+        });
+        memo.rip = regs.rip;
+        memo.rsp = regs.gpr[RSP];
+        memo.rbp_mask = if uses_rbp { u64::MAX } else { 0 };
+        memo.rbp = regs.gpr[RBP] & memo.rbp_mask;
+        let words = words.as_ptr_range();
+        memo.start = words.start as u64;
+        memo.end = words.end as u64;
+        memo.epoch = epoch;
+        memo.context = context;
+    }
+}

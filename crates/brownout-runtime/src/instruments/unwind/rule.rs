@@ -1,0 +1,125 @@
+//! What to do to get from a function's frame to its caller's, for one address of code.
+
+use crate::instruments::unwind::expression::Expression;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+/// Number of a general-purpose register as instructions encode it.
+pub(crate) type Gpr = u8;
+pub(crate) const RBX: Gpr = 3;
+pub(crate) const RSP: Gpr = 4;
+pub(crate) const RBP: Gpr = 5;
+
+/// The registers that a function hands back to its caller as it found them.
+pub(crate) const CALLEE_SAVED: [Gpr; 6] = [RBX, RBP, 12, 13, 14, 15];
+/// Index of rbp in [`CALLEE_SAVED`].
+pub(crate) const SAVED_RBP: usize = 1;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Rule {
+    Plain(Plain),
+    Wide(Arc<Wide>),
+    /// The instructions that end a signal handler; the kernel's frame is on the stack.
+    SignalFrame,
+    /// Nobody called this function.
+    Outermost,
+    /// Code about which nothing is known.
+    Unknown,
+    /// The address is not code: what was taken for a return address is none.
+    NotCode,
+}
+
+/// The rule of nearly all code: the canonical frame address (CFA, the caller's stack pointer) is a
+/// register and an offset, the return address is the word below it, and registers are saved at
+/// offsets from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plain {
+    pub cfa_register: Gpr,
+    /// Whether the rule stems from unwind tables; otherwise what it finds is to be checked.
+    pub certain: bool,
+    pub cfa_offset: i32,
+    /// For each of [`CALLEE_SAVED`], where its value in the caller is: words from the CFA, 0 for a
+    /// register that the function has not touched.
+    pub saved: [i16; 6],
+}
+
+impl Plain {
+    pub fn new(cfa_register: Gpr, cfa_offset: i32, certain: bool) -> Self {
+        Self {
+            cfa_register,
+            certain,
+            cfa_offset,
+            saved: [0; 6],
+        }
+    }
+}
+
+/// Any rule that tables can state.
+#[derive(Clone, Debug)]
+pub(crate) struct Wide {
+    pub cfa: Cfa,
+    pub return_address: Place,
+    pub registers: [Place; 16],
+    /// Whether the caller was interrupted rather than calling.
+    pub interrupted: bool,
+    /// As in [`Plain`].
+    pub certain: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Cfa {
+    Register(Gpr, i64),
+    /// A word in memory, at an offset from a register, plus an offset: of functions that realign the
+    /// stack and keep the former stack pointer.
+    Loaded {
+        register: Gpr,
+        offset: i64,
+        plus: i64,
+    },
+    Computed(Box<Expression>),
+}
+
+/// Where the caller's value of a register is.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// In the register itself.
+    Same,
+    /// In another one.
+    Register(Gpr),
+    /// In memory, at an offset from the CFA.
+    AtCfa(i64),
+    /// It is the CFA plus an offset.
+    Cfa(i64),
+    /// In memory, at an offset from a register.
+    AtRegister(Gpr, i64),
+    /// In memory, at the address that the expression gives.
+    AtComputed(Box<Expression>),
+    /// It is what the expression gives.
+    Computed(Box<Expression>),
+}
+
+impl Wide {
+    /// The same rule in the cheap form, if it fits.
+    pub fn to_plain(&self) -> Option<Plain> {
+        let Cfa::Register(register, offset) = self.cfa else {
+            return None;
+        };
+        if self.interrupted || !self.certain || !matches!(self.return_address, Place::AtCfa(-8)) {
+            return None;
+        }
+        let mut plain = Plain::new(register, i32::try_from(offset).ok()?, true);
+        for (register, place) in self.registers.iter().enumerate() {
+            match *place {
+                Place::Same => {}
+                Place::AtCfa(offset) if offset != 0 && offset % 8 == 0 => {
+                    let index = CALLEE_SAVED
+                        .iter()
+                        .position(|&r| usize::from(r) == register)?;
+                    *plain.saved.get_mut(index)? = i16::try_from(offset / 8).ok()?;
+                }
+                _ => return None,
+            }
+        }
+        Some(plain)
+    }
+}

@@ -1,0 +1,374 @@
+//! One step of a walk: from the state in a function to the state in its caller.
+//!
+//! Saved registers are not read until a rule needs them; most frames need none but the stack pointer.
+//! A step also tells what it depended on: the registers it used and the words of memory it read, so
+//! that a later walk can tell whether it would come out the same.
+
+use crate::instruments::unwind::expression::Witness;
+use crate::instruments::unwind::rule::{CALLEE_SAVED, Cfa, Gpr, Place, Plain, RBP, RSP, Wide};
+use crate::instruments::unwind::{CodePoint, Memory, Registers};
+use alloc::vec::Vec;
+
+/// A set of registers, one bit for each.
+pub(crate) type GprSet = u16;
+
+pub(crate) const fn bit(register: Gpr) -> GprSet {
+    1 << (register & 15)
+}
+
+/// The registers of one frame, as far as they are known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State {
+    at: CodePoint,
+    /// The value of a register, or the address of the slot that holds it.
+    words: [u64; 16],
+    /// The registers whose word is a slot. Never contains rsp.
+    slots: GprSet,
+}
+
+impl State {
+    pub fn of(regs: &Registers) -> Self {
+        Self {
+            at: CodePoint {
+                pc: regs.rip,
+                exact: true,
+            },
+            words: regs.gpr,
+            slots: 0,
+        }
+    }
+
+    pub fn at(&self) -> CodePoint {
+        self.at
+    }
+
+    pub fn pc(&self) -> u64 {
+        self.at.pc
+    }
+
+    pub fn rsp(&self) -> u64 {
+        self.words[usize::from(RSP)]
+    }
+
+    pub fn value(&self, register: Gpr, mem: &impl Memory) -> Option<u64> {
+        let word = self.words[usize::from(register & 15)];
+        if self.slots & bit(register) == 0 {
+            Some(word)
+        } else {
+            mem.read_u64(word)
+        }
+    }
+
+    fn set(&mut self, register: Gpr, value: u64) {
+        self.words[usize::from(register & 15)] = value;
+        self.slots &= !bit(register);
+    }
+
+    fn set_slot(&mut self, register: Gpr, addr: u64) {
+        self.words[usize::from(register & 15)] = addr;
+        self.slots |= bit(register);
+    }
+
+    /// Applies a plain rule. `None`, and no change, if the words it needs cannot be read.
+    #[inline]
+    pub fn step_plain(&mut self, rule: &Plain, mem: &impl Memory, step: &mut Step) -> Option<()> {
+        let base = self.value(rule.cfa_register, mem)?;
+        let cfa = base.wrapping_add_signed(i64::from(rule.cfa_offset));
+        let return_address = mem.read_u64(cfa.wrapping_sub(8))?;
+        let mut defined = 0;
+        // Without branches: which registers a function saves is hard to predict.
+        for (&register, &words) in CALLEE_SAVED.iter().zip(&rule.saved) {
+            let word = &mut self.words[usize::from(register)];
+            let slot = cfa.wrapping_add_signed(i64::from(words) * 8);
+            *word = if words == 0 { *word } else { slot };
+            defined |= GprSet::from(words != 0) << register;
+        }
+        self.slots |= defined;
+        self.set(RSP, cfa);
+        self.at = CodePoint {
+            pc: return_address,
+            exact: false,
+        };
+        step.effect = Effect::Plain { saved: rule.saved };
+        step.used = bit(rule.cfa_register) & !bit(RSP);
+        step.defined = defined;
+        self.leave(step);
+        Some(())
+    }
+
+    /// Applies a wide rule; what it read is added to `dependencies`.
+    pub fn step_wide(
+        &mut self,
+        rule: &Wide,
+        mem: &impl Memory,
+        dependencies: &mut Vec<Dependencies>,
+        step: &mut Step,
+    ) -> Option<()> {
+        let mut deps = Dependencies::default();
+        let before = *self;
+        let cfa = match &rule.cfa {
+            Cfa::Register(register, offset) => {
+                deps.register(*register);
+                before.value(*register, mem)?.wrapping_add_signed(*offset)
+            }
+            Cfa::Loaded {
+                register,
+                offset,
+                plus,
+            } => {
+                deps.register(*register);
+                let slot = before.value(*register, mem)?.wrapping_add_signed(*offset);
+                deps.word(slot);
+                mem.read_u64(slot)?.wrapping_add_signed(*plus)
+            }
+            Cfa::Computed(expression) => expression.evaluate(&before, None, mem, &mut deps)?,
+        };
+        let mut after = before;
+        after.set(RSP, cfa);
+        for (number, place) in (0..).zip(&rule.registers) {
+            match before.locate(place, number, cfa, mem, &mut deps)? {
+                Located::Same => {}
+                Located::Value(value) => {
+                    after.set(number, value);
+                    deps.defined |= bit(number);
+                }
+                Located::Slot(addr) if number == RSP => {
+                    after.set(RSP, mem.read_u64(addr)?);
+                    deps.word(addr);
+                }
+                Located::Slot(addr) => {
+                    after.set_slot(number, addr);
+                    deps.restored[usize::from(number)] = addr;
+                    deps.defined |= bit(number);
+                }
+            }
+        }
+        let pc = match before.locate(&rule.return_address, RSP, cfa, mem, &mut deps)? {
+            Located::Same => return None,
+            Located::Value(value) => value,
+            Located::Slot(addr) => {
+                deps.word(addr);
+                mem.read_u64(addr)?
+            }
+        };
+        after.at = CodePoint {
+            pc,
+            exact: rule.interrupted,
+        };
+        *self = after;
+        self.leave_wide(deps, dependencies, step)
+    }
+
+    /// Passes over the frame that the kernel built for a signal handler; the handler has returned to
+    /// the restorer, so that the stack pointer is at the `ucontext`.
+    pub fn step_signal(
+        &mut self,
+        mem: &impl Memory,
+        dependencies: &mut Vec<Dependencies>,
+        step: &mut Step,
+    ) -> Option<()> {
+        /// Offset of the registers in the kernel's `ucontext`, and the order they come in.
+        const REGISTERS: u64 = 40;
+        const ORDER: [Gpr; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, RBP, 3, 2, 0, 1, RSP];
+        let mut deps = Dependencies::default();
+        let base = self.rsp().wrapping_add(REGISTERS);
+        let slot = |index: u64| base.wrapping_add(8 * index);
+        let pc = mem.read_u64(slot(16))?;
+        let rsp = mem.read_u64(slot(15))?;
+        deps.word(slot(16));
+        deps.word(slot(15));
+        for (index, &register) in (0..).zip(&ORDER) {
+            if register != RSP {
+                self.set_slot(register, slot(index));
+                deps.restored[usize::from(register)] = slot(index);
+                deps.defined |= bit(register);
+            }
+        }
+        self.set(RSP, rsp);
+        self.at = CodePoint { pc, exact: true };
+        self.leave_wide(deps, dependencies, step)
+    }
+
+    fn locate(
+        &self,
+        place: &Place,
+        register: Gpr,
+        cfa: u64,
+        mem: &impl Memory,
+        deps: &mut Dependencies,
+    ) -> Option<Located> {
+        Some(match place {
+            Place::Same => Located::Same,
+            Place::Register(other) if *other == register => Located::Same,
+            Place::Register(other) => {
+                deps.register(*other);
+                Located::Value(self.value(*other, mem)?)
+            }
+            Place::AtCfa(offset) => Located::Slot(cfa.wrapping_add_signed(*offset)),
+            Place::AtRegister(base, offset) => {
+                deps.register(*base);
+                Located::Slot(self.value(*base, mem)?.wrapping_add_signed(*offset))
+            }
+            Place::Cfa(offset) => Located::Value(cfa.wrapping_add_signed(*offset)),
+            Place::AtComputed(expression) => {
+                Located::Slot(expression.evaluate(self, Some(cfa), mem, deps)?)
+            }
+            Place::Computed(expression) => {
+                Located::Value(expression.evaluate(self, Some(cfa), mem, deps)?)
+            }
+        })
+    }
+
+    fn leave_wide(
+        &self,
+        deps: Dependencies,
+        dependencies: &mut Vec<Dependencies>,
+        step: &mut Step,
+    ) -> Option<()> {
+        if deps.overflow {
+            return None;
+        }
+        step.effect = Effect::Wide {
+            index: dependencies.len(),
+        };
+        step.used = deps.used & !bit(RSP);
+        step.defined = deps.defined;
+        dependencies.push(deps);
+        self.leave(step);
+        Some(())
+    }
+
+    /// Notes in `step` what state it led to.
+    #[inline]
+    fn leave(&self, step: &mut Step) {
+        step.at = self.at;
+        step.cfa = self.rsp();
+        step.rbp = self.words[usize::from(RBP)];
+        step.rbp_in_slot = self.slots & bit(RBP) != 0;
+    }
+}
+
+enum Located {
+    Same,
+    Value(u64),
+    Slot(u64),
+}
+
+/// A step taken, and the state it led to as far as it matters later.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub at: CodePoint,
+    pub cfa: u64,
+    rbp: u64,
+    rbp_in_slot: bool,
+    /// Registers, other than rsp, whose values decided where the step led.
+    used: GprSet,
+    /// Registers that the step gave a new value.
+    defined: GprSet,
+    effect: Effect,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Effect {
+    Plain {
+        saved: [i16; 6],
+    },
+    /// Described by the entry of this index in the walk's list of [`Dependencies`].
+    Wide {
+        index: usize,
+    },
+}
+
+impl Step {
+    /// The step not yet taken.
+    pub const BLANK: Step = Step {
+        at: CodePoint {
+            pc: 0,
+            exact: false,
+        },
+        cfa: 0,
+        rbp: 0,
+        rbp_in_slot: false,
+        used: 0,
+        defined: 0,
+        effect: Effect::Plain { saved: [0; 6] },
+    };
+
+    /// The value of rbp after the step.
+    pub fn rbp(&self, mem: &impl Memory) -> Option<u64> {
+        if self.rbp_in_slot {
+            mem.read_u64(self.rbp)
+        } else {
+            Some(self.rbp)
+        }
+    }
+
+    /// Which registers must have had their values before the step, given those that matter after it.
+    pub fn needs(&self, after: GprSet) -> GprSet {
+        self.used | (after & !self.defined)
+    }
+
+    /// Calls `each` with the address of every word that the step, and the registers in `after` that
+    /// it restored, depended on.
+    #[inline]
+    pub fn words(&self, after: GprSet, wide: &[Dependencies], mut each: impl FnMut(u64)) {
+        match &self.effect {
+            Effect::Plain { saved } => {
+                each(self.cfa.wrapping_sub(8));
+                if after & self.defined == 0 {
+                    return;
+                }
+                for (&register, &words) in CALLEE_SAVED.iter().zip(saved) {
+                    if words != 0 && after & bit(register) != 0 {
+                        each(self.cfa.wrapping_add_signed(i64::from(words) * 8));
+                    }
+                }
+            }
+            Effect::Wide { index } => {
+                let Some(deps) = wide.get(*index) else { return };
+                deps.words
+                    .iter()
+                    .take(deps.count)
+                    .copied()
+                    .for_each(&mut each);
+                for (number, &addr) in (0..).zip(&deps.restored) {
+                    if addr != 0 && after & bit(number) != 0 {
+                        each(addr);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Words that one step may read beside the registers it restores.
+const MAX_WORDS: usize = 16;
+
+/// What a step by a wide rule depended on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Dependencies {
+    used: GprSet,
+    /// Registers that the step gave a new value.
+    defined: GprSet,
+    /// The slots of those that it restored from memory.
+    restored: [u64; 16],
+    words: [u64; MAX_WORDS],
+    count: usize,
+    overflow: bool,
+}
+
+impl Witness for Dependencies {
+    fn register(&mut self, register: Gpr) {
+        self.used |= bit(register);
+    }
+
+    fn word(&mut self, addr: u64) {
+        match self.words.get_mut(self.count) {
+            Some(word) => {
+                *word = addr;
+                self.count += 1;
+            }
+            None => self.overflow = true,
+        }
+    }
+}

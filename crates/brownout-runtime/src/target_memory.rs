@@ -1,0 +1,98 @@
+//! Reading and writing the program's memory by the runtime, surviving bad pointers.
+
+use crate::arch::translator::guarded;
+use crate::memory::{PAGE, page_down};
+use crate::sys::{is_err, linux};
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+
+/// A pointer of the program was bad: what the kernel calls `EFAULT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault;
+
+/// Reads a plain value. Meant for types any bit pattern of which is valid.
+pub fn read<T: Copy>(addr: u64) -> Result<T, Fault> {
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: `value` is ours and as long as said.
+    let left = unsafe { guarded::copy(value.as_mut_ptr() as u64, addr, size_of::<T>() as u64) };
+    if left != 0 {
+        return Err(Fault);
+    }
+    // SAFETY: all bytes were written, and callers use integer-only types.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Writes a plain value.
+pub fn write<T: Copy>(addr: u64, value: &T) -> Result<(), Fault> {
+    // SAFETY: the program's own pointer: what it overwrites is the program's affair.
+    let left = unsafe { guarded::copy(addr, &raw const *value as u64, size_of::<T>() as u64) };
+    if left == 0 { Ok(()) } else { Err(Fault) }
+}
+
+/// Writes bytes.
+pub fn write_bytes(addr: u64, bytes: &[u8]) -> Result<(), Fault> {
+    // SAFETY: as above.
+    let left = unsafe { guarded::copy(addr, bytes.as_ptr() as u64, bytes.len() as u64) };
+    if left == 0 { Ok(()) } else { Err(Fault) }
+}
+
+/// Reads into `buffer`; the number of bytes that could be read.
+pub fn read_into(addr: u64, buffer: &mut [u8]) -> usize {
+    // SAFETY: the buffer is ours.
+    let left = unsafe { guarded::copy(buffer.as_mut_ptr() as u64, addr, buffer.len() as u64) };
+    buffer.len() - left as usize
+}
+
+/// Whether there is anything at an address, accessible or not.
+pub fn is_mapped(addr: u64) -> bool {
+    let mut resident = 0u8;
+    // SAFETY: asks about one page; the answer is one byte.
+    let answer = unsafe {
+        crate::sys!(
+            linux::__NR_mincore,
+            page_down(addr),
+            PAGE,
+            &raw mut resident
+        )
+    };
+    !is_err(answer)
+}
+
+/// Reads a C string of at most `limit` bytes, with its NUL.
+pub fn read_cstr(addr: u64, limit: usize) -> Result<Vec<u8>, Fault> {
+    let mut text = Vec::new();
+    let mut at = addr;
+    loop {
+        // Up to the end of the page at a time: the next page may not be there.
+        let mut piece = [0u8; 256];
+        let room = (4096 - (at & 4095) as usize).min(piece.len());
+        let got = read_into(at, &mut piece[..room]);
+        if got == 0 {
+            return Err(Fault);
+        }
+        if let Some(end) = piece[..got].iter().position(|&b| b == 0) {
+            text.extend_from_slice(&piece[..=end]);
+            return Ok(text);
+        }
+        text.extend_from_slice(&piece[..got]);
+        if text.len() > limit {
+            return Err(Fault);
+        }
+        at += got as u64;
+    }
+}
+
+/// Reads a NULL-terminated array of pointers.
+pub fn read_pointers(addr: u64) -> Result<Vec<u64>, Fault> {
+    let mut pointers = Vec::new();
+    if addr == 0 {
+        return Ok(pointers);
+    }
+    loop {
+        let pointer: u64 = read(addr + 8 * pointers.len() as u64)?;
+        if pointer == 0 {
+            return Ok(pointers);
+        }
+        pointers.push(pointer);
+    }
+}

@@ -1,0 +1,256 @@
+//! Where generated code goes when it cannot go on by itself.
+
+use crate::arch::translator::translate::{NotExecutable, Translator};
+use crate::arch::translator::{fetch_fault, translate};
+use crate::fatal;
+use crate::instruments::{calls, pm};
+use crate::memory::page_down;
+use crate::sys::linux::SIGFPE;
+use crate::translator::cache;
+use crate::translator::cache::{Cache, EPOCH, FAR, TRANSLATOR};
+use crate::translator::context::{Context, Exit, reg};
+use crate::translator::signal;
+use crate::translator::signal::{Pending, SIGBUS, SIGSEGV, TRAP_FLAG};
+use crate::translator::{map_lock, process, space, syscall};
+use core::sync::atomic::{Ordering, compiler_fence};
+
+/// Times that a write to code is tried again in a row before it is taken for the program's fault.
+const MAX_REPEATS: u32 = 1000;
+
+/// Serves one exit; the gate then resumes the thread from its context.
+pub extern "C" fn dispatch(context: &mut Context) {
+    context.in_rust = 1;
+    context.in_call = 0;
+    if !comes_back(context.exit) {
+        context.epoch = EPOCH.load(Ordering::Relaxed);
+    }
+    if context.stepping != 0 {
+        context.flags &= !TRAP_FLAG;
+        context.stepping = 0;
+    }
+    // While an access is under way there is no boundary: the signal waits until it is over.
+    let mut at_boundary = true;
+    match context.exit {
+        // The most frequent ones first.
+        x if x == Exit::PmDone as u32 => at_boundary = pm::access_done(context),
+        x if x == Exit::PmOrder as u32 => {
+            pm::order(context);
+            at_boundary = false;
+        }
+        x if x == Exit::PmLookup as u32 => at_boundary = pm::access_lookup(context),
+        x if x == Exit::PmEmulate as u32 => at_boundary = pm::emulate(context),
+        x if x == Exit::Watch as u32 => {
+            calls::visit(context);
+            at_boundary = false;
+        }
+        x if x == Exit::Link as u32 => link(context),
+        x if x == Exit::Indirect as u32 => indirect(context),
+        x if x == Exit::IndirectCall as u32 => indirect_call(context),
+        x if x == Exit::Syscall as u32 => syscall::serve(context),
+        x if x == Exit::Resync as u32 => {}
+        x if x == Exit::Fault as u32 => fault(context),
+        x if x == Exit::Stale as u32 => {
+            with_translator(|translator| translator.cache.invalidate_instruction(context.pc));
+            begin_again(context);
+        }
+        x if x == Exit::Unsupported as u32 => unsupported(context),
+        other => fatal::fault(format_args!("unknown exit {other}")),
+    }
+    leave(context, at_boundary);
+}
+
+/// Whether a thread goes on in the code that it comes from. It has not left that code, so that its unit
+/// must not be reused.
+fn comes_back(exit: u32) -> bool {
+    [
+        Exit::PmDone,
+        Exit::PmLookup,
+        Exit::PmEmulate,
+        Exit::PmOrder,
+        Exit::Watch,
+    ]
+    .into_iter()
+    .any(|visit| visit as u32 == exit)
+}
+
+/// Delivers what is pending and finds where to resume.
+fn leave(context: &mut Context, at_boundary: bool) {
+    loop {
+        if at_boundary {
+            while pending(context) || signal::take_held(context) {
+                signal::deliver(context);
+            }
+            resume_at_pc(context);
+        }
+        context.in_rust = 0;
+        compiler_fence(Ordering::SeqCst);
+        // A signal that came in between has only been noted.
+        if !pending(context) {
+            return;
+        }
+        if !at_boundary {
+            context.stepping = 1;
+            context.last_step = 0;
+            context.flags |= TRAP_FLAG;
+            return;
+        }
+        context.in_rust = 1;
+    }
+}
+
+fn pending(context: &Context) -> bool {
+    // SAFETY: a plain read that the compiler may not move: the handler writes the flag.
+    unsafe { (&raw const context.pending_flag).read_volatile() != 0 }
+}
+
+/// Sets `resume` to the translation of the program's instruction pointer.
+fn resume_at_pc(context: &mut Context) {
+    loop {
+        if process::vsyscall(context) {
+            continue;
+        }
+        match with_translator(|translator| translator.block(context.pc)) {
+            Ok(at) => {
+                context.resume = at;
+                return;
+            }
+            // The code may be about to be somewhere else, or to be there.
+            Err(NotExecutable) if map_lock::is_unsettled(&mut context.seen_change) => {}
+            Err(NotExecutable) => fetch_fault::fetch(context),
+        }
+    }
+}
+
+/// Runs with the translator locked.
+pub fn with_translator<R>(work: impl FnOnce(&mut Translator) -> R) -> R {
+    let mut guard = TRANSLATOR.lock();
+    match guard.as_mut() {
+        Some(translator) => work(translator),
+        None => fatal::fault(format_args!("the translator is missing")),
+    }
+}
+
+fn link(context: &mut Context) {
+    let number = context.argument;
+    let target = with_translator(|translator| {
+        let Some((target, call)) = translator
+            .cache
+            .link(number)
+            .map(|link| (link.target, link.call))
+        else {
+            fatal::fault(format_args!("unknown branch {number}"));
+        };
+        let entry = if call {
+            translator.call_entry(target)
+        } else {
+            translator.block(target)
+        };
+        if let Ok(entry) = entry {
+            // Translating may have recycled the unit that the branch was in.
+            if let Some(link) = translator.cache.link(number)
+                && !link.dead
+            {
+                Cache::patch(link.at, entry);
+            }
+        }
+        target
+    });
+    context.pc = target;
+}
+
+/// An indirect jump or return; rcx was given back by the gate.
+fn indirect(context: &mut Context) {
+    let pc = context.pc;
+    let from = core::mem::take(&mut context.far_branch);
+    if !fetch_fault::is_canonical(pc) && fetch_fault::branch(context, from) {
+        return;
+    }
+    with_translator(|translator| {
+        if from != 0 {
+            translator.cache.far_branches.insert(from);
+            translator.cache.invalidate_instruction(from);
+        }
+        if pc < FAR
+            && let Ok(at) = translator.jump_entry(pc)
+        {
+            cache::set_jump_entry(pc, at);
+        }
+        // Branches that use the hash look there for near targets, too.
+        if let Ok(at) = translator.block(pc) {
+            cache::set_hash_entry(pc, at);
+        }
+    });
+}
+
+fn indirect_call(context: &mut Context) {
+    let pc = context.pc;
+    with_translator(|translator| {
+        if let Ok(at) = translator.indirect_call_entry(pc) {
+            cache::set_call_entry(pc, at);
+        }
+    });
+}
+
+/// The program's instruction at `pc` raised a signal: perhaps only because of the engine.
+fn fault(context: &mut Context) {
+    if translate::spills_rcx(context.pc) {
+        context.gpr[reg::RCX] = context.spill_rcx;
+    }
+    if context.pending.signal == SIGFPE {
+        // Its address is that of the instruction, not of an operand.
+        context.pending.info.set_address(context.pc);
+    }
+    context.watch.faulted(context.pc, context.gpr[reg::RSP]);
+    let signal = context.pending.signal;
+    let address = context.pending.info.address();
+    let explained = match signal {
+        SIGSEGV => pm::fault(context, address) || code_write(context, address),
+        SIGBUS => false,
+        _ => false,
+    };
+    if explained {
+        context.pending = Pending::none();
+        context.pending_flag = 0;
+        signal::settle(context);
+        begin_again(context);
+    }
+}
+
+/// The thread goes on at an instruction whose beginning it has already seen, if it steps through itself.
+fn begin_again(context: &mut Context) {
+    context.skip_trap = context.flags & TRAP_FLAG;
+}
+
+/// A write to code that is translated: the translations go, the write is repeated.
+fn code_write(context: &mut Context, address: u64) -> bool {
+    let page = page_down(address);
+    let is_write = context.pending.trap[1] & 2 != 0;
+    // Repeating is pointless where the program itself has no right to write.
+    let again = (context.pc, address) == context.repeated.0;
+    context.repeated = (
+        (context.pc, address),
+        if again { context.repeated.1 + 1 } else { 0 },
+    );
+    if !is_write
+        || context.repeated.1 > MAX_REPEATS
+        || !space::SPACE.lock().code_write(address, context.pc)
+    {
+        return false;
+    }
+    with_translator(|translator| {
+        translator
+            .cache
+            .invalidate(page, page + crate::memory::PAGE)
+    });
+    true
+}
+
+fn unsupported(context: &mut Context) {
+    let insn = pm::site(context.argument).insn;
+    fatal::unsupported(format_args!(
+        "the program uses the instruction {:?} at {:#x}, which the engine does not support (rsp {:#x})",
+        insn.code(),
+        insn.ip(),
+        context.gpr[reg::RSP]
+    ));
+}

@@ -1,0 +1,88 @@
+//! One change of the address space at a time.
+//!
+//! The tables of the engine (what is executable, which mappings are candidates) and the kernel's view
+//! change one after the other. A change therefore holds a lock from before the kernel's call until the
+//! tables agree with it: a range that one thread gives up cannot be handed to another thread, by the
+//! kernel, while the tables still tell of what was there.
+//!
+//! Other threads go on meanwhile, and may touch what is being replaced or moved: natively that is one step,
+//! which they see before or after. Such a change is *marked*, and whatever fails while a marked change is
+//! under way, or has come to its end since, is tried again.
+
+use crate::lock::{Guard, Lock};
+use crate::sys::linux;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+static CHANGES: Lock<()> = Lock::new(());
+/// Odd while a marked change is under way.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// The right to change the address space.
+pub struct MapLock {
+    marked: bool,
+    _guard: Guard<'static, ()>,
+}
+
+/// Waits until no other thread changes the address space.
+pub fn acquire() -> MapLock {
+    MapLock {
+        _guard: CHANGES.lock(),
+        marked: false,
+    }
+}
+
+impl MapLock {
+    /// What other threads may be using is going to be replaced or moved.
+    pub fn mark(&mut self) {
+        if !self.marked {
+            self.marked = true;
+            GENERATION.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    pub fn is_marked(&self) -> bool {
+        self.marked
+    }
+}
+
+impl Drop for MapLock {
+    fn drop(&mut self) {
+        if self.marked {
+            GENERATION.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Whether something failed, perhaps, because of a marked change: one is under way, or one has ended since
+/// the thread asked last, as `seen` tells.
+pub fn is_unsettled(seen: &mut u32) -> bool {
+    let now = GENERATION.load(Ordering::Acquire);
+    if now % 2 == 1 {
+        // SAFETY: gives the processor away.
+        unsafe { crate::sys!(linux::__NR_sched_yield) };
+        return true;
+    }
+    core::mem::replace(seen, now) != now
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_during_a_marked_change_and_once_after_it_is_tried_again() {
+        let mut seen = GENERATION.load(Ordering::Relaxed);
+        let unmarked = acquire();
+        assert!(!is_unsettled(&mut seen));
+        drop(unmarked);
+        assert!(!is_unsettled(&mut seen));
+        let mut change = acquire();
+        change.mark();
+        change.mark();
+        assert!(is_unsettled(&mut seen));
+        assert!(is_unsettled(&mut seen));
+        drop(change);
+        assert!(is_unsettled(&mut seen));
+        assert!(!is_unsettled(&mut seen));
+    }
+}

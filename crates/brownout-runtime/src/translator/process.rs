@@ -1,0 +1,260 @@
+//! Threads and processes: who there is, and what the recorder is told of them.
+//!
+//! `clone` makes them, `exec` replaces their program, `exit` ends them.
+
+mod blocks;
+mod clone;
+mod exec;
+mod exit;
+mod own_image;
+
+pub use blocks::spare_block;
+pub use clone::{clone, clone3, thread_begin, vfork};
+pub use exec::{exec, exec_script};
+pub use exit::{about_to_die, exit_process, exit_thread};
+pub use own_image::keep as keep_own_image;
+
+use crate::arch::translator::gate;
+use crate::instruments::pm;
+use crate::lock::{Lock, set_single};
+use crate::sys;
+use crate::sys::{is_err, linux};
+use crate::target_memory;
+use crate::translator::context::{Context, Exit, reg};
+use crate::translator::load::Image;
+use crate::wire;
+use crate::wire::Head;
+use alloc::vec::Vec;
+use brownout_ring::{self as ring, kind, origin};
+use core::ffi::CStr;
+use core::ops::Range;
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+
+/// A context in the list of threads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ThreadRef(pub *mut Context);
+// SAFETY: the list only hands out addresses; what may be touched from other threads is said where it
+// is done.
+unsafe impl Send for ThreadRef {}
+
+static THREADS: Lock<Vec<ThreadRef>> = Lock::new(Vec::new());
+/// Process id of the owner of this memory; a vfork child runs in it with another.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+/// Path of the program, for `/proc/self/exe`.
+static EXECUTABLE: Lock<Vec<u8>> = Lock::new(Vec::new());
+/// The auxiliary vector, for `/proc/self/auxv`.
+static AUXILIARY: Lock<Vec<u8>> = Lock::new(Vec::new());
+
+pub fn register(context: &mut Context) {
+    let mut threads = THREADS.lock();
+    threads.push(ThreadRef(context));
+    let alone = threads.len() == 1;
+    // True only when the process starts: whoever makes a thread is in the list itself.
+    set_single(alone);
+    for thread in threads.iter() {
+        // SAFETY: set by the first thread for itself, cleared by a thread that makes the second one: then
+        // the others, of which there is one, are that thread itself, which is not in an access.
+        unsafe { (&raw mut (*thread.0).alone).write_volatile(u64::from(alone)) };
+    }
+    drop(threads);
+    wire::set_alone(alone);
+    pm::refresh(context);
+}
+
+/// Runs `visit` on the context of every thread. Only fields that are safe to change from outside may
+/// be touched.
+pub fn for_each_thread(mut visit: impl FnMut(*mut Context)) {
+    for thread in THREADS.lock().iter() {
+        visit(thread.0);
+    }
+}
+
+/// Whether no thread can be in, or come back to, code in `range` that was retired at `epoch`: it has been
+/// in the dispatcher since, or is there with a system call, from which it looks its way up anew, or is in
+/// the gate's own system call and its way back leads elsewhere, or is made to.
+pub fn all_threads_left(epoch: u64, range: &Range<u64>) -> bool {
+    THREADS.lock().iter().all(|thread| {
+        let context = thread.0;
+        // SAFETY: plain reads of words that their threads write; old values only delay the answer.
+        unsafe {
+            let serving = (&raw const (*context).exit).read_volatile() == Exit::Syscall as u32
+                && (&raw const (*context).in_rust).read_volatile() != 0;
+            serving
+                || (&raw const (*context).epoch).read_volatile() >= epoch
+                || returns_elsewhere(context, range)
+        }
+    })
+}
+
+/// Whether a thread is in the gate's own system call and does not come back to `range`.
+///
+/// # Safety
+/// `context` is that of a thread.
+unsafe fn returns_elsewhere(context: *mut Context, range: &Range<u64>) -> bool {
+    // SAFETY: the thread writes `sys_resume` before it sets `in_call`, and clears that, by a locked
+    // instruction, before it reads `sys_resume` once. Whoever sees `in_call` set after having redirected
+    // the thread knows that it has yet to read the new way. Going through the resync entry is right at
+    // any time.
+    unsafe {
+        let resume = (&raw const (*context).sys_resume).read_volatile();
+        if range.contains(&resume) {
+            (&raw mut (*context).sys_resume).write_volatile(gate::after_syscall());
+        }
+        fence(Ordering::SeqCst);
+        (&raw const (*context).in_call).read_volatile() != 0
+            && !range.contains(&(&raw const (*context).sys_resume).read_volatile())
+    }
+}
+
+/// Keeps the wire's descriptor from leaking into programs that are not followed.
+pub fn protect_descriptor(fd: i32) {
+    set_close_on_exec(fd, true);
+}
+
+fn set_close_on_exec(fd: i32, on: bool) {
+    // SAFETY: changes a flag of the engine's own descriptor.
+    unsafe { crate::sys!(linux::__NR_fcntl, fd, linux::F_SETFD, u32::from(on)) };
+}
+
+pub fn set_executable(path: &CStr) {
+    let fd = sys::open(path, linux::O_PATH | linux::O_CLOEXEC);
+    let mut buffer = [0u8; 4096];
+    let name = if is_err(fd) {
+        None
+    } else {
+        sys::fd_path(fd as i32, &mut buffer)
+    };
+    *EXECUTABLE.lock() = name.unwrap_or(path.to_bytes()).to_vec();
+    if !is_err(fd) {
+        sys::close(fd as i32);
+    }
+}
+
+/// Notes the auxiliary vector as the program has it.
+pub fn set_auxiliary(vector: &[u64]) {
+    let mut bytes = AUXILIARY.lock();
+    bytes.clear();
+    for word in vector {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// The bytes of the auxiliary vector.
+pub fn auxiliary() -> Vec<u8> {
+    AUXILIARY.lock().clone()
+}
+
+/// What `/proc/self/exe` should lead to.
+pub fn executable() -> Vec<u8> {
+    EXECUTABLE.lock().clone()
+}
+
+/// Tells the recorder that a program image starts.
+pub fn announce_exec<'a>(
+    context: &mut Context,
+    path: &CStr,
+    arguments: impl Iterator<Item = &'a CStr>,
+) {
+    let (pid, parent) = (sys::getpid(), parent_pid());
+    OWNER.store(pid, Ordering::Relaxed);
+    wire::enter_process(pid);
+    context.wire.claim(pid, context.tid);
+    let mut text = path.to_bytes_with_nul().to_vec();
+    for argument in arguments {
+        if text.len() + argument.count_bytes() > ring::MAX_RECORD - 4096 {
+            break;
+        }
+        text.extend_from_slice(argument.to_bytes_with_nul());
+    }
+    announce(context, pid, parent, u32::MAX, origin::EXEC, &text);
+}
+
+fn announce(
+    context: &mut Context,
+    pid: u32,
+    parent_pid: u32,
+    parent: u32,
+    origin: u32,
+    text: &[u8],
+) {
+    let start = ring::ProcessStart {
+        pid,
+        parent_pid,
+        parent,
+        origin,
+    };
+    let head = Head {
+        kind: kind::PROCESS_START,
+        ..Head::default()
+    };
+    context.wire.record(head, &[wire_bytes(&start), text]);
+    context.wire.record(
+        Head {
+            kind: kind::THREAD_START,
+            ..Head::default()
+        },
+        &[],
+    );
+}
+
+/// The bytes of a wire structure.
+pub fn wire_bytes<T>(value: &T) -> &[u8] {
+    // SAFETY: wire structures are plain integers without padding.
+    unsafe { core::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>()) }
+}
+
+fn parent_pid() -> u32 {
+    // SAFETY: getppid takes no arguments.
+    unsafe { crate::sys!(linux::__NR_getppid) as u32 }
+}
+
+pub fn announce_modules(context: &mut Context, image: &Image, path: &CStr) {
+    for &(addr, len, offset) in &image.code {
+        announce_module(context, addr, len, offset, path.to_bytes());
+    }
+}
+
+/// Tells the recorder that code was mapped.
+pub fn announce_module(context: &mut Context, addr: u64, len: u64, file_offset: u64, path: &[u8]) {
+    let head = Head {
+        kind: kind::MODULE,
+        addr,
+        ..Head::default()
+    };
+    context.wire.record(
+        head,
+        &[wire_bytes(&ring::Module { len, file_offset }), path],
+    );
+}
+
+fn unregister(context: *mut Context) {
+    THREADS.lock().retain(|thread| thread.0 != context);
+}
+
+/// Whether the caller is a vfork child: a process in the memory of another.
+fn is_guest_in_memory() -> bool {
+    sys::getpid() != OWNER.load(Ordering::Relaxed)
+}
+
+/// The fixed addresses of the old vsyscall page, which no mapping shows.
+pub fn vsyscall(context: &mut Context) -> bool {
+    let nr = match context.pc {
+        0xffff_ffff_ff60_0000 => linux::__NR_gettimeofday,
+        0xffff_ffff_ff60_0400 => linux::__NR_time,
+        0xffff_ffff_ff60_0800 => linux::__NR_getcpu,
+        _ => return false,
+    };
+    let Ok(back) = target_memory::read::<u64>(context.gpr[reg::RSP]) else {
+        return false;
+    };
+    let (rdi, rsi, rdx) = (
+        context.gpr[reg::RDI],
+        context.gpr[reg::RSI],
+        context.gpr[reg::RDX],
+    );
+    // SAFETY: the program's own call with its own pointers.
+    context.gpr[reg::RAX] = unsafe { crate::sys!(nr, rdi, rsi, rdx) };
+    context.gpr[reg::RSP] += 8;
+    context.pc = back;
+    true
+}

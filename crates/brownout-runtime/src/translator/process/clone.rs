@@ -1,0 +1,248 @@
+//! Making threads and processes: `clone`, `clone3`, `fork`, `vfork`.
+
+use crate::arch::translator::gate;
+use crate::instruments::pm;
+use crate::memory::HEAP;
+use crate::sys;
+use crate::sys::{Raw, err, errno, is_err, linux};
+use crate::translator::cache::TRANSLATOR;
+use crate::translator::context::{Context, reg};
+use crate::translator::process::{
+    OWNER, THREADS, ThreadRef, announce, blocks, register, unregister,
+};
+use crate::translator::space::SPACE;
+use crate::translator::{map_lock, signal};
+use crate::wire;
+use crate::wire::Head;
+use crate::{fatal, target_memory};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use brownout_ring::{kind, origin};
+use core::sync::atomic::Ordering;
+
+/// The arguments of `clone` and `clone3` in one form.
+struct CloneRequest {
+    flags: u64,
+    stack: u64,
+    args: [u64; 6],
+    /// For clone3: its structure.
+    structure: Option<[u64; 11]>,
+}
+
+const CLONE_VM: u64 = linux::CLONE_VM as u64;
+const CLONE_VFORK: u64 = linux::CLONE_VFORK as u64;
+const CLONE_THREAD: u64 = linux::CLONE_THREAD as u64;
+
+/// The program's `clone`.
+pub fn clone(context: &mut Context, args: [u64; 6]) -> Raw {
+    run_clone(
+        context,
+        CloneRequest {
+            flags: args[0],
+            stack: args[1],
+            args,
+            structure: None,
+        },
+    )
+}
+
+/// The program's `clone3`.
+pub fn clone3(context: &mut Context, at: u64, size: u64) -> Raw {
+    if !(64..=88).contains(&size) {
+        return err(if size < 64 {
+            errno::EINVAL
+        } else {
+            errno::E2BIG
+        });
+    }
+    let mut structure = [0u64; 11];
+    let mut bytes = [0u8; 88];
+    if target_memory::read_into(at, &mut bytes[..size as usize]) != size as usize {
+        return err(errno::EFAULT);
+    }
+    for (word, chunk) in structure.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
+    }
+    let [flags, _, _, _, _, stack, stack_size, ..] = structure;
+    if (stack == 0) != (stack_size == 0) {
+        return err(errno::EINVAL);
+    }
+    let args = [0, size, 0, 0, 0, 0];
+    let stack = if stack == 0 { 0 } else { stack + stack_size };
+    run_clone(
+        context,
+        CloneRequest {
+            flags,
+            stack,
+            args,
+            structure: Some(structure),
+        },
+    )
+}
+
+/// The program's `vfork`.
+pub fn vfork(context: &mut Context) -> Raw {
+    let flags = CLONE_VM | CLONE_VFORK | u64::from(linux::SIGCHLD);
+    run_clone(
+        context,
+        CloneRequest {
+            flags,
+            stack: 0,
+            args: [flags, 0, 0, 0, 0, 0],
+            structure: None,
+        },
+    )
+}
+
+fn run_clone(context: &mut Context, request: CloneRequest) -> Raw {
+    if request.flags & CLONE_THREAD == 0 {
+        wire::announce_process();
+    }
+    if request.flags & CLONE_VM == 0 {
+        fork_process(context, request)
+    } else {
+        clone_thread(context, request)
+    }
+}
+
+/// Issues the system call with `stack` as the child's.
+fn issue(request: &CloneRequest, stack: Option<u64>, child: *mut Context) -> Raw {
+    let mut args = request.args;
+    match request.structure {
+        None => {
+            args[1] = stack.unwrap_or(0);
+            // SAFETY: the child gets its own stack, or its own copy of memory.
+            unsafe {
+                match stack {
+                    Some(_) => gate::clone(linux::__NR_clone, &args, child),
+                    None => sys::syscall(linux::__NR_clone, args),
+                }
+            }
+        }
+        Some(mut structure) => {
+            // stack, stack_size
+            structure[5] = stack.map_or(0, |top| top - 4096);
+            structure[6] = if stack.is_some() { 4096 } else { 0 };
+            args[0] = structure.as_ptr() as u64;
+            // SAFETY: as above.
+            unsafe {
+                match stack {
+                    Some(_) => gate::clone(linux::__NR_clone3, &args, child),
+                    None => sys::syscall(linux::__NR_clone3, args),
+                }
+            }
+        }
+    }
+}
+
+/// A child that shares memory: a thread, or a vfork child.
+fn clone_thread(context: &mut Context, request: CloneRequest) -> Raw {
+    let is_thread = request.flags & CLONE_THREAD != 0;
+    let child = Context::create();
+    // SAFETY: fresh and not shared yet.
+    let new = unsafe { &mut *child };
+    new.gpr = context.gpr;
+    new.xmm = context.xmm;
+    new.flags = context.flags;
+    new.app_gs = context.app_gs;
+    new.gpr[reg::RAX] = 0;
+    if request.stack != 0 {
+        new.gpr[reg::RSP] = request.stack;
+    }
+    new.pc = context.next_pc;
+    new.mask = context.mask;
+    new.actions = if is_thread || request.flags & u64::from(linux::CLONE_SIGHAND) != 0 {
+        context.actions
+    } else {
+        Box::into_raw(Box::new(context.actions().copy()))
+    };
+    if request.flags & CLONE_VFORK != 0 {
+        new.altstack = context.altstack;
+    }
+    new.in_rust = 1;
+    register(new);
+    // The child must not get a signal before it has its context; it sets its mask itself.
+    let before = sys::set_mask(!0);
+    let raw = issue(&request, Some(new.stack), child);
+    sys::set_mask(before);
+    if is_err(raw) || request.flags & CLONE_VFORK != 0 {
+        // Either there is no child, or it has left this memory by now.
+        unregister(child);
+        new.wire.reclaim();
+        crate::instruments::calls::left_thread(new);
+        blocks::give_back(child as u64);
+    }
+    raw
+}
+
+/// The first Rust code of a cloned thread.
+pub extern "C" fn thread_begin(context: &mut Context) {
+    context.tid = sys::gettid();
+    context.epoch = crate::translator::cache::EPOCH.load(Ordering::Relaxed);
+    signal::install_for_thread(context);
+    context.wire.claim(sys::getpid(), context.tid);
+    context.wire.record(
+        Head {
+            kind: kind::THREAD_START,
+            ..Head::default()
+        },
+        &[],
+    );
+    match crate::translator::dispatch::with_translator(|translator| translator.block(context.pc)) {
+        Ok(at) => context.resume = at,
+        Err(_) => fatal::fault(format_args!(
+            "a new thread has no code at {:#x}",
+            context.pc
+        )),
+    }
+    context.in_rust = 0;
+    signal::apply_mask(context.mask);
+}
+
+/// A child with its own copy of memory.
+fn fork_process(context: &mut Context, request: CloneRequest) -> Raw {
+    // From now on the parent and the child draw numbers side by side.
+    wire::set_alone(false);
+    let parent = wire::process();
+    let parent_pid = sys::getpid();
+    let before = sys::set_mask(!0);
+    // With all locks held, no other thread can be inside what they guard, and the child inherits it in
+    // order. Changes of the address space come first, then the stripes: their holders may want any of the
+    // others.
+    let map_lock = map_lock::acquire();
+    let raw = pm::quiesced(|| {
+        let _translator = TRANSLATOR.lock();
+        let _space = SPACE.lock();
+        let mut threads = THREADS.lock();
+        let others: Vec<ThreadRef> = threads
+            .iter()
+            .copied()
+            .filter(|thread| thread.0 != &raw mut *context)
+            .collect();
+        let raw = HEAP.quiesced(|| issue(&request, None, core::ptr::null_mut()));
+        if raw == 0 {
+            threads.retain(|thread| thread.0 == &raw mut *context);
+            blocks::adopt(others.iter().map(|thread| thread.0 as u64));
+        }
+        raw
+    });
+    drop(map_lock);
+    if raw == 0 {
+        begin_child(context, parent, parent_pid, request.stack);
+    }
+    sys::set_mask(before);
+    raw
+}
+
+fn begin_child(context: &mut Context, parent: u32, parent_pid: u32, stack: u64) {
+    context.tid = sys::gettid();
+    if stack != 0 {
+        context.gpr[reg::RSP] = stack;
+    }
+    let pid = sys::getpid();
+    OWNER.store(pid, Ordering::Relaxed);
+    wire::forget_spares();
+    wire::enter_process(pid);
+    context.wire.claim(pid, context.tid);
+    announce(context, pid, parent_pid, parent, origin::FORK, b"");
+}

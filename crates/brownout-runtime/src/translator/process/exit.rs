@@ -1,0 +1,68 @@
+//! Ends of threads and processes.
+
+use crate::instruments::{calls, pm};
+use crate::sys;
+use crate::sys::linux;
+use crate::translator::context::Context;
+use crate::translator::process::{THREADS, blocks, is_guest_in_memory, unregister};
+use crate::wire::Head;
+use brownout_ring::kind;
+
+/// The program's `exit`: ends the thread.
+pub fn exit_thread(context: &mut Context, status: u64) -> ! {
+    if is_guest_in_memory() || THREADS.lock().len() == 1 {
+        exit_process(context, status, false);
+    }
+    context.wire.record(
+        Head {
+            kind: kind::THREAD_EXIT,
+            ..Head::default()
+        },
+        &[],
+    );
+    context.wire.close();
+    calls::left_thread(context);
+    sys::set_mask(!0);
+    pm::left_thread(context);
+    let this = &raw mut *context;
+    unregister(this);
+    blocks::leave(this as u64, status)
+}
+
+/// The program's `exit_group`, or `exit` by the last thread.
+pub fn exit_process(context: &mut Context, status: u64, group: bool) -> ! {
+    if !is_guest_in_memory() {
+        // No other thread may be between a store and its record.
+        pm::stop_all();
+        context.wire.record(
+            Head {
+                kind: kind::PROCESS_EXIT,
+                addr: status,
+                ..Head::default()
+            },
+            &[],
+        );
+    }
+    context.wire.close();
+    if group {
+        sys::exit_group(status);
+    }
+    loop {
+        // SAFETY: does not return.
+        unsafe { crate::sys!(linux::__NR_exit, status) };
+    }
+}
+
+/// The process is about to be ended by a signal of its own making.
+pub fn about_to_die(context: &mut Context, signal: u32) {
+    if is_guest_in_memory() {
+        return;
+    }
+    pm::stop_all();
+    let head = Head {
+        kind: kind::PROCESS_EXIT,
+        flags: signal as u16,
+        ..Head::default()
+    };
+    context.wire.record(head, &[]);
+}

@@ -1,0 +1,285 @@
+//! The first code of a process: loads the program and starts translating it.
+
+use crate::arch::translator::gate;
+use crate::arch::translator::translate::Translator;
+use crate::instruments::{calls, pm};
+use crate::memory::{PAGE, page_down};
+use crate::sys;
+use crate::sys::{is_err, linux};
+use crate::translator::cache::TRANSLATOR;
+use crate::translator::context::{Context, reg};
+use crate::translator::load;
+use crate::translator::load::{Image, InitialStack, Refusal};
+use crate::translator::signal;
+use crate::translator::signal::Actions;
+use crate::translator::space::SPACE;
+use crate::translator::{process, syscall};
+use crate::{fatal, wire};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+use linux_raw_sys::auxvec;
+
+const HWCAP2_FSGSBASE: u64 = 2;
+static ACTIONS: Actions = Actions::new();
+
+/// Starts the program that the wire variable names. `stack` is the initial stack pointer.
+///
+/// # Safety
+/// To be called once, by the process's first instruction.
+pub unsafe fn start(stack: *mut u64) -> ! {
+    // SAFETY: the caller's promise.
+    let stack = unsafe { InitialStack::new(stack) };
+    if stack.auxiliary(auxvec::AT_HWCAP2).unwrap_or(0) & HWCAP2_FSGSBASE == 0 {
+        fatal::unsupported(format_args!(
+            "this CPU or kernel lacks FSGSBASE (needs Linux 5.9 and a CPU of 2013 or later)"
+        ));
+    }
+    let Some(value) = stack.take_variable(brownout_ring::ENV) else {
+        fatal::unsupported(format_args!(
+            "this file is brownout's loader; run `brownout record -- PROGRAM` instead"
+        ));
+    };
+    // The auxiliary vector points to the path for as long as the process lives.
+    let Some((fd, path)) = parse(Box::leak(value.into_boxed_c_str())) else {
+        fatal::unsupported(format_args!(
+            "the variable {} is damaged",
+            brownout_ring::ENV
+        ));
+    };
+    if !wire::attach(fd) {
+        fatal::unsupported(format_args!("descriptor {fd} is not brownout's wire"));
+    }
+    process::protect_descriptor(fd);
+    *TRANSLATOR.lock() = Some(Translator::new());
+    pm::create();
+    signal::xstate_init();
+
+    let program = open_and_map(path, &stack);
+    let interpreter = program
+        .interpreter
+        .clone()
+        .map(|name| (open_and_map(&name, &stack), name));
+    if program.executable_stack {
+        make_stack_executable();
+    }
+    let vdso = stack.auxiliary(auxvec::AT_SYSINFO_EHDR).and_then(move_vdso);
+    let base = interpreter.as_ref().map_or(0, |(image, _)| image.bias);
+    stack.describe(&program, base, path, vdso);
+    process::set_auxiliary(stack.auxiliary_vector());
+    set_name(path);
+    process::set_executable(path);
+
+    let context = Context::create();
+    // SAFETY: fresh, and this is its thread.
+    let context = unsafe { &mut *context };
+    // SAFETY: contexts are never freed while their thread runs.
+    unsafe { context.install() };
+    ACTIONS.inherit();
+    context.actions = &raw const ACTIONS;
+    context.tid = sys::gettid();
+    context.mask = sys::set_mask(!0);
+    process::register(context);
+    signal::install_for_thread(context);
+    for signal in [signal::SIGSEGV, signal::SIGBUS, signal::SIGTRAP] {
+        signal::install(signal, 0);
+    }
+    syscall::create_table();
+    announce(
+        context,
+        path,
+        &stack,
+        &program,
+        interpreter
+            .as_ref()
+            .map(|(image, name)| (image, name.as_c_str())),
+    );
+    signal::apply_mask(context.mask);
+
+    let entry = interpreter.map_or(program.entry, |(image, _)| image.entry);
+    context.gpr[reg::RSP] = stack.pointer();
+    context.pc = entry;
+    match crate::translator::dispatch::with_translator(|translator| translator.block(entry)) {
+        Ok(at) => context.resume = at,
+        Err(_) => fatal::unsupported(format_args!(
+            "the entry point {entry:#x} of the program is not executable"
+        )),
+    }
+    // SAFETY: GS and `resume` were set above.
+    unsafe { gate::enter() }
+}
+
+/// `FD:PATH`
+fn parse(value: &'static CStr) -> Option<(i32, &'static CStr)> {
+    let bytes = value.to_bytes_with_nul();
+    let colon = bytes.iter().position(|&b| b == b':')?;
+    let fd = core::str::from_utf8(&bytes[..colon]).ok()?.parse().ok()?;
+    Some((fd, CStr::from_bytes_with_nul(&bytes[colon + 1..]).ok()?))
+}
+
+fn open_and_map(path: &CStr, stack: &InitialStack) -> Image {
+    let fd = sys::open(path, linux::O_RDONLY | linux::O_CLOEXEC);
+    let result = if is_err(fd) {
+        Err(Refusal::Open((-(fd as i64)) as u32))
+    } else {
+        load::map(fd as i32)
+    };
+    let image = match result {
+        Ok(image) => {
+            for &(addr, len, offset) in &image.code {
+                let mut space = SPACE.lock();
+                let ambiguous = space.add_executable(addr, addr + len, false);
+                space.add_base(image.start, image.start + image.len);
+                space.add_module(addr, addr + len, offset);
+                drop(space);
+                if ambiguous {
+                    crate::translator::dispatch::with_translator(|translator| {
+                        translator.cache.all_far = true
+                    });
+                }
+                calls::module_mapped(fd as i32, addr, len, offset);
+            }
+            image
+        }
+        Err(Refusal::Script {
+            interpreter,
+            argument,
+        }) => process::exec_script(path, &interpreter, argument.as_deref(), stack),
+        Err(refusal) => {
+            fatal::unsupported(format_args!("cannot run {path:?}: {}", describe(&refusal)))
+        }
+    };
+    sys::close(fd as i32);
+    image
+}
+
+fn describe(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Open(_) => "it cannot be opened or mapped",
+        Refusal::Script { .. } => "an interpreter that is itself a script",
+        Refusal::NotExecutable => "it is neither an ELF program nor a script with a #! line",
+        Refusal::Foreign => {
+            "only 64-bit x86 programs are supported, and this one is for another machine or 32-bit"
+        }
+        Refusal::Damaged => "its ELF headers are damaged",
+    }
+}
+
+/// The name of the process, as the kernel would have set it.
+fn set_name(path: &CStr) {
+    let bytes = path.to_bytes();
+    let name = bytes.rsplit(|&b| b == b'/').next().unwrap_or(bytes);
+    let mut short = [0u8; 16];
+    let len = name.len().min(15);
+    short[..len].copy_from_slice(&name[..len]);
+    // SAFETY: the kernel reads 16 bytes.
+    unsafe {
+        crate::sys!(
+            linux::__NR_prctl,
+            linux_raw_sys::prctl::PR_SET_NAME,
+            short.as_ptr()
+        )
+    };
+}
+
+/// Moves the vDSO and its data below 2 GiB, so that calls to it are as cheap as to any library.
+fn move_vdso(vdso: u64) -> Option<u64> {
+    let areas = vdso_areas()?;
+    let (start, end) = (areas.first()?.0, areas.last()?.1);
+    let place = SPACE.lock().place_low(end - start)?;
+    for &(from, to) in &areas {
+        let flags = linux::MREMAP_MAYMOVE | linux::MREMAP_FIXED;
+        // SAFETY: the kernel supports moving these mappings; the place is free.
+        let raw = unsafe {
+            crate::sys!(
+                linux::__NR_mremap,
+                from,
+                to - from,
+                to - from,
+                flags,
+                place + (from - start)
+            )
+        };
+        if is_err(raw) {
+            return None;
+        }
+    }
+    let moved = vdso - start + place;
+    let len = areas
+        .iter()
+        .find(|(from, to)| (*from..*to).contains(&vdso))
+        .map_or(PAGE, |(from, to)| to - from);
+    let _ = SPACE
+        .lock()
+        .add_executable(page_down(moved), page_down(moved) + len, false);
+    Some(moved)
+}
+
+/// The program was linked to run code on its stack.
+fn make_stack_executable() {
+    let Some(&(start, end)) = own_mappings(&[b"[stack]"])
+        .as_deref()
+        .and_then(<[_]>::first)
+    else {
+        return;
+    };
+    const PROT_GROWSDOWN: u32 = 0x0100_0000;
+    let prot = linux::PROT_READ | linux::PROT_WRITE | linux::PROT_EXEC | PROT_GROWSDOWN;
+    // SAFETY: adds a right to the stack that the program expects.
+    unsafe { crate::sys!(linux::__NR_mprotect, end - PAGE, PAGE, prot) };
+    // It grows downwards from here.
+    const GROWTH: u64 = 8 << 20;
+    SPACE.lock().add_executable_stack(start - GROWTH, end);
+}
+
+/// The mappings of the vDSO and its data, in order.
+fn vdso_areas() -> Option<Vec<(u64, u64)>> {
+    own_mappings(&[b"[vdso]", b"[vvar"])
+}
+
+/// Mappings of this process whose line in `/proc/self/maps` holds one of the names.
+fn own_mappings(names: &[&[u8]]) -> Option<Vec<(u64, u64)>> {
+    let fd = sys::open(c"/proc/self/maps", linux::O_RDONLY | linux::O_CLOEXEC);
+    if is_err(fd) {
+        return None;
+    }
+    let mut text = Vec::new();
+    let mut piece = [0u8; 4096];
+    loop {
+        // SAFETY: the kernel writes at most the buffer's length.
+        let got = unsafe { crate::sys!(linux::__NR_read, fd, piece.as_mut_ptr(), piece.len()) };
+        if is_err(got) || got == 0 {
+            break;
+        }
+        text.extend_from_slice(&piece[..got as usize]);
+    }
+    sys::close(fd as i32);
+    let mut areas = Vec::new();
+    for line in text.split(|&b| b == b'\n') {
+        let contains = |name: &&[u8]| line.windows(name.len()).any(|w| w == *name);
+        if names.iter().any(contains) {
+            let range = core::str::from_utf8(line.split(|&b| b == b' ').next()?).ok()?;
+            let (from, to) = range.split_once('-')?;
+            areas.push((
+                u64::from_str_radix(from, 16).ok()?,
+                u64::from_str_radix(to, 16).ok()?,
+            ));
+        }
+    }
+    Some(areas)
+}
+
+/// Tells the recorder about the new process.
+fn announce(
+    context: &mut Context,
+    path: &CStr,
+    stack: &InitialStack,
+    program: &Image,
+    interpreter: Option<(&Image, &CStr)>,
+) {
+    process::announce_exec(context, path, stack.arguments());
+    process::announce_modules(context, program, path);
+    if let Some((image, name)) = interpreter {
+        process::announce_modules(context, image, name);
+    }
+}

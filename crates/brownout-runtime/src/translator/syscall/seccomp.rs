@@ -1,0 +1,208 @@
+//! Filters that the program puts on its own system calls.
+//!
+//! The engine makes calls that the program does not, and a filter may kill for them. Each filter therefore gets a
+//! beginning that lets the engine's own calls pass: they come from another place than those that are made for the
+//! program unchanged. What the engine serves by such a call (`mmap`, `rt_sigaction`…) passes as well, which a program
+//! that breaks its own rules can notice.
+
+use crate::arch::translator::gate;
+use crate::instruments::pm;
+use crate::sys::{err, errno, linux};
+use crate::translator::context::Context;
+use crate::translator::syscall::Outcome;
+use crate::{fatal, target_memory};
+use alloc::vec::Vec;
+
+const PR_SET_SECCOMP: u64 = 22;
+/// Longest filter that the kernel takes.
+const MAX_INSTRUCTIONS: usize = 4096;
+/// Offsets in `struct seccomp_data`.
+const NUMBER: u32 = 0;
+const PLACE_LOW: u32 = 8;
+const PLACE_HIGH: u32 = 12;
+
+/// Calls that the engine makes for itself.
+const OWN: [u32; 27] = [
+    linux::__NR_read,
+    linux::__NR_close,
+    linux::__NR_fstat,
+    linux::__NR_lseek,
+    linux::__NR_mmap,
+    linux::__NR_mprotect,
+    linux::__NR_munmap,
+    linux::__NR_rt_sigaction,
+    linux::__NR_rt_sigprocmask,
+    linux::__NR_rt_sigreturn,
+    linux::__NR_pread64,
+    linux::__NR_sched_yield,
+    linux::__NR_mremap,
+    linux::__NR_mincore,
+    linux::__NR_madvise,
+    linux::__NR_nanosleep,
+    linux::__NR_getpid,
+    linux::__NR_fcntl,
+    linux::__NR_getppid,
+    linux::__NR_sigaltstack,
+    linux::__NR_arch_prctl,
+    linux::__NR_gettid,
+    linux::__NR_futex,
+    linux::__NR_tgkill,
+    linux::__NR_rt_tgsigqueueinfo,
+    linux::__NR_readlinkat,
+    linux::__NR_statx,
+];
+
+/// `struct sock_filter`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Step {
+    code: u16,
+    if_true: u8,
+    if_false: u8,
+    value: u32,
+}
+
+/// `struct sock_fprog`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Filter {
+    len: u16,
+    pad: [u16; 3],
+    steps: u64,
+}
+
+impl Step {
+    fn load(offset: u32) -> Step {
+        const LOAD_WORD: u16 = 0x20;
+        Step::new(LOAD_WORD, 0, 0, offset)
+    }
+
+    fn if_equal(value: u32, then: usize, otherwise: usize) -> Step {
+        const JUMP_IF_EQUAL: u16 = 0x15;
+        Step::new(JUMP_IF_EQUAL, then as u8, otherwise as u8, value)
+    }
+
+    fn allow() -> Step {
+        const RETURN: u16 = 0x06;
+        const ALLOW: u32 = 0x7fff_0000;
+        Step::new(RETURN, 0, 0, ALLOW)
+    }
+
+    fn new(code: u16, if_true: u8, if_false: u8, value: u32) -> Step {
+        Step {
+            code,
+            if_true,
+            if_false,
+            value,
+        }
+    }
+}
+
+/// What comes before the program's own steps.
+fn beginning() -> Vec<Step> {
+    let [one, other] = gate::after_program_calls();
+    let high = (one >> 32) as u32;
+    // After the load of the number: one step for each of the engine's calls, then the permission.
+    let calls = OWN.len();
+    let mut steps = alloc::vec![
+        Step::load(PLACE_HIGH),
+        Step::if_equal(high, 0, 3 + 1 + calls + 1),
+        Step::load(PLACE_LOW),
+        Step::if_equal(one as u32, 1 + 1 + calls + 1, 0),
+        Step::if_equal(other as u32, 1 + calls + 1, 0),
+        Step::load(NUMBER),
+    ];
+    for (index, &number) in OWN.iter().enumerate() {
+        let last = index + 1 == calls;
+        steps.push(Step::if_equal(number, calls - index - 1, usize::from(last)));
+    }
+    steps.push(Step::allow());
+    steps
+}
+
+/// `prctl` and `seccomp`.
+pub fn serve(context: &mut Context, nr: u32, mut args: [u64; 6]) -> Outcome {
+    const STRICT: u64 = 1;
+    const FILTER: u64 = 2;
+    const SET_MODE_STRICT: u64 = 0;
+    const SET_MODE_FILTER: u64 = 1;
+    let (strict, filter, at) = match nr {
+        linux::__NR_prctl if args[0] == PR_SET_SECCOMP => (args[1] == STRICT, args[1] == FILTER, 2),
+        linux::__NR_prctl => (false, false, 0),
+        _ => (args[0] == SET_MODE_STRICT, args[0] == SET_MODE_FILTER, 2),
+    };
+    if strict {
+        // A process may then only read, write and exit.
+        fatal::unsupported(format_args!(
+            "the program enters seccomp strict mode, which the engine does not support"
+        ));
+    }
+    if !filter {
+        return pm::syscall(context, nr, args);
+    }
+    let Ok(wanted) = target_memory::read::<Filter>(args[at]) else {
+        return Outcome::Done(err(errno::EFAULT));
+    };
+    let mut steps = beginning();
+    for index in 0..u64::from(wanted.len) {
+        match target_memory::read::<Step>(
+            wanted.steps.wrapping_add(index * size_of::<Step>() as u64),
+        ) {
+            Ok(step) => steps.push(step),
+            Err(_) => return Outcome::Done(err(errno::EFAULT)),
+        }
+    }
+    // What is refused for its own sake is refused as it is.
+    let fits = wanted.len > 0 && steps.len() <= MAX_INSTRUCTIONS;
+    let extended = Filter {
+        len: steps.len() as u16,
+        steps: steps.as_ptr() as u64,
+        ..wanted
+    };
+    if fits {
+        args[at] = &raw const extended as u64;
+    }
+    crate::translator::syscall::native(u64::from(nr), &args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the beginning comes to: `None` if it is left to the program's steps.
+    fn run(place: u64, number: u32) -> Option<u32> {
+        let steps = beginning();
+        let (mut at, mut word) = (0, 0);
+        while let Some(step) = steps.get(at) {
+            at += 1;
+            match step.code {
+                0x20 => {
+                    word = match step.value {
+                        NUMBER => number,
+                        PLACE_LOW => place as u32,
+                        PLACE_HIGH => (place >> 32) as u32,
+                        other => panic!("nothing to load at {other}"),
+                    }
+                }
+                0x15 if word == step.value => at += usize::from(step.if_true),
+                0x15 => at += usize::from(step.if_false),
+                _ => return Some(step.value),
+            }
+        }
+        assert_eq!(at, steps.len(), "goes on where the program's steps begin");
+        None
+    }
+
+    #[test]
+    fn only_calls_of_the_engine_s_own_pass() {
+        let [one, other] = gate::after_program_calls();
+        let own = one ^ 0x1000;
+        for number in OWN {
+            assert_eq!(run(own, number), Some(0x7fff_0000));
+            assert_eq!(run(one, number), None);
+            assert_eq!(run(other, number), None);
+            assert_eq!(run(own ^ 1 << 40, number), None);
+        }
+        assert_eq!(run(own, linux::__NR_execve), None);
+    }
+}

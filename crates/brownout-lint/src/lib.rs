@@ -16,26 +16,19 @@
 //! one state.
 #![forbid(unsafe_code)]
 
-mod address;
 mod attribution;
-mod effects;
-mod finding;
-mod judgement;
-mod line_marks;
-mod lint;
-mod moments;
+mod follower;
+mod lost_stores;
 pub mod oracle;
-mod overwrites;
-mod quick;
+mod raw_finding;
+mod rule_inputs;
 mod rules;
-mod sites;
+mod site_keys;
 mod tally;
-mod thread;
 mod transactions;
-mod watch;
 
 pub use attribution::{Attribution, Origin, StackFrame, origin_of};
 pub use brownout_model::Profile;
-pub use finding::{RawFinding, RawPlace, RawRange, RawValue};
-pub use lint::{Lint, Outcome};
+pub use follower::{Lint, Outcome};
+pub use raw_finding::{RawFinding, RawPlace, RawRange, RawValue};
 pub use rules::{RULES, rule};

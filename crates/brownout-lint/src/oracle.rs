@@ -47,8 +47,8 @@ use brownout_model::{SpaceId, Tracker};
 use brownout_report::RuleInfo;
 use brownout_trace::{EventIndex, FenceKind, FileId, FileRange, ProcessId, ThreadId};
 
-use crate::sites::SiteId;
-use crate::watch::Watch;
+use crate::follower::guarantees::Watch;
+use crate::site_keys::SiteId;
 
 pub(crate) use consult::Oracles;
 pub use declared::{Declared, Demand, FunctionPattern, PatternError, Region};

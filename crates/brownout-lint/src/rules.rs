@@ -1,7 +1,7 @@
 //! The rules, one file each.
 //!
 //! A rule's file opens with what it can miss and what it never reports falsely, holds its documentation for
-//! users as [`RuleInfo`], and is shown the [moments](crate::moments) that concern it.
+//! users as [`RuleInfo`], and is shown the [moments](crate::rule_inputs) that concern it.
 
 mod accidental_fence;
 mod delayed_persist;
@@ -21,9 +21,9 @@ mod tx_unlogged_store;
 use brownout_report::RuleInfo;
 use brownout_trace::selection::Selection;
 
-use crate::finding::RawFinding;
-use crate::moments::{FenceMoment, FlushMoment, LostStore};
-use crate::sites::Known;
+use crate::raw_finding::RawFinding;
+use crate::rule_inputs::{FenceMoment, FlushMoment, LostStore};
+use crate::site_keys::Known;
 use crate::tally::Tally;
 
 /// All rules, in the order of the documentation.

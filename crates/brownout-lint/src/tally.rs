@@ -9,8 +9,8 @@ use brownout_trace::selection::Selection;
 use brownout_trace::{EventIndex, FileId};
 use rustc_hash::FxHashMap;
 
-use crate::finding::{RawFinding, RawPlace, RawRange, RawValue};
-use crate::sites::{Known, SiteId};
+use crate::raw_finding::{RawFinding, RawPlace, RawRange, RawValue};
+use crate::site_keys::{Known, SiteId};
 
 /// What makes two findings of a rule the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

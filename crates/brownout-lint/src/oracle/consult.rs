@@ -10,11 +10,11 @@ use rustc_hash::FxHashMap;
 
 use super::{Action, Frame, Memory, Moment, Oracle, Violation};
 use crate::attribution::Attribution;
-use crate::finding::RawFinding;
-use crate::lint::Lint;
-use crate::sites::{Known, SiteId};
+use crate::follower::Lint;
+use crate::follower::guarantees::Watch;
+use crate::raw_finding::RawFinding;
+use crate::site_keys::{Known, SiteId};
 use crate::tally::{Key, Occurrence, Tally};
-use crate::watch::Watch;
 
 /// The oracles of a pass.
 #[derive(Default)]

@@ -10,8 +10,8 @@
 
 use brownout_report::{Category, RuleInfo, Severity};
 
+use crate::follower::thread::AccidentallyOrdered;
 use crate::tally::{Key, Occurrence, Tally};
-use crate::thread::AccidentallyOrdered;
 
 pub(crate) const INFO: RuleInfo = RuleInfo {
     id: "accidental-fence",

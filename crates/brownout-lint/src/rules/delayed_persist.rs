@@ -12,9 +12,9 @@
 use brownout_model::{LiveStore, PmAddress};
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::moments::{StoreTag, be, bytes_text, file};
+use crate::follower::thread::ThreadState;
+use crate::rule_inputs::{StoreTag, be, bytes_text, file};
 use crate::tally::{Key, Occurrence, Tally};
-use crate::thread::ThreadState;
 
 pub(crate) const INFO: RuleInfo = RuleInfo {
     id: "delayed-persist",

@@ -12,8 +12,8 @@
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::moments::{be, bytes_text, file};
-use crate::overwrites::Overwriting;
+use crate::follower::overwrites::Overwriting;
+use crate::rule_inputs::{be, bytes_text, file};
 use crate::tally::{Key, Occurrence, Tally};
 
 pub(crate) const INFO: RuleInfo = RuleInfo {

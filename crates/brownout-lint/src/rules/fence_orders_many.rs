@@ -7,7 +7,7 @@
 use brownout_model::ByteMask;
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::moments::FenceMoment;
+use crate::rule_inputs::FenceMoment;
 use crate::tally::{Key, Occurrence, Tally};
 
 pub(crate) const INFO: RuleInfo = RuleInfo {

@@ -5,7 +5,7 @@
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::sites::SiteId;
+use crate::site_keys::SiteId;
 use crate::tally::{Key, Occurrence, Tally};
 
 pub(crate) const INFO: RuleInfo = RuleInfo {

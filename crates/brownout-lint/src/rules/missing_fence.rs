@@ -9,8 +9,8 @@
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::moments::{Lost, LostStore, bytes_text};
-use crate::sites::Known;
+use crate::rule_inputs::{Lost, LostStore, bytes_text};
+use crate::site_keys::Known;
 use crate::tally::{Key, Occurrence, Tally};
 
 pub(crate) const INFO: RuleInfo = RuleInfo {

@@ -15,7 +15,7 @@
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::moments::{Lost, LostStore, be, bytes_text};
+use crate::rule_inputs::{Lost, LostStore, be, bytes_text};
 use crate::tally::{Key, Occurrence, Tally};
 
 pub(crate) const INFO: RuleInfo = RuleInfo {

@@ -13,8 +13,8 @@ use brownout_report::{Category, RuleInfo, Severity};
 use brownout_trace::FenceKind;
 
 use crate::attribution::Origin;
-use crate::moments::FenceMoment;
-use crate::sites::Known;
+use crate::rule_inputs::FenceMoment;
+use crate::site_keys::Known;
 use crate::tally::{Key, Occurrence, Tally};
 
 pub(crate) const INFO: RuleInfo = RuleInfo {

@@ -10,7 +10,7 @@
 use brownout_model::ByteMask;
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::moments::{FlushMoment, Work, file};
+use crate::rule_inputs::{FlushMoment, Work, file};
 use crate::tally::{Key, Occurrence, Tally};
 
 pub(crate) const INFO: RuleInfo = RuleInfo {

@@ -12,7 +12,7 @@ use brownout_model::{ByteMask, PmAddress, SpaceId};
 use brownout_report::{Category, RuleInfo, Severity};
 use brownout_trace::FileRange;
 
-use crate::sites::SiteId;
+use crate::site_keys::SiteId;
 use crate::tally::{Key, Occurrence, Tally};
 use crate::transactions::{Reason, Safe};
 

@@ -19,9 +19,9 @@
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::finding::RawValue;
-use crate::moments::{be, bytes_text, file};
-use crate::sites::SiteId;
+use crate::raw_finding::RawValue;
+use crate::rule_inputs::{be, bytes_text, file};
+use crate::site_keys::SiteId;
 use crate::tally::{Key, Occurrence, Tally};
 use crate::transactions::UnloggedStore;
 

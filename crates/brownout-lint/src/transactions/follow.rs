@@ -11,8 +11,8 @@ use super::function::TxFunction;
 use super::ranges::ByteRanges;
 use super::transaction::{OpenCall, Reason, Safe, UnloggedStore};
 use crate::attribution::{Attribution, Origin};
-use crate::lint::Lint;
-use crate::sites::SiteId;
+use crate::follower::Lint;
+use crate::site_keys::SiteId;
 
 /// Bytes of a store that are kept.
 const KNOWN: usize = 8;

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::function::TxFunction;
 use super::ranges::ByteRanges;
-use crate::sites::SiteId;
+use crate::site_keys::SiteId;
 
 /// A call of the library that has not returned.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use brownout_lint::Profile;
 use brownout_trace::{Address, EventKind, Sync};
 
-use crate::run::{A, A2, B, C, MAIN, POOL, POOL_LEN, Run, SECOND};
+use crate::target_run::{A, A2, B, C, MAIN, POOL, POOL_LEN, Run, SECOND};
 
 #[test]
 fn a_store_that_is_flushed_and_fenced_is_fine() {

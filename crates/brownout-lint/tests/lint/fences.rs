@@ -3,7 +3,7 @@
 use brownout_lint::Origin;
 use brownout_trace::{Event, EventKind};
 
-use crate::run::{A, A2, B, C, HEAP, Run, SECOND};
+use crate::target_run::{A, A2, B, C, HEAP, Run, SECOND};
 
 #[test]
 fn a_second_fence_has_nothing_to_wait_for() {

@@ -2,7 +2,7 @@
 
 use brownout_trace::EventKind;
 
-use crate::run::{A, B, POOL, POOL_LEN, Run};
+use crate::target_run::{A, B, POOL, POOL_LEN, Run};
 
 const OTHER: u64 = 0x70_0000;
 
@@ -51,7 +51,7 @@ fn nothing_is_said_where_nothing_is_persistent() {
     run.at(1)
         .store(A)
         .at(2)
-        .clwb(crate::run::HEAP)
+        .clwb(crate::target_run::HEAP)
         .at(3)
         .sfence();
     assert_eq!(run.findings(), [""; 0]);

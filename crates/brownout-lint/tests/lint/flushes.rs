@@ -3,7 +3,7 @@
 use brownout_lint::Profile;
 use brownout_trace::{Address, EventKind};
 
-use crate::run::{A, A2, B, C, HEAP, MAIN, POOL, Run, SECOND};
+use crate::target_run::{A, A2, B, C, HEAP, MAIN, POOL, Run, SECOND};
 
 #[test]
 fn a_line_is_flushed_once_for_its_stores() {

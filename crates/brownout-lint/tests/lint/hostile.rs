@@ -4,7 +4,7 @@ use brownout_lint::{Origin, Profile};
 use brownout_trace::{Address, Event, EventKind, FileId, Mapping, ThreadId};
 use proptest::prelude::*;
 
-use crate::run::Run;
+use crate::target_run::Run;
 
 /// An event with numbers from everywhere, near each other often enough to meet.
 #[derive(Clone, Debug)]

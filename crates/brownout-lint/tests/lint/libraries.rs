@@ -3,7 +3,7 @@
 use brownout_lint::Origin;
 use brownout_trace::{Definitions, Event};
 
-use crate::run::{A, A2, B, C, HEAP, Run};
+use crate::target_run::{A, A2, B, C, HEAP, Run};
 
 /// Instructions from 500 on are the library's, from 900 on those of a lock's functions, from 1000 on those
 /// of a copying function.

@@ -9,6 +9,6 @@ mod libraries;
 mod oracles;
 mod ordering;
 mod processes;
-mod run;
+mod target_run;
 mod transactions;
 mod ways_to_observe;

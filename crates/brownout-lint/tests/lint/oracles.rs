@@ -10,7 +10,7 @@ use brownout_report::{Category, RuleInfo, Severity};
 use brownout_trace::selection::Patterns;
 use brownout_trace::{Definitions, Event};
 
-use crate::run::{A, B, C, POOL, Run, SECOND, short};
+use crate::target_run::{A, B, C, POOL, Run, SECOND, short};
 
 static RULE: RuleInfo = RuleInfo {
     id: "own-rule",
@@ -125,7 +125,7 @@ fn another_thread_has_to_have_persisted_it_too() {
     };
     let mut run = Run::new();
     run.thread(SECOND).at(1).store(C);
-    run.thread(crate::run::MAIN).at(2).store(A);
+    run.thread(crate::target_run::MAIN).at(2).store(A);
     assert_eq!(
         found(&mut run, demand()),
         ["own-rule store@2 unpersisted@1"]

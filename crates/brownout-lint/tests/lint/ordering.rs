@@ -2,7 +2,7 @@
 
 use brownout_lint::Profile;
 
-use crate::run::{A, A2, B, C, MAIN, POOL, Run, SECOND};
+use crate::target_run::{A, A2, B, C, MAIN, POOL, Run, SECOND};
 
 #[test]
 fn a_value_that_is_overwritten_before_it_is_persistent_is_never_seen() {

@@ -2,7 +2,7 @@
 
 use brownout_trace::{ProcessId, ProcessOrigin};
 
-use crate::run::{A, B, Run};
+use crate::target_run::{A, B, Run};
 
 const PARENT: ProcessId = ProcessId(1);
 const CHILD: ProcessId = ProcessId(2);

@@ -3,7 +3,7 @@
 use brownout_lint::Origin;
 use brownout_trace::{CallArguments, Definitions, Event, EventKind};
 
-use crate::run::{A, A2, B, C, MAIN, POOL, Run, SECOND};
+use crate::target_run::{A, A2, B, C, MAIN, POOL, Run, SECOND};
 
 const OK: [u64; 2] = [0, 0];
 

@@ -4,7 +4,7 @@ use brownout_lint::{Lint, Origin, Profile};
 use brownout_trace::{Definitions, Event, ThreadId, TraceReader};
 use std::io::Cursor;
 
-use crate::run::{HEAP, MAIN, POOL, Run, SECOND, replay, short};
+use crate::target_run::{HEAP, MAIN, POOL, Run, SECOND, replay, short};
 
 /// A fixed sequence of numbers without pattern (xorshift).
 struct Random(u64);

@@ -5,10 +5,10 @@ use brownout_report::Report;
 use crate::arguments::LintArgs;
 use crate::console::Console;
 use crate::decisions::Decisions;
-use crate::examination::examine;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::{self, Stream};
+use crate::lint_run::examine;
 use crate::rules;
 use crate::settings::Settings;
 

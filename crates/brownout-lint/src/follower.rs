@@ -4,6 +4,14 @@
 //! them, also under `adr`, where they are flush and fence of their pages in one call. Under `msync` flush
 //! and fence instructions do nothing for durability and are not looked at.
 
+pub(crate) mod address_spaces;
+pub(crate) mod effects;
+pub(crate) mod fast_path;
+pub(crate) mod guarantees;
+pub(crate) mod line_marks;
+pub(crate) mod overwrites;
+pub(crate) mod thread;
+
 use std::ops::Range;
 
 use brownout_model::{
@@ -17,18 +25,18 @@ use brownout_trace::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::address::Addresses;
 use crate::attribution::Attribution;
-use crate::effects::StorePart;
-use crate::finding::RawFinding;
-use crate::judgement::WrittenBack;
-use crate::line_marks::DIRTY;
+use crate::follower::address_spaces::Addresses;
+use crate::follower::effects::StorePart;
+use crate::follower::fast_path::Quick;
+use crate::follower::guarantees::Watch;
+use crate::follower::line_marks::DIRTY;
+use crate::follower::thread::ThreadState;
+use crate::lost_stores::WrittenBack;
 use crate::oracle::{Oracle, Oracles};
-use crate::quick::Quick;
-use crate::sites::{SiteId, Sites};
-use crate::thread::ThreadState;
+use crate::raw_finding::RawFinding;
+use crate::site_keys::{SiteId, Sites};
 use crate::transactions::{Functions, Reservations};
-use crate::watch::Watch;
 
 /// Applies all rules to a trace, event by event.
 pub struct Lint<A> {

@@ -3,9 +3,9 @@
 use brownout_model::{ByteMask, LINE, LiveStore, PmAddress};
 use brownout_trace::{FenceKind, FileId};
 
-use crate::finding::RawValue;
-use crate::sites::SiteId;
-use crate::thread::Ordered;
+use crate::follower::thread::Ordered;
+use crate::raw_finding::RawValue;
+use crate::site_keys::SiteId;
 
 /// What is remembered of a live store.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct StoreTag {
     /// The first bytes, as a little-endian number.
     pub(crate) value: u64,
     pub(crate) site: SiteId,
-    /// Head of the list of [what it overwrote](crate::overwrites).
+    /// Head of the list of [what it overwrote](crate::follower::overwrites).
     pub(crate) overwrote: u32,
     /// Where in the line it began, and its length there.
     pub(crate) start: u8,

@@ -5,12 +5,12 @@ use brownout_model::{
 };
 use brownout_trace::{FenceKind, FileId};
 
-use crate::line_marks::{self, DIRTY, NON_TEMPORAL};
-use crate::lint::Lint;
-use crate::moments::{FenceMoment, FlushMoment, StoreTag, Work};
-use crate::overwrites::NOTHING;
-use crate::sites::SiteId;
-use crate::thread::{AccidentallyOrdered, Ordered};
+use crate::follower::Lint;
+use crate::follower::line_marks::{self, DIRTY, NON_TEMPORAL};
+use crate::follower::overwrites::NOTHING;
+use crate::follower::thread::{AccidentallyOrdered, Ordered};
+use crate::rule_inputs::{FenceMoment, FlushMoment, StoreTag, Work};
+use crate::site_keys::SiteId;
 
 /// What a store does to one line.
 #[derive(Clone, Copy)]

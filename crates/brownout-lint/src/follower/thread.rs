@@ -3,7 +3,7 @@
 use brownout_model::{LineSlot, PmAddress};
 use brownout_trace::{FileId, ProcessId};
 
-use crate::sites::SiteId;
+use crate::site_keys::SiteId;
 use crate::transactions::Transaction;
 
 /// A store and its time; the time 0 is before all stores that count.

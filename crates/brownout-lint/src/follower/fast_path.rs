@@ -12,9 +12,9 @@ use brownout_trace::{
 };
 
 use crate::attribution::Attribution;
-use crate::effects::StorePart;
-use crate::lint::{Lint, first_bytes, flush_kind, place};
-use crate::sites::{Site, SiteId};
+use crate::follower::effects::StorePart;
+use crate::follower::{Lint, first_bytes, flush_kind, place};
+use crate::site_keys::{Site, SiteId};
 
 /// What is known of the run of events that is being read.
 #[derive(Default)]

@@ -3,12 +3,12 @@
 use brownout_model::{Access, ByteMask, LineRef, LiveStore, Marks, PersistObserver, PmAddress};
 use rustc_hash::FxHashMap;
 
-use crate::line_marks;
-use crate::moments::{Lost, LostStore, StoreTag};
-use crate::overwrites::{NOTHING, Overwrites, Overwriting};
+use crate::follower::line_marks;
+use crate::follower::overwrites::{NOTHING, Overwrites, Overwriting};
+use crate::follower::thread::ThreadState;
+use crate::rule_inputs::{Lost, LostStore, StoreTag};
 use crate::rules::Rules;
-use crate::sites::{Known, SiteId};
-use crate::thread::ThreadState;
+use crate::site_keys::{Known, SiteId};
 
 /// The rules, and what they are told of besides events.
 pub(crate) struct Watch {

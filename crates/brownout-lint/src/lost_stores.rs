@@ -12,10 +12,10 @@ use brownout_trace::selection::Selection;
 use brownout_trace::{FileId, FileRange};
 use rustc_hash::FxHashMap;
 
-use crate::line_marks::FLUSHED;
-use crate::lint::Lint;
-use crate::moments::{Lost, LostStore, StoreTag};
-use crate::sites::SiteId;
+use crate::follower::Lint;
+use crate::follower::line_marks::FLUSHED;
+use crate::rule_inputs::{Lost, LostStore, StoreTag};
+use crate::site_keys::SiteId;
 
 /// Parts of files that were written back at some time, by pages.
 #[derive(Default)]

@@ -6,8 +6,8 @@
 
 use brownout_model::{ByteMask, PmAddress};
 
-use crate::moments::StoreTag;
-use crate::sites::SiteId;
+use crate::rule_inputs::StoreTag;
+use crate::site_keys::SiteId;
 
 /// No list.
 pub(crate) const NOTHING: u32 = u32::MAX;

@@ -12,22 +12,24 @@ use std::time::{Duration, Instant};
 use brownout_report::Frame;
 use brownout_trace::Definitions;
 
-use crate::bench::{Attempt, Circumstances};
 use crate::error::CrashError;
+use crate::failure_point::FailurePoint;
+use crate::host::{Progress, ProgressObserver, Symbols};
 use crate::image::{ImageBuilder, ImageDigest, PersistentFiles};
 use crate::journal::{Journal, Shard};
 use crate::operation::Operation;
-use crate::outside::{Progress, Symbols, Watcher};
-use crate::pool::Pool;
-use crate::recovery::RawFrame;
-use crate::run::{Point, Run};
+use crate::recorded_run::RecordedRun;
+use crate::situation::CrashSituation;
 use crate::trial::{Failure, Trial};
-use crate::verdict::Verdict;
+use brownout_recovery::Attempt;
+use brownout_recovery::RawFrame;
+use brownout_recovery::RunnerPool;
+use brownout_recovery::Verdict;
 
 /// Trials of the first wave.
 const FIRST_WAVE: usize = 256;
 /// How long running recoveries may go on when testing is stopped.
-const FAREWELL: Duration = Duration::from_secs(2);
+const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// Images that differ, and operations if these are counted, are tried apart.
 type Key = (ImageDigest, Option<Operation>);
@@ -41,7 +43,7 @@ pub struct Tried {
 
 /// Trials of failure points.
 pub struct Campaign<'a> {
-    run: &'a Run,
+    run: &'a RecordedRun,
     files: &'a PersistentFiles,
     shard: Shard,
     /// Whether recoveries are told of operations, which makes equal images different cases.
@@ -51,13 +53,13 @@ pub struct Campaign<'a> {
     /// The verdict, if there is one already, of each key.
     known: HashMap<Key, Option<Trial>>,
     /// Failure points that wait for the verdict of a key.
-    waiting: HashMap<Key, Vec<Point>>,
+    waiting: HashMap<Key, Vec<FailurePoint>>,
     trials: Vec<Trial>,
 }
 
 impl<'a> Campaign<'a> {
     pub fn new(
-        run: &'a Run,
+        run: &'a RecordedRun,
         files: &'a PersistentFiles,
         shard: Shard,
         counts_operations: bool,
@@ -94,14 +96,14 @@ impl<'a> Campaign<'a> {
     /// Tries all `points`, in waves. Returns whether all were dealt with.
     pub fn try_all(
         &mut self,
-        points: &[Point],
-        pool: &mut Pool<Tried>,
+        points: &[FailurePoint],
+        pool: &mut RunnerPool<Tried>,
         journal: &mut Journal,
         symbols: &mut impl Symbols,
-        watcher: &mut impl Watcher,
+        observer: &mut impl ProgressObserver,
     ) -> Result<bool, CrashError> {
         let done: HashSet<u64> = self.trials.iter().map(|trial| trial.event).collect();
-        let mut left: Vec<Point> = points
+        let mut left: Vec<FailurePoint> = points
             .iter()
             .filter(|point| !done.contains(&point.occurrence.event.0))
             .copied()
@@ -114,18 +116,18 @@ impl<'a> Campaign<'a> {
             let rest = left.split_off(size.min(left.len()));
             let mut wave = std::mem::replace(&mut left, rest);
             wave.sort_by_key(|point| point.occurrence.event);
-            if !self.try_wave(&wave, pool, journal, symbols, watcher)? {
-                self.take_leave(pool, journal, symbols, watcher)?;
+            if !self.try_wave(&wave, pool, journal, symbols, observer)? {
+                self.finish_running(pool, journal, symbols, observer)?;
                 return Ok(false);
             }
             size *= 2;
         }
         while !pool.is_idle() {
-            if watcher.stop() {
-                self.take_leave(pool, journal, symbols, watcher)?;
+            if observer.stop() {
+                self.finish_running(pool, journal, symbols, observer)?;
                 return Ok(false);
             }
-            self.collect(pool, journal, symbols, watcher)?;
+            self.collect(pool, journal, symbols, observer)?;
         }
         Ok(true)
     }
@@ -145,11 +147,11 @@ impl<'a> Campaign<'a> {
 
     fn try_wave(
         &mut self,
-        wave: &[Point],
-        pool: &mut Pool<Tried>,
+        wave: &[FailurePoint],
+        pool: &mut RunnerPool<Tried>,
         journal: &mut Journal,
         symbols: &mut impl Symbols,
-        watcher: &mut impl Watcher,
+        observer: &mut impl ProgressObserver,
     ) -> Result<bool, CrashError> {
         let mut builder = ImageBuilder::new(self.files, &self.run.selection);
         let mut points = wave.iter().peekable();
@@ -163,7 +165,7 @@ impl<'a> Campaign<'a> {
                     pool,
                     journal,
                     symbols,
-                    watcher,
+                    observer,
                 );
                 if !matches!(result, Ok(true)) {
                     return ControlFlow::Break(());
@@ -181,13 +183,13 @@ impl<'a> Campaign<'a> {
 
     fn try_point(
         &mut self,
-        point: &Point,
+        point: &FailurePoint,
         builder: &mut ImageBuilder<'_>,
         definitions: &Definitions,
-        pool: &mut Pool<Tried>,
+        pool: &mut RunnerPool<Tried>,
         journal: &mut Journal,
         symbols: &mut impl Symbols,
-        watcher: &mut impl Watcher,
+        observer: &mut impl ProgressObserver,
     ) -> Result<bool, CrashError> {
         let digest = builder.digest(definitions);
         if !self.shard.takes(digest.0) {
@@ -200,7 +202,7 @@ impl<'a> Campaign<'a> {
             Some(Some(trial)) => {
                 let trial = trial.clone();
                 self.note_same(&trial, *point, journal, symbols)?;
-                watcher.progress(self.progress);
+                observer.progress(self.progress);
                 return Ok(true);
             }
             Some(None) => {
@@ -212,33 +214,33 @@ impl<'a> Campaign<'a> {
         self.known.insert(key, None);
         self.waiting.insert(key, vec![*point]);
         let image = builder.image(definitions);
-        let circumstances = Circumstances {
+        let situation = CrashSituation {
             event: point.occurrence.event.0,
             operation,
             time_limit: self.time_limit,
         };
-        pool.submit(move |bench| {
-            let attempt = bench.attempt(&image, &circumstances)?;
+        pool.submit(move |runner| {
+            let attempt = runner.attempt(&image.files, &situation.task())?;
             Ok(Tried { key, attempt })
         });
         loop {
-            if watcher.stop() {
+            if observer.stop() {
                 return Ok(false);
             }
             if !pool.is_busy() {
                 return Ok(true);
             }
-            self.collect(pool, journal, symbols, watcher)?;
+            self.collect(pool, journal, symbols, observer)?;
         }
     }
 
     /// Takes in a result, if there is one.
     fn collect(
         &mut self,
-        pool: &mut Pool<Tried>,
+        pool: &mut RunnerPool<Tried>,
         journal: &mut Journal,
         symbols: &mut impl Symbols,
-        watcher: &mut impl Watcher,
+        observer: &mut impl ProgressObserver,
     ) -> Result<(), CrashError> {
         let Some(result) = pool.collect() else {
             return Ok(());
@@ -260,7 +262,7 @@ impl<'a> Campaign<'a> {
                         stack,
                         recovery: recovery_frames(&attempt.frames, symbols),
                         output: attempt.output,
-                        again: attempt.again,
+                        again: attempt.second_verdict,
                     }
                 }),
                 verdict: attempt.verdict,
@@ -272,7 +274,7 @@ impl<'a> Campaign<'a> {
                 self.note_same(&trial, point, journal, symbols)?;
             }
         }
-        watcher.progress(self.progress);
+        observer.progress(self.progress);
         Ok(())
     }
 
@@ -280,7 +282,7 @@ impl<'a> Campaign<'a> {
     fn note_same(
         &mut self,
         first: &Trial,
-        point: Point,
+        point: FailurePoint,
         journal: &mut Journal,
         symbols: &mut impl Symbols,
     ) -> Result<(), CrashError> {
@@ -304,16 +306,16 @@ impl<'a> Campaign<'a> {
     }
 
     /// Waits a little for recoveries that are under way.
-    fn take_leave(
+    fn finish_running(
         &mut self,
-        pool: &mut Pool<Tried>,
+        pool: &mut RunnerPool<Tried>,
         journal: &mut Journal,
         symbols: &mut impl Symbols,
-        watcher: &mut impl Watcher,
+        observer: &mut impl ProgressObserver,
     ) -> Result<(), CrashError> {
         let start = Instant::now();
-        while !pool.is_idle() && start.elapsed() < FAREWELL {
-            self.collect(pool, journal, symbols, watcher)?;
+        while !pool.is_idle() && start.elapsed() < STOP_GRACE {
+            self.collect(pool, journal, symbols, observer)?;
         }
         Ok(())
     }
@@ -328,7 +330,7 @@ fn recovery_frames(frames: &[RawFrame], symbols: &mut impl Symbols) -> Vec<Frame
     frames
 }
 
-fn stack_frames(point: Point, symbols: &mut impl Symbols) -> Vec<Frame> {
+fn stack_frames(point: FailurePoint, symbols: &mut impl Symbols) -> Vec<Frame> {
     point
         .stack
         .map(|stack| symbols.frames(stack))

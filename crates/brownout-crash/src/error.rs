@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use brownout_trace::ReadError;
 
-use crate::bench::BenchError;
 use crate::journal::JournalError;
-use crate::recovery::SandboxError;
+use brownout_recovery::RunnerError;
+use brownout_recovery::SandboxError;
 
 /// Why crash testing came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum CrashError {
         source: ReadError,
     },
     #[error(transparent)]
-    Bench(#[from] BenchError),
+    RecoveryRunner(#[from] RunnerError),
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     #[error(transparent)]

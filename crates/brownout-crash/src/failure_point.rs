@@ -75,12 +75,12 @@ pub enum Granularity {
     Store,
 }
 
-/// Number of a calling context, given by [`Places`].
+/// Number of a calling context, given by [`CallingContexts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StackId(pub usize);
 
 /// Knows calling contexts. Symbols are its business.
-pub trait Places {
+pub trait CallingContexts {
     /// Must be told of every event: code that is mapped later makes old addresses mean something else.
     fn observe(&mut self, event: &Event<'_>, definitions: &Definitions);
 
@@ -116,6 +116,14 @@ impl Leaf {
     }
 }
 
+/// One occurrence of a failure point.
+#[derive(Clone, Copy, Debug)]
+pub struct FailurePoint {
+    pub kind: PointKind,
+    pub stack: Option<StackId>,
+    pub occurrence: Occurrence,
+}
+
 /// Where failure points are looked for.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
@@ -133,7 +141,7 @@ pub struct Scope {
 pub struct FailurePoints {
     scope: Scope,
     leaves: Vec<Leaf>,
-    by_place: FxHashMap<(PointKind, Option<StackId>), usize>,
+    by_context: FxHashMap<(PointKind, Option<StackId>), usize>,
     operations: Operations,
     /// `after` has returned, or there is none.
     begun: bool,
@@ -148,7 +156,7 @@ impl FailurePoints {
             begun: scope.after.is_none(),
             scope,
             leaves: Vec::new(),
-            by_place: FxHashMap::default(),
+            by_context: FxHashMap::default(),
             changed: false,
         }
     }
@@ -160,12 +168,12 @@ impl FailurePoints {
         event: &Event<'_>,
         definitions: &Definitions,
         selection: &Selection,
-        places: &mut impl Places,
+        contexts: &mut impl CallingContexts,
     ) {
         if self.changed
             && let Some(kind) = self.kind(event, definitions, selection)
         {
-            self.reach(kind, event, definitions, places);
+            self.reach(kind, event, definitions, contexts);
         }
         match event.kind {
             EventKind::Call { .. } | EventKind::Return { .. } => self.follow(event, definitions),
@@ -224,17 +232,17 @@ impl FailurePoints {
         kind: PointKind,
         event: &Event<'_>,
         definitions: &Definitions,
-        places: &mut impl Places,
+        contexts: &mut impl CallingContexts,
     ) {
         self.changed = false;
         if !self.begun {
             return;
         }
-        let stack = places.stack(event, definitions);
-        if !places.wanted(stack) {
+        let stack = contexts.stack(event, definitions);
+        if !contexts.wanted(stack) {
             return;
         }
-        let leaf = *self.by_place.entry((kind, stack)).or_insert_with(|| {
+        let leaf = *self.by_context.entry((kind, stack)).or_insert_with(|| {
             self.leaves.push(Leaf {
                 kind,
                 stack,

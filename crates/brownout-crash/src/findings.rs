@@ -33,20 +33,20 @@ pub fn group(trials: &[Trial]) -> Vec<Group> {
         .filter(|trial| trial.failure.is_some())
         .collect();
     failures.sort_by_key(|trial| trial.event);
-    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    let mut numbers: HashMap<(String, String), usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for trial in failures {
         let Some(failure) = &trial.failure else {
             continue;
         };
         let key = (failure.line.clone(), failure.signature(&trial.verdict));
-        let place = *places.entry(key).or_insert_with(|| {
+        let number = *numbers.entry(key).or_insert_with(|| {
             groups.push(Group {
                 failures: Vec::new(),
             });
             groups.len() - 1
         });
-        groups[place].failures.push(trial.clone());
+        groups[number].failures.push(trial.clone());
     }
     groups
 }
@@ -78,8 +78,8 @@ pub fn findings(
         let cause = causes.get(&group.first().event).copied();
         let key = cause.and_then(|cause| cause_key(&group, cause));
         let known = key.as_ref().and_then(|key| by_cause.get(key));
-        if let Some(&place) = known {
-            merged[place].0.failures.extend(group.failures);
+        if let Some(&number) = known {
+            merged[number].0.failures.extend(group.failures);
             continue;
         }
         if let Some(key) = key {
@@ -205,14 +205,14 @@ fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {
         let text = format!("run again on the same image, recovery {again}");
         details.insert("not deterministic".to_owned(), text);
     }
-    let places: std::collections::BTreeSet<String> = group
+    let lines: std::collections::BTreeSet<String> = group
         .failures
         .iter()
         .filter_map(|trial| Some(trial.failure.as_ref()?.line.clone()))
         .collect();
-    if places.len() > 1 {
-        let places: Vec<String> = places.into_iter().collect();
-        details.insert("failure points".to_owned(), places.join("\n"));
+    if lines.len() > 1 {
+        let lines: Vec<String> = lines.into_iter().collect();
+        details.insert("failure points".to_owned(), lines.join("\n"));
     }
     details
 }

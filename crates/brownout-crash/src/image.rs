@@ -1,15 +1,12 @@
 //! Crash images: the persistent files as a crash before some event leaves them, in program order.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use brownout_trace::replay::{Content, Images, PAGE};
+use brownout_trace::replay::{Content, Images};
 use brownout_trace::selection::Selection;
 use brownout_trace::{Definitions, Event, EventKind, FileId};
-use rustix::fs::{FallocateFlags, SeekFrom};
 use serde::{Deserialize, Serialize};
 
 /// Tells crash images apart.
@@ -27,7 +24,7 @@ pub struct CrashImage {
 #[derive(Debug, Default)]
 pub struct PersistentFiles {
     paths: Vec<PathBuf>,
-    places: HashMap<PathBuf, usize>,
+    numbers: HashMap<PathBuf, usize>,
     /// For each path the file that was mapped there first, and its content then.
     first: Vec<(FileId, Content, Initial)>,
 }
@@ -47,11 +44,11 @@ impl PersistentFiles {
                 let Some(known) = definitions.file(mapping.file) else {
                     return;
                 };
-                if let Some(&place) = self.places.get(&known.path) {
-                    self.first[place].2 = Initial::Known;
+                if let Some(&number) = self.numbers.get(&known.path) {
+                    self.first[number].2 = Initial::Known;
                     return;
                 }
-                self.places.insert(known.path.clone(), self.paths.len());
+                self.numbers.insert(known.path.clone(), self.paths.len());
                 self.paths.push(known.path.clone());
                 let mut content = Content::default();
                 content.resize(mapping.file_len);
@@ -73,8 +70,8 @@ impl PersistentFiles {
     }
 
     /// The number of a path.
-    pub fn place_of(&self, path: &Path) -> Option<usize> {
-        self.places.get(path).copied()
+    pub fn number_of(&self, path: &Path) -> Option<usize> {
+        self.numbers.get(path).copied()
     }
 
     /// In the order in which they were first mapped.
@@ -110,11 +107,11 @@ impl<'a> ImageBuilder<'a> {
     #[inline]
     pub fn apply(&mut self, event: &Event<'_>, definitions: &Definitions) {
         if let EventKind::Map(mapping) = event.kind
-            && let Some(place) = definitions
+            && let Some(number) = definitions
                 .file(mapping.file)
-                .and_then(|file| self.files.places.get(&file.path))
+                .and_then(|file| self.files.numbers.get(&file.path))
         {
-            self.mapped[*place] = true;
+            self.mapped[*number] = true;
         }
         self.images.apply(event);
     }
@@ -122,11 +119,11 @@ impl<'a> ImageBuilder<'a> {
     /// What a crash would leave now.
     pub fn image(&self, definitions: &Definitions) -> CrashImage {
         let holders = self.holders(definitions);
-        let files = holders.iter().enumerate().map(|(place, holder)| {
+        let files = holders.iter().enumerate().map(|(number, holder)| {
             match holder.and_then(|file| self.images.file(file)) {
                 Some(image) => Some(image.content().clone()),
-                None if self.mapped[place] => None,
-                None => Some(self.files.first[place].1.clone()),
+                None if self.mapped[number] => None,
+                None => Some(self.files.first[number].1.clone()),
             }
         });
         CrashImage {
@@ -137,11 +134,11 @@ impl<'a> ImageBuilder<'a> {
     /// The digest of [`image`](Self::image), at the cost of what changed since it was asked for last.
     pub fn digest(&mut self, definitions: &Definitions) -> ImageDigest {
         let mut text = Vec::new();
-        for (place, holder) in self.holders(definitions).into_iter().enumerate() {
+        for (number, holder) in self.holders(definitions).into_iter().enumerate() {
             let digest = match holder.and_then(|file| self.images.file_mut(file)) {
                 Some(image) => image.digest(),
                 // No content has the digests 0 and 1, or so it may be taken.
-                None => u128::from(self.mapped[place]),
+                None => u128::from(self.mapped[number]),
             };
             text.extend(digest.to_le_bytes());
         }
@@ -158,9 +155,9 @@ impl<'a> ImageBuilder<'a> {
             if !self.selection.is_persistent(file) {
                 continue;
             }
-            if let Some(&place) = self.files.places.get(&known.path) {
+            if let Some(&number) = self.files.numbers.get(&known.path) {
                 let candidate = Some((image.last_mapped(), file));
-                holders[place] = holders[place].max(candidate);
+                holders[number] = holders[number].max(candidate);
             }
         }
         holders
@@ -168,87 +165,6 @@ impl<'a> ImageBuilder<'a> {
             .map(|holder| holder.map(|(_, file)| file))
             .collect()
     }
-}
-
-/// Bytes compared at a time.
-const WINDOW: usize = 64 * PAGE;
-
-/// Makes `file` hold `content`. What is there already is not written again, so that after a recovery that changed
-/// little there is little to do; what either does not hold is not looked at.
-pub fn lay_out(content: &Content, file: &File) -> io::Result<()> {
-    if file.metadata()?.len() != content.len() {
-        file.set_len(content.len())?;
-    }
-    let page = PAGE as u64;
-    let mut window = vec![0; WINDOW];
-    let mut held: Vec<(u64, u64)> = Vec::new();
-    let mut at = 0;
-    while let Some((start, end)) = data_from(file, at)? {
-        let (first, last) = (start / page, end.div_ceil(page));
-        held.push((first, last));
-        let mut number = first;
-        while number < last {
-            let count = (WINDOW / PAGE).min((last - number) as usize);
-            let window = &mut window[..count * PAGE];
-            read_padded(file, number * page, window)?;
-            for (number, old) in (number..).zip(window.chunks_exact(PAGE)) {
-                correct(content, file, number, old)?;
-            }
-            number += count as u64;
-        }
-        at = last * page;
-    }
-    for (number, bytes) in content.pages() {
-        let before = held.partition_point(|&(first, _)| first <= number);
-        let was_there = before > 0 && number < held[before - 1].1;
-        if !was_there {
-            write_page(content, file, number, bytes)?;
-        }
-    }
-    Ok(())
-}
-
-fn correct(content: &Content, file: &File, number: u64, old: &[u8]) -> io::Result<()> {
-    match content.page(number) {
-        Some(bytes) if bytes[..] == *old => Ok(()),
-        Some(bytes) => write_page(content, file, number, bytes),
-        None if old.iter().all(|&byte| byte == 0) => Ok(()),
-        None => {
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            rustix::fs::fallocate(file, flags, number * PAGE as u64, PAGE as u64)?;
-            Ok(())
-        }
-    }
-}
-
-fn write_page(content: &Content, file: &File, number: u64, bytes: &[u8]) -> io::Result<()> {
-    let start = number * PAGE as u64;
-    let len = content.len().saturating_sub(start).min(PAGE as u64) as usize;
-    file.write_all_at(&bytes[..len], start)
-}
-
-/// The next stretch of a file that is not a hole.
-fn data_from(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
-    let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-        Ok(start) => start,
-        Err(rustix::io::Errno::NXIO) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
-    Ok(Some((start, end)))
-}
-
-/// Reads all of `out`, taking what lies past the end as zeros.
-fn read_padded(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
-    let mut done = 0;
-    while done < out.len() {
-        match file.read_at(&mut out[done..], offset + done as u64)? {
-            0 => break,
-            count => done += count,
-        }
-    }
-    out[done..].fill(0);
-    Ok(())
 }
 
 impl CrashImage {
@@ -273,60 +189,5 @@ impl CrashImage {
             written.push(target);
         }
         Ok(written)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// A write: where, how long, which byte.
-    fn writes() -> impl Strategy<Value = Vec<(u64, usize, u8)>> {
-        let place = 0..(3 * WINDOW as u64);
-        prop::collection::vec((place, 1..9000usize, 0..4u8), 0..12)
-    }
-
-    fn content(len: u64, writes: &[(u64, usize, u8)]) -> Content {
-        let mut content = Content::default();
-        content.resize(len);
-        for &(at, count, byte) in writes {
-            let count = count.min(len.saturating_sub(at) as usize);
-            content.write(at, &vec![byte; count]);
-        }
-        content
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn a_file_becomes_the_content_whatever_it_held(
-            old in writes(), new in writes(), old_len in 0..800_000u64, new_len in 0..800_000u64,
-        ) {
-            let file = tempfile::tempfile().unwrap();
-            for (len, writes) in [(old_len, &old), (new_len, &new)] {
-                let wanted = content(len, writes);
-                lay_out(&wanted, &file).unwrap();
-                let mut expected = vec![0; len as usize];
-                wanted.read(0, &mut expected);
-                let mut found = vec![1; len as usize];
-                file.read_exact_at(&mut found, 0).unwrap();
-                prop_assert_eq!(file.metadata().unwrap().len(), len);
-                prop_assert!(found == expected);
-            }
-        }
-    }
-
-    #[test]
-    fn a_large_sparse_file_costs_what_it_holds() {
-        let file = tempfile::tempfile().unwrap();
-        let mut wanted = Content::default();
-        wanted.resize(1 << 40);
-        wanted.write(1 << 39, b"here");
-        lay_out(&wanted, &file).unwrap();
-        lay_out(&wanted, &file).unwrap();
-        use std::os::unix::fs::MetadataExt as _;
-        assert!(file.metadata().unwrap().blocks() <= 64);
     }
 }

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::Cause;
 use crate::failure_point::Granularity;
-use crate::recovery::Recovery;
 use crate::trial::Trial;
+use brownout_recovery::Recovery;
 
 const VERSION: u32 = 1;
 
 /// What decides the verdicts in a journal: results of different assignments must not be mixed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Assignment {
+pub struct TestConfiguration {
     /// Of the journal's format.
     pub version: u32,
     /// Size and events of the trace, which tell it from others.
@@ -37,7 +37,7 @@ pub struct Assignment {
     pub expected: String,
 }
 
-impl Assignment {
+impl TestConfiguration {
     pub const VERSION: u32 = VERSION;
 }
 
@@ -65,7 +65,7 @@ impl Shard {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     #[serde(flatten)]
-    pub assignment: Assignment,
+    pub configuration: TestConfiguration,
     pub shards: Vec<Shard>,
     /// Failure points there are in all shards.
     pub points: u64,

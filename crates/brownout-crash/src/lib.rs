@@ -14,45 +14,41 @@
 //! | `outside` | what the caller provides |
 //! | `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
-mod bench;
+mod baseline;
 mod campaign;
 mod cause;
 mod error;
 mod failure_point;
 mod findings;
+mod host;
 mod image;
 pub mod journal;
 mod minimize;
 mod narrow;
 mod operation;
 mod order;
-mod outside;
-mod pool;
-pub mod recovery;
+mod recorded_run;
 pub mod rules;
-mod run;
 mod sample;
+mod situation;
 mod token;
 mod trial;
-mod uncrashed;
-mod verdict;
 
-pub use bench::{Attempt, Bench, BenchError, Circumstances};
+pub use baseline::{Baseline, recover_without_crash};
 pub use campaign::{Campaign, Tried};
 pub use cause::{Cause, Culprit};
 pub use error::CrashError;
 pub use failure_point::{
-    FailurePoints, Granularity, Leaf, Occurrence, Places, PointKind, Scope, StackId,
+    CallingContexts, FailurePoint, FailurePoints, Granularity, Leaf, Occurrence, PointKind, Scope,
+    StackId,
 };
 pub use findings::{Group, findings, group, line_of};
+pub use host::{Progress, ProgressObserver, Symbols};
 pub use image::{CrashImage, ImageBuilder, ImageDigest, PersistentFiles};
-pub use journal::{Assignment, Journal, JournalError, Shard};
+pub use journal::{Journal, JournalError, Shard, TestConfiguration};
 pub use narrow::{Narrowed, narrow};
 pub use operation::Operation;
-pub use outside::{Progress, Symbols, Watcher};
-pub use pool::Pool;
-pub use run::{Point, Run, Survey};
+pub use recorded_run::{RecordedRun, Survey};
+pub use situation::CrashSituation;
 pub use token::{NotAToken, Token};
 pub use trial::{Failure, Trial};
-pub use uncrashed::{Uncrashed, try_uncrashed};
-pub use verdict::{Expectation, Verdict};

@@ -19,17 +19,17 @@ use std::time::Duration;
 use brownout_report::ByteRange;
 use brownout_trace::EventIndex;
 
-use crate::bench::Circumstances;
 use crate::cause::{Cause, Culprit};
 use crate::error::CrashError;
+use crate::host::{ProgressObserver, Symbols};
 use crate::image::{CrashImage, ImageBuilder, PersistentFiles};
 use crate::operation::Operations;
-use crate::outside::{Symbols, Watcher};
-use crate::pool::Pool;
-use crate::run::Run;
+use crate::recorded_run::RecordedRun;
+use crate::situation::CrashSituation;
 use crate::trial::Trial;
-use crate::verdict::Verdict;
 use between::{Between, Unit};
+use brownout_recovery::RunnerPool;
+use brownout_recovery::Verdict;
 use search::Search;
 
 /// Recoveries that a search may take in each direction, and how many if each runs into its time limit.
@@ -64,27 +64,27 @@ pub struct Narrowed {
 
 /// Looks for the causes of some failures. `trials` are all that were made.
 pub fn narrow(
-    run: &Run,
+    run: &RecordedRun,
     files: &PersistentFiles,
     (failures, trials): (Vec<Trial>, &[Trial]),
     operation: Option<&str>,
     time_limit: Duration,
-    pool: &mut Pool<Narrowed>,
+    pool: &mut RunnerPool<Narrowed>,
     symbols: &mut impl Symbols,
-    watcher: &mut impl Watcher,
+    observer: &mut impl ProgressObserver,
 ) -> Result<Vec<Cause>, CrashError> {
     let mut questions = ask(failures, trials);
-    collect(run, files, &mut questions, operation, symbols, watcher)?;
+    collect(run, files, &mut questions, operation, symbols, observer)?;
     for (number, question) in questions.iter().enumerate() {
         submit(number, question, time_limit, pool);
     }
     let mut causes = Vec::new();
-    while !pool.is_idle() && !watcher.stop() {
+    while !pool.is_idle() && !observer.stop() {
         if let Some(narrowed) = pool.collect() {
             let narrowed = narrowed?;
             let question = &questions[narrowed.question];
             causes.push(cause(question, &narrowed, files, symbols));
-            watcher.explained(causes.len(), questions.len());
+            observer.explained(causes.len(), questions.len());
         }
     }
     Ok(causes)
@@ -100,11 +100,11 @@ fn ask(failures: Vec<Trial>, trials: &[Trial]) -> Vec<Question> {
     failures
         .into_iter()
         .map(|trial| {
-            let place = passed.partition_point(|&event| event < trial.event);
+            let at = passed.partition_point(|&event| event < trial.event);
             Question {
-                good: EventIndex(place.checked_sub(1).map_or(0, |at| passed[at])),
+                good: EventIndex(at.checked_sub(1).map_or(0, |at| passed[at])),
                 bad: EventIndex(trial.event),
-                next: passed.get(place).copied().map(EventIndex),
+                next: passed.get(at).copied().map(EventIndex),
                 trial,
                 good_image: None,
                 bad_image: None,
@@ -117,12 +117,12 @@ fn ask(failures: Vec<Trial>, trials: &[Trial]) -> Vec<Question> {
 
 /// Reads the trace for the images and stores that the questions are about.
 fn collect(
-    run: &Run,
+    run: &RecordedRun,
     files: &PersistentFiles,
     questions: &mut [Question],
     operation: Option<&str>,
     symbols: &mut impl Symbols,
-    watcher: &mut impl Watcher,
+    observer: &mut impl ProgressObserver,
 ) -> Result<(), CrashError> {
     let mut operations = Operations::new(operation);
     let last = questions
@@ -131,7 +131,7 @@ fn collect(
         .max();
     let mut builder = ImageBuilder::new(files, &run.selection);
     run.walk(|event, definitions| {
-        watcher.reading(event.index);
+        observer.reading(event.index);
         symbols.observe(event, definitions);
         operations.observe(event, definitions);
         for question in &mut *questions {
@@ -157,7 +157,7 @@ fn collect(
             between.take(event, operations.now(), definitions, files, symbols);
         }
         builder.apply(event, definitions);
-        let stop = event.index.0.is_multiple_of(STRIDE) && watcher.stop();
+        let stop = event.index.0.is_multiple_of(STRIDE) && observer.stop();
         if stop || last.is_none_or(|last| event.index >= last) {
             ControlFlow::Break(())
         } else {
@@ -167,19 +167,24 @@ fn collect(
     Ok(())
 }
 
-fn submit(number: usize, question: &Question, time_limit: Duration, pool: &mut Pool<Narrowed>) {
+fn submit(
+    number: usize,
+    question: &Question,
+    time_limit: Duration,
+    pool: &mut RunnerPool<Narrowed>,
+) {
     let good = question.good_image.clone();
     let bad = question.bad_image.clone();
     let (before, after) = (Arc::clone(&question.before), Arc::clone(&question.after));
     let hung = question.trial.verdict == Verdict::Hung;
-    let circumstances = Circumstances {
+    let situation = CrashSituation {
         event: question.bad.0,
         operation: question.trial.operation,
         time_limit,
     };
-    pool.submit(move |bench| {
+    pool.submit(move |runner| {
         let budget = if hung { BUDGET_HUNG } else { BUDGET };
-        let mut search = Search::new(bench, circumstances, budget);
+        let mut search = Search::new(runner, situation, budget);
         let present = good
             .filter(|_| before.is_whole())
             .map(|image| search.present(&image, &before));

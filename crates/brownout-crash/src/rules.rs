@@ -2,7 +2,7 @@
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::verdict::Verdict;
+use brownout_recovery::Verdict;
 
 /// All of them.
 pub const RULES: [&RuleInfo; 3] = [&RECOVERY_FAILED, &RECOVERY_CRASHED, &RECOVERY_HUNG];

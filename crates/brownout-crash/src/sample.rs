@@ -51,7 +51,7 @@ impl<T: Copy> Sample<T> {
             return all;
         }
         (0..self.limit)
-            .map(|place| all[place * (count - 1) / (self.limit - 1).max(1)])
+            .map(|turn| all[turn * (count - 1) / (self.limit - 1).max(1)])
             .collect()
     }
 }

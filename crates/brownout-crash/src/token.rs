@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use crate::operation::Operation;
-use crate::recovery::{Readiness, Recovery};
+use brownout_recovery::{Readiness, Recovery};
 
 const PREFIX: &str = "crash1";
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure_point::PointKind;
 use crate::operation::Operation;
-use crate::verdict::Verdict;
+use brownout_recovery::Verdict;
 
 /// A failure point that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

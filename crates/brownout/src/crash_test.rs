@@ -1,21 +1,21 @@
 //! Crash testing of a recorded run, for the commands that do it.
 
-mod conduct;
+mod calling_contexts;
+mod coverage_gap;
 mod function_name;
-mod places;
+mod interrupt;
+mod monitor;
 mod plan;
-mod unfinished;
-mod wait;
 
 use brownout_crash::journal::{self, Entries, Head};
-use brownout_crash::recovery::{KeeperCommand, Sandbox};
 use brownout_crash::{
-    Assignment, Bench, Campaign, CrashError, FailurePoints, Journal, Operation, Pool, Run, Scope,
-    Survey, Token, Trial, Uncrashed, findings, group, narrow, try_uncrashed,
+    Baseline, Campaign, CrashError, FailurePoints, Journal, Operation, RecordedRun, Scope, Survey,
+    TestConfiguration, Token, Trial, findings, group, narrow, recover_without_crash,
 };
+use brownout_recovery::{Isolation, RecoveryRunner, RunnerPool, Sandbox, SandboxServerCommand};
 use brownout_report::Finding;
 
-use crate::arguments::KEEP_RECOVERY;
+use crate::arguments::SERVE_SANDBOX;
 use crate::commands::describe_candidates;
 use crate::console::Console;
 use crate::exit_code::ExitCode;
@@ -23,11 +23,11 @@ use crate::failure::Failure;
 use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::trace_file::TraceFile;
 
-pub use conduct::Conduct;
+pub use calling_contexts::{CrashSymbols, WantedContexts};
+pub use coverage_gap::{is_unfinished, unfinished};
 pub use function_name::program_file;
-pub use places::{CrashPlaces, Wanted};
+pub use monitor::CrashTestMonitor;
 pub use plan::{Plan, scope, wanted};
-pub use unfinished::{is_unfinished, unfinished};
 
 /// Findings whose causes are searched for.
 const MOST_NARROWED: usize = 64;
@@ -56,7 +56,7 @@ pub fn crash_test(
     directory: &OutputDirectory,
     console: &Console,
 ) -> Result<Result<CrashTest, Refused>, Failure> {
-    let mut conduct = Conduct::new(plan.time_limit, console);
+    let mut monitor = CrashTestMonitor::new(plan.time_limit, console);
     let selection = trace.select(&plan.patterns, console)?;
     if selection.is_empty() {
         return Ok(Err(Refused {
@@ -65,36 +65,36 @@ pub fn crash_test(
         }));
     }
     let identity = (trace.byte_len(), trace.events());
-    let mut places = CrashPlaces::new(&trace.header().cwd, plan.wanted.clone());
+    let mut symbols = CrashSymbols::new(&trace.header().cwd, plan.wanted.clone());
     let last_event = trace.events();
 
-    let run = Run::new(trace.path(), selection);
-    conduct.begin_reading(last_event);
-    let survey = run.survey(plan.scope.clone(), &mut places, &mut conduct)?;
+    let run = RecordedRun::new(trace.path(), selection);
+    monitor.begin_reading(last_event);
+    let survey = run.survey(plan.scope.clone(), &mut symbols, &mut monitor)?;
     check_functions(&survey.points, &plan.scope)?;
-    let points = survey.points(&mut places);
+    let points = survey.points(&mut symbols);
     let operation = plan.scope.operation.as_ref();
     let operation = operation.map(|_| survey.points.operation());
 
-    let mut benches = open_benches(plan, &survey, console)?;
-    conduct.begin_reading(last_event);
-    let uncrashed = try_end(
+    let mut runners = open_runners(plan, &survey, console)?;
+    monitor.begin_reading(last_event);
+    let baseline = try_end(
         &run,
         &survey,
-        &mut benches[0],
+        &mut runners[0],
         (last_event, operation),
         plan,
-        &mut conduct,
+        &mut monitor,
     )?;
-    if !uncrashed.attempt.verdict.passed() {
+    if !baseline.attempt.verdict.passed() {
         return Ok(Err(Refused {
-            why: describe_uncrashed(&uncrashed, plan),
+            why: describe_baseline(&baseline, plan),
             code: ExitCode::TargetFailed,
         }));
     }
 
     let head = Head {
-        assignment: plan.assignment(identity),
+        configuration: plan.configuration(identity),
         shards: vec![plan.shard],
         points: points.len() as u64,
     };
@@ -104,13 +104,14 @@ pub fn crash_test(
         &survey.files,
         plan.shard,
         operation.is_some(),
-        uncrashed.time_limit,
+        baseline.time_limit,
     );
     let (trials, mut causes) = earlier;
     campaign.resume(trials);
-    let mut pool = Pool::new(benches);
-    conduct.begin_trials()?;
-    let complete = campaign.try_all(&points, &mut pool, &mut journal, &mut places, &mut conduct)?;
+    let mut pool = RunnerPool::new(runners);
+    monitor.begin_trials()?;
+    let complete =
+        campaign.try_all(&points, &mut pool, &mut journal, &mut symbols, &mut monitor)?;
     let progress = campaign.progress();
     let trials = campaign.into_trials();
     let groups = group(&trials);
@@ -122,30 +123,30 @@ pub fn crash_test(
         .take(MOST_NARROWED)
         .collect();
     if complete && plan.narrowing && !asked.is_empty() {
-        conduct.begin_narrowing(asked.len());
-        let mut pool = Pool::new(pool.close());
+        monitor.begin_narrowing(asked.len());
+        let mut pool = RunnerPool::new(pool.close());
         let found = narrow(
             &run,
             &survey.files,
             (asked, &trials),
             plan.scope.operation.as_deref(),
-            uncrashed.time_limit,
+            baseline.time_limit,
             &mut pool,
-            &mut places,
-            &mut conduct,
+            &mut symbols,
+            &mut monitor,
         )?;
         for cause in &found {
             journal.cause(cause).map_err(CrashError::from)?;
         }
         causes.extend(found);
     }
-    let findings = findings(groups, &causes, |trial| token(trial, &head.assignment));
-    let mut gaps: Vec<String> = places.problems().collect();
-    gaps.extend(conduct.gap(complete, progress));
+    let findings = findings(groups, &causes, |trial| token(trial, &head.configuration));
+    let mut gaps: Vec<String> = symbols.problems().collect();
+    gaps.extend(monitor.gap(complete, progress));
     Ok(Ok(CrashTest {
         findings,
         gaps,
-        summary: conduct.summary(progress),
+        summary: monitor.summary(progress),
     }))
 }
 
@@ -163,40 +164,47 @@ pub fn check_functions(points: &FailurePoints, scope: &Scope) -> Result<(), Fail
     Ok(())
 }
 
-fn open_benches(plan: &Plan, survey: &Survey, console: &Console) -> Result<Vec<Bench>, Failure> {
-    let keeper = KeeperCommand::this_executable(KEEP_RECOVERY);
-    let mut benches = Vec::new();
+fn open_runners(
+    plan: &Plan,
+    survey: &Survey,
+    console: &Console,
+) -> Result<Vec<RecoveryRunner>, Failure> {
+    let server = SandboxServerCommand::this_executable(SERVE_SANDBOX);
+    let mut runners = Vec::new();
     for _ in 0..plan.jobs {
-        let sandbox = Sandbox::start(&keeper, &plan.recovery, survey.files.paths())
+        let sandbox = Sandbox::start(&server, &plan.recovery, survey.files.paths())
             .map_err(CrashError::from)?;
-        if benches.is_empty() {
+        if runners.is_empty() {
             tell_isolation(&sandbox, console);
         }
-        benches.push(Bench::new(
+        runners.push(RecoveryRunner::new(
             sandbox,
             plan.recovery.clone(),
             plan.expected.clone(),
         ));
     }
-    Ok(benches)
+    Ok(runners)
 }
 
 fn try_end(
-    run: &Run,
+    run: &RecordedRun,
     survey: &Survey,
-    bench: &mut Bench,
+    runner: &mut RecoveryRunner,
     (events, operation): (u64, Option<Operation>),
     plan: &Plan,
-    conduct: &mut Conduct,
-) -> Result<Uncrashed, Failure> {
-    let (image, _) = run.image_before(None, &survey.files, conduct)?;
-    conduct.begin_uncrashed();
+    monitor: &mut CrashTestMonitor,
+) -> Result<Baseline, Failure> {
+    let (image, _) = run.image_before(None, &survey.files, monitor)?;
+    monitor.begin_baseline();
     let limit = plan.recovery_time_limit;
-    Ok(try_uncrashed(bench, &image, events, operation, limit).map_err(CrashError::from)?)
+    Ok(
+        recover_without_crash(runner, &image, events, operation, limit)
+            .map_err(CrashError::from)?,
+    )
 }
 
-fn describe_uncrashed(uncrashed: &Uncrashed, plan: &Plan) -> String {
-    let attempt = &uncrashed.attempt;
+fn describe_baseline(baseline: &Baseline, plan: &Plan) -> String {
+    let attempt = &baseline.attempt;
     let mut text = format!(
         "recovery {} on the files that the program left, without any crash; \
          before crashes can tell anything it must pass there: {}",
@@ -250,18 +258,17 @@ fn open_journal(
     }
 }
 
-fn token(trial: &Trial, assignment: &Assignment) -> Token {
+fn token(trial: &Trial, configuration: &TestConfiguration) -> Token {
     Token {
         event: trial.event,
-        recovery: assignment.recovery.clone(),
+        recovery: configuration.recovery.clone(),
         operation: trial.operation,
-        patterns: assignment.patterns.clone(),
-        time_limit: assignment.time_limit,
+        patterns: configuration.patterns.clone(),
+        time_limit: configuration.time_limit,
     }
 }
 
 fn tell_isolation(sandbox: &Sandbox, console: &Console) {
-    use brownout_crash::recovery::Isolation;
     match sandbox.isolation() {
         Isolation::Layered => {}
         Isolation::ReadOnly => console.remark(
@@ -277,7 +284,7 @@ fn tell_isolation(sandbox: &Sandbox, console: &Console) {
 
 /// Findings made anew from what is in journals.
 pub fn findings_of(entries: &Entries) -> Vec<Finding> {
-    let assignment = &entries.head.assignment;
+    let configuration = &entries.head.configuration;
     let groups = group(&entries.trials);
-    findings(groups, &entries.causes, |trial| token(trial, assignment))
+    findings(groups, &entries.causes, |trial| token(trial, configuration))
 }

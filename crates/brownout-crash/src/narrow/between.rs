@@ -3,9 +3,9 @@
 use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind};
 
 use crate::failure_point::StackId;
+use crate::host::Symbols;
 use crate::image::PersistentFiles;
 use crate::operation::Operation;
-use crate::outside::Symbols;
 
 /// Stores that are kept in memory for one search in one direction.
 const MOST_STORES: usize = 1 << 15;
@@ -69,8 +69,8 @@ impl Between {
                 bytes,
             } => {
                 let known = definitions.file(file);
-                let place = known.and_then(|known| files.place_of(&known.path));
-                let change = place.map(|file| Change {
+                let number = known.and_then(|known| files.number_of(&known.path));
+                let change = number.map(|file| Change {
                     event: event.index,
                     file,
                     offset,
@@ -80,7 +80,7 @@ impl Between {
             }
             EventKind::FileResize { file, .. } => {
                 let known = definitions.file(file);
-                self.cut |= known.is_some_and(|known| files.place_of(&known.path).is_some());
+                self.cut |= known.is_some_and(|known| files.number_of(&known.path).is_some());
                 return;
             }
             _ => return,
@@ -132,7 +132,7 @@ fn stored(
     while let Some(range) = process.address_space().resolve(addr, rest.len() as u64) {
         let (now, later) = rest.split_at(range.len as usize);
         let known = definitions.file(range.file);
-        if let Some(file) = known.and_then(|known| files.place_of(&known.path)) {
+        if let Some(file) = known.and_then(|known| files.number_of(&known.path)) {
             changes.push(Change {
                 event: event.index,
                 file,

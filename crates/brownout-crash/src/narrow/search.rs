@@ -3,28 +3,33 @@
 use brownout_trace::replay::Content;
 
 use super::between::{Between, Unit};
-use crate::bench::{Bench, BenchError, Circumstances};
 use crate::image::CrashImage;
 use crate::minimize::minimize;
+use crate::situation::CrashSituation;
+use brownout_recovery::{RecoveryRunner, RunnerError};
 
-/// More places than this point at nothing.
+/// A larger set of stores explains nothing.
 const MOST_CULPRITS: usize = 6;
 
 /// Trying images to learn from them.
 pub(super) struct Search<'a> {
-    bench: &'a mut Bench,
-    /// Those of the failure.
-    circumstances: Circumstances,
+    runner: &'a mut RecoveryRunner,
+    /// That of the failure.
+    situation: CrashSituation,
     tests: u64,
     budget: usize,
 }
 
 impl<'a> Search<'a> {
     /// With up to `budget` recoveries for the smallest part in each direction.
-    pub(super) fn new(bench: &'a mut Bench, circumstances: Circumstances, budget: usize) -> Self {
+    pub(super) fn new(
+        runner: &'a mut RecoveryRunner,
+        situation: CrashSituation,
+        budget: usize,
+    ) -> Self {
         Self {
-            bench,
-            circumstances,
+            runner,
+            situation,
             tests: 0,
             budget,
         }
@@ -40,7 +45,7 @@ impl<'a> Search<'a> {
         &mut self,
         good: &CrashImage,
         before: &Between,
-    ) -> Result<Vec<usize>, BenchError> {
+    ) -> Result<Vec<usize>, RunnerError> {
         let count = before.units.len();
         // Backwards from the failing image, to the last prefix of the run that passes.
         let back = nearest(count, |back| self.prefix_passes(good, before, count - back))?;
@@ -62,7 +67,7 @@ impl<'a> Search<'a> {
         &mut self,
         bad: &CrashImage,
         after: &Between,
-    ) -> Result<Vec<usize>, BenchError> {
+    ) -> Result<Vec<usize>, RunnerError> {
         let count = after.units.len();
         let Some(passes) = nearest(count, |on| self.prefix_passes(bad, after, on))? else {
             return Ok(Vec::new());
@@ -82,17 +87,17 @@ impl<'a> Search<'a> {
         base: &CrashImage,
         between: &Between,
         count: usize,
-    ) -> Result<bool, BenchError> {
+    ) -> Result<bool, RunnerError> {
         let next = between.units.get(count);
         let operation = next.map_or(between.operation, |unit| unit.operation);
-        let told = self.circumstances.operation.map(|_| operation);
-        let circumstances = Circumstances {
+        let told = self.situation.operation.map(|_| operation);
+        let situation = CrashSituation {
             operation: told,
-            ..self.circumstances.clone()
+            ..self.situation.clone()
         };
         self.tests += 1;
         let image = with_units(base, &between.units, 0..count);
-        self.bench.passes(&image, &circumstances)
+        self.runner.passes(&image.files, &situation.task())
     }
 
     /// The smallest part of `window` for which recovery passes on the image made from it, if that points at something.
@@ -100,10 +105,11 @@ impl<'a> Search<'a> {
         &mut self,
         window: &[usize],
         image: impl Fn(&[usize]) -> CrashImage,
-    ) -> Result<Option<Vec<usize>>, BenchError> {
+    ) -> Result<Option<Vec<usize>>, RunnerError> {
+        let task = self.situation.task();
         let mut passes = |part: &[usize]| {
             self.tests += 1;
-            self.bench.passes(&image(part), &self.circumstances)
+            self.runner.passes(&image(part).files, &task)
         };
         // The whole leads to an image that passed, but recovery may have been told of another operation.
         if window.len() < 2 || !passes(window)? {

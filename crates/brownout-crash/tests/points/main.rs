@@ -2,12 +2,12 @@
 
 mod traces;
 
-use brownout_crash::{Granularity, Operation, PointKind, Run, Scope, Survey};
+use brownout_crash::{Granularity, Operation, PointKind, RecordedRun, Scope, Survey};
 use brownout_trace::EventIndex;
 use traces::{BASE, Made, Numbers, Silent, flush, locked_store, store};
 
-fn survey(made: &Made, scope: Scope) -> (Run, Survey) {
-    let run = Run::new(made.path(), made.selection());
+fn survey(made: &Made, scope: Scope) -> (RecordedRun, Survey) {
+    let run = RecordedRun::new(made.path(), made.selection());
     let survey = run.survey(scope, &mut Numbers, &mut Silent).unwrap();
     (run, survey)
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use brownout_crash::recovery::RawFrame;
-use brownout_crash::{Places, Progress, StackId, Symbols, Watcher};
+use brownout_crash::{CallingContexts, Progress, ProgressObserver, StackId, Symbols};
+use brownout_recovery::RawFrame;
 use brownout_report::Frame;
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::*;
@@ -176,7 +176,7 @@ pub fn sfence() -> EventKind<'static> {
 /// Contexts are told apart by their instruction alone.
 pub struct Numbers;
 
-impl Places for Numbers {
+impl CallingContexts for Numbers {
     fn observe(&mut self, _: &Event<'_>, _: &Definitions) {}
 
     fn stack(&mut self, event: &Event<'_>, _: &Definitions) -> Option<StackId> {
@@ -208,7 +208,7 @@ impl Symbols for Numbers {
 /// Nobody looks.
 pub struct Silent;
 
-impl Watcher for Silent {
+impl ProgressObserver for Silent {
     fn progress(&mut self, _: Progress) {}
 
     fn explained(&mut self, _: usize, _: usize) {}

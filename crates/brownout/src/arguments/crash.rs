@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use brownout_crash::recovery::Readiness;
 use brownout_crash::{Granularity, Shard};
+use brownout_recovery::Readiness;
 use clap::{Args, ValueEnum};
 
 use super::{FindingArgs, SelectionArgs};

@@ -66,12 +66,12 @@ pub enum Command {
     Image(ImageArgs),
     Demo(DemoArgs),
     /// Keeps recoveries apart from everything else; started by brownout itself
-    #[command(name = KEEP_RECOVERY, hide = true)]
-    KeepRecovery,
+    #[command(name = SERVE_SANDBOX, hide = true)]
+    ServeSandbox,
 }
 
 /// What brownout calls itself with to run recoveries.
-pub const KEEP_RECOVERY: &str = "keep-recovery";
+pub const SERVE_SANDBOX: &str = "serve-sandbox";
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

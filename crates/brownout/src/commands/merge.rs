@@ -41,7 +41,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
                 joined = Some((entries, results, part.trace()?));
             }
             Some((all, results, _)) => {
-                if all.head.assignment != entries.head.assignment {
+                if all.head.configuration != entries.head.configuration {
                     return Err(Failure::OtherAssignment { path: journal });
                 }
                 all.head.shards.extend(entries.head.shards);

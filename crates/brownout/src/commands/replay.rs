@@ -4,18 +4,19 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brownout_crash::recovery::{KeeperCommand, Recovery, Sandbox};
 use brownout_crash::rules::rule_of;
 use brownout_crash::{
-    Bench, Circumstances, CrashError, CrashImage, Expectation, PersistentFiles, Run, Symbols as _,
-    Token, Verdict,
+    CrashError, CrashImage, CrashSituation, PersistentFiles, RecordedRun, Symbols as _, Token,
+};
+use brownout_recovery::{
+    Expectation, Recovery, RecoveryRunner, RecoveryTask, Sandbox, SandboxServerCommand, Verdict,
 };
 use brownout_report::Finding;
 use brownout_trace::EventIndex;
 
-use crate::arguments::{KEEP_RECOVERY, ReplayArgs};
+use crate::arguments::{ReplayArgs, SERVE_SANDBOX};
 use crate::console::Console;
-use crate::crash_test::{Conduct, CrashPlaces, Wanted};
+use crate::crash_test::{CrashSymbols, CrashTestMonitor, WantedContexts};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output_directory::{FINDINGS, OutputDirectory};
@@ -37,21 +38,21 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     }
     let patterns: Vec<_> = token.patterns.iter().map(Into::into).collect();
     let selection = file.select(&patterns, console)?;
-    let run = Run::new(&trace, selection);
-    let mut conduct = Conduct::new(None, console);
-    conduct.begin_reading(file.events());
-    let files = run.files(&mut conduct)?;
+    let run = RecordedRun::new(&trace, selection);
+    let mut monitor = CrashTestMonitor::new(None, console);
+    monitor.begin_reading(file.events());
+    let files = run.files(&mut monitor)?;
     let event = EventIndex(token.event);
-    let (image, _) = run.image_before(Some(event), &files, &mut conduct)?;
-    drop(conduct);
+    let (image, _) = run.image_before(Some(event), &files, &mut monitor)?;
+    drop(monitor);
     if let Some(target) = &arguments.keep {
         return keep(&image, &files, target);
     }
     if arguments.gdb {
         return debug(&token, &image, &files);
     }
-    let mut places = CrashPlaces::new(&file.header().cwd, Wanted::default());
-    let verdict = recover(&token, &image, &files, &mut places, console)?;
+    let mut symbols = CrashSymbols::new(&file.header().cwd, WantedContexts::default());
+    let verdict = recover(&token, &image, &files, &mut symbols, console)?;
     let now = rule_of(&verdict).map(|rule| rule.id);
     if rule.is_some_and(|rule| now != Some(rule.as_str())) {
         console.warn(
@@ -118,18 +119,23 @@ fn keep(image: &CrashImage, files: &PersistentFiles, target: &Path) -> Result<Ex
     Ok(ExitCode::Success)
 }
 
-fn bench(recovery: &Recovery, files: &PersistentFiles) -> Result<Bench, Failure> {
-    let keeper = KeeperCommand::this_executable(KEEP_RECOVERY);
-    let sandbox = Sandbox::start(&keeper, recovery, files.paths()).map_err(CrashError::from)?;
-    Ok(Bench::new(sandbox, recovery.clone(), Expectation::Anything))
+fn runner(recovery: &Recovery, files: &PersistentFiles) -> Result<RecoveryRunner, Failure> {
+    let server = SandboxServerCommand::this_executable(SERVE_SANDBOX);
+    let sandbox = Sandbox::start(&server, recovery, files.paths()).map_err(CrashError::from)?;
+    Ok(RecoveryRunner::new(
+        sandbox,
+        recovery.clone(),
+        Expectation::Anything,
+    ))
 }
 
-fn circumstances(token: &Token) -> Circumstances {
-    Circumstances {
+fn task(token: &Token) -> RecoveryTask {
+    let situation = CrashSituation {
         event: token.event,
         operation: token.operation,
         time_limit: token.time_limit.map_or(TIME_LIMIT, Duration::from_millis),
-    }
+    };
+    situation.task()
 }
 
 /// Hands the terminal over to the debugger.
@@ -138,9 +144,9 @@ fn debug(token: &Token, image: &CrashImage, files: &PersistentFiles) -> Result<E
     recovery.command = format!("gdb -q -ex run --args {}", recovery.command);
     recovery.client = None;
     recovery.ready = None;
-    let mut bench = bench(&recovery, files)?;
-    bench
-        .hand_over(image, &circumstances(token))
+    let mut runner = runner(&recovery, files)?;
+    runner
+        .run_interactively(&image.files, &task(token))
         .map_err(CrashError::from)?;
     Ok(ExitCode::Success)
 }
@@ -149,12 +155,12 @@ fn recover(
     token: &Token,
     image: &CrashImage,
     files: &PersistentFiles,
-    places: &mut CrashPlaces,
+    symbols: &mut CrashSymbols,
     console: &Console,
 ) -> Result<Verdict, Failure> {
-    let mut bench = bench(&token.recovery, files)?;
-    let attempt = bench
-        .attempt(image, &circumstances(token))
+    let mut runner = runner(&token.recovery, files)?;
+    let attempt = runner
+        .attempt(&image.files, &task(token))
         .map_err(CrashError::from)?;
     let mut out = io::stdout().lock();
     let mut print = || -> io::Result<()> {
@@ -166,13 +172,13 @@ fn recover(
             "recovery {} after a crash before event {}",
             attempt.verdict, token.event
         )?;
-        for frame in places.recovery_frames(&attempt.frames) {
+        for frame in symbols.recovery_frames(&attempt.frames) {
             writeln!(out, "    {frame}")?;
         }
         Ok(())
     };
     print().map_err(Failure::Output)?;
-    if let Some(again) = &attempt.again {
+    if let Some(again) = &attempt.second_verdict {
         console.remark(format_args!("a second run on the same image {again}"));
     }
     Ok(attempt.verdict)

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, thread};
 
-use brownout_crash::recovery::Recovery;
-use brownout_crash::{Assignment, Expectation, Scope, Shard};
+use brownout_crash::{Scope, Shard, TestConfiguration};
+use brownout_recovery::{Expectation, Recovery};
 
+use super::calling_contexts::{WantedContexts, path_glob};
 use super::function_name;
-use super::places::{Wanted, path_glob};
 use crate::arguments::{CrashTestArgs, FailurePointArgs};
 use crate::failure::Failure;
 
@@ -19,7 +19,7 @@ pub struct Plan {
     pub recovery: Recovery,
     pub expected: Expectation,
     pub scope: Scope,
-    pub wanted: Wanted,
+    pub wanted: WantedContexts,
     /// The texts that `wanted` was made of.
     within: Vec<String>,
     pub patterns: Vec<OsString>,
@@ -90,9 +90,9 @@ impl Plan {
     }
 
     /// What of this decides the verdicts.
-    pub fn assignment(&self, trace: (u64, u64)) -> Assignment {
-        Assignment {
-            version: Assignment::VERSION,
+    pub fn configuration(&self, trace: (u64, u64)) -> TestConfiguration {
+        TestConfiguration {
+            version: TestConfiguration::VERSION,
             trace,
             patterns: self.pattern_texts(),
             recovery: self.recovery.clone(),
@@ -120,7 +120,7 @@ pub fn scope(points: &FailurePointArgs) -> Scope {
 }
 
 /// Where crashes are wanted, and the texts that say so.
-pub fn wanted(points: &FailurePointArgs) -> Result<(Wanted, Vec<String>), Failure> {
+pub fn wanted(points: &FailurePointArgs) -> Result<(WantedContexts, Vec<String>), Failure> {
     let globs = |option: &'static str, patterns: &[String]| {
         let compiled = patterns.iter().map(|pattern| {
             path_glob(pattern).map_err(|source| Failure::Glob {
@@ -131,7 +131,7 @@ pub fn wanted(points: &FailurePointArgs) -> Result<(Wanted, Vec<String>), Failur
         });
         compiled.collect::<Result<Vec<_>, _>>()
     };
-    let wanted = Wanted {
+    let wanted = WantedContexts {
         functions: points.functions.clone(),
         files: globs("--in-file", &points.files)?,
         modules: globs("--in-module", &points.modules)?,

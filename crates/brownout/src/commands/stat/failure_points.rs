@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use brownout_crash::{Leaf, Run, Symbols as _};
+use brownout_crash::{Leaf, RecordedRun, Symbols as _};
 use brownout_report::Frame;
 use serde_json::json;
 
 use crate::arguments::{Format, StatArgs};
 use crate::console::{self, Console};
-use crate::crash_test::{Conduct, CrashPlaces, check_functions, scope, wanted};
+use crate::crash_test::{CrashSymbols, CrashTestMonitor, check_functions, scope, wanted};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::trace_file::TraceFile;
@@ -21,16 +21,16 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
         console.warn("nothing persistent was seen; name it with --pm");
     }
     let (wanted, _) = wanted(&arguments.points)?;
-    let mut places = CrashPlaces::new(&trace.header().cwd, wanted);
-    let mut conduct = Conduct::new(None, console);
-    conduct.begin_reading(trace.events());
-    let run = Run::new(&arguments.trace, selection);
+    let mut symbols = CrashSymbols::new(&trace.header().cwd, wanted);
+    let mut monitor = CrashTestMonitor::new(None, console);
+    monitor.begin_reading(trace.events());
+    let run = RecordedRun::new(&arguments.trace, selection);
     let scope = scope(&arguments.points);
-    let survey = run.survey(scope.clone(), &mut places, &mut conduct)?;
-    drop(conduct);
+    let survey = run.survey(scope.clone(), &mut symbols, &mut monitor)?;
+    drop(monitor);
     check_functions(&survey.points, &scope)?;
     let leaves = survey.points.leaves().iter().map(|leaf| {
-        let frames = leaf.stack.map(|stack| places.frames(stack));
+        let frames = leaf.stack.map(|stack| symbols.frames(stack));
         (leaf, frames.unwrap_or_default())
     });
     let leaves: Vec<(&Leaf, Vec<Frame>)> = leaves.collect();
@@ -41,7 +41,7 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
     }
     .and_then(|()| out.flush())
     .map_err(Failure::Output)?;
-    for problem in places.problems() {
+    for problem in symbols.problems() {
         console.warn(problem);
     }
     trace.conclude(console)

@@ -1,0 +1,44 @@
+//! What crash testing needs from outside: somebody who knows symbols, and somebody who watches.
+
+use brownout_report::Frame;
+use brownout_trace::EventIndex;
+
+use crate::failure_point::{CallingContexts, StackId};
+use brownout_recovery::RawFrame;
+
+/// What is known about calling contexts and modules.
+pub trait Symbols: CallingContexts {
+    /// The frames of a context, innermost first.
+    fn frames(&mut self, stack: StackId) -> Vec<Frame>;
+
+    /// The line that a failure point with these frames is about.
+    fn line(&mut self, frames: &[Frame]) -> String;
+
+    /// The frames of a recovery that failed, innermost first.
+    fn recovery_frames(&mut self, frames: &[RawFrame]) -> Vec<Frame>;
+}
+
+/// Is told how testing goes, and says whether it is to go on.
+pub trait ProgressObserver {
+    fn progress(&mut self, progress: Progress);
+
+    /// So many searches for causes are done.
+    fn explained(&mut self, done: usize, of: usize);
+
+    /// Events read in a pass over the trace.
+    fn reading(&mut self, event: EventIndex);
+
+    fn stop(&mut self) -> bool;
+}
+
+/// How far testing has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Failure points dealt with, and to be dealt with.
+    pub done: u64,
+    pub points: u64,
+    /// Recoveries on different images.
+    pub recoveries: u64,
+    /// Failure points after which recovery does not pass.
+    pub failed: u64,
+}

@@ -1,0 +1,36 @@
+//! What recovery is told about the crash that it recovers from.
+
+use std::time::Duration;
+
+use brownout_recovery::RecoveryTask;
+
+use crate::operation::Operation;
+
+/// A crash, as far as recovery is told about it, and how long recovery may take.
+#[derive(Clone, Debug)]
+pub struct CrashSituation {
+    /// The crash is before this event.
+    pub event: u64,
+    /// How far the workload was; `None` if operations are not counted.
+    pub operation: Option<Operation>,
+    pub time_limit: Duration,
+}
+
+impl CrashSituation {
+    /// The environment variables of recovery, and how many operations may have taken effect.
+    pub fn task(&self) -> RecoveryTask {
+        let mut environment = vec![("BROWNOUT_EVENT".to_owned(), self.event.to_string())];
+        let mut operations = 0..=0;
+        if let Some(Operation { completed, active }) = self.operation {
+            let active = u8::from(active);
+            environment.push(("BROWNOUT_OP".to_owned(), completed.to_string()));
+            environment.push(("BROWNOUT_OP_ACTIVE".to_owned(), active.to_string()));
+            operations = completed..=completed.saturating_add(active.into());
+        }
+        RecoveryTask {
+            environment,
+            operations,
+            time_limit: self.time_limit,
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What goes over the socket between a sandbox and its sandbox server.
+//!
+//! Packets, each one message, with file descriptors beside it. Both ends are always of the same build.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{Actor, End, Isolation, RawFrame, Recovery, Refusal, RunRequest};
+
+/// Descriptors that fit beside one packet; the kernel's limit is 253.
+pub const DESCRIPTORS_AT_ONCE: usize = 128;
+/// The longest packet: below what a socket's buffer always takes.
+const LONGEST: usize = 160 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChannelError {
+    #[error("{0}")]
+    Socket(#[from] rustix::io::Errno),
+    #[error("{0}")]
+    Message(#[from] postcard::Error),
+    #[error("a message has {0} bytes, more than a packet takes")]
+    TooLong(usize),
+    #[error("a message was not what has to come now")]
+    Unexpected,
+    #[error("the other end has closed")]
+    Closed,
+}
+
+/// The first message to a sandbox server; beside it, what takes standard output and standard error.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    pub recovery: Recovery,
+    /// The bytes of the paths, which need not be UTF-8.
+    pub files: Vec<Vec<u8>>,
+    pub strongest: Isolation,
+}
+
+/// What a sandbox server says.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// A place is prepared; so many PM files follow.
+    Ready { isolation: Isolation, files: usize },
+    /// The descriptors beside this are the PM files of these numbers.
+    Files { numbers: Vec<usize>, more: bool },
+    /// A run has ended.
+    Ended(Report),
+    /// It cannot be done.
+    Refused(Refusal),
+}
+
+/// How a run ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Report {
+    pub end: End,
+    pub actor: Actor,
+    pub duration: Duration,
+    pub frames: Vec<RawFrame>,
+    /// What is sent next without being asked for.
+    pub follows: Follows,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Follows {
+    Nothing,
+    /// [`Reply::Files`] with those that the run left elsewhere.
+    Files,
+    /// [`Reply::Ready`] of a new place.
+    Ready,
+}
+
+/// What a sandbox asks, after [`Setup`].
+pub type Request = RunRequest;
+
+/// One end.
+#[derive(Debug)]
+pub struct Channel {
+    socket: OwnedFd,
+    /// Where packets arrive.
+    packet: Vec<u8>,
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Channel {
+    pub fn pair() -> Result<(Self, Self), ChannelError> {
+        let (one, other) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self::new(one), Self::new(other)))
+    }
+
+    pub fn new(socket: OwnedFd) -> Self {
+        let packet = vec![0; LONGEST];
+        Self { socket, packet }
+    }
+
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
+
+    pub fn send(
+        &self,
+        message: &impl Serialize,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        let bytes = postcard::to_stdvec(message)?;
+        if bytes.len() > LONGEST {
+            return Err(ChannelError::TooLong(bytes.len()));
+        }
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(ChannelError::TooLong(descriptors.len()));
+        }
+        let sent = rustix::io::retry_on_intr(|| {
+            rustix::net::sendmsg(
+                &self.socket,
+                &[IoSlice::new(&bytes)],
+                &mut beside,
+                SendFlags::NOSIGNAL,
+            )
+        });
+        match sent {
+            Ok(_) => Ok(()),
+            Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
+                Err(ChannelError::Closed)
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    pub fn receive<T: DeserializeOwned>(&mut self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::io::retry_on_intr(|| {
+            rustix::net::recvmsg(
+                &self.socket,
+                &mut [IoSliceMut::new(&mut self.packet)],
+                &mut beside,
+                RecvFlags::CMSG_CLOEXEC,
+            )
+        });
+        let length = match received {
+            Ok(message) if message.bytes > 0 => message.bytes,
+            Ok(_) | Err(rustix::io::Errno::CONNRESET) => return Err(ChannelError::Closed),
+            Err(errno) => return Err(errno.into()),
+        };
+        let mut descriptors = Vec::new();
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
+        }
+        Ok((postcard::from_bytes(&self.packet[..length])?, descriptors))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read, Seek, Write};
+
+    use super::*;
+
+    #[test]
+    fn messages_arrive_whole_with_their_descriptors() {
+        let (one, mut other) = Channel::pair().unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        let numbers: Vec<usize> = (0..10_000).collect();
+        let message = Reply::Files {
+            numbers: numbers.clone(),
+            more: true,
+        };
+        one.send(&message, &[file.as_fd(), file.as_fd()]).unwrap();
+        let (Reply::Files { numbers: got, more }, descriptors) = other.receive().unwrap() else {
+            panic!("another message");
+        };
+        assert!(more && got == numbers);
+        assert_eq!(descriptors.len(), 2);
+        let [mut first, _] = descriptors.map_into();
+        first.write_all(b"same file").unwrap();
+        let mut text = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "same file");
+    }
+
+    /// Two descriptors as files.
+    trait MapInto {
+        fn map_into(self) -> [File; 2];
+    }
+
+    impl MapInto for Vec<OwnedFd> {
+        fn map_into(self) -> [File; 2] {
+            let files: Vec<File> = self.into_iter().map(File::from).collect();
+            files.try_into().unwrap()
+        }
+    }
+
+    #[test]
+    fn an_end_that_is_gone_is_told_apart_from_a_fault() {
+        let (mut one, other) = Channel::pair().unwrap();
+        drop(other);
+        let run = RunRequest::new(Duration::ZERO);
+        assert!(matches!(one.send(&run, &[]), Err(ChannelError::Closed)));
+        assert!(matches!(
+            one.receive::<RunRequest>(),
+            Err(ChannelError::Closed)
+        ));
+    }
+}

@@ -1,0 +1,53 @@
+//! Runs a recovery command on images of persistent memory: thousands of times, many at once, each isolated from the
+//! machine and from the others.
+//!
+//! A [`Sandbox`] runs recoveries one after the other. Behind it is a *sandbox server*: brownout's own executable,
+//! started with a hidden subcommand that calls [`serve`]. The server is a single-threaded process. In namespaces of its
+//! own it shows recovery the whole file system, but everything that recovery writes goes to a private layer that is
+//! discarded with the namespace. The PM files are in that layer, at their original paths. The caller gets a
+//! descriptor of each PM file and writes its content before each run.
+//!
+//! ```text
+//!  caller ── Sandbox ══ socket ══ sandbox server ── pid 1 of the namespace ── recovery and its children
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `runner`, `runner_pool`, `verdict` | recovery on one image after the other, and what its end says about each image |
+//! | `request`, `outcome`, `error` | what callers ask for and get |
+//! | `sandbox`, `channel`, `file_content` | the caller's end, the messages on the socket, the content of PM files |
+//! | `sandbox_server` | the server: namespaces, the loop, the fallback without namespaces |
+//! | `view` | the file system that recovery sees |
+//! | `tracer`, `arch` | the stack of a recovery that failed |
+//! | `command_line`, `run_monitor`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
+//!
+//! When brownout is killed, nothing is left behind: the server sees the socket close and kills the namespace's first
+//! process. The kernel then ends all other processes of the namespace and, with the last of them, every mount.
+
+mod arch;
+mod channel;
+mod command_line;
+mod error;
+mod file_content;
+mod outcome;
+mod process_tree;
+mod readiness;
+mod request;
+mod run_monitor;
+mod runner;
+mod runner_pool;
+mod sandbox;
+mod sandbox_server;
+mod sys;
+mod tracer;
+mod verdict;
+mod view;
+
+pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
+pub use outcome::{Actor, End, Outcome, RawFrame};
+pub use request::{Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand};
+pub use runner::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
+pub use runner_pool::RunnerPool;
+pub use sandbox::Sandbox;
+pub use sandbox_server::serve;
+pub use verdict::{Expectation, Verdict};

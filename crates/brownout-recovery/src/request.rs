@@ -1,0 +1,145 @@
+//! What a caller asks for: which recovery, how it is to be kept, and one run of it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A recovery as the user described it.
+///
+/// In its commands, `{pm}` stands for the path of the first PM file, `{pm:2}` for that of the second, and so on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// The command line; a shell reads it if it holds anything that only a shell understands.
+    pub command: String,
+    /// Run against the recovered program, which is then a server; its exit is the verdict.
+    pub client: Option<String>,
+    /// When the server can be spoken to. Without it the client starts at once.
+    pub ready: Option<Readiness>,
+    /// Where the commands run.
+    pub directory: PathBuf,
+    /// Exit statuses that mean success.
+    pub success: Vec<i32>,
+    /// Whether the network of this machine is there.
+    pub network: bool,
+    /// Bytes of anonymous memory that all processes of a run may have together.
+    pub memory_limit: Option<u64>,
+    /// Bytes that a file may grow to.
+    pub file_size_limit: Option<u64>,
+    /// Bytes that all private files, images included, may have together; half of the machine's memory if not given.
+    pub disk_limit: Option<u64>,
+    /// What a server gets between being asked to stop and being killed.
+    pub stop_grace: Duration,
+}
+
+impl Recovery {
+    /// A recovery that succeeds with status 0, has no network and no limits but time.
+    pub fn new(command: impl Into<String>, directory: impl Into<PathBuf>) -> Self {
+        Self {
+            command: command.into(),
+            client: None,
+            ready: None,
+            directory: directory.into(),
+            success: vec![0],
+            network: false,
+            memory_limit: None,
+            file_size_limit: None,
+            disk_limit: None,
+            stop_grace: Duration::from_secs(2),
+        }
+    }
+}
+
+/// How it is seen that a server can be spoken to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Readiness {
+    /// Something listens on this port.
+    Tcp(u16),
+    /// Something listens on this socket.
+    Unix(PathBuf),
+    /// This file exists.
+    File(PathBuf),
+    /// The server has written this text.
+    Output(String),
+}
+
+/// One run of a recovery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRequest {
+    /// From start to verdict.
+    pub time_limit: Duration,
+    /// Variables beyond those that brownout itself has.
+    pub environment: Vec<(String, String)>,
+    /// PM files that do not exist in this run, by their number.
+    pub absent: Vec<usize>,
+    /// Find out where recovery was when it failed. Costs some milliseconds.
+    pub trace: bool,
+    /// The user's terminal is the recovery's, and time does not matter.
+    pub interactive: bool,
+}
+
+impl RunRequest {
+    pub fn new(time_limit: Duration) -> Self {
+        Self {
+            time_limit,
+            environment: Vec::new(),
+            absent: Vec::new(),
+            trace: false,
+            interactive: false,
+        }
+    }
+}
+
+/// How well recoveries are kept apart from the machine and each other; the better is the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Isolation {
+    /// No namespaces: a private directory holds the PM files, and the command must name them as `{pm}`.
+    Directory,
+    /// Namespaces; the file system can only be read, but for the directories of the PM files and `TMPDIR`.
+    ReadOnly,
+    /// Namespaces; whatever is written goes to a layer that is thrown away.
+    Layered,
+}
+
+/// How the sandbox server is started.
+#[derive(Clone, Debug)]
+pub struct SandboxServerCommand {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    strongest: Isolation,
+}
+
+impl SandboxServerCommand {
+    /// `program` must call [`serve`](super::serve) before it starts any thread.
+    pub fn new(program: impl Into<PathBuf>, arguments: &[&str]) -> Self {
+        Self {
+            program: program.into(),
+            arguments: arguments.iter().map(OsString::from).collect(),
+            strongest: Isolation::Layered,
+        }
+    }
+
+    /// The running executable, with a subcommand.
+    pub fn this_executable(subcommand: &str) -> Self {
+        // Not the path: the file may have been replaced since.
+        Self::new("/proc/self/exe", &[subcommand])
+    }
+
+    /// Does not try for more than this.
+    pub fn at_most(self, strongest: Isolation) -> Self {
+        Self { strongest, ..self }
+    }
+
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    pub(super) fn arguments(&self) -> &[OsString] {
+        &self.arguments
+    }
+
+    pub(super) fn strongest(&self) -> Isolation {
+        self.strongest
+    }
+}

@@ -1,0 +1,186 @@
+//! Runs recovery on one image after the other and judges how it ended.
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use brownout_trace::replay::Content;
+
+use crate::file_content::write_content;
+use crate::verdict::{Expectation, Verdict};
+use crate::{Outcome, RawFrame, Recovery, RunRequest, Sandbox, SandboxError};
+
+/// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
+const RETRY_FACTOR: u32 = 4;
+
+/// What a recovery is told about the crash that it recovers from, and how long it may take.
+#[derive(Clone, Debug)]
+pub struct RecoveryTask {
+    /// Environment variables beyond those that brownout itself has.
+    pub environment: Vec<(String, String)>,
+    /// How many operations of the workload may have taken effect; `0..=0` if operations are not counted.
+    pub operations: RangeInclusive<u64>,
+    pub time_limit: Duration,
+}
+
+impl RecoveryTask {
+    fn request(&self, trace: bool) -> RunRequest {
+        RunRequest {
+            environment: self.environment.clone(),
+            trace,
+            ..RunRequest::new(self.time_limit)
+        }
+    }
+}
+
+/// The result of recovering from one image.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub verdict: Verdict,
+    pub duration: Duration,
+    /// The last lines printed, if recovery did not pass.
+    pub output: Vec<String>,
+    /// Where recovery was when it failed, innermost first.
+    pub frames: Vec<RawFrame>,
+    /// The verdict of a second run on the same image, if it differs.
+    pub second_verdict: Option<Verdict>,
+}
+
+/// A sandbox and what recovery must do in it to pass.
+#[derive(Debug)]
+pub struct RecoveryRunner {
+    sandbox: Sandbox,
+    recovery: Recovery,
+    expected: Expectation,
+}
+
+/// Why recovery could not be run on an image. Recovery itself is never the cause.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunnerError {
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error("cannot write a crash image; is there enough free memory for it?")]
+    Image(#[source] io::Error),
+    #[error("a thread that runs recoveries has died")]
+    ThreadDied,
+}
+
+impl RecoveryRunner {
+    pub fn new(sandbox: Sandbox, recovery: Recovery, expected: Expectation) -> Self {
+        Self {
+            sandbox,
+            recovery,
+            expected,
+        }
+    }
+
+    /// Whether recovery passes, and nothing else: for images that are tried during a search.
+    ///
+    /// An image has a content for each PM file; `None` for a file that does not exist.
+    pub fn passes(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+    ) -> Result<bool, RunnerError> {
+        let outcome = self.run(image, task.request(false))?;
+        Ok(self.verdict(&outcome, task).passed())
+    }
+
+    /// Runs recovery on the user's terminal, without a time limit.
+    pub fn run_interactively(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+    ) -> Result<(), RunnerError> {
+        let request = RunRequest {
+            interactive: true,
+            ..task.request(false)
+        };
+        self.run(image, request)?;
+        Ok(())
+    }
+
+    /// Runs recovery. If it does not pass, runs it again: traced, to learn where it fails, and with more time if it ran
+    /// out of time.
+    pub fn attempt(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+    ) -> Result<Attempt, RunnerError> {
+        let first = self.run(image, task.request(false))?;
+        let verdict = self.verdict(&first, task);
+        if verdict.passed() {
+            return Ok(Attempt {
+                verdict,
+                duration: first.duration,
+                output: Vec::new(),
+                frames: Vec::new(),
+                second_verdict: None,
+            });
+        }
+        let mut second_request = task.request(true);
+        if verdict == Verdict::Hung {
+            second_request.time_limit *= RETRY_FACTOR;
+        }
+        let second = self.run(image, second_request)?;
+        let second_verdict = self.verdict(&second, task);
+        // A recovery that ends when it has more time is slow, not hung; its end then decides.
+        let slow = verdict == Verdict::Hung && second_verdict != Verdict::Hung;
+        let same = verdict == second_verdict;
+        let reported = if slow || same { second } else { first };
+        Ok(Attempt {
+            verdict: if slow {
+                second_verdict.clone()
+            } else {
+                verdict
+            },
+            duration: reported.duration,
+            output: last_lines(&reported),
+            frames: reported.frames,
+            second_verdict: (!slow && !same).then_some(second_verdict),
+        })
+    }
+
+    fn verdict(&self, outcome: &Outcome, task: &RecoveryTask) -> Verdict {
+        Verdict::of(outcome, &self.recovery, &self.expected, &task.operations)
+    }
+
+    /// Runs recovery once on an image.
+    fn run(
+        &mut self,
+        image: &[Option<Content>],
+        mut request: RunRequest,
+    ) -> Result<Outcome, RunnerError> {
+        let files = self.sandbox.files()?;
+        for (number, (content, file)) in image.iter().zip(files).enumerate() {
+            match content {
+                Some(content) => write_content(content, file).map_err(RunnerError::Image)?,
+                None => request.absent.push(number),
+            }
+        }
+        Ok(self.sandbox.run(&request)?)
+    }
+}
+
+/// Lines of output that are reported of a recovery that failed.
+const LINES: usize = 12;
+/// Longer lines are cut.
+const COLUMNS: usize = 400;
+
+/// The last lines of standard error, or of standard output if standard error is empty.
+fn last_lines(outcome: &Outcome) -> Vec<String> {
+    let printed = [&outcome.stderr, &outcome.stdout]
+        .into_iter()
+        .find(|stream| !stream.trim_ascii().is_empty());
+    let Some(printed) = printed else {
+        return Vec::new();
+    };
+    let text = String::from_utf8_lossy(printed.trim_ascii_end());
+    let lines: Vec<&str> = text.lines().collect();
+    let skipped = lines.len().saturating_sub(LINES);
+    lines[skipped..]
+        .iter()
+        .map(|line| line.chars().take(COLUMNS).collect())
+        .collect()
+}

@@ -1,0 +1,200 @@
+//! The caller's end of a place where recoveries run.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rustix::fs::MemfdFlags;
+
+use super::channel::{Channel, ChannelError, Follows, Reply, Report, Setup};
+use super::run_monitor::{OUTPUT_HEAD, OUTPUT_TAIL};
+use super::{Isolation, Outcome, Recovery, RunRequest, SandboxError, SandboxServerCommand, sys};
+
+/// A place where recoveries run, one after the other. Any thread may have it.
+///
+/// Before each run the caller makes the content of [`files`](Self::files) what recovery is to find. Nothing else
+/// passes from one run to the next.
+#[derive(Debug)]
+pub struct Sandbox {
+    /// `None` only while this is dropped.
+    channel: Option<Channel>,
+    server: Child,
+    stdout: File,
+    stderr: File,
+    isolation: Isolation,
+    files: Vec<File>,
+    /// What the sandbox server sends next without being asked.
+    follows: Follows,
+}
+
+impl Sandbox {
+    /// Prepares for `recovery` on these PM files, given by absolute paths. They need not exist.
+    pub fn start(
+        server: &SandboxServerCommand,
+        recovery: &Recovery,
+        files: &[PathBuf],
+    ) -> Result<Self, SandboxError> {
+        let (ours, theirs) = Channel::pair()?;
+        let stdout = output_file()?;
+        let stderr = output_file()?;
+        let child = Command::new(server.program())
+            .args(server.arguments())
+            .stdin(Stdio::from(theirs.into_socket()))
+            .stdout(Stdio::null())
+            // Keys that interrupt brownout are brownout's business.
+            .process_group(0)
+            .spawn()
+            .map_err(|source| SandboxError::StartSandboxServer {
+                program: server.program().to_owned(),
+                source,
+            })?;
+        let setup = Setup {
+            recovery: recovery.clone(),
+            files: files
+                .iter()
+                .map(|path| path.as_os_str().as_bytes().to_vec())
+                .collect(),
+            strongest: server.strongest(),
+        };
+        let sent = ours.send(&setup, &[stdout.as_fd(), stderr.as_fd()]);
+        let mut sandbox = Self {
+            channel: Some(ours),
+            server: child,
+            stdout,
+            stderr,
+            isolation: Isolation::Directory,
+            files: Vec::new(),
+            follows: Follows::Ready,
+        };
+        gone(sent)?;
+        sandbox.settle()?;
+        Ok(sandbox)
+    }
+
+    /// How well recoveries are kept apart here.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// The PM files, in the order given, as the last run left them. One that it removed, renamed or replaced is a new and
+    /// empty file.
+    pub fn files(&mut self) -> Result<&[File], SandboxError> {
+        self.settle()?;
+        Ok(&self.files)
+    }
+
+    /// Runs recovery once on what is in the files.
+    pub fn run(&mut self, run: &RunRequest) -> Result<Outcome, SandboxError> {
+        self.settle()?;
+        for output in [&self.stdout, &self.stderr] {
+            output.set_len(0).map_err(SandboxError::Prepare)?;
+        }
+        let streams = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+        let terminal: [BorrowedFd<'_>; 3] =
+            [streams.0.as_fd(), streams.1.as_fd(), streams.2.as_fd()];
+        let beside = if run.interactive { &terminal[..] } else { &[] };
+        gone(self.channel().send(run, beside))?;
+        let report = match self.receive()? {
+            (Reply::Ended(report), _) => report,
+            (Reply::Refused(refusal), _) => return Err(refusal.into()),
+            _ => return Err(ChannelError::Unexpected.into()),
+        };
+        if run.interactive {
+            sys::take_terminal(terminal[0]);
+        }
+        self.follows = report.follows;
+        self.outcome(report).map_err(SandboxError::Prepare)
+    }
+
+    fn outcome(&self, report: Report) -> std::io::Result<Outcome> {
+        let written = self.stdout.metadata()?.len();
+        let shown = self.stderr.metadata()?.len();
+        Ok(Outcome {
+            end: report.end,
+            actor: report.actor,
+            duration: report.duration,
+            stdout: read(&self.stdout, 0, written.min(OUTPUT_HEAD))?,
+            stdout_complete: written <= OUTPUT_HEAD,
+            stderr: read(&self.stderr, shown.saturating_sub(OUTPUT_TAIL), shown)?,
+            frames: report.frames,
+        })
+    }
+
+    fn channel(&mut self) -> &mut Channel {
+        self.channel
+            .as_mut()
+            .expect("it is there until this is dropped")
+    }
+
+    fn receive(&mut self) -> Result<(Reply, Vec<OwnedFd>), SandboxError> {
+        gone(self.channel().receive())
+    }
+
+    /// Takes what the sandbox server sends after a run.
+    fn settle(&mut self) -> Result<(), SandboxError> {
+        if self.follows == Follows::Ready {
+            match self.receive()? {
+                (Reply::Ready { isolation, files }, _) => {
+                    self.isolation = isolation;
+                    self.files.clear();
+                    self.follows = if files == 0 {
+                        Follows::Nothing
+                    } else {
+                        Follows::Files
+                    };
+                }
+                (Reply::Refused(refusal), _) => return Err(refusal.into()),
+                _ => return Err(ChannelError::Unexpected.into()),
+            }
+        }
+        while self.follows == Follows::Files {
+            let (Reply::Files { numbers, more }, descriptors) = self.receive()? else {
+                return Err(ChannelError::Unexpected.into());
+            };
+            for (number, descriptor) in numbers.into_iter().zip(descriptors) {
+                let file = File::from(descriptor);
+                match self.files.get_mut(number) {
+                    Some(old) => *old = file,
+                    None => self.files.push(file),
+                }
+            }
+            if !more {
+                self.follows = Follows::Nothing;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        // That is how the sandbox server knows.
+        self.channel = None;
+        let _ = self.server.wait();
+    }
+}
+
+fn gone<T>(result: Result<T, ChannelError>) -> Result<T, SandboxError> {
+    result.map_err(|error| match error {
+        ChannelError::Closed => SandboxError::SandboxServerGone,
+        error => error.into(),
+    })
+}
+
+/// A file in memory that is only ever added to.
+fn output_file() -> Result<File, SandboxError> {
+    let prepare = |errno: rustix::io::Errno| SandboxError::Prepare(errno.into());
+    let file = rustix::fs::memfd_create("recovery-output", MemfdFlags::CLOEXEC).map_err(prepare)?;
+    rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::APPEND).map_err(prepare)?;
+    Ok(file.into())
+}
+
+fn read(file: &File, from: u64, to: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, from)?;
+    Ok(bytes)
+}

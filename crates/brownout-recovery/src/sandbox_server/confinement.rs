@@ -1,0 +1,127 @@
+//! Where recoveries run: in a view of their own, or beside everything else.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Signal, WaitOptions};
+
+use super::directory::PrivateDirectory;
+use crate::process_tree::descendants;
+use crate::tracer::resume;
+use crate::view::{Condition, TEMPORARY_DIRECTORY, View};
+use crate::{Isolation, Refusal, sys};
+
+/// Where recoveries run.
+#[derive(Debug)]
+pub enum Confinement {
+    /// In namespaces.
+    View(View),
+    /// Without.
+    Directory(PrivateDirectory),
+}
+
+impl Confinement {
+    pub fn isolation(&self) -> Isolation {
+        match self {
+            Self::View(view) => view.isolation(),
+            Self::Directory(_) => Isolation::Directory,
+        }
+    }
+
+    /// The paths by which recovery knows the PM files.
+    pub fn paths<'a>(&'a self, original: &'a [PathBuf]) -> Vec<PathBuf> {
+        match self {
+            Self::View(_) => original.to_vec(),
+            Self::Directory(directory) => directory.paths().map(Path::to_owned).collect(),
+        }
+    }
+
+    pub fn pm_files(&self) -> Vec<&File> {
+        match self {
+            Self::View(view) => view.pm_files().collect(),
+            Self::Directory(directory) => directory.pm_files().collect(),
+        }
+    }
+
+    pub fn temporary_directory(&self) -> &Path {
+        match self {
+            Self::View(_) => Path::new(TEMPORARY_DIRECTORY),
+            Self::Directory(directory) => directory.temporary_directory(),
+        }
+    }
+
+    pub fn hide(&self, numbers: &[usize]) -> Result<(), Refusal> {
+        match self {
+            Self::View(view) => view.hide(numbers),
+            Self::Directory(directory) => directory.hide(numbers),
+        }
+    }
+
+    pub fn condition(&self) -> io::Result<Condition> {
+        match self {
+            Self::View(view) => view.condition(),
+            Self::Directory(directory) => directory.condition(),
+        }
+    }
+
+    /// The numbers of the PM files that had to be made anew, or `None` if only a new place will do.
+    pub fn restore(&mut self) -> io::Result<Option<Vec<usize>>> {
+        match self {
+            Self::View(view) => view.restore(),
+            Self::Directory(directory) => directory.restore().map(Some),
+        }
+    }
+
+    /// Asks all processes of a run to end.
+    pub fn ask_to_end(&self) {
+        match self {
+            Self::View(_) => {
+                // An error means that there are none.
+                let _ = sys::signal_namespace(libc::SIGTERM);
+            }
+            Self::Directory(_) => signal_descendants(Signal::TERM),
+        }
+    }
+
+    /// Ends all processes of a run and what else outlives processes.
+    pub fn end_all(&self) -> io::Result<()> {
+        // Threads of traced processes are children too.
+        let any = WaitOptions::from_bits_retain(libc::__WALL as u32);
+        loop {
+            let ended = match rustix::process::wait(any | WaitOptions::NOHANG) {
+                Ok(None) => {
+                    match self {
+                        Self::View(_) => {
+                            let _ = sys::signal_namespace(libc::SIGKILL);
+                        }
+                        Self::Directory(_) => signal_descendants(Signal::KILL),
+                    }
+                    rustix::process::wait(any)
+                }
+                ended => ended,
+            };
+            match ended {
+                // Orphans become children of this process, so that without children there is nobody left.
+                Err(rustix::io::Errno::CHILD) => break,
+                Ok(Some((thread, status))) if status.stopped() => {
+                    // A traced one stops once more on its way out.
+                    let _ = resume(thread, 0);
+                }
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        if let Self::View(_) = self {
+            sys::remove_system_v_ipc();
+        }
+        Ok(())
+    }
+}
+
+fn signal_descendants(signal: Signal) {
+    for process in descendants().iter().filter(|process| !process.is_zombie) {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(process.pid, signal);
+    }
+}

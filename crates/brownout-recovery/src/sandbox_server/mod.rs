@@ -1,0 +1,190 @@
+//! The sandbox server of recoveries: the process behind a sandbox.
+//!
+//! It has no threads, so that it can fork. With namespaces it forks their first process, which does all the work, and
+//! only watches over it from outside: it maps the user into the namespace, kills it when brownout is gone, and starts
+//! it anew when a run has spoilt its file system. Without namespaces it does the work itself.
+
+mod client_run;
+mod confinement;
+mod directory;
+mod launch;
+mod namespaces;
+mod worker;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::process::exit;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+
+use super::channel::{Channel, ChannelError, Reply, Setup};
+use super::sys::attend_to_signals;
+use super::view::{BuildError, Plan, View};
+use super::{Isolation, Obstacle, Refusal, Step};
+use confinement::Confinement;
+use directory::PrivateDirectory;
+use namespaces::{Announcement, Namespaces};
+use worker::{Worker, WorkerExit};
+
+/// How the first process of a namespace says that it wants to be started anew.
+const RENEW_STATUS: i32 = 75;
+
+/// Keeps recoveries for the process at the other end of standard input, until that closes it. Must be called while this
+/// process has no other thread.
+pub fn serve() -> ! {
+    // Recovery is to find the same, however brownout was started.
+    attend_to_signals();
+    let status = match keep() {
+        Ok(()) | Err(ChannelError::Closed) => 0,
+        Err(_) => 1,
+    };
+    exit(status)
+}
+
+/// What recoveries are to be kept.
+struct Session {
+    setup: Setup,
+    /// The PM files.
+    files: Vec<PathBuf>,
+    stdout: File,
+    stderr: File,
+}
+
+impl Session {
+    fn receive(channel: &mut Channel) -> Result<Self, ChannelError> {
+        let (setup, descriptors): (Setup, _) = channel.receive()?;
+        let outputs = <[OwnedFd; 2]>::try_from(descriptors);
+        let [stdout, stderr] = outputs.map_err(|_| ChannelError::Unexpected)?;
+        let paths = setup.files.iter().cloned();
+        let files = paths.map(|path| PathBuf::from(OsString::from_vec(path)));
+        Ok(Self {
+            files: files.collect(),
+            setup,
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        })
+    }
+}
+
+fn keep() -> Result<(), ChannelError> {
+    let mut channel = Channel::new(take_standard_input()?);
+    let session = Session::receive(&mut channel)?;
+    let recovery = &session.setup.recovery;
+    if !recovery.directory.is_dir() {
+        let path = recovery.directory.clone();
+        return channel.send(&Reply::Refused(Refusal::Directory { path }), &[]);
+    }
+    let mut obstacle = Step::Namespaces.failed(rustix::io::Errno::OPNOTSUPP);
+    if session.setup.strongest > Isolation::Directory {
+        for namespaces in Namespaces::choices(recovery.network) {
+            match keep_in(namespaces, &session, &channel)? {
+                Ok(()) => return Ok(()),
+                Err(found) => obstacle = found,
+            }
+        }
+    }
+    match PrivateDirectory::make(&session.files, recovery, obstacle) {
+        Ok(directory) => {
+            let mut worker = Worker::new(&session, Confinement::Directory(directory), channel)?;
+            worker.work().map(drop)
+        }
+        Err(refusal) => channel.send(&Reply::Refused(refusal), &[]),
+    }
+}
+
+/// The socket comes as standard input; recoveries are not to inherit it.
+fn take_standard_input() -> Result<OwnedFd, ChannelError> {
+    let socket = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)?;
+    let mode = rustix::fs::Mode::empty();
+    let nothing = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, mode)?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    Ok(socket)
+}
+
+/// Keeps recoveries in namespaces, as long as brownout is there.
+fn keep_in(
+    namespaces: Namespaces,
+    session: &Session,
+    channel: &Channel,
+) -> Result<Result<(), Obstacle>, ChannelError> {
+    loop {
+        let socket = rustix::io::fcntl_dupfd_cloexec(channel, 3)?;
+        let inside = |announcement| {
+            inhabit(namespaces, announcement, session, Channel::new(socket));
+        };
+        let first = match namespaces.enter(inside) {
+            Ok(first) => first,
+            Err(obstacle) => return Ok(Err(obstacle)),
+        };
+        match supervise(first, channel)? {
+            WorkerExit::Done => return Ok(Ok(())),
+            WorkerExit::Renew => {}
+        }
+    }
+}
+
+/// The life of the first process of a namespace.
+fn inhabit(
+    namespaces: Namespaces,
+    announcement: Announcement,
+    session: &Session,
+    channel: Channel,
+) -> ! {
+    let plan = Plan {
+        files: &session.files,
+        disk_limit: session.setup.recovery.disk_limit,
+        strongest: session.setup.strongest,
+        in_user_namespace: namespaces.has_user(),
+    };
+    let built = namespaces
+        .set_up()
+        .map_err(BuildError::Obstacle)
+        .and_then(|()| View::build(&plan));
+    let view = match built {
+        Ok(view) => view,
+        Err(BuildError::Obstacle(obstacle)) => {
+            announcement.obstacle(obstacle);
+            exit(1);
+        }
+        Err(BuildError::Refusal(refusal)) => {
+            announcement.ready();
+            let sent = channel.send(&Reply::Refused(refusal), &[]);
+            exit(i32::from(sent.is_err()));
+        }
+    };
+    announcement.ready();
+    let departure =
+        Worker::new(session, Confinement::View(view), channel).and_then(|mut worker| worker.work());
+    exit(match departure {
+        Ok(WorkerExit::Done) | Err(ChannelError::Closed) => 0,
+        Ok(WorkerExit::Renew) => RENEW_STATUS,
+        Err(_) => 1,
+    })
+}
+
+/// Waits until the first process of a namespace is gone; sees to it when brownout is.
+fn supervise(first: Pid, channel: &Channel) -> Result<WorkerExit, ChannelError> {
+    let process = rustix::process::pidfd_open(first, PidfdFlags::empty())?;
+    let mut descriptors = [
+        PollFd::new(&process, PollFlags::IN),
+        // Only that it is hung up; what it says is not for this process.
+        PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::empty()),
+    ];
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut descriptors, None))?;
+    if !descriptors[1].revents().is_empty() {
+        // With it the kernel ends everything in the namespace.
+        let _ = rustix::process::kill_process(first, Signal::KILL);
+    }
+    let ended =
+        rustix::io::retry_on_intr(|| rustix::process::waitpid(Some(first), WaitOptions::empty()))?;
+    let status = ended.and_then(|(_, status)| status.exit_status());
+    Ok(if status == Some(RENEW_STATUS) {
+        WorkerExit::Renew
+    } else {
+        WorkerExit::Done
+    })
+}

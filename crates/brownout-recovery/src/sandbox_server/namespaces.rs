@@ -1,0 +1,181 @@
+//! Namespaces of one's own, without privileges where the machine allows it.
+//!
+//! In a user namespace everybody may create the others. There the user is who they were before, and so are all users if
+//! root asks; nothing in it has power over what is outside.
+
+use std::ffi::c_int;
+use std::fs;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::process::exit;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use crate::sys::{self, Fork};
+use crate::{Obstacle, Step};
+
+/// Which namespaces to create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namespaces {
+    user: bool,
+    network: bool,
+}
+
+/// How the first process of the namespaces says whether it can work there.
+#[derive(Debug)]
+pub struct Announcement(PipeWriter);
+
+impl Announcement {
+    pub fn ready(mut self) {
+        // Who does not hear it is gone, and this process with it.
+        let _ = self.0.write_all(&[1]);
+    }
+
+    pub fn obstacle(mut self, obstacle: Obstacle) {
+        let message = postcard::to_stdvec(&obstacle).unwrap_or_default();
+        let _ = self.0.write_all(&[&[0], message.as_slice()].concat());
+    }
+}
+
+impl Namespaces {
+    /// What to try, best first.
+    pub fn choices(network_is_allowed: bool) -> Vec<Self> {
+        let network = !network_is_allowed;
+        let mut choices = vec![Self {
+            user: true,
+            network,
+        }];
+        if rustix::process::geteuid().is_root() {
+            choices.push(Self {
+                user: false,
+                network,
+            });
+        }
+        choices
+    }
+
+    pub fn has_user(self) -> bool {
+        self.user
+    }
+
+    fn flags(self) -> c_int {
+        let mut flags = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC;
+        if self.user {
+            flags |= libc::CLONE_NEWUSER;
+        }
+        if self.network {
+            flags |= libc::CLONE_NEWNET;
+        }
+        flags
+    }
+
+    /// Starts the first process of new namespaces; it does what is `inside`. Returns when that says that it is ready.
+    pub fn enter(self, inside: impl FnOnce(Announcement)) -> Result<Pid, Obstacle> {
+        let failed = |error: io::Error| Step::Namespaces.failed(error);
+        let (admission, mut admit) = io::pipe().map_err(failed)?;
+        let (mut hear, announce) = io::pipe().map_err(failed)?;
+        match sys::fork_into(self.flags()).map_err(failed)? {
+            Fork::Child => {
+                drop((admit, hear));
+                if await_admission(admission) {
+                    inside(Announcement(announce));
+                }
+                exit(1)
+            }
+            Fork::Parent(first) => {
+                drop((admission, announce));
+                let admitted = self
+                    .map_users(first)
+                    .and_then(|()| admit.write_all(&[1]).map_err(failed))
+                    .and_then(|()| listen(&mut hear));
+                if admitted.is_err() {
+                    let _ = rustix::process::kill_process(first, Signal::KILL);
+                    let _ = rustix::process::waitpid(Some(first), WaitOptions::empty());
+                }
+                admitted.map(|()| first)
+            }
+        }
+    }
+
+    /// Makes users in the namespace the same as outside: all of them if that is allowed, else the one who asks.
+    fn map_users(self, first: Pid) -> Result<(), Obstacle> {
+        if !self.user {
+            return Ok(());
+        }
+        let failed = |error: io::Error| Step::UserMap.failed(error);
+        let directory = format!("/proc/{}", first.as_raw_nonzero());
+        if rustix::process::geteuid().is_root() {
+            let users = identity("/proc/self/uid_map").map_err(failed)?;
+            let groups = identity("/proc/self/gid_map").map_err(failed)?;
+            let mapped = fs::write(format!("{directory}/uid_map"), users)
+                .and_then(|()| fs::write(format!("{directory}/gid_map"), groups));
+            // In a container root may be without the right to do this.
+            if mapped.is_ok() {
+                return Ok(());
+            }
+        }
+        let user = rustix::process::geteuid().as_raw();
+        let group = rustix::process::getegid().as_raw();
+        // Whoever could drop groups in a namespace could pass by permissions that deny a group something.
+        fs::write(format!("{directory}/setgroups"), "deny")
+            .and_then(|()| fs::write(format!("{directory}/uid_map"), format!("{user} {user} 1")))
+            .and_then(|()| fs::write(format!("{directory}/gid_map"), format!("{group} {group} 1")))
+            .map_err(failed)
+    }
+
+    /// What the first process does before anything else.
+    pub fn set_up(self) -> Result<(), Obstacle> {
+        if !self.network {
+            return Ok(());
+        }
+        let socket = rustix::net::socket_with(
+            AddressFamily::INET,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        );
+        let socket = socket.map_err(|errno| Step::Loopback.failed(errno))?;
+        sys::bring_up_loopback(socket.as_fd()).map_err(|error| Step::Loopback.failed(error))?;
+        // A port is free again when its server is gone. Older kernels do not let a namespace say so; there a server
+        // has to reuse its address, as most do.
+        let _ = fs::write("/proc/sys/net/ipv4/tcp_max_tw_buckets", "0");
+        Ok(())
+    }
+}
+
+/// Waits until this process has its users. The kernel is to kill it with its parent from now on.
+fn await_admission(mut admission: PipeReader) -> bool {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
+        // If the parent is gone already, so is the other end.
+        && admission.read_exact(&mut [0]).is_ok()
+}
+
+fn listen(hear: &mut PipeReader) -> Result<(), Obstacle> {
+    let mut heard = Vec::new();
+    let first = hear
+        .take(1)
+        .read_to_end(&mut heard)
+        .map_err(|error| Step::Root.failed(error))?;
+    if first == 1 && heard[0] == 1 {
+        return Ok(());
+    }
+    heard.clear();
+    let _ = hear.read_to_end(&mut heard);
+    // One that says nothing has died of something unheard of.
+    Err(postcard::from_bytes(&heard).unwrap_or(Step::Root.failed(rustix::io::Errno::IO)))
+}
+
+/// A map of users that leaves all who exist here what they are.
+fn identity(current: &str) -> io::Result<String> {
+    let mut map = String::new();
+    for line in fs::read_to_string(current)?.lines() {
+        let mut numbers = line.split_ascii_whitespace();
+        if let (Some(first), Some(_), Some(count)) =
+            (numbers.next(), numbers.next(), numbers.next())
+        {
+            map.push_str(&format!("{first} {first} {count}\n"));
+        }
+    }
+    Ok(map)
+}

@@ -1,0 +1,288 @@
+//! The loop of a sandbox server: one run after the other.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, Signal, WaitStatus};
+
+use super::Session;
+use super::confinement::Confinement;
+use super::launch::Streams;
+use crate::channel::{Channel, ChannelError, DESCRIPTORS_AT_ONCE, Follows, Reply, Report, Request};
+use crate::command_line::CommandLine;
+use crate::run_monitor::{MonitorError, RunEvent, RunMonitor};
+use crate::tracer::Tracer;
+use crate::view::Condition;
+use crate::{Actor, End, Refusal, sys};
+
+/// Why a worker stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerExit {
+    /// Nobody wants anything any more.
+    Done,
+    /// Its place is spoilt; another is to go on in a new one.
+    Renew,
+}
+
+/// Runs recoveries in a place.
+pub struct Worker<'a> {
+    pub session: &'a Session,
+    pub confinement: Confinement,
+    channel: Channel,
+    /// Readable when a child has changed.
+    children: OwnedFd,
+    tracer: RefCell<Tracer>,
+}
+
+/// Why a run has no end that could be told.
+pub enum RunError {
+    Refused(Refusal),
+    /// Brownout is gone.
+    Abandoned,
+}
+
+impl From<MonitorError> for RunError {
+    fn from(error: MonitorError) -> Self {
+        match error {
+            MonitorError::Abandoned => Self::Abandoned,
+            MonitorError::Fault(errno) => Self::Refused(Refusal::RunMonitor { errno }),
+        }
+    }
+}
+
+impl From<Refusal> for RunError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+fn cleanup(error: io::Error) -> RunError {
+    RunError::Refused(Refusal::Cleanup {
+        errno: error.into(),
+    })
+}
+
+/// The commands with the paths put in.
+struct Commands {
+    recovery: CommandLine,
+    client: Option<CommandLine>,
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(
+        session: &'a Session,
+        confinement: Confinement,
+        channel: Channel,
+    ) -> Result<Self, ChannelError> {
+        let children = sys::child_events().map_err(|_| ChannelError::Unexpected)?;
+        Ok(Self {
+            session,
+            confinement,
+            channel,
+            children,
+            tracer: RefCell::default(),
+        })
+    }
+
+    /// Works until nobody wants anything any more.
+    pub fn work(&mut self) -> Result<WorkerExit, ChannelError> {
+        let commands = match self.prepare() {
+            Ok(commands) => commands,
+            Err(refusal) => {
+                self.channel.send(&Reply::Refused(refusal), &[])?;
+                return Ok(WorkerExit::Done);
+            }
+        };
+        let isolation = self.confinement.isolation();
+        let files = self.session.files.len();
+        self.channel.send(&Reply::Ready { isolation, files }, &[])?;
+        self.send_files(&(0..files).collect::<Vec<_>>())?;
+        loop {
+            let (request, descriptors) = self.channel.receive::<Request>()?;
+            match self.run(&commands, &request, descriptors) {
+                Ok(WorkerExit::Done) => {}
+                Ok(WorkerExit::Renew) => return Ok(WorkerExit::Renew),
+                Err(RunError::Abandoned) => {
+                    // Without namespaces nobody else does.
+                    let _ = self.confinement.end_all();
+                    return Ok(WorkerExit::Done);
+                }
+                Err(RunError::Refused(refusal)) => {
+                    let _ = self.confinement.end_all();
+                    self.channel.send(&Reply::Refused(refusal), &[])?;
+                    return Ok(WorkerExit::Done);
+                }
+            }
+        }
+    }
+
+    fn prepare(&self) -> Result<Commands, Refusal> {
+        let paths = self.confinement.paths(&self.session.files);
+        let recovery = &self.session.setup.recovery;
+        let commands = Commands {
+            recovery: CommandLine::new(&recovery.command, &paths)?,
+            client: recovery
+                .client
+                .as_ref()
+                .map(|client| CommandLine::new(client, &paths))
+                .transpose()?,
+        };
+        // A limit of 1 rather than 0 keeps the kernel from starting a program that collects dumps, too.
+        limit(Resource::Core, 1);
+        if let Some(size) = recovery.file_size_limit {
+            limit(Resource::Fsize, size);
+        }
+        // If the machine runs out of memory, it is to be the recovery that goes.
+        let _ = std::fs::write("/proc/self/oom_score_adj", "500");
+        Ok(commands)
+    }
+
+    fn send_files(&self, numbers: &[usize]) -> Result<(), ChannelError> {
+        let files = self.confinement.pm_files();
+        let mut packets = numbers.chunks(DESCRIPTORS_AT_ONCE).peekable();
+        while let Some(packet) = packets.next() {
+            let descriptors: Vec<_> = packet.iter().map(|&number| files[number].as_fd()).collect();
+            let message = Reply::Files {
+                numbers: packet.to_vec(),
+                more: packets.peek().is_some(),
+            };
+            self.channel.send(&message, &descriptors)?;
+        }
+        Ok(())
+    }
+
+    /// Runs recovery once, cleans up and reports.
+    fn run(
+        &mut self,
+        commands: &Commands,
+        request: &Request,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<WorkerExit, RunError> {
+        self.confinement.hide(&request.absent)?;
+        self.tracer.borrow_mut().begin();
+        let started = Instant::now();
+        let (end, actor) = match &commands.client {
+            Some(client) => self.run_server(&commands.recovery, client, request)?,
+            None => (
+                self.run_alone(&commands.recovery, request, descriptors)?,
+                Actor::Recovery,
+            ),
+        };
+        let duration = started.elapsed();
+        let frames = match end {
+            _ if !request.trace => Vec::new(),
+            End::TimedOut | End::OutOfMemory => self.tracer.borrow_mut().frames_now(),
+            end => self.tracer.borrow().frames(end),
+        };
+        self.confinement.end_all().map_err(cleanup)?;
+        let is_clean = self.confinement.condition().map_err(cleanup)? == Condition::Unchanged;
+        let mut report = Report {
+            end,
+            actor,
+            duration,
+            frames,
+            follows: Follows::Nothing,
+        };
+        if is_clean {
+            self.reply(&Reply::Ended(report))?;
+            return Ok(WorkerExit::Done);
+        }
+        // What is not as it was and cannot be made so is replaced as a whole.
+        let restored = self.confinement.restore().unwrap_or(None);
+        report.follows = match &restored {
+            None => Follows::Ready,
+            Some(new) if new.is_empty() => Follows::Nothing,
+            Some(_) => Follows::Files,
+        };
+        self.reply(&Reply::Ended(report))?;
+        match restored {
+            None => Ok(WorkerExit::Renew),
+            Some(new) => {
+                self.send_files(&new).map_err(|_| RunError::Abandoned)?;
+                Ok(WorkerExit::Done)
+            }
+        }
+    }
+
+    fn reply(&self, reply: &Reply) -> Result<(), RunError> {
+        // A reply that cannot be sent has nobody to go to.
+        self.channel
+            .send(reply, &[])
+            .map_err(|_| RunError::Abandoned)
+    }
+
+    pub fn watch(&self, request: &Request) -> RunMonitor<'_> {
+        RunMonitor::new(
+            &self.children,
+            self.channel.as_fd(),
+            [&self.session.stdout, &self.session.stderr],
+            self.session.setup.recovery.memory_limit,
+            (!request.interactive).then_some(request.time_limit),
+        )
+    }
+
+    /// What happens next, stops for tracing aside.
+    pub fn next(
+        &self,
+        watch: &mut RunMonitor<'_>,
+        patience: Option<Duration>,
+    ) -> Result<RunEvent, MonitorError> {
+        loop {
+            match watch.next(patience)? {
+                RunEvent::Changed(thread, status)
+                    if self.tracer.borrow_mut().handle(thread, status) => {}
+                happening => return Ok(happening),
+            }
+        }
+    }
+
+    fn run_alone(
+        &self,
+        command: &CommandLine,
+        request: &Request,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<End, RunError> {
+        let streams = match <[OwnedFd; 3]>::try_from(descriptors) {
+            Ok(terminal) => Streams::Terminal(terminal),
+            Err(_) => Streams::Separate,
+        };
+        let mut watch = self.watch(request);
+        let main = self.start(command, request, &streams)?;
+        if let Streams::Terminal([input, ..]) = &streams {
+            // It may have been stopped for reading before it was its turn.
+            let _ = rustix::termios::tcsetpgrp(input, main);
+            let _ = rustix::process::kill_process_group(main, Signal::CONT);
+        }
+        loop {
+            match self.next(&mut watch, None)? {
+                RunEvent::Changed(pid, status) if pid == main => {
+                    if let Some(end) = end_of(status) {
+                        return Ok(end);
+                    }
+                }
+                RunEvent::Changed(..) | RunEvent::Nothing => {}
+                RunEvent::TimeOver => return Ok(End::TimedOut),
+                RunEvent::MemoryOver => return Ok(End::OutOfMemory),
+            }
+        }
+    }
+}
+
+fn limit(resource: Resource, value: u64) {
+    let limit = Rlimit {
+        current: Some(value),
+        maximum: Some(value),
+    };
+    // A lower limit that holds already is as good.
+    let _ = rustix::process::setrlimit(resource, limit);
+}
+
+/// How a process ended; `None` if it only stopped.
+pub fn end_of(status: WaitStatus) -> Option<End> {
+    status
+        .exit_status()
+        .map(End::Exited)
+        .or_else(|| status.terminating_signal().map(End::Signaled))
+}

@@ -1,0 +1,212 @@
+//! The system calls for which there is no safe wrapper.
+
+use std::ffi::{CStr, c_int, c_long, c_ulong};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::process::Pid;
+
+/// Which side of a fork this is.
+pub enum Fork {
+    Parent(Pid),
+    Child,
+}
+
+fn check(result: c_long) -> io::Result<c_long> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// Whether this process has no thread but the calling one, which forking relies on.
+fn is_single_threaded() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
+}
+
+/// Forks into new namespaces; the child is the first process of a new PID namespace if that is among them.
+pub fn fork_into(namespaces: c_int) -> io::Result<Fork> {
+    if !is_single_threaded() {
+        return Err(io::Error::from(io::ErrorKind::Unsupported));
+    }
+    let flags = (namespaces | libc::SIGCHLD) as c_ulong;
+    // SAFETY: without CLONE_VM and with no stack given this is a fork: the child runs on its own copy of this
+    // stack. No other thread exists, so that no lock is held in the copy by a thread that is not there.
+    let pid = check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })?;
+    Ok(match Pid::from_raw(pid as c_int) {
+        Some(child) => Fork::Parent(child),
+        None => Fork::Child,
+    })
+}
+
+/// Sends a signal to every process of the PID namespace but its first, which must be the caller.
+pub fn signal_namespace(signal: c_int) -> io::Result<()> {
+    assert!(
+        std::process::id() == 1,
+        "only the first process of a namespace may do this"
+    );
+    // SAFETY: touches no memory.
+    check(unsafe { libc::kill(-1, signal) }.into()).map(drop)
+}
+
+/// Lets signals do again what they usually do, which those that this process inherited as ignored would not: `nohup` and
+/// shells leave some so. One stays as it is that Rust ignores for itself and gives back to what it starts.
+pub fn attend_to_signals() {
+    for signal in (1..=libc::SIGSYS).filter(|&signal| signal != libc::SIGPIPE) {
+        // SAFETY: an all-zero `sigaction` is a valid value, and both calls get pointers that live across the call. No
+        // handler is installed, and for signals that cannot be changed the calls fail.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let known = libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
+            if known && action.sa_sigaction == libc::SIG_IGN {
+                action.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+            }
+        }
+    }
+}
+
+/// A descriptor that can be read when a child has ended or stopped. The signal that says so is blocked, and the one for
+/// touching a terminal out of turn.
+pub fn child_events() -> io::Result<OwnedFd> {
+    // SAFETY: an all-zero `sigset_t` is a valid value, and each call gets a pointer to it that lives across the call.
+    let descriptor = unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut signals);
+        libc::sigaddset(&raw mut signals, libc::SIGCHLD);
+        libc::sigaddset(&raw mut signals, libc::SIGTTOU);
+        check(libc::sigprocmask(libc::SIG_BLOCK, &raw const signals, std::ptr::null_mut()).into())?;
+        libc::sigdelset(&raw mut signals, libc::SIGTTOU);
+        let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+        check(libc::signalfd(-1, &raw const signals, flags).into())?
+    };
+    // SAFETY: the kernel has just made this descriptor; nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as c_int) })
+}
+
+/// Runs `start` with no signal blocked: what it starts inherits that. An event of a child in the meantime is not lost as
+/// long as children are asked for before [`child_events`] is waited for.
+pub fn with_open_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: an all-zero `sigset_t` is a valid value, and each call gets pointers that live across the call. The mask of
+    // this thread is as before at the end.
+    let before = unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, &raw mut before);
+        before
+    };
+    let started = start();
+    // SAFETY: the pointer is to a mask that the kernel has written.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+    }
+    started
+}
+
+/// Makes this process's group the one that a terminal listens to again.
+pub fn take_terminal(terminal: BorrowedFd<'_>) {
+    // SAFETY: an all-zero `sigset_t` is a valid value, and each call gets pointers that live across the call. The mask of
+    // this thread is as before at the end.
+    unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut signals);
+        libc::sigaddset(&raw mut signals, libc::SIGTTOU);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, &raw mut before);
+        // Fails if this is no terminal, and then there is nothing to do.
+        libc::tcsetpgrp(terminal.as_raw_fd(), libc::getpgrp());
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+    }
+}
+
+/// Makes the mount at `mount_point` read-only, with those below it if `recursive`.
+pub fn make_read_only(mount_point: BorrowedFd<'_>, recursive: bool) -> io::Result<()> {
+    let attributes = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_RDONLY,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    let mut flags = libc::AT_EMPTY_PATH;
+    if recursive {
+        flags |= libc::AT_RECURSIVE;
+    }
+    let empty: &CStr = c"";
+    // SAFETY: the path and the attributes live across the call, and the size is that of the attributes.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount_point.as_raw_fd(),
+            empty.as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    })
+    .map(drop)
+}
+
+/// Brings up `lo` of this network namespace.
+pub fn bring_up_loopback(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: an all-zero `ifreq` is a valid value: numbers, and a name that ends at once.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+    // SAFETY: this request reads one `ifreq`, which lives across the call.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }.into())
+        .map(drop)
+}
+
+/// Removes all System V shared memory, semaphores and message queues of this IPC namespace, which must be the caller's
+/// own.
+pub fn remove_system_v_ipc() {
+    // The kernel numbers what there is from 0 on; the *_INFO calls return the highest number in use, and 0 also
+    // where nothing is, which costs one failing call of *_STAT.
+    // SAFETY: each call writes at most one structure of the type that it is documented to write, and gets a pointer to
+    // such a one, all-zero, which is a valid value of it.
+    unsafe {
+        let mut info: libc::shmid_ds = std::mem::zeroed();
+        let mut totals: SharedMemoryTotals = std::mem::zeroed();
+        let highest = libc::shmctl(0, SHM_INFO, (&raw mut totals).cast());
+        for number in 0..=highest {
+            let id = libc::shmctl(number, SHM_STAT, &raw mut info);
+            if id >= 0 {
+                libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut());
+            }
+        }
+        let mut totals: libc::seminfo = std::mem::zeroed();
+        let mut set: libc::semid_ds = std::mem::zeroed();
+        let highest = libc::semctl(0, 0, libc::SEM_INFO, &raw mut totals);
+        for number in 0..=highest {
+            let id = libc::semctl(number, 0, libc::SEM_STAT, &raw mut set);
+            if id >= 0 {
+                libc::semctl(id, 0, libc::IPC_RMID);
+            }
+        }
+        let mut totals: libc::msginfo = std::mem::zeroed();
+        let mut queue: libc::msqid_ds = std::mem::zeroed();
+        let highest = libc::msgctl(0, libc::MSG_INFO, (&raw mut totals).cast());
+        for number in 0..=highest {
+            let id = libc::msgctl(number, libc::MSG_STAT, &raw mut queue);
+            if id >= 0 {
+                libc::msgctl(id, libc::IPC_RMID, std::ptr::null_mut());
+            }
+        }
+    }
+}
+
+/// `<linux/shm.h>`.
+const SHM_INFO: c_int = 14;
+/// `<linux/shm.h>`.
+const SHM_STAT: c_int = 13;
+
+/// `struct shm_info` of `<linux/shm.h>`.
+#[repr(C)]
+struct SharedMemoryTotals {
+    used_ids: c_int,
+    pages: [c_ulong; 5],
+}

@@ -55,6 +55,7 @@ struct Batch<'a> {
     seed: u64,
     count: usize,
     place: &'static str,
+    cpu: &'a str,
     folder: PathBuf,
 }
 
@@ -73,6 +74,7 @@ pub fn run(mut args: Args) -> Result<()> {
         .number("--cases")?
         .unwrap_or(if core { CORE_CASES } else { CASES });
     let jobs = args.number("--jobs")?.unwrap_or_else(pool::cores);
+    let cpu = args.value("--cpu")?.unwrap_or_else(|| "host".to_owned());
     let wrapper = Wrapper::from_args(&mut args)?;
     args.finish()?;
     let Some(brownout) = wrapper.brownout() else {
@@ -95,6 +97,7 @@ pub fn run(mut args: Args) -> Result<()> {
             seed: seed + number as u64,
             count: BATCH.min(cases - number * BATCH),
             place: PLACES[number % PLACES.len()],
+            cpu: &cpu,
             folder: root.join(number.to_string()),
         })
         .collect();
@@ -156,6 +159,7 @@ impl Batch<'_> {
             self.seed.to_string().into(),
             self.count.to_string().into(),
             self.place.into(),
+            self.cpu.into(),
             cases.clone().into(),
         ])?;
         let native = self.native(&cases, "native")?;

@@ -5,6 +5,7 @@
 
 mod case;
 mod compare;
+mod cpu;
 mod execute;
 mod generate;
 mod layout;
@@ -22,7 +23,8 @@ use crate::case::Cases;
 use crate::layout::Place;
 
 const USAGE: &str = "\
-differential generate SEED COUNT PLACE CASES     make cases; PLACE is low, high or middle
+differential generate SEED COUNT PLACE CPU CASES make cases; PLACE is low, high or middle, CPU v2, v3, v4 or
+                                                 host, followed by any number of +FEATURE and -FEATURE
 differential execute CASES FROM RESULTS [FILE]   execute them; operands lie in a mapping of FILE if given
 differential compare CASES NATIVE ENGINE         print each case that differs; exit 1 if there is one
 differential reduce CASES INDEX DROP OUT         one case alone, without its instructions numbered in DROP
@@ -44,12 +46,13 @@ fn run() -> Result<ExitCode> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["generate", seed, count, place, out] => {
+        ["generate", seed, count, place, cpu, out] => {
             let place = Place::ALL
                 .into_iter()
                 .find(|known| known.name() == place)
                 .context("no such place")?;
-            generate::generate(seed.parse()?, count.parse()?, place).save(out.as_ref())?;
+            let cpu = cpu.parse()?;
+            generate::generate(seed.parse()?, count.parse()?, place, &cpu).save(out.as_ref())?;
         }
         ["execute", cases, from, results] => {
             execute::execute(

@@ -150,9 +150,7 @@ impl Outcome {
         };
         let known = Known::of(case, self);
         for (index, name) in NAMES.iter().enumerate() {
-            if !(known.branch_done && index == RSP) {
-                number(name, self.gpr[index], other.gpr[index]);
-            }
+            number(name, self.gpr[index], other.gpr[index]);
         }
         number(
             "flags",
@@ -170,9 +168,7 @@ impl Outcome {
         );
         number("signal's trap number", self.signal.trap, other.signal.trap);
         number("signal's error code", self.signal.error, other.signal.error);
-        if !known.branch_done {
-            number("rip at signal", self.signal.rip, other.signal.rip);
-        }
+        number("rip at signal", self.signal.rip, other.signal.rip);
         let (native, engine) = (normal(&self.area, areas), normal(&other.area, areas));
         for (name, at, len) in parts(areas) {
             if native[at..at + len] != engine[at..at + len] {
@@ -193,7 +189,7 @@ impl Outcome {
             &mut engine,
             self.gpr[RSP].wrapping_sub(cases.place.arena()),
         );
-        if native != engine && !known.branch_done {
+        if native != engine && !known.pushed {
             found.push(format!(
                 "memory: {} instead of {}",
                 changes(&other.changes),
@@ -208,8 +204,8 @@ impl Outcome {
 struct Known {
     /// Bits of the flags.
     flags: u64,
-    /// A branch to an address that cannot exist counts as made when the fault comes, not as about to be.
-    branch_done: bool,
+    /// A call to an address that cannot exist has pushed its return address when the fault comes.
+    pushed: bool,
 }
 
 impl Known {
@@ -218,7 +214,7 @@ impl Known {
         Known {
             // The CPU sets it in the frame of a fault; it means something to debuggers only.
             flags: if native.signal.number != 0 { RESUME } else { 0 },
-            branch_done: case.title == IMPOSSIBLE_TARGET,
+            pushed: case.title == IMPOSSIBLE_TARGET,
         }
     }
 }

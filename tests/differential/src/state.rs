@@ -57,6 +57,12 @@ impl Areas {
         }
     }
 
+    /// The same area of which only some components are used.
+    pub fn limited_to(mut self, components: u64) -> Areas {
+        self.components &= components;
+        self
+    }
+
     /// The places of the 16-byte pieces of a vector register, lowest first, as far as the machine has them.
     pub fn vector(&self, register: usize) -> Vec<usize> {
         let has = |component: u32| self.components >> component & 1 != 0;

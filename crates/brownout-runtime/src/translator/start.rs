@@ -1,7 +1,7 @@
 //! The first code of a process: loads the program and starts translating it.
 
-use crate::arch::translator::gate;
 use crate::arch::translator::translate::Translator;
+use crate::arch::translator::{cpu, gate};
 use crate::instruments::{calls, pm};
 use crate::memory::{PAGE, page_down};
 use crate::sys;
@@ -20,7 +20,6 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use linux_raw_sys::auxvec;
 
-const HWCAP2_FSGSBASE: u64 = 2;
 static ACTIONS: Actions = Actions::new();
 
 /// Starts the program that the wire variable names. `stack` is the initial stack pointer.
@@ -30,9 +29,11 @@ static ACTIONS: Actions = Actions::new();
 pub unsafe fn start(stack: *mut u64) -> ! {
     // SAFETY: the caller's promise.
     let stack = unsafe { InitialStack::new(stack) };
-    if stack.auxiliary(auxvec::AT_HWCAP2).unwrap_or(0) & HWCAP2_FSGSBASE == 0 {
+    let hwcap2 = stack.auxiliary(auxvec::AT_HWCAP2).unwrap_or(0);
+    if let Some(feature) = cpu::missing_feature(hwcap2) {
         fatal::unsupported(format_args!(
-            "this CPU or kernel lacks FSGSBASE (needs Linux 5.9 and a CPU of 2013 or later)"
+            "this machine lacks {feature}, which brownout needs: use Linux 5.9 or later on a CPU of 2013 or later, \
+             and enable the feature if the kernel command line or the hypervisor disables it"
         ));
     }
     let Some(value) = stack.take_variable(brownout_ring::ENV) else {

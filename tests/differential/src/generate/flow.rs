@@ -18,10 +18,11 @@ pub fn leave(case: &mut Case, place: Place) {
 }
 
 /// A case of a kind of control flow chosen at random.
-pub fn case(draft: Draft) -> Case {
+pub fn case(draft: Draft, transactions: bool) -> Case {
     let mut flow = Flow {
         start: draft.here(),
         draft,
+        transactions,
     };
     let title = loop {
         let made = flow.choose();
@@ -43,6 +44,8 @@ pub const IMPOSSIBLE_TARGET: &str = "impossible target";
 struct Flow<'a> {
     draft: Draft<'a>,
     start: u64,
+    /// Whether the CPU has transactions.
+    transactions: bool,
 }
 
 /// r13 counts which ways were taken.
@@ -326,7 +329,7 @@ impl Flow<'_> {
 
     /// A transaction that always ends at its other way; the reason it gives is overwritten.
     fn transaction(&mut self) -> Option<&'static str> {
-        if !std::is_x86_feature_detected!("rtm") {
+        if !self.transactions {
             return None;
         }
         let target = self.function();

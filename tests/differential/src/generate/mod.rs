@@ -1,5 +1,5 @@
-//! Makes cases: every instruction that the processor may know, in forms and with operands chosen at
-//! random, and small programs for each kind of control flow.
+//! Makes cases: every instruction of a CPU, in forms and with operands chosen at random, and small programs for
+//! each kind of control flow.
 
 mod draft;
 mod flow;
@@ -11,6 +11,7 @@ pub use flow::IMPOSSIBLE_TARGET;
 use iced_x86::Code;
 
 use crate::case::{Case, Cases};
+use crate::cpu::Cpu;
 use crate::layout::{ARENA_BYTES, Place};
 use crate::random::Random;
 use crate::state::Areas;
@@ -19,14 +20,14 @@ use draft::Draft;
 /// How often a case is tried with other operands before it is left out.
 const TRIES: usize = 24;
 
-/// Makes `count` cases. The same seed gives the same cases on machines with the same vector state.
-pub fn generate(seed: u64, count: usize, place: Place) -> Cases {
+/// Makes `count` cases for a CPU. The same seed gives the same cases on machines with the same vector state.
+pub fn generate(seed: u64, count: usize, place: Place, cpu: &Cpu) -> Cases {
     let mut random = Random::new(seed);
-    let areas = Areas::of_this_machine();
+    let areas = Areas::of_this_machine().limited_to(cpu.state());
     let mut arena = vec![0; ARENA_BYTES];
     random.fill(&mut arena);
     let mut codes: Vec<Code> = Code::values()
-        .filter(|code| special::is_tested(*code))
+        .filter(|code| special::is_tested(*code) && cpu.has_instruction(*code))
         .collect();
     // Whatever is rewritten or touches memory comes up more often than what is only copied.
     let twice: Vec<Code> = codes
@@ -43,7 +44,8 @@ pub fn generate(seed: u64, count: usize, place: Place) -> Cases {
     while cases.len() < count {
         let slot = cases.len();
         let case = if random.chance(12) {
-            Some(flow::case(Draft::new(&mut random, &areas, place, slot)))
+            let draft = Draft::new(&mut random, &areas, place, slot);
+            Some(flow::case(draft, cpu.has_transactions()))
         } else {
             let length = if random.chance(75) {
                 1
@@ -98,50 +100,86 @@ fn straight(
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_seed_gives_the_same_cases_again() {
-        let (a, b) = (generate(7, 300, Place::High), generate(7, 300, Place::High));
-        assert_eq!(a.arena, b.arena);
-        for (a, b) in a.cases.iter().zip(&b.cases) {
-            assert_eq!(
-                (&a.code, a.gpr, &a.image, &a.patches),
-                (&b.code, b.gpr, &b.image, &b.patches)
-            );
-        }
-        assert_ne!(a.cases[0].gpr, generate(8, 1, Place::High).cases[0].gpr);
+    fn cases(seed: u64, count: usize, place: Place, cpu: &str) -> Cases {
+        generate(seed, count, place, &cpu.parse().unwrap())
     }
 
     #[test]
-    fn what_the_engine_rewrites_comes_up() {
-        let cases = generate(1, 12_000, Place::Low);
-        let titles: Vec<&str> = cases.cases.iter().map(|case| case.title.as_str()).collect();
-        for wanted in [
-            "Movsb_m8_m8",
-            "Stosq_m64_RAX",
-            "Cmpxchg16b_m128",
-            "Bts_rm64_r64",
-            "EVEX_Vpscatterdd_vm32z_k1_zmm",
-            "VEX_Vpgatherqq_ymm_vm64y_ymm",
-            "EVEX_Vmovdqu8_zmmm512_k1z_zmm",
-            "Fstp_m80fp",
-            "Xsave64_mem",
-            "Clwb_m8",
-            "Movdir64b_r64_m512",
-            "Pushfq",
-            "Pop_rm64",
-            "Wrgsbase_r64",
-            "jcc",
-            "loop",
-            "call memory",
-            "jump memory",
-            "return",
-            "transaction",
-            "system call",
-        ] {
-            assert!(
-                titles.iter().any(|title| title.contains(wanted)),
-                "no case for {wanted}"
-            );
+    fn a_seed_gives_the_same_cases_again() {
+        for cpu in ["host", "v2", "v3", "v4"] {
+            let make = |seed| cases(seed, 300, Place::High, cpu);
+            let (a, b) = (make(7), make(7));
+            assert_eq!(a.arena, b.arena);
+            for (a, b) in a.cases.iter().zip(&b.cases) {
+                assert_eq!(
+                    (&a.code, a.gpr, &a.image, &a.patches),
+                    (&b.code, b.gpr, &b.image, &b.patches)
+                );
+            }
+            assert_ne!(a.cases[0].gpr, make(8).cases[0].gpr);
         }
+    }
+
+    /// What the engine rewrites on every CPU.
+    const BASE: &[&str] = &[
+        "Movsb_m8_m8",
+        "Stosq_m64_RAX",
+        "Cmpxchg16b_m128",
+        "Bts_rm64_r64",
+        "Fstp_m80fp",
+        "Xsave64_mem",
+        "Pushfq",
+        "Pop_rm64",
+        "Wrgsbase_r64",
+        "jcc",
+        "loop",
+        "call memory",
+        "jump memory",
+        "return",
+        "system call",
+    ];
+    const AVX2: &[&str] = &[
+        "VEX_Vpgatherqq_ymm_vm64y_ymm",
+        "VEX_Vmaskmovps_m256_ymm_ymm",
+    ];
+    const AVX512: &[&str] = &[
+        "EVEX_Vpscatterdd_vm32z_k1_zmm",
+        "EVEX_Vmovdqu8_zmmm512_k1z_zmm",
+    ];
+    const FLUSHES: &[&str] = &["Clwb_m8", "Movdir64b_r64_m512"];
+
+    /// Asserts that cases of all `wanted` kinds are made for a CPU, and none of the `unwanted`.
+    fn assert_kinds(cpu: &str, wanted: &[&[&str]], unwanted: &[&[&str]]) {
+        let cases = cases(1, 12_000, Place::Low, cpu);
+        let made = |kind: &str| cases.cases.iter().any(|case| case.title.contains(kind));
+        for kind in wanted.concat() {
+            assert!(made(kind), "{cpu}: no case for {kind}");
+        }
+        for kind in unwanted.concat() {
+            assert!(!made(kind), "{cpu}: a case for {kind}");
+        }
+    }
+
+    #[test]
+    fn what_the_engine_rewrites_comes_up_on_the_host() {
+        assert_kinds("host", &[BASE, AVX2, AVX512, FLUSHES], &[]);
+        assert_kinds("host-rtm", &[BASE], &[&["transaction"]]);
+    }
+
+    #[test]
+    fn transactions_come_up_where_the_machine_has_them() {
+        let transaction: &[&str] = &["transaction"];
+        if std::is_x86_feature_detected!("rtm") {
+            assert_kinds("v2+rtm", &[BASE, transaction], &[]);
+        } else {
+            assert_kinds("v2+rtm", &[BASE], &[transaction]);
+        }
+    }
+
+    #[test]
+    fn a_level_limits_what_comes_up() {
+        assert_kinds("v2", &[BASE], &[AVX2, AVX512, FLUSHES, &["transaction"]]);
+        assert_kinds("v3", &[BASE, AVX2], &[AVX512, FLUSHES]);
+        assert_kinds("v4+clwb+movdir", &[BASE, AVX2, AVX512, FLUSHES], &[]);
     }
 }

@@ -1,11 +1,13 @@
 //! The program branches to where there is no code: the signal that the CPU and the kernel would have made of it.
 //!
 //! An address that the CPU could translate makes the fetch fault, with the branch done. One that it could not (not
-//! *canonical*) is a general-protection fault: of the branch itself, which has then done nothing, on most CPUs;
-//! of the fetch on AMD's.
+//! *canonical*) is a general-protection fault. Whether the CPU reports it at the branch or at the target differs
+//! between CPUs and may differ between forms of branches, so a branch of the same form to the same address is executed
+//! to see ([`guarded::branch`]).
 //!
 //! What it can miss: branches through the branch table do not see the three topmost bits of their target.
 
+use crate::arch::translator::guarded::{self, BranchForm};
 use crate::instruments::pm;
 use crate::sys;
 use crate::sys::{errno, is_err, linux};
@@ -15,7 +17,7 @@ use crate::translator::dispatch::with_translator;
 use crate::translator::signal;
 use crate::translator::signal::{Info, Pending, SIGSEGV};
 use crate::translator::space;
-use core::arch::x86_64::__cpuid;
+use core::arch::x86_64::__cpuid_count;
 use core::sync::atomic::{AtomicU32, Ordering};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
@@ -48,23 +50,40 @@ pub fn fetch(context: &mut Context) {
     raise(context, Info::fault(SIGSEGV, code, missing), trap);
 }
 
-/// Delivers the signal of a branch whose target `context.pc` is not canonical. False if the fetch is to blame. The
-/// branch is at `from`, or, if that is 0, one by hash, which leaves behind where its copy is.
+/// Delivers the signal of a branch whose target `context.pc` is not canonical. False if the branch completes and the
+/// fetch faults. The branch is at `from`, or, if that is 0, one by hash, which leaves behind where its copy is.
 pub fn branch(context: &mut Context, from: u64) -> bool {
     let from = match from {
         0 => origin(context.argument.into()),
         from => Some(from),
     };
-    let Some(from) = from.filter(|_| !fetch_is_to_blame()) else {
-        return false;
-    };
+    let Some(from) = from else { return false };
     let mut bytes = [0u8; 15];
     let len = target_memory::read_into(from, &mut bytes);
     let insn = Decoder::with_ip(64, &bytes[..len], from, DecoderOptions::NONE).decode();
-    context.pc = from;
-    context.gpr[reg::RSP] = context.gpr[reg::RSP].wrapping_sub(moved_stack(&insn));
+    // SAFETY: the caller found the target not to be canonical; the dispatcher has set `in_rust`.
+    let faulted = unsafe { guarded::branch(context.pc, form(&insn)) };
+    if !faulted.stack_moved {
+        context.gpr[reg::RSP] = context.gpr[reg::RSP].wrapping_sub(moved_stack(&insn));
+    }
+    if !faulted.at_target {
+        context.pc = from;
+    }
     protection(context);
     true
+}
+
+/// The form of a branch, as far as the CPU may distinguish them.
+fn form(insn: &Instruction) -> BranchForm {
+    let memory = insn.op0_kind() == OpKind::Memory;
+    match insn.flow_control() {
+        FlowControl::IndirectCall if memory => BranchForm::CallMemory,
+        FlowControl::IndirectCall => BranchForm::Call,
+        FlowControl::Return if insn.op0_kind() == OpKind::Immediate16 => BranchForm::ReturnRelease,
+        FlowControl::Return => BranchForm::Return,
+        _ if memory => BranchForm::JumpMemory,
+        _ => BranchForm::Jump,
+    }
 }
 
 /// The program's address of the instruction whose copy is around `at`.
@@ -120,6 +139,12 @@ fn address_bits() -> u32 {
     if known != 0 {
         return known;
     }
+    // Leaf 7 exists wherever FSGSBASE does, which the engine needs.
+    const LA57: u32 = 1 << 16;
+    if __cpuid_count(7, 0).ecx & LA57 == 0 {
+        BITS.store(FOUR_LEVELS, Ordering::Relaxed);
+        return FOUR_LEVELS;
+    }
     let flags = linux::MAP_PRIVATE | linux::MAP_ANONYMOUS | linux::MAP_FIXED_NOREPLACE;
     let beyond = 1 << (FOUR_LEVELS - 1);
     // SAFETY: NOREPLACE maps only what was free; it is given back at once.
@@ -132,18 +157,4 @@ fn address_bits() -> u32 {
     let bits = if five { FIVE_LEVELS } else { FOUR_LEVELS };
     BITS.store(bits, Ordering::Relaxed);
     bits
-}
-
-/// Whether the CPU branches to addresses that are not canonical, and faults then: AMD's do.
-fn fetch_is_to_blame() -> bool {
-    let vendor = __cpuid(0);
-    [*b"AuthenticAMD", *b"HygonGenuine"]
-        .iter()
-        .any(|name| words(name) == [vendor.ebx, vendor.edx, vendor.ecx])
-}
-
-/// A vendor's name as the CPU tells it.
-fn words(name: &[u8; 12]) -> [u32; 3] {
-    let (chunks, _) = name.as_chunks::<4>();
-    core::array::from_fn(|index| u32::from_le_bytes(chunks[index]))
 }

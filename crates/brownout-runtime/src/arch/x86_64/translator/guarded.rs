@@ -54,6 +54,49 @@ global_asm!(
     "3:",
     "mov eax, 1",
     "ret",
+    // --- a branch to an address that is not canonical: rdi = target, esi = form; rax = 1 if the fault
+    // --- was reported at the target, rdx = by how much the stack pointer had moved --------------------
+    ".globl guarded_branch",
+    "guarded_branch:",
+    "push rbx",
+    "mov rbx, rsp",
+    "sub rsp, 256",
+    "mov [rsp], rdi",
+    "mov r8, rsp",
+    "lea rcx, [rip + guarded_branch_insns]",
+    "lea rcx, [rcx + 4 * rsi]",
+    "jmp rcx",
+    // Four bytes for each form, in the order of `BranchForm`.
+    ".p2align 2, 0xcc",
+    ".globl guarded_branch_insns",
+    "guarded_branch_insns:",
+    "jmp rdi",
+    ".p2align 2, 0xcc",
+    "jmp qword ptr [rsp]",
+    ".p2align 2, 0xcc",
+    "call rdi",
+    ".p2align 2, 0xcc",
+    "call qword ptr [rsp]",
+    ".p2align 2, 0xcc",
+    "ret",
+    ".p2align 2, 0xcc",
+    "ret 24",
+    ".p2align 2, 0xcc",
+    ".globl guarded_branch_insns_end",
+    "guarded_branch_insns_end:",
+    ".globl guarded_branch_refused",
+    "guarded_branch_refused:",
+    "xor eax, eax",
+    "jmp 4f",
+    ".globl guarded_branch_taken",
+    "guarded_branch_taken:",
+    "mov eax, 1",
+    "4:",
+    "mov rdx, rsp",
+    "sub rdx, r8",
+    "mov rsp, rbx",
+    "pop rbx",
+    "ret",
 );
 
 /// The answer of `guarded_load`.
@@ -61,6 +104,34 @@ global_asm!(
 struct Loaded {
     word: u64,
     valid: u64,
+}
+
+/// The answer of `guarded_branch`.
+#[repr(C)]
+struct Branched {
+    taken: u64,
+    stack: u64,
+}
+
+/// A form of branch that the CPU may treat differently from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BranchForm {
+    Jump = 0,
+    JumpMemory = 1,
+    Call = 2,
+    CallMemory = 3,
+    Return = 4,
+    ReturnRelease = 5,
+}
+
+/// What the CPU had done of a branch when it raised the fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultedBranch {
+    /// The fault was reported at the target, not at the branch.
+    pub at_target: bool,
+    /// The stack pointer had been moved.
+    pub stack_moved: bool,
 }
 
 unsafe extern "C" {
@@ -73,11 +144,19 @@ unsafe extern "C" {
     fn guarded_verify(base: u64, words: *const Word, count: usize) -> u32;
     fn guarded_verify_insn();
     fn guarded_verify_fault();
+    fn guarded_branch(target: u64, form: u64) -> Branched;
+    fn guarded_branch_insns();
+    fn guarded_branch_insns_end();
+    fn guarded_branch_refused();
+    fn guarded_branch_taken();
 }
 
 /// Where a thread goes on that faulted at `rip`, if that is an instruction here that may.
 pub fn fault(rip: u64) -> Option<u64> {
     let at = |symbol: unsafe extern "C" fn()| symbol as *const () as u64;
+    if (at(guarded_branch_insns)..at(guarded_branch_insns_end)).contains(&rip) {
+        return Some(at(guarded_branch_refused));
+    }
     [
         (at(guarded_copy_insn), at(guarded_copy_fault)),
         (at(guarded_load_insn), at(guarded_load_fault)),
@@ -85,6 +164,26 @@ pub fn fault(rip: u64) -> Option<u64> {
     ]
     .into_iter()
     .find_map(|(insn, fault)| (insn == rip).then_some(fault))
+}
+
+/// Where a thread resumes that executed [`branch`] and faulted at its target.
+pub fn branch_taken() -> u64 {
+    guarded_branch_taken as *const () as u64
+}
+
+/// Branches to `target` and reports what the CPU makes of it.
+///
+/// # Safety
+/// `target` must not be canonical, and the calling thread must be in Rust code (`Context::in_rust`): that is how
+/// the signal handler recognises a fault at the target.
+pub unsafe fn branch(target: u64, form: BranchForm) -> FaultedBranch {
+    // SAFETY: no code can be fetched from the target, so the only outcome is a fault, which the signal handler turns
+    // into a return from here with the stack pointer restored.
+    let branched = unsafe { guarded_branch(target, form as u64) };
+    FaultedBranch {
+        at_target: branched.taken != 0,
+        stack_moved: branched.stack != 0,
+    }
 }
 
 /// Copies `len` bytes, stopping at the first bad address; the number of bytes not copied.

@@ -1,5 +1,6 @@
 //! The translator's part that knows x86-64.
 
+pub mod cpu;
 pub mod fetch_fault;
 pub mod gate;
 pub mod guarded;

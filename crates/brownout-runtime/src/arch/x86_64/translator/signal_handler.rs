@@ -3,8 +3,8 @@
 //! It allocates nothing, prints nothing and takes only the translator's lock, which this thread cannot
 //! hold while it is in generated code.
 
-use crate::arch::translator::gate;
 use crate::arch::translator::gate::Place;
+use crate::arch::translator::{fetch_fault, gate, guarded};
 use crate::fatal;
 use crate::instruments::pm;
 use crate::sys::linux;
@@ -91,6 +91,11 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
         }
         if let Place::Guarded(fault) = gate::place(rip) {
             uc.gregs[GREG_RIP] = fault;
+            return;
+        }
+        if context.in_rust != 0 && !fetch_fault::is_canonical(rip) {
+            // Only a branch made to learn what the CPU does gets there.
+            uc.gregs[GREG_RIP] = guarded::branch_taken();
             return;
         }
         if uc.gregs[GREG_TRAP] == ALIGNMENT_CHECK

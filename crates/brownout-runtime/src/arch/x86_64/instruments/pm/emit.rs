@@ -137,19 +137,30 @@ impl Work<'_> {
             | Capture::Vector { .. }
             | Capture::Register(_) => {}
             // kmovq rax, k
-            Capture::MaskRegister(k) => self.out.put(&[0xc4, 0xe1, 0xfb, 0x93, 0xc0 | k]),
+            Capture::MaskRegister {
+                register,
+                wide: true,
+            } => self.out.put(&[0xc4, 0xe1, 0xfb, 0x93, 0xc0 | register]),
+            // kmovw eax, k
+            Capture::MaskRegister {
+                register,
+                wide: false,
+            } => self.out.put(&[0xc5, 0xf8, 0x93, 0xc0 | register]),
             Capture::MmxSignBits(mm) => self.out.put(&[0x0f, 0xd7, 0xc0 | mm]),
+            // pmovmskb eax, vector: SSE code may run on a CPU without VEX
+            Capture::SignBits {
+                vector, element: 1, ..
+            } if vector < 8 => self.out.put(&[0x66, 0x0f, 0xd7, 0xc0 | vector]),
+            Capture::SignBits {
+                vector, element: 1, ..
+            } => self.out.put(&[0x66, 0x41, 0x0f, 0xd7, 0xc0 | vector & 7]),
             Capture::SignBits {
                 vector,
                 element,
                 wide,
             } => {
-                let (prefix, opcode) = match element {
-                    1 => (1, 0xd7),
-                    4 => (0, 0x50),
-                    _ => (1, 0x50),
-                };
-                // vpmovmskb / vmovmskps / vmovmskpd eax, vector
+                let (prefix, opcode) = if element == 4 { (0, 0x50) } else { (1, 0x50) };
+                // vmovmskps / vmovmskpd eax, vector
                 let inverted = if vector >= 8 { 0 } else { 0x20 };
                 self.out.put(&[
                     0xc4,
@@ -169,12 +180,14 @@ impl Work<'_> {
         let mask = (insn.op_mask() as u32 - Register::K0 as u32) as u8;
         self.dump_vector(insn.op1_register().number() as u8, gs!(vectors));
         self.dump_vector(insn.memory_index().number() as u8, gs!(vectors) + 64);
-        self.capture_mask(Capture::MaskRegister(mask));
+        self.capture_mask(Capture::MaskRegister {
+            register: mask,
+            wide: false,
+        });
         self.emulate(site);
-        // kxorq k, k, k
+        // kxorw k, k, k: clears the rest of the register, too
         self.out.put(&[
-            0xc4,
-            0xe1,
+            0xc5,
             0x80 | (!mask & 0xf) << 3 | 4,
             0x47,
             0xc0 | mask << 3 | mask,
@@ -188,7 +201,10 @@ impl Work<'_> {
         self.dump_register(index.number() as u8, index.size() as u8, second);
         if insn.has_op_mask() {
             let mask = (insn.op_mask() as u32 - Register::K0 as u32) as u8;
-            self.capture_mask(Capture::MaskRegister(mask));
+            self.capture_mask(Capture::MaskRegister {
+                register: mask,
+                wide: false,
+            });
         } else {
             let mask = insn.op2_register();
             self.dump_register(mask.number() as u8, mask.size() as u8, gs!(vectors));

@@ -115,8 +115,10 @@ impl Form {
             _ if !has_memory(insn) || size == 0 => Form::Emulated(SiteKind::Unsupported),
             _ if !writes => plain(SiteKind::Load, size, Capture::Nothing),
             _ if insn.has_op_mask() => {
-                let capture =
-                    Capture::MaskRegister((insn.op_mask() as u32 - Register::K0 as u32) as u8);
+                let capture = Capture::MaskRegister {
+                    register: (insn.op_mask() as u32 - Register::K0 as u32) as u8,
+                    wide: size / u32::from(element) > 16,
+                };
                 let kind = if is_compressing(insn.mnemonic()) {
                     SiteKind::Compressed(element)
                 } else {

@@ -6,6 +6,7 @@ use crate::instruments::pm::candidates;
 use crate::instruments::pm::site::{Site, effective_address};
 use crate::translator::context::Context;
 use core::arch::asm;
+use core::arch::x86_64::__cpuid_count;
 use iced_x86::{Instruction, Mnemonic, Register};
 
 /// Whether the elements of the index are of 8 bytes, not 4.
@@ -65,14 +66,24 @@ pub fn scatter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     Ok(())
 }
 
-/// Puts a value into a mask register, which the runtime itself never uses.
+/// Puts a value into the lowest 16 bits of a mask register, which the runtime itself never uses.
 fn set_mask(register: Register, value: u64) {
+    // Bit of ebx in leaf 7: AVX-512BW, with which the registers have 64 bits instead of 16.
+    const AVX512BW: u32 = 1 << 30;
+    let wide = __cpuid_count(7, 0).ebx & AVX512BW != 0;
     macro_rules! set {
         ($name:literal) => {
             // SAFETY: the program has just used the register for a scatter, so the CPU has it; the
-            // instruction changes nothing else.
+            // instructions change nothing else.
             unsafe {
-                asm!(concat!("kmovq ", $name, ", {}"), in(reg) value, options(nomem, nostack))
+                if wide {
+                    let old: u64;
+                    asm!(concat!("kmovq {}, ", $name), out(reg) old, options(nomem, nostack));
+                    let new = old & !0xffff | value;
+                    asm!(concat!("kmovq ", $name, ", {}"), in(reg) new, options(nomem, nostack))
+                } else {
+                    asm!(concat!("kmovw ", $name, ", {:e}"), in(reg) value, options(nomem, nostack))
+                }
             }
         };
     }

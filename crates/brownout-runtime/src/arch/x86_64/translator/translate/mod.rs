@@ -71,8 +71,11 @@ pub enum Capture {
     Nothing,
     /// The zero flag after the instruction.
     ZeroFlag,
-    /// The mask register with this number (k1–k7).
-    MaskRegister(u8),
+    /// A mask register (k1–k7); `wide` if more than its lowest 16 bits count, which only AVX-512BW can move.
+    MaskRegister {
+        register: u8,
+        wide: bool,
+    },
     /// The sign bits of the elements of a vector register: its number, and the element size.
     SignBits {
         vector: u8,
@@ -511,6 +514,10 @@ impl Work<'_> {
     }
 
     fn abort_transaction(&mut self, insn: &Instruction) -> Next {
+        // xbegin to behind the xabort: a CPU without transactions raises its exception here.
+        self.out.put(&[0xc7, 0xf8, 3, 0, 0, 0]);
+        // xabort 0
+        self.out.put(&[0xc6, 0xf8, 0]);
         // eax = 0: aborted for no stated reason, do not retry
         self.out.mov_imm(0, 0);
         Next::Block(insn.near_branch_target())

@@ -1,4 +1,4 @@
-//! `brownout.toml`: options that a project gives once.
+//! `brownout.toml`: the options of a project.
 //!
 //! ```toml
 //! pm = ["/mnt/pmem/**"]
@@ -10,22 +10,22 @@
 //! out = "brownout.out"
 //! loads = false
 //!
-//! [crash]                             # with these `check` tries crashes too: see `crash`
+//! [crash]                             # with `recover`, `check` also tests crashes: see `crash`
 //! recover = "./kvstore {pm} check"
 //!
-//! [profile.ci]                        # with --profile ci, these go before those above
+//! [profile.ci]                        # with --profile ci, these override those above
 //! format = "github"
 //!
-//! [[oracle]]                          # a demand of this program's own: see `oracles`
+//! [[oracle]]                          # a requirement of this program: see `oracles`
 //! id = "entry-before-head"
 //! summary = "an entry is persistent before the head points to it"
 //! persisted = { offset = "0x40.." }
 //! before = { offset = "0..8" }
 //! ```
 //!
-//! The file is the nearest one above the working directory, or the one that `--config` names. Relative
-//! paths start where it lies. Keys that are not known are errors: a misspelt option that is silently
-//! ignored would make a result look better than it is.
+//! The file is looked up in the working directory and its parents, or named by `--config`. Relative paths are
+//! relative to its directory. Unknown keys are errors: ignoring a misspelt option would make a result look
+//! better than it is.
 
 mod crash;
 mod oracles;
@@ -45,10 +45,10 @@ pub use crash::CrashKeys;
 use oracles::OracleKeys;
 pub use oracles::OracleSpec;
 
-/// The name that is looked for.
+/// The name of the file.
 const FILE_NAME: &str = "brownout.toml";
 
-/// Options that a file gives; paths and patterns are absolute.
+/// The options in a file; paths and patterns are absolute.
 #[derive(Debug, Default)]
 pub struct Config {
     pub pm: Vec<OsString>,
@@ -63,29 +63,29 @@ pub struct Config {
     pub crash: CrashKeys,
 }
 
-/// Why options cannot be taken from a file.
+/// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    #[error("{} cannot be read", path.display())]
+    #[error("cannot read `{}`", path.display())]
     Unreadable {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("{}, line {line}: {why}", path.display())]
+    #[error("`{}`, line {line}: {why}", path.display())]
     Flaw {
         path: PathBuf,
         line: usize,
         why: String,
     },
-    #[error("{} has no [profile.{name}]; it has {}", path.display(), listed(known))]
+    #[error("`{}` has no [profile.{name}]; it has {}", path.display(), listed(known))]
     NoSuchProfile {
         path: PathBuf,
         name: String,
         known: Vec<String>,
     },
-    #[error("--profile {name} needs a {FILE_NAME}, and there is none here or above")]
+    #[error("--profile {name} needs a {FILE_NAME}; there is none in this directory or its parents")]
     NoFile { name: String },
 }
 
@@ -109,13 +109,13 @@ struct Keys {
     out: Option<PathBuf>,
     loads: Option<bool>,
     crash: Option<Spanned<CrashKeys>>,
-    /// Only outside of profiles.
+    /// Not allowed in profiles.
     profile: Option<Spanned<BTreeMap<String, Keys>>>,
     oracle: Option<Vec<Spanned<OracleKeys>>>,
 }
 
 impl Config {
-    /// The options that hold here.
+    /// The options that apply in the directory `here`.
     pub fn find(arguments: &ConfigArgs, here: &Path) -> Result<Self, ConfigError> {
         let given = arguments.config.as_ref().map(|path| here.join(path));
         let Some(path) = given.or_else(|| nearest(here)) else {
@@ -146,11 +146,11 @@ impl Config {
         let mut profiles = profiles.map(Spanned::into_inner).unwrap_or_default();
         for profile in profiles.values() {
             if let Some(nested) = &profile.profile {
-                let why = "profiles cannot hold profiles".to_owned();
+                let why = "a profile cannot contain profiles".to_owned();
                 return Err(flaw(nested.span().start, why));
             }
             if let Some([oracle, ..]) = profile.oracle.as_deref() {
-                let why = "profiles cannot hold oracles".to_owned();
+                let why = "a profile cannot contain oracles".to_owned();
                 return Err(flaw(oracle.span().start, why));
             }
         }
@@ -167,7 +167,7 @@ impl Config {
                 }
             },
         };
-        // A mistake in a profile that is not in use is a mistake none the less.
+        // Report mistakes in unused profiles too.
         for keys in profiles.values().chain([&chosen, &keys]) {
             model(keys.model.as_ref()).map_err(|(offset, why)| flaw(offset, why))?;
             if let Some(crash) = &keys.crash {
@@ -185,7 +185,7 @@ impl Config {
                 .iter()
                 .any(|other| other.rule().id == spec.rule().id)
             {
-                return Err(flaw(format!("there are two oracles `{}`", spec.rule().id)));
+                return Err(flaw(format!("duplicate oracle id `{}`", spec.rule().id)));
             }
             config.oracles.push(spec);
         }
@@ -193,7 +193,7 @@ impl Config {
     }
 }
 
-/// The model of that name, or where it stands and what is wrong with it.
+/// The persistency profile of that name, or the position of the name and an error message.
 fn model(name: Option<&Spanned<String>>) -> Result<Option<Profile>, (usize, String)> {
     let Some(name) = name else {
         return Ok(None);
@@ -202,14 +202,17 @@ fn model(name: Option<&Spanned<String>>) -> Result<Option<Profile>, (usize, Stri
         Some(profile) => Ok(Some(profile)),
         None => {
             let known = Profile::ALL.map(|profile| profile.name).join(", ");
-            let why = format!("there is no model `{}`, only {known}", name.get_ref());
+            let why = format!(
+                "unknown model `{}`; expected one of {known}",
+                name.get_ref()
+            );
             Err((name.span().start, why))
         }
     }
 }
 
 impl Keys {
-    /// These where they are given, else those of `base`.
+    /// These options where given, else those of `base`.
     fn over(self, base: Self) -> Self {
         Self {
             pm: self.pm.or(base.pm),
@@ -234,7 +237,7 @@ impl Keys {
 
     fn rooted_at(self, directory: &Path) -> Config {
         let rooted = |path: PathBuf| directory.join(path);
-        // A pattern without a slash means a name, wherever it is.
+        // A pattern without a slash matches file names in any directory.
         let pattern = |pattern: String| -> OsString {
             if pattern.contains('/') {
                 rooted(pattern.into()).into()
@@ -297,7 +300,7 @@ model = 'adr'
 ";
 
     #[test]
-    fn paths_start_where_the_file_lies() {
+    fn paths_are_relative_to_the_file() {
         let config = parse(EXAMPLE, None).unwrap();
         assert_eq!(config.pm, ["/mnt/pmem/**", "/home/u/kv/pools/*", "*.pool"]);
         assert_eq!(config.suppressions, [Path::new("/home/u/kv/accepted.toml")]);
@@ -310,7 +313,7 @@ model = 'adr'
     }
 
     #[test]
-    fn a_profile_goes_before_the_rest() {
+    fn a_profile_overrides_the_rest() {
         let config = parse(EXAMPLE, Some("ci")).unwrap();
         assert_eq!(config.model, Some(Profile::ADR));
         assert_eq!(config.format, Some(FindingFormat::Sarif));
@@ -318,26 +321,26 @@ model = 'adr'
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn mistakes_are_reported_with_their_line() {
         let flaw = |text: &str| parse(text, None).unwrap_err();
         assert!(flaw("\nmodle = 'adr'\n").contains("line 2: unknown field `modle`"));
         assert!(flaw("\n\n[profile.x]\nfoo = 1\n").contains("line 4: unknown field `foo`"));
-        assert!(flaw("model = 'x'\n").contains("line 1: there is no model `x`, only adr,"));
-        assert!(flaw("[profile.a]\nmodel = 'x'\n").contains("line 2: there is no model"));
+        assert!(flaw("model = 'x'\n").contains("line 1: unknown model `x`; expected one of adr,"));
+        assert!(flaw("[profile.a]\nmodel = 'x'\n").contains("line 2: unknown model"));
         assert!(flaw("\nformat = 'pdf'\n").contains("line 2: unknown variant `pdf`"));
-        assert!(flaw("[profile.a.profile.b]\n").contains("profiles cannot hold profiles"));
+        assert!(flaw("[profile.a.profile.b]\n").contains("a profile cannot contain profiles"));
         assert!(flaw("pm = ").contains("line 1"));
         let oracle = "[[oracle]]\nid = 'x'\nsummary = ''\nstores = {}\n";
-        assert!(flaw(oracle).contains("line 1: oracle `x`: needs one of"));
+        assert!(flaw(oracle).contains("line 1: oracle `x`: needs exactly one of"));
         let whole = format!("{oracle}only-inside = []\n");
         assert_eq!(parse(&whole, None).unwrap().oracles.len(), 1);
-        assert!(flaw(&format!("{whole}{whole}")).contains("line 6: there are two oracles `x`"));
+        assert!(flaw(&format!("{whole}{whole}")).contains("line 6: duplicate oracle id `x`"));
         let nested = whole.replace("[[oracle", "[[profile.ci.oracle");
-        assert!(flaw(&nested).contains("profiles cannot hold oracles"));
+        assert!(flaw(&nested).contains("a profile cannot contain oracles"));
     }
 
     #[test]
-    fn a_profile_that_is_not_there() {
+    fn a_missing_profile_is_an_error() {
         let error = parse(EXAMPLE, Some("cj")).unwrap_err();
         assert!(error.ends_with("has no [profile.cj]; it has ci"), "{error}");
         assert!(
@@ -359,7 +362,7 @@ model = 'adr'
     }
 
     #[test]
-    fn the_nearest_file_above_counts() {
+    fn the_nearest_file_in_the_parents_applies() {
         let root = tempfile::tempdir().unwrap();
         let inner = root.path().join("a/b");
         fs::create_dir_all(&inner).unwrap();

@@ -1,12 +1,11 @@
-//! What brownout says beside its results: warnings and remarks on standard error, results on standard
-//! output.
+//! Output streams: results go to standard output; warnings, notes and progress go to standard error.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
 
 use crate::progress::Progress;
 
-/// The way to the user's eyes.
+/// Prints warnings, notes and progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Console {
     quiet: bool,
@@ -17,26 +16,26 @@ impl Console {
         Self { quiet }
     }
 
-    /// Something that makes the result less than it could be. Shown even when quiet, since a result
-    /// that is silently incomplete is a wrong one.
+    /// Reports that the result is incomplete or restricted. Printed even with `--quiet`: a result that is
+    /// silently incomplete is wrong.
     pub fn warn(&self, message: impl Display) {
-        // Nothing can be done about a standard error that is closed.
+        // A closed standard error cannot be reported anywhere.
         let _ = writeln!(io::stderr(), "brownout: warning: {message}");
     }
 
-    /// Something good to know.
+    /// Prints a note; suppressed by `--quiet`.
     pub fn remark(&self, message: impl Display) {
         if !self.quiet {
             let _ = writeln!(io::stderr(), "brownout: {message}");
         }
     }
 
-    /// Whether a line may be redrawn in place on standard error.
+    /// Whether a line can be redrawn in place on standard error.
     pub fn redraws(&self) -> bool {
         !self.quiet && io::stderr().is_terminal()
     }
 
-    /// A report on work that may take long.
+    /// A progress display for work that may take long.
     pub fn progress(&self, task: &'static str, total: Option<u64>) -> Progress {
         if self.quiet {
             Progress::hidden()
@@ -45,8 +44,8 @@ impl Console {
         }
     }
 
-    /// The same for a command that prints results as it goes: if these are on the terminal already,
-    /// they are progress enough.
+    /// Like [`progress`](Self::progress), for a command that prints results while it runs. If they go to a
+    /// terminal, no progress is shown.
     pub fn progress_beside_output(&self, task: &'static str, total: Option<u64>) -> Progress {
         if io::stdout().is_terminal() {
             Progress::hidden()
@@ -56,8 +55,7 @@ impl Console {
     }
 }
 
-/// Buffered standard output. Whoever writes must [`flush`](Write::flush) at the end, to learn of the
-/// last error.
+/// Buffered standard output. The caller must [`flush`](Write::flush) it at the end to detect the last error.
 pub fn results() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }

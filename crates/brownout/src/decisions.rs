@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output_directory::write_file;
 use crate::settings::Settings;
 
-/// Decisions of the user about findings, read before anything is run: a mistake in them is told at once.
+/// Suppressions and a baseline, read before the target runs so that mistakes in them are reported at once.
 pub struct Decisions {
     suppressions: Suppressions,
     baseline: Option<Baseline>,
@@ -47,7 +47,7 @@ impl Decisions {
         })
     }
 
-    /// Takes out what the user has decided on, and writes a baseline if that is asked for.
+    /// Removes suppressed and known findings from the report, and writes a baseline if requested.
     pub fn apply(
         mut self,
         report: &mut Report,
@@ -57,7 +57,7 @@ impl Decisions {
         report.suppress(&mut self.suppressions);
         for unused in self.suppressions.unused() {
             console.remark(format_args!(
-                "{}:{}: this suppression was not used: {}",
+                "{}:{}: unused suppression: {}",
                 unused.origin.file.display(),
                 unused.origin.line,
                 unused.reason

@@ -1,9 +1,8 @@
-//! Every status that brownout itself ends with. `record` passes the target's own status through
-//! instead, once the target runs.
+//! The exit codes of brownout. Once the target runs, `record` exits with the target's status instead.
 
 use std::fmt::Write as _;
 
-/// What the shell sees.
+/// An exit code of brownout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitCode {
@@ -27,20 +26,21 @@ impl ExitCode {
 
     fn meaning(self) -> &'static str {
         match self {
-            Self::Success => "nothing found (warnings allowed)",
+            Self::Success => "no bugs found; there may be warnings",
             Self::BugsFound => "bugs found",
-            Self::Usage => "the command line, a file or the machine does not allow it",
-            Self::NothingPersistent => "nothing persistent was seen",
+            Self::Usage => "usage error, or a file or environment that brownout cannot use",
+            Self::NothingPersistent => "no access to persistent memory was seen",
             Self::TargetFailed => {
-                "the target, or recovery on the uncrashed image, failed on its own"
+                "the target failed, or recovery failed on the image without a crash"
             }
-            Self::Internal => "a fault of brownout",
+            Self::Internal => "internal error in brownout",
         }
     }
 
     /// The table at the foot of `brownout --help`.
     pub fn table() -> String {
-        let mut table = String::from("Exit codes (record passes the program's own on):\n");
+        let mut table =
+            String::from("Exit codes (`record` exits with the status of the program):\n");
         for code in Self::ALL {
             let _ = writeln!(table, "  {:>2}  {}", code as u8, code.meaning());
         }

@@ -1,4 +1,4 @@
-//! Why a command could not do what was asked, and the exit status that tells so.
+//! Why a command failed: the message and the exit code.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -18,26 +18,26 @@ use crate::exit_code::ExitCode;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    #[error("the trace {} cannot be read", path.display())]
+    #[error("cannot read trace `{}`", path.display())]
     TraceIo {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("{} cannot be used", path.display())]
+    #[error("cannot open trace `{}`", path.display())]
     Trace {
         path: PathBuf,
         #[source]
         source: ReadError,
     },
-    /// The readable part has been dealt with, but it is not all there was.
-    #[error("{} is damaged, and only what comes before that was read", path.display())]
+    /// The readable part was processed, but the rest of the trace is missing.
+    #[error("trace `{}` is damaged; only the part before the damage was read", path.display())]
     Incomplete {
         path: PathBuf,
         #[source]
         source: Damage,
     },
-    #[error("event {event} is not in {}, which holds {events} events", path.display())]
+    #[error("event {event} is not in trace `{}`; its events are numbered from 0, and there are {events}", path.display())]
     NoSuchEvent {
         path: PathBuf,
         event: EventIndex,
@@ -47,73 +47,73 @@ pub enum Failure {
     Output(#[source] io::Error),
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    #[error("the current directory cannot be told")]
+    #[error("cannot determine the current directory")]
     CurrentDirectory(#[source] io::Error),
     #[error(transparent)]
     Record(#[from] RecordError),
-    #[error("a directory for the demo cannot be used")]
+    #[error("cannot use the directory for the demo")]
     DemoDirectory(#[source] io::Error),
-    #[error("no C compiler was found; the demo needs one, such as gcc or clang")]
+    #[error("no C compiler found; install gcc or clang, or set CC")]
     NoCompiler,
-    #[error("{} could not compile the example", compiler.display())]
+    #[error("`{}` failed to compile the example program", compiler.display())]
     DemoNotCompiled { compiler: OsString },
-    #[error("{} is there already; nothing was written", path.display())]
+    #[error("`{}` already exists; no image was written", path.display())]
     ImageExists { path: PathBuf },
-    #[error("{} is a symbolic link and might lead to your own files; nothing was written", path.display())]
+    #[error("`{}` is a symbolic link and might lead to your own files; no image was written", path.display())]
     ImageThroughLink { path: PathBuf },
-    #[error("the image {} cannot be written", path.display())]
+    #[error("cannot write image `{}`", path.display())]
     Image {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("the recorded path {} is not an absolute path that an image can be written for", path.display())]
+    #[error("cannot write an image for `{}`: the recorded path is not an absolute path without `..`", path.display())]
     ImagePath { path: PathBuf },
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file of suppressions, or a baseline.
-    #[error("{} cannot be read", path.display())]
+    /// A suppression file or a baseline.
+    #[error("cannot read `{}`", path.display())]
     Decision {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("the suppressions in {} cannot be used", path.display())]
+    #[error("cannot use the suppressions in `{}`", path.display())]
     Suppressions {
         path: PathBuf,
         #[source]
         source: SuppressionError,
     },
-    #[error("the baseline {} cannot be used", path.display())]
+    #[error("cannot use baseline `{}`", path.display())]
     Baseline {
         path: PathBuf,
         #[source]
         source: BaselineError,
     },
     #[error(
-        "{} holds what brownout has not written, and is left alone; name another directory with --out",
+        "`{}` contains files that brownout did not write; choose another directory with --out",
         path.display()
     )]
     NotOurs { path: PathBuf },
-    #[error("the directory {} cannot be used for results", path.display())]
+    #[error("cannot use directory `{}` for results", path.display())]
     OutputDirectory {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("{} cannot be written", path.display())]
+    #[error("cannot write `{}`", path.display())]
     Written {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("{} does not hold the results of a check", path.display())]
+    #[error("`{}` is not a results directory of `brownout check` or `brownout crash`", path.display())]
     Results {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("{} is damaged", path.display())]
+    #[error("`{}` is damaged", path.display())]
     Findings {
         path: PathBuf,
         #[source]
@@ -121,56 +121,58 @@ pub enum Failure {
     },
     #[error(transparent)]
     Crash(#[from] CrashError),
-    #[error("signals cannot be watched")]
+    #[error("cannot install signal handlers")]
     Signals(#[source] io::Error),
-    #[error("name the recovery to try crashes with: --recover CMD")]
+    #[error("no recovery command; give one with --recover CMD or in brownout.toml")]
     NoRecovery,
     #[error(
-        "{option} {function}: the trace holds no call of that function; record with --watch {function}, \
-         and see that the name is one of a symbol table (nm)"
+        "{option} {function}: the trace contains no call of this function; record with --watch {function}, \
+         and check with `nm` that the name is in a symbol table"
     )]
     NotWatched {
         option: &'static str,
         function: String,
     },
-    #[error("{option} {name}: {} has no code from that line, or no debug information", program.display())]
+    #[error("{option} {name}: `{}` has no code for that line, or no debug information", program.display())]
     NoFunctionAtLine {
         option: &'static str,
         name: String,
         program: PathBuf,
     },
-    #[error("{} is about another trace or other options, and is left alone; use another --out", path.display())]
+    #[error("`{}` contains results for another trace or other options; choose another directory with --out", path.display())]
     OtherAssignment { path: PathBuf },
-    #[error("what recovery should print cannot be read from {}", path.display())]
+    #[error("cannot read the expected output of recovery from `{}`", path.display())]
     Expected {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("{option} {pattern} is no pattern")]
+    #[error("{option}: invalid pattern `{pattern}`")]
     Glob {
         option: &'static str,
         pattern: String,
         #[source]
         source: globset::Error,
     },
-    #[error("{} holds no results of crash testing", path.display())]
+    #[error("`{}` contains no crash-testing results", path.display())]
     NoJournal { path: PathBuf },
-    #[error("a trace alone does not know findings; give the whole token of one")]
+    #[error(
+        "a trace contains no findings; give the full replay token of a finding instead of its id"
+    )]
     TokenWanted,
-    #[error("{} has not exactly one finding whose id begins with `{finding}`; see {}", path.display(), path.join("findings.jsonl").display())]
+    #[error("`{finding}` does not identify one finding in `{}`; the ids are in `{}`", path.display(), path.join("findings.jsonl").display())]
     NoSuchFinding { path: PathBuf, finding: String },
     #[error(
-        "finding {finding} is of the rule {rule}, which reads it off the trace without any recovery; \
-         its stacks and events are all there is to see"
+        "finding {finding} cannot be replayed: rule {rule} reports it from the trace alone, without running \
+         a recovery; `brownout dump` shows its events"
     )]
     NotReplayed { finding: String, rule: String },
-    #[error("there is no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all")]
+    #[error("no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all rules")]
     NoSuchRule { rule: String, near: &'static str },
 }
 
 impl Failure {
-    /// A trace that could not be read at all.
+    /// A trace that could not be opened.
     pub fn trace(path: &Path, error: ReadError) -> Self {
         let path = path.to_owned();
         match error {
@@ -187,7 +189,7 @@ impl Failure {
         }
     }
 
-    /// Whether the reader of standard output has gone away.
+    /// Whether the reader of standard output closed the pipe.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -197,7 +199,7 @@ impl Failure {
     }
 }
 
-/// An error and what caused it, outermost first.
+/// The error and its causes, outermost first, separated by colons.
 pub fn sentence(error: &dyn Error) -> String {
     let mut sentence = error.to_string();
     let mut cause = error.source();

@@ -17,21 +17,21 @@ use crate::failure::Failure;
 use crate::output_directory::{self, OutputDirectory, write_report};
 use crate::settings::{Settings, on_github};
 
-/// Columns for a person where there is no terminal.
+/// Output width if there is no terminal.
 const WIDTH: usize = 120;
-/// With less, nothing of the source would be left.
+/// Below this width source lines would not fit.
 const MIN_WIDTH: usize = 60;
 
-/// Which stream a person reads.
+/// The stream for human-readable output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// The results are all there is on standard output.
+    /// Standard output holds nothing but the results.
     Output,
-    /// Standard output belongs to the program under test.
+    /// Standard output belongs to the target.
     Error,
 }
 
-/// Prints a report as asked. Formats for programs always go to standard output.
+/// Prints a report in the chosen format. Machine-readable formats always go to standard output.
 pub fn print(report: &Report, settings: &Settings, stream: Stream) -> Result<(), Failure> {
     let text = if settings.gen_suppressions {
         suppressions_for(report.findings())
@@ -42,7 +42,7 @@ pub fn print(report: &Report, settings: &Settings, stream: Stream) -> Result<(),
                     warnings: settings.warnings,
                     suppressed: false,
                 };
-                return print_for_person(report, detail, stream);
+                return print_human(report, detail, stream);
             }
             FindingFormat::Json => JsonLines.to_text(report),
             FindingFormat::Sarif => Sarif.to_text(report),
@@ -56,16 +56,16 @@ pub fn print(report: &Report, settings: &Settings, stream: Stream) -> Result<(),
         .map_err(Failure::Output)
 }
 
-/// What a person wants to see besides the bugs.
+/// What to show besides the bugs.
 #[derive(Clone, Copy, Debug)]
 pub struct Detail {
-    /// Warnings in full.
+    /// Show warnings in full.
     pub warnings: bool,
-    /// Suppressed findings.
+    /// Show suppressed findings.
     pub suppressed: bool,
 }
 
-pub fn print_for_person(report: &Report, detail: Detail, stream: Stream) -> Result<(), Failure> {
+pub fn print_human(report: &Report, detail: Detail, stream: Stream) -> Result<(), Failure> {
     let terminal = match stream {
         Stream::Output => io::stdout().is_terminal(),
         Stream::Error => io::stderr().is_terminal(),
@@ -98,31 +98,31 @@ fn width(stream: Stream) -> usize {
     })
 }
 
-/// Writes a report in all forms.
+/// Writes a report to the results directory in all formats.
 pub fn write_all(report: &Report, directory: &OutputDirectory) -> Result<(), Failure> {
     let html = Html {
         sources: Sources::on_disk(),
     };
-    let forms: [(&str, &dyn Format); 4] = [
+    let formats: [(&str, &dyn Format); 4] = [
         (output_directory::FINDINGS, &JsonLines),
         (output_directory::HTML, &html),
         (output_directory::SARIF, &Sarif),
         (output_directory::JUNIT, &Junit),
     ];
-    for (name, format) in forms {
+    for (name, format) in formats {
         write_report(&directory.file(name), format, report)?;
     }
     let suppressed = directory.file(output_directory::SUPPRESSED);
     if report.suppressed().is_empty() {
-        // One that cannot be removed is of a directory that could not be written to either.
+        // If it cannot be removed, the directory is not writable, which was reported above.
         let _ = fs::remove_file(suppressed);
     } else {
         write_report(&suppressed, &SuppressedLines, report)?;
     }
-    directory.describe(&report.subject)
+    directory.write_run_file(&report.subject)
 }
 
-/// Warnings are for the author to judge, and no failure.
+/// Only bugs make the exit code nonzero; warnings are for the author to judge.
 pub fn exit_code(report: &Report) -> ExitCode {
     if report.bugs().next().is_some() {
         ExitCode::BugsFound

@@ -1,8 +1,7 @@
 //! brownout's command line: the only crate that prints or exits.
 //!
-//! `main` reads the arguments, hands them to one of [`commands`], and turns what comes back into words
-//! and an exit status. A [`Failure`] is a sentence and one of the codes in [`exit_code`]; a panic is a
-//! fault of brownout and says so.
+//! `main` parses the arguments, runs one of the [`commands`] and turns its result into an exit code. A
+//! [`Failure`] is printed as one message and maps to an [`ExitCode`]; a panic is reported as an internal error.
 
 mod arguments;
 mod commands;
@@ -47,15 +46,14 @@ fn main() -> Status {
 }
 
 fn report(failure: &Failure) -> Status {
-    // Whoever closed the pipe, `head` for one, has seen enough.
+    // The reader closed the pipe, as `head` does: not an error.
     if !failure.is_broken_pipe() {
         let _ = writeln!(io::stderr(), "brownout: {}", failure.sentence());
     }
     failure.exit_code().into()
 }
 
-/// Ends the process: a thread that panicked has left its work undone, and nothing printed from then on
-/// could be trusted.
+/// Exits at once: the work of the panicking thread is unfinished, so any later output would be unreliable.
 fn report_panic(panic: &PanicHookInfo<'_>) {
     let payload = panic.payload();
     let what = payload
@@ -63,11 +61,11 @@ fn report_panic(panic: &PanicHookInfo<'_>) {
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no reason was given");
-    let place = panic.location().map(ToString::to_string);
+    let location = panic.location().map(ToString::to_string);
     let _ = writeln!(
         io::stderr(),
-        "brownout: this is a fault of brownout, please report it: {what} ({}, version {})",
-        place.as_deref().unwrap_or("place unknown"),
+        "brownout: internal error: {what} ({}, version {}); please report it",
+        location.as_deref().unwrap_or("unknown location"),
         env!("CARGO_PKG_VERSION"),
     );
     std::process::exit(ExitCode::Internal as i32);

@@ -1,8 +1,8 @@
-//! Where `brownout check` keeps its results.
+//! The results directory of `brownout check` and `brownout crash`.
 //!
-//! A directory is brownout's if it was empty or not there, or if it holds `run.json` from an earlier check;
-//! any other is left alone. Of an earlier check only brownout's own files are replaced, each at once, so
-//! that a reader never sees half of one.
+//! brownout uses a directory only if it is new or empty, or if it contains the `run.json` of an earlier check.
+//! From an earlier check it replaces only its own files, each atomically, so that a reader never sees a partial
+//! file.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -14,36 +14,36 @@ use serde::{Deserialize, Serialize};
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Says that the directory is brownout's, and what was examined.
+/// Marks the directory as brownout's, and describes what was examined.
 const RUN: &str = "run.json";
 pub const FINDINGS: &str = "findings.jsonl";
 pub const SUPPRESSED: &str = "suppressed.jsonl";
 pub const HTML: &str = "report.html";
 pub const SARIF: &str = "report.sarif";
 pub const JUNIT: &str = "junit.xml";
-/// What crash testing has tried.
+/// The journal of crash testing.
 pub const JOURNAL: &str = "crash.jsonl";
 pub const TRACE: &str = "trace";
 const UNFINISHED: &str = "unfinished";
 
-/// A directory that may be written to.
+/// A results directory that can be written to.
 #[derive(Debug)]
 pub struct OutputDirectory {
     path: PathBuf,
-    /// Made by this run, and not kept if nothing comes into it.
+    /// Whether this process created it; it is then removed if the run fails.
     made: bool,
-    /// Where the trace is, if not in here.
+    /// The path of the trace, if it is not in the directory.
     trace: Option<PathBuf>,
 }
 
-/// What `run.json` holds.
+/// The content of `run.json`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct RunFile {
-    /// The version that wrote it.
+    /// The version of brownout that wrote it.
     brownout: String,
     command: Vec<String>,
     directory: Option<String>,
-    /// Where the trace is, if not beside this file.
+    /// The path of the trace, if it is not in the directory.
     #[serde(default)]
     trace: Option<PathBuf>,
     #[serde(default)]
@@ -51,7 +51,7 @@ struct RunFile {
 }
 
 impl OutputDirectory {
-    /// Makes sure that `path` can be written to without harm.
+    /// Prepares `path` for results; fails if it contains files of the user.
     pub fn claim(path: &Path) -> Result<Self, Failure> {
         let path = with_pid(path);
         let failed = |source| Failure::OutputDirectory {
@@ -62,7 +62,7 @@ impl OutputDirectory {
         fs::create_dir_all(&path).map_err(failed)?;
         let mut entries = fs::read_dir(&path).map_err(failed)?;
         let ours = path.join(RUN).is_file();
-        // What a check leaves behind that was killed before it could write `run.json`.
+        // Left by a check that was killed before it wrote `run.json`.
         let is_unfinished = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(UNFINISHED);
         let foreign =
             entries.any(|entry| entry.is_ok_and(|entry| !is_unfinished(&entry.file_name())));
@@ -78,7 +78,7 @@ impl OutputDirectory {
         Ok(directory)
     }
 
-    /// The results of an earlier check.
+    /// Opens the results of an earlier check.
     pub fn open(path: &Path) -> Result<(Self, Subject), Failure> {
         let run = read_run(path)?;
         let directory = Self {
@@ -98,36 +98,36 @@ impl OutputDirectory {
         self.path.join(name)
     }
 
-    /// Where this run writes its trace until it is whole: no other run's.
+    /// The path of this process's trace until it is complete.
     pub fn unfinished_trace(&self) -> PathBuf {
         self.file(&format!("{UNFINISHED}.{}", std::process::id()))
     }
 
-    /// Puts the finished trace in its place. Results of an earlier trace go, so that whatever happens next
-    /// nobody takes them for results of this one.
+    /// Moves the finished trace to its final path. First removes the results of an earlier trace, so that they
+    /// cannot be mistaken for results of this one.
     pub fn keep_trace(&mut self) -> Result<(), Failure> {
         self.trace = None;
         for name in [FINDINGS, SUPPRESSED, HTML, SARIF, JUNIT, JOURNAL] {
-            // One that cannot be removed cannot be replaced either, which is told then.
+            // A file that cannot be removed cannot be replaced either; that error is reported.
             let _ = fs::remove_file(self.file(name));
         }
-        let target = self.file(TRACE);
-        fs::rename(self.unfinished_trace(), &target).map_err(|source| Failure::Written {
-            path: target,
+        let trace = self.file(TRACE);
+        fs::rename(self.unfinished_trace(), &trace).map_err(|source| Failure::Written {
+            path: trace,
             source,
         })
     }
 
-    /// Drops the trace of a run that came to nothing.
+    /// Removes the trace of a run that failed.
     pub fn abandon(self) {
-        // What cannot be removed now is removed by the next check.
+        // The next check removes what cannot be removed now.
         let _ = fs::remove_file(self.unfinished_trace());
         if self.made {
             let _ = fs::remove_dir(&self.path);
         }
     }
 
-    /// The trace that the results are about.
+    /// The trace that the results belong to.
     pub fn trace(&self) -> Result<PathBuf, Failure> {
         let trace = match &self.trace {
             Some(trace) => trace.clone(),
@@ -139,26 +139,26 @@ impl OutputDirectory {
         })
     }
 
-    /// Whether the results are about this trace.
+    /// Whether the results belong to this trace.
     pub fn is_about(&self, trace: &Path) -> bool {
         let known = self.trace().ok();
         known.is_some() && known == fs::canonicalize(trace).ok()
     }
 
-    /// Tells the user where to look.
+    /// Prints the path of the directory.
     pub fn announce(&self, console: &Console) {
         console.remark(format_args!("results are in {}", self.path.display()));
     }
 
-    /// The results are from now on about a trace elsewhere, if it is not in here.
-    pub fn be_about(&mut self, trace: &Path) {
+    /// Makes the results belong to `trace`, which may be outside the directory.
+    pub fn set_trace(&mut self, trace: &Path) {
         let inside = fs::canonicalize(self.file(TRACE)).ok();
         let trace = fs::canonicalize(trace).ok();
         self.trace = trace.filter(|trace| Some(trace) != inside.as_ref());
     }
 
-    /// Says whose directory this is.
-    pub fn describe(&self, subject: &Subject) -> Result<(), Failure> {
+    /// Writes `run.json`.
+    pub fn write_run_file(&self, subject: &Subject) -> Result<(), Failure> {
         let run = RunFile {
             trace: self.trace.clone(),
             brownout: env!("CARGO_PKG_VERSION").to_owned(),
@@ -172,7 +172,7 @@ impl OutputDirectory {
         })
     }
 
-    /// Removes traces of runs that are over. One that still runs has its process.
+    /// Removes unfinished traces of processes that no longer exist.
     fn remove_abandoned(&self) {
         let Ok(entries) = fs::read_dir(&self.path) else {
             return;
@@ -197,7 +197,7 @@ fn read_run(directory: &Path) -> Result<RunFile, Failure> {
     serde_json::from_str(&text).map_err(|error| unreadable(error.into()))
 }
 
-/// Several checks at once need a directory each.
+/// Replaces `{pid}`, so that concurrent checks can use one directory each.
 fn with_pid(path: &Path) -> PathBuf {
     match path.to_str() {
         Some(text) => text
@@ -207,12 +207,12 @@ fn with_pid(path: &Path) -> PathBuf {
     }
 }
 
-/// Writes a report to a file.
+/// Writes a report to a file in the given format.
 pub fn write_report(path: &Path, format: &dyn Format, report: &Report) -> Result<(), Failure> {
     write_file(path, |out| format.write(report, out))
 }
 
-/// Writes a file as a whole or not at all.
+/// Writes a file atomically: completely or not at all.
 pub fn write_file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -221,7 +221,7 @@ pub fn write_file(
         path: path.to_owned(),
         source,
     };
-    // A device or a pipe (`/dev/stdout`) is written to as it is.
+    // A device or a pipe, such as `/dev/stdout`, cannot be replaced and is written to directly.
     if path.exists() && !path.is_file() {
         let file = File::options().write(true).open(path).map_err(failed)?;
         let mut out = BufWriter::new(&file);
@@ -232,7 +232,7 @@ pub fn write_file(
         _ => Path::new("."),
     };
     let mut builder = tempfile::Builder::new();
-    // As any file that a program makes; the user's mask still takes away what it takes away.
+    // The usual mode of new files; the umask still applies.
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let file = builder.tempfile_in(directory).map_err(failed)?;
     let mut out = BufWriter::new(file.as_file());
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_of_somebody_else_is_left_alone() {
+    fn a_directory_with_other_files_is_refused() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("thesis.tex"), "years of work").unwrap();
         assert!(matches!(
@@ -258,20 +258,20 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_check_is_replaced_and_what_lies_beside_stays() {
+    fn an_earlier_check_is_replaced_and_other_files_are_kept() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("out");
         let first = OutputDirectory::claim(&path).unwrap();
-        first.describe(&Subject::default()).unwrap();
+        first.write_run_file(&Subject::default()).unwrap();
         fs::write(first.file("notes"), "mine").unwrap();
         let second = OutputDirectory::claim(&path).unwrap();
-        second.describe(&Subject::default()).unwrap();
+        second.write_run_file(&Subject::default()).unwrap();
         assert_eq!(fs::read_to_string(second.file("notes")).unwrap(), "mine");
         assert!(OutputDirectory::open(&path).is_ok());
     }
 
     #[test]
-    fn a_new_trace_ends_the_results_of_an_old_one() {
+    fn a_new_trace_removes_the_results_of_the_old_one() {
         let root = tempfile::tempdir().unwrap();
         let mut directory = OutputDirectory::claim(root.path()).unwrap();
         fs::write(directory.file(FINDINGS), "old").unwrap();
@@ -282,9 +282,9 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_check_leaves_nothing_that_is_in_the_way() {
+    fn the_trace_of_a_killed_check_is_removed() {
         let root = tempfile::tempdir().unwrap();
-        // No process has this number.
+        // Not a valid process id.
         let stale = root.path().join("unfinished.4294967295");
         fs::write(&stale, "half").unwrap();
         OutputDirectory::claim(root.path()).unwrap();
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_came_to_nothing_leaves_nothing() {
+    fn a_failed_run_leaves_no_files() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("out");
         let directory = OutputDirectory::claim(&path).unwrap();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_its_own_for_each_run() {
+    fn pid_is_replaced_in_the_directory_name() {
         let pid = std::process::id().to_string();
         assert_eq!(
             with_pid(Path::new("out-{pid}")),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_whole_or_not_at_all() {
+    fn a_file_is_written_atomically() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("f");
         write_file(&path, |out| out.write_all(b"whole")).unwrap();

@@ -4,18 +4,18 @@
 use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
-/// Before this nobody wonders whether anything happens.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Work shorter than this shows no progress.
+const FIRST_DRAW: Duration = Duration::from_secs(2);
 const REDRAW: Duration = Duration::from_millis(200);
 const PLAIN_LINE: Duration = Duration::from_secs(10);
-/// The clock is read once in this many steps.
+/// The clock is read once per this many steps.
 const STRIDE: u64 = 1 << 12;
 
-/// A report on one piece of work.
+/// The progress display of one task.
 #[derive(Debug)]
 pub struct Progress {
     shown: Option<Shown>,
-    next_look: u64,
+    next_check: u64,
 }
 
 #[derive(Debug)]
@@ -37,30 +37,30 @@ impl Progress {
                 total: total.filter(|&total| total > 0),
                 terminal,
                 started,
-                next: started + PATIENCE,
+                next: started + FIRST_DRAW,
                 drawn: false,
             }),
-            next_look: STRIDE,
+            next_check: STRIDE,
         }
     }
 
     pub(crate) fn hidden() -> Self {
         Self {
             shown: None,
-            next_look: STRIDE,
+            next_check: STRIDE,
         }
     }
 
-    /// `done` steps are done in all. Cheap enough for every event.
+    /// `done` is the total number of steps so far. Cheap enough to call for every event.
     #[inline]
     pub fn step(&mut self, done: u64) {
-        if done >= self.next_look {
-            self.next_look = done.saturating_add(STRIDE);
-            self.look(done);
+        if done >= self.next_check {
+            self.next_check = done.saturating_add(STRIDE);
+            self.redraw_if_due(done);
         }
     }
 
-    /// Shows `line` if it is time to show something. For steps that take long themselves.
+    /// Shows `line` if a redraw is due. For tasks whose single steps take long.
     pub fn show(&mut self, line: impl FnOnce() -> String) {
         if let Some(shown) = &mut self.shown {
             let now = Instant::now();
@@ -71,7 +71,7 @@ impl Progress {
     }
 
     #[cold]
-    fn look(&mut self, done: u64) {
+    fn redraw_if_due(&mut self, done: u64) {
         if let Some(shown) = &mut self.shown {
             let now = Instant::now();
             if now >= shown.next {
@@ -99,7 +99,7 @@ impl Shown {
     }
 
     fn draw_line(&mut self, line: &str, now: Instant) {
-        // Progress that cannot be shown is no reason to stop the work.
+        // Failing to show progress must not stop the work.
         if self.terminal {
             let _ = write!(io::stderr(), "\r\x1b[K{line}");
             self.next = now + REDRAW;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_known_total_gives_a_share() {
+    fn a_known_total_gives_a_percentage() {
         let ten_seconds = Duration::from_secs(10);
         assert_eq!(
             describe("reading", 50_000_000, Some(100_000_000), ten_seconds),

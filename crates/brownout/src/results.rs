@@ -1,4 +1,4 @@
-//! Results on their way to the directory, the screen and the exit code.
+//! Collects the findings of all analyses, then writes and prints them and derives the exit code.
 
 use std::fs;
 use std::path::Path;
@@ -17,21 +17,21 @@ use crate::rules;
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
 
-/// Who sees results at once.
+/// Where results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     To(Stream),
     ToNobody,
 }
 
-/// What analyses have found so far.
+/// The findings of the analyses so far.
 pub struct Results {
     pub subject: Subject,
     pub findings: Vec<Finding>,
 }
 
 impl Results {
-    /// None yet, about the program that was recorded in `trace`.
+    /// No findings yet, for the target recorded in `trace`.
     pub fn about(trace: &TraceFile, settings: &Settings) -> Self {
         Self {
             subject: subject(trace, settings, trace.gap().into_iter().collect()),
@@ -39,7 +39,7 @@ impl Results {
         }
     }
 
-    /// Takes over what other analyses than crash testing have found in the same trace.
+    /// Adds the findings that other analyses than crash testing reported for the same trace.
     pub fn keep_others(
         &mut self,
         directory: &OutputDirectory,
@@ -51,7 +51,7 @@ impl Results {
         Ok(())
     }
 
-    /// Adds what an analysis found, and what it could not do.
+    /// Adds the findings of an analysis and what it could not examine.
     pub fn add(&mut self, findings: Vec<Finding>, gaps: Vec<String>, console: &Console) {
         self.findings.extend(findings);
         for gap in gaps {
@@ -62,7 +62,7 @@ impl Results {
         }
     }
 
-    /// Writes everything to the directory, prints it, and tells how the command ends.
+    /// Writes the report to the directory, prints it and returns the exit code.
     pub fn conclude(
         self,
         decisions: Decisions,
@@ -81,7 +81,7 @@ impl Results {
     }
 }
 
-/// The program that was recorded in `trace`, and what could not be told of it.
+/// The target recorded in `trace`, and what could not be examined.
 pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Subject {
     let command = trace.header().command.iter();
     Subject {
@@ -93,7 +93,7 @@ pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Sub
     }
 }
 
-/// What other analyses than crash testing have found, suppressed or not: that is decided anew.
+/// The findings of other analyses than crash testing, including suppressed ones: suppressions are applied again.
 pub fn findings_of_others(directory: &OutputDirectory) -> Result<Vec<Finding>, Failure> {
     let found = read_findings(&directory.file(FINDINGS))?.into_iter();
     let suppressed = read_suppressed(&directory.file(SUPPRESSED))?.into_iter();
@@ -103,7 +103,7 @@ pub fn findings_of_others(directory: &OutputDirectory) -> Result<Vec<Finding>, F
         .collect())
 }
 
-/// The findings in a file of results.
+/// The findings in a results file.
 pub fn read_findings(path: &Path) -> Result<Vec<Finding>, Failure> {
     parse_json_lines(&read(path)?).map_err(|source| Failure::Findings {
         path: path.to_owned(),
@@ -111,7 +111,7 @@ pub fn read_findings(path: &Path) -> Result<Vec<Finding>, Failure> {
     })
 }
 
-/// The findings that were suppressed; none if there is no file of them.
+/// The suppressed findings; none if the file does not exist.
 pub fn read_suppressed(path: &Path) -> Result<Vec<Suppressed>, Failure> {
     if !path.exists() {
         return Ok(Vec::new());

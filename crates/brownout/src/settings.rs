@@ -1,4 +1,4 @@
-//! The options in force: the command line goes before `brownout.toml`, and that before what is usual.
+//! The effective options: the command line overrides `brownout.toml`, which overrides the defaults.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::arguments::{FindingArgs, FindingFormat};
 use crate::config::{Config, CrashKeys, OracleSpec};
 use crate::failure::Failure;
 
-/// What a command that gives findings goes by.
+/// The options of a command that reports findings.
 #[derive(Debug)]
 pub struct Settings {
     pub model: Profile,
@@ -22,17 +22,17 @@ pub struct Settings {
     pub write_baseline: Option<PathBuf>,
     pub out: Option<PathBuf>,
     pub loads: bool,
-    /// Demands of the program's own.
+    /// Requirements that are specific to the target.
     pub oracles: Vec<OracleSpec>,
-    /// Options of crash testing that the command line need not give.
+    /// Crash-testing options from the configuration file.
     pub crash: CrashKeys,
-    /// Source paths below it are shown relative to it.
+    /// Source paths below this directory are shown relative to it.
     pub directory: PathBuf,
 }
 
 impl Settings {
-    /// Those that hold when nobody says anything.
-    pub fn usual(directory: &Path) -> Self {
+    /// The options without a command line or configuration file.
+    pub fn defaults(directory: &Path) -> Self {
         Self {
             model: Profile::default(),
             format: FindingFormat::default(),
@@ -50,7 +50,7 @@ impl Settings {
         }
     }
 
-    /// `patterns` are those given as `--pm`.
+    /// `patterns` are the arguments of `--pm`.
     pub fn new(arguments: &FindingArgs, patterns: &[OsString]) -> Result<Self, Failure> {
         let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
         let config = Config::find(&arguments.config, &here)?;
@@ -79,7 +79,8 @@ impl Settings {
     }
 }
 
-/// GitHub wants paths as they are in the repository, a person as seen from where they stand.
+/// Paths are shown relative to this directory: on GitHub Actions the repository root, which annotations
+/// need; otherwise the working directory.
 pub fn source_directory(here: PathBuf) -> PathBuf {
     if !on_github() {
         return here;
@@ -90,7 +91,7 @@ pub fn source_directory(here: PathBuf) -> PathBuf {
     }
 }
 
-/// Whether this runs as a step of GitHub Actions.
+/// Whether brownout runs in GitHub Actions.
 pub fn on_github() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }

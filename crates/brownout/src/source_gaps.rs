@@ -1,4 +1,4 @@
-//! Sentences on why findings cannot be shown in source, or not rightly.
+//! Warnings about source lines that are missing or may be wrong.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use brownout_report::{Finding, Frame};
 
-/// A sentence for each module whose findings have no lines, unless it was told already why.
-pub fn without_lines(findings: &[Finding], told: &[String]) -> Vec<String> {
+/// A warning for each module whose findings have no source lines, unless `reported` already mentions it.
+pub fn without_lines(findings: &[Finding], reported: &[String]) -> Vec<String> {
     let modules: BTreeSet<&str> = findings
         .iter()
         .filter_map(Finding::primary_frame)
@@ -16,35 +16,35 @@ pub fn without_lines(findings: &[Finding], told: &[String]) -> Vec<String> {
         .collect();
     modules
         .into_iter()
-        .filter(|module| !told.iter().any(|sentence| sentence.contains(module)))
+        .filter(|module| !reported.iter().any(|sentence| sentence.contains(module)))
         .map(|module| {
             format!(
-                "{module} has no debug information, so that its findings have no source lines; \
-                 compile with -g, or install its debug symbols"
+                "{module} has no debug information, so its findings have no source lines; \
+                 compile it with -g or install its debug symbols"
             )
         })
         .collect()
 }
 
-/// A sentence for each source file that was written after the program was built: its lines may have moved.
+/// A warning for each source file that was modified after its module was built: its lines may have moved.
 pub fn newer_sources(findings: &[Finding]) -> Vec<String> {
-    let places: BTreeSet<(&str, &str)> = findings
+    let locations: BTreeSet<(&str, &str)> = findings
         .iter()
         .filter_map(Finding::primary_frame)
         .filter_map(|frame: &Frame| Some((frame.file.as_deref()?, frame.module.as_str())))
         .collect();
-    places
+    locations
         .into_iter()
-        .filter(|(file, module)| match (written(file), written(module)) {
+        .filter(|(file, module)| match (modified(file), modified(module)) {
             (Some(source), Some(program)) => source > program,
             _ => false,
         })
         .map(|(file, module)| {
-            format!("{file} is newer than {module}; the lines that are shown may have moved")
+            format!("{file} is newer than {module}; the source lines shown may be wrong")
         })
         .collect()
 }
 
-fn written(path: &str) -> Option<SystemTime> {
+fn modified(path: &str) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
 }

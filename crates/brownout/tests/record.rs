@@ -292,7 +292,7 @@ fn on_a_full_disk_the_program_goes_on_if_asked() {
         told.contains("recording stopped: no room left for the trace"),
         "{told}"
     );
-    assert!(told.contains("the program goes on"), "{told}");
+    assert!(told.contains("the program continues"), "{told}");
     assert!(
         place.stat().contains("the disk was full"),
         "{}",
@@ -306,5 +306,5 @@ fn on_a_full_disk_the_program_is_stopped_if_asked() {
     let output = record_with_little_room(&place, "stop").unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(!place.path("survived").exists());
-    assert!(text(&output.stderr).contains("the program is stopped"));
+    assert!(text(&output.stderr).contains("the program is killed"));
 }

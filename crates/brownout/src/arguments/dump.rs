@@ -9,10 +9,10 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 
 use super::Format;
 
-/// Print the events of a trace, one a line
+/// Print the events of a trace, one per line
 ///
-/// A line holds the event's number, process:thread, kind, address and bytes, the file and the
-/// offset in it, and the source line the event comes from.
+/// Each line shows the event's number, process and thread, kind, address and bytes, the file and the offset
+/// in it, and the source line of the instruction.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout dump run.trace --kind store --kind flush --kind fence
@@ -30,23 +30,23 @@ pub struct DumpArgs {
     #[arg(long, value_name = "EVENT", default_value_t = u64::MAX, hide_default_value = true)]
     pub to: u64,
 
-    /// Print events of this kind only; may be given several times
+    /// Print only events of this kind; can be given more than once
     #[arg(long = "kind", value_name = "KIND", value_parser = event_class())]
     pub kinds: Vec<EventClass>,
 
-    /// Print events of this thread only: TID, or PROCESS:TID; may be given several times
+    /// Print only events of this thread, given as TID or PROCESS:TID; can be given more than once
     #[arg(long = "thread", value_name = "THREAD")]
     pub threads: Vec<ThreadFilter>,
 
-    /// Print the whole calling context below each event
+    /// Print the full calling context below each event
     #[arg(long)]
     pub stacks: bool,
 
-    /// Print all bytes of each event instead of the first few; JSON always has all
+    /// Print all bytes of each event instead of the first few; JSON output always contains all
     #[arg(long)]
     pub full: bool,
 
-    /// How to print; JSON is one object a line
+    /// Output format; JSON is one object per line
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -60,7 +60,7 @@ fn event_class() -> impl clap::builder::TypedValueParser<Value = EventClass> {
     })
 }
 
-/// A thread as a person names it: the kernel's number, with or without the process.
+/// A thread as given on the command line: the kernel's thread id, with or without the process id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadFilter {
     process: Option<ProcessId>,

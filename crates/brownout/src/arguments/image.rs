@@ -8,11 +8,10 @@ use clap::Args;
 
 use super::SelectionArgs;
 
-/// Write the persistent files as they were at one moment of the run
+/// Write the persistent files as they were at one point of the recorded run
 ///
-/// Each file is written below DIR at its absolute path, so that DIR/mnt/pmem/pool is the image of
-/// /mnt/pmem/pool. Nothing that exists is overwritten: if one of the images is there already, none
-/// is written.
+/// Each file is written below DIR at its absolute path: DIR/mnt/pmem/pool is the image of
+/// /mnt/pmem/pool. Existing files are never overwritten: if any of the images exists, none is written.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout image run.trace -o images
@@ -21,11 +20,11 @@ pub struct ImageArgs {
     /// The trace to read
     pub trace: PathBuf,
 
-    /// The moment: `end`, or the number of the last event to take in
+    /// `end`, or the number of the last event to include
     #[arg(long, value_name = "EVENT", default_value = "end")]
     pub at: Moment,
 
-    /// Directory to write into; made if it does not exist
+    /// Directory to write to; created if it does not exist
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
 
@@ -33,7 +32,7 @@ pub struct ImageArgs {
     pub selection: SelectionArgs,
 }
 
-/// A moment of a run.
+/// A point of a recorded run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// After the last event.
@@ -57,5 +56,5 @@ impl FromStr for Moment {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("neither `end` nor the number of an event")]
+#[error("expected `end` or an event number")]
 pub struct NotAMoment;

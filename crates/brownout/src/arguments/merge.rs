@@ -6,20 +6,20 @@ use clap::Args;
 
 use super::FindingArgs;
 
-/// Join the results of several parts of a crash test
+/// Merge the results of a crash test that was split with --shard
 ///
-/// The parts were made with --shard from the same trace with the same options. Parts that are missing
-/// are named. Exits as `brownout crash` would have.
+/// The parts must come from the same trace with the same options. Missing parts are listed. The exit code is
+/// that of an undivided `brownout crash`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   for i in 1 2 3 4; do brownout crash run.trace --recover ./check --shard $i/4 --out part$i & done; wait
   brownout merge part1 part2 part3 part4 --out brownout.out")]
 pub struct MergeArgs {
-    /// Where the parts wrote their results
+    /// Results directories of the parts
     #[arg(required = true, value_name = "DIR")]
     pub parts: Vec<PathBuf>,
 
-    /// Where to write the joined results [default: brownout.out]
+    /// Where to write the merged results [default: brownout.out]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 

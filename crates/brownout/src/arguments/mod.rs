@@ -1,4 +1,4 @@
-//! The command line: what may be asked, and the help for it.
+//! The command-line arguments and their help texts.
 
 mod check;
 mod crash;
@@ -36,17 +36,29 @@ pub use stat::StatArgs;
 
 use crate::exit_code::ExitCode;
 
+const EXAMPLES: &str = "Examples:
+  brownout demo
+  brownout check -- ./kvstore /mnt/pmem/pool insert 1 2 3
+  brownout check --recover './kvstore /mnt/pmem/pool check' -- ./kvstore /mnt/pmem/pool insert 1 2 3
+  brownout explain missing-flush
+";
+
+/// The text at the end of `brownout --help`.
+fn after_help() -> String {
+    format!("{EXAMPLES}\n{}", ExitCode::table())
+}
+
 /// Finds crash-consistency bugs in programs that keep their data in persistent memory.
 ///
-/// The program is run once, unmodified, and everything it does to persistent memory is recorded in a
-/// trace; all other commands read the trace.
+/// brownout runs the unmodified program once and records its accesses to persistent memory in a trace. All
+/// analyses work on the trace.
 #[derive(Debug, Parser)]
-#[command(version, after_help = ExitCode::table(), max_term_width = 100)]
+#[command(version, after_help = after_help(), max_term_width = 100)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
 
-    /// Print neither progress nor remarks, only results, warnings and errors
+    /// Print only results, warnings and errors, no progress or notes
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }
@@ -73,23 +85,23 @@ pub enum Command {
 /// What brownout calls itself with to run recoveries.
 pub const SERVE_SANDBOX: &str = "serve-sandbox";
 
-/// How results are printed.
+/// The output format of `stat` and `dump`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Text for a person
+    /// Text for people
     #[default]
     Human,
-    /// JSON for a program
+    /// JSON for programs
     Json,
 }
 
-/// Which of the mapped files are persistent memory, for commands that read a trace.
+/// Which mapped files count as persistent memory, for commands that read a trace.
 #[derive(Debug, Args)]
 pub struct SelectionArgs {
-    /// Take files that match GLOB as persistent memory, instead of what was chosen at recording
+    /// Treat files that match GLOB as persistent memory, overriding the choice made when recording
     ///
-    /// `*` and `?` stop at a slash, `**` does not. A GLOB without a slash is matched against file
-    /// names, any other against absolute paths. May be given several times.
+    /// `*` and `?` do not match a slash; `**` does. A GLOB without a slash is matched against file
+    /// names, any other against absolute paths. Can be given more than once.
     #[arg(long = "pm", value_name = "GLOB")]
     pub patterns: Vec<OsString>,
 }

@@ -7,21 +7,22 @@ use clap::Args;
 
 use super::RecordingArgs;
 
-/// Run a program and record all it does to persistent memory
+/// Run a program and record its accesses to persistent memory
 ///
-/// The program is neither changed nor told; its output, its exit status and the signal it dies of
-/// are passed on. Its children are recorded too.
+/// The program is not modified. Its output goes where it would go without brownout, and brownout exits with
+/// the program's exit status or dies of the same signal. Child processes are recorded too.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  brownout record -o run.trace -- ./kvstore /mnt/pmem/pool insert 1 2 3"
-)]
+#[command(after_help = "Examples:
+  brownout record -o run.trace -- ./kvstore /mnt/pmem/pool insert 1 2 3
+  brownout record --pm '/mnt/pmem/**' -o run.trace -- ./server --port 7000")]
 pub struct RecordArgs {
-    /// Take files that match GLOB as persistent memory
+    /// Treat files that match GLOB as persistent memory
     ///
-    /// `*` and `?` stop at a slash, `**` does not. A GLOB without a slash is matched against file
-    /// names, any other against absolute paths. May be given several times. Without it, DAX and
-    /// MAP_SYNC mappings are taken, and shared writable mappings of files that the program flushes
-    /// or syncs. All candidates are recorded either way, so the choice can be changed afterwards.
+    /// `*` and `?` do not match a slash; `**` does. A GLOB without a slash is matched against file
+    /// names, any other against absolute paths. Can be given more than once. By default, DAX and
+    /// MAP_SYNC mappings are persistent memory, and so are shared writable mappings of files that the
+    /// program flushes or syncs. All candidates are recorded in any case, so a later command can choose
+    /// differently.
     #[arg(long = "pm", value_name = "GLOB")]
     pub patterns: Vec<OsString>,
 

@@ -1,4 +1,4 @@
-//! What every command that runs a program takes.
+//! The options of every command that runs the target.
 
 use std::ffi::OsString;
 
@@ -6,19 +6,19 @@ use clap::{Args, ValueEnum};
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct RecordingArgs {
-    /// Record loads from persistent memory too
+    /// Also record loads from persistent memory
     #[arg(long)]
     pub loads: bool,
 
-    /// Record calls of FUNCTION too, with its first six integer arguments and its result
+    /// Also record calls of FUNCTION, with its first six integer arguments and its result
     ///
-    /// FUNCTION is a name as in symbol tables; of C++ and Rust functions the mangled one. It is found in
-    /// the program and in each library that has a symbol for it. May be given several times. Calls
-    /// of libpmemobj's transactional functions are always recorded.
+    /// FUNCTION is a name from a symbol table; for C++ and Rust functions it is the mangled name. It is
+    /// looked up in the program and in all its libraries. Can be given more than once. Calls of
+    /// libpmemobj's transactional functions are always recorded.
     #[arg(long = "watch", value_name = "FUNCTION")]
     pub watched: Vec<String>,
 
-    /// What happens to the program when the disk is full
+    /// What to do with the program when the disk is full
     #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
     pub on_full: OnFull,
 
@@ -32,12 +32,12 @@ pub struct RecordingArgs {
     pub command: Vec<OsString>,
 }
 
-/// What happens to the recorded program when there is no room left for the trace.
+/// What to do with the target when there is no space left for the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OnFull {
-    /// It goes on without being recorded
+    /// Let it continue without being recorded
     #[default]
     Continue,
-    /// It is killed
+    /// Kill it
     Stop,
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Rebuild the files of a finding and run recovery on them once more
+/// Rebuild the crash image of a finding and run recovery on it again
 ///
-/// The end of recovery is passed on as the exit status: 0 if it passes this time, 1 if it does not.
+/// The exit code is 0 if recovery passes this time and 1 if it fails.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout replay brownout.out 3f2a
@@ -14,19 +14,19 @@ use clap::Args;
   brownout replay brownout.out 3f2a --keep image
   brownout replay run.trace crash1:4711:eyJl…")]
 pub struct ReplayArgs {
-    /// Where `brownout check` or `brownout crash` wrote its results, or a trace
+    /// Results directory of `brownout check` or `brownout crash`, or a trace
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 
-    /// The id of the finding, or the start of it, or the whole token of its field `replay`
+    /// The id of the finding, a unique prefix of it, or the token in its `replay` field
     #[arg(value_name = "FINDING")]
     pub finding: String,
 
-    /// Run recovery under gdb, which stops where it crashes
+    /// Run recovery under gdb, which stops where recovery crashes
     #[arg(long, conflicts_with = "keep")]
     pub gdb: bool,
 
-    /// Write the crash image to IMAGE instead of running recovery; with several files, below the directory IMAGE
+    /// Write the crash image to IMAGE instead of running recovery; if it has several files, IMAGE is a directory
     #[arg(long, value_name = "IMAGE")]
     pub keep: Option<PathBuf>,
 }

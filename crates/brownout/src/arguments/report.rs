@@ -4,17 +4,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Show the findings of an earlier check again, or write them in other forms
+/// Show the findings of an earlier check again, or write them in other formats
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout report brownout.out
+  brownout report brownout.out --suppressed
   brownout report brownout.out --html report.html --sarif report.sarif --junit junit.xml")]
 pub struct ReportArgs {
-    /// Where `brownout check` wrote its results
+    /// Results directory of `brownout check` or `brownout crash`
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 
-    /// Write a page for the browser to FILE
+    /// Write an HTML page to FILE
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
@@ -22,15 +23,15 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub sarif: Option<PathBuf>,
 
-    /// Write JUnit's XML to FILE
+    /// Write JUnit XML to FILE
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
 
-    /// Show warnings in full, not as one line for each rule and place
+    /// Show warnings in full instead of one line per rule and location
     #[arg(long)]
     pub warnings: bool,
 
-    /// Show suppressed findings too, with the reasons
+    /// Also show suppressed findings, with the reasons
     #[arg(long)]
     pub suppressed: bool,
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{FailurePointArgs, Format, SelectionArgs};
 
-/// Summarise a trace: processes, threads, files, events, and where they come from
+/// Summarise a trace: processes, threads, files, event counts and the busiest call sites
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout stat run.trace
@@ -17,15 +17,15 @@ pub struct StatArgs {
     /// The trace to read
     pub trace: PathBuf,
 
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 
-    /// How many call sites to show
+    /// Number of call sites to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
 
-    /// Show where `brownout crash` would try crashes instead, as a tree of calls
+    /// Show the failure points that `brownout crash` would test, as a call tree
     #[arg(long)]
     pub failure_points: bool,
 

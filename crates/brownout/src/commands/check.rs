@@ -71,7 +71,7 @@ pub fn check(
     let examined = examine(&directory.unfinished_trace(), settings, console);
     directory.keep_trace()?;
     let examination = examined?;
-    directory.describe(&examination.subject)?;
+    directory.write_run_file(&examination.subject)?;
     let mut results = Results {
         subject: examination.subject,
         findings: examination.findings,

@@ -32,8 +32,8 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     let mut results = Results::about(&trace, &settings);
     results.keep_others(&directory, trace.path())?;
     // From now on the directory is brownout's, whatever happens.
-    directory.be_about(trace.path());
-    directory.describe(&results.subject)?;
+    directory.set_trace(trace.path());
+    directory.write_run_file(&results.subject)?;
     let CrashTest {
         findings,
         gaps,

@@ -1,4 +1,4 @@
-//! `brownout demo`: checks the example program, so that a newcomer sees all of it work with one command.
+//! `brownout demo`: compiles and checks the example program, to show every step with one command.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::finding_output::Stream;
 use crate::settings::Settings;
 
 const SOURCE: &str = include_str!("../../../../examples/kvlog.c");
-/// Entries the example puts into its store.
+/// Number of entries that the example stores.
 const ENTRIES: &str = "50";
 
 pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure> {
@@ -22,7 +22,7 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
     let directory = demo.path();
     let program = compile(directory, console)?;
     let pool = directory.join("store");
-    // A second demo in the same directory starts afresh.
+    // A second demo in the same directory starts with an empty store.
     let _ = fs::remove_file(&pool);
     let arguments = CheckArgs {
         patterns: Vec::new(),
@@ -37,8 +37,8 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
             ..RecordingArgs::default()
         },
     };
-    // Whatever brownout.toml is around here, it is not about the example.
-    let settings = Settings::usual(directory);
+    // A brownout.toml in the working directory does not apply to the example.
+    let settings = Settings::defaults(directory);
     let out = directory.join("brownout.out");
     let stay = match demo {
         DemoDirectory::Kept(_) => Stay::Kept,
@@ -46,33 +46,33 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
     };
     let code = check::check(&arguments, &settings, (&out, stay), Stream::Output, console)?;
     if stay == Stay::Removed {
-        console.remark("with --keep DIR the program and the results stay");
+        console.remark("to keep the program and the results, use `brownout demo --keep DIR`");
     }
     match code {
-        // It was made to be found.
+        // The example has bugs on purpose.
         ExitCode::BugsFound => {
             console.remark(
-                "these are the mistakes that kvlog.c admits in its opening comment; \
-                 now your own program: brownout check -- PROGRAM ARGS",
+                "these are the bugs described in the opening comment of kvlog.c; \
+                 to check your own program: brownout check -- PROGRAM ARGS",
             );
             Ok(ExitCode::Success)
         }
-        // Nothing found where there is something is a fault.
+        // Missing the bugs of the example is an error in brownout.
         ExitCode::Success => Ok(ExitCode::Internal),
         other => Ok(other),
     }
 }
 
-/// The example is its own recovery. With a placeholder it works on machines without namespaces too.
+/// The example is its own recovery. The `{pm}` placeholder makes it work on machines without namespaces too.
 fn recovery(program: &Path) -> String {
     let quoted = program.to_string_lossy().replace('\'', "'\\''");
     format!("'{quoted}' {{pm}} check")
 }
 
-/// Where the demo happens.
+/// The directory of the demo.
 enum DemoDirectory {
     Kept(PathBuf),
-    /// Removed at the end.
+    /// Removed when the demo ends.
     Temporary(tempfile::TempDir),
 }
 
@@ -98,7 +98,7 @@ impl DemoDirectory {
     }
 }
 
-/// Compiles the example, with debug information as any program under test should be.
+/// Compiles the example with debug information, so that findings have source lines.
 fn compile(directory: &Path, console: &Console) -> Result<PathBuf, Failure> {
     let source = directory.join("kvlog.c");
     fs::write(&source, SOURCE).map_err(Failure::DemoDirectory)?;
@@ -122,7 +122,7 @@ fn compile(directory: &Path, console: &Console) -> Result<PathBuf, Failure> {
     Err(Failure::NoCompiler)
 }
 
-/// The compiler that the user prefers, or else those that are common.
+/// The compiler in `CC`, or else the common names of C compilers.
 fn compilers() -> Vec<OsString> {
     match std::env::var_os("CC").filter(|compiler| !compiler.is_empty()) {
         Some(compiler) => vec![compiler],

@@ -62,8 +62,8 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
 
     let out = arguments.out.clone().or_else(|| settings.out.clone());
     let mut directory = OutputDirectory::claim(&out.unwrap_or_else(|| PathBuf::from(OUT)))?;
-    directory.be_about(&trace);
-    directory.describe(&results.subject)?;
+    directory.set_trace(&trace);
+    directory.write_run_file(&results.subject)?;
     write_journal(&entries, &directory)?;
     let findings = findings_of(&entries);
     results.add(findings, gap.into_iter().collect(), console);

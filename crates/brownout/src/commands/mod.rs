@@ -1,4 +1,4 @@
-//! One file a command. Each takes its arguments and the console, and ends with a status or a
+//! One file per command. Each takes its arguments and the console, and returns an exit status or a
 //! [`Failure`].
 
 mod check;

@@ -1,7 +1,7 @@
-//! `brownout record`: runs a program once and records all it does to persistent memory.
+//! `brownout record`: runs the target once and records its accesses to persistent memory.
 //!
-//! Standard output belongs to the program, and so does the exit status once the program runs: what
-//! brownout has to say goes to standard error.
+//! Standard output belongs to the target, and so does the exit status once the target runs. brownout's own
+//! messages go to standard error.
 
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
@@ -36,10 +36,10 @@ pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure>
     Ok(pass_on(recording.end))
 }
 
-/// Records and tells what went wrong with it.
+/// Records, and prints a warning for everything that went wrong.
 pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Failure> {
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
-    // A pattern that cannot be used is told before the program has run, not after.
+    // Report an invalid pattern before the target runs, not after.
     Patterns::new(&arguments.patterns, &here)?;
     let options = RecordOptions {
         command: arguments.recording.command.clone(),
@@ -53,15 +53,15 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
         },
     };
     let mut line = ProgressLine::new(console);
-    let mut told = false;
+    let mut reported = false;
     let recording = brownout_engine::record(&options, &mut |notice| match notice {
         Notice::Progress { events, bytes } => line.update(events, bytes),
         Notice::Stopped(reason) => {
             line.clear();
-            told = true;
+            reported = true;
             let then = match arguments.recording.on_full {
-                OnFull::Continue => "the program goes on without being recorded",
-                OnFull::Stop => "the program is stopped",
+                OnFull::Continue => "the program continues without being recorded",
+                OnFull::Stop => "the program is killed",
             };
             console.warn(format_args!(
                 "recording stopped: {}; {then}",
@@ -70,12 +70,12 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
         }
         Notice::Waiting => {
             line.clear();
-            console.remark("the program has ended; waiting for processes it has started");
+            console.remark("the program has exited; waiting for its child processes");
         }
         _ => {}
     })?;
     line.clear();
-    if let (Some(reason), false) = (&recording.stopped, told) {
+    if let (Some(reason), false) = (&recording.stopped, reported) {
         console.warn(format_args!(
             "the trace is incomplete: {}",
             sentence(reason)
@@ -87,7 +87,7 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
     Ok(recording)
 }
 
-/// What the user names, and what the analyses need.
+/// The functions named by the user and those that the analyses need.
 fn watched_functions(names: &[String]) -> Vec<WatchedFunction> {
     let mut functions: Vec<WatchedFunction> =
         names.iter().cloned().map(WatchedFunction::named).collect();
@@ -95,22 +95,22 @@ fn watched_functions(names: &[String]) -> Vec<WatchedFunction> {
     functions
 }
 
-/// Ends as the program did.
+/// Exits as the target did.
 fn pass_on(end: ProcessEnd) -> Status {
     match end {
         ProcessEnd::Exited { status } => Status::from(status as u8),
         ProcessEnd::Signaled { signal } => {
             brownout_engine::die_by(signal);
-            // Only a signal that does not end processes gets here; shells tell it so.
+            // Only reached for a signal that does not end a process; this is the status a shell reports.
             Status::from(128_u8.wrapping_add(signal as u8))
         }
     }
 }
 
-/// The trace may still be what the user wanted, so its absence of persistent memory is a warning.
+/// Only a warning: the trace may still be what the user wanted.
 fn warn_if_nothing_persistent(recording: &Recording, trace: &Path, console: &Console) {
     if recording.counts.of(EventClass::Map) == 0 {
-        // An incomplete trace says nothing about what it does not hold.
+        // An incomplete trace does not show that nothing was mapped.
         if recording.stopped.is_none() {
             console.warn(NOTHING_MAPPED);
         }
@@ -132,15 +132,15 @@ fn warn_if_nothing_persistent(recording: &Recording, trace: &Path, console: &Con
     ));
 }
 
-/// What the selection rule chooses, as soon as it has chosen anything.
+/// What the selection rule chooses; returns as soon as it chooses anything.
 fn first_selection(trace: &mut TraceFile) -> Result<Selection, Failure> {
-    const EVENTS_BETWEEN_LOOKS: u64 = 4096;
+    const EVENTS_BETWEEN_CHECKS: u64 = 4096;
     let patterns = trace.patterns(&[])?;
     let mut survey = Survey::default();
     trace.walk(&mut Progress::hidden(), |event, definitions| {
         survey.observe(event, definitions);
-        let look = event.index.0 % EVENTS_BETWEEN_LOOKS == EVENTS_BETWEEN_LOOKS - 1;
-        let chosen = look && !survey.select(definitions, patterns.as_ref()).is_empty();
+        let check = event.index.0 % EVENTS_BETWEEN_CHECKS == EVENTS_BETWEEN_CHECKS - 1;
+        let chosen = check && !survey.select(definitions, patterns.as_ref()).is_empty();
         Ok(if chosen {
             ControlFlow::Break(())
         } else {
@@ -151,18 +151,18 @@ fn first_selection(trace: &mut TraceFile) -> Result<Selection, Failure> {
 }
 
 const NOTHING_MAPPED: &str =
-    "nothing persistent was seen: the program mapped no file as shared and writable";
+    "nothing persistent was seen: the program mapped no file shared and writable";
 
-/// Why nothing was selected, and what could have been.
+/// Why no file was selected, and which files could have been.
 pub fn describe_candidates(
     selection: &Selection,
     definitions: &Definitions,
     patterns: &[std::ffi::OsString],
 ) -> String {
     let mut text = if patterns.is_empty() {
-        "nothing persistent was seen: no mapped file was flushed or written back; considered were:"
+        "nothing persistent was seen: no mapped file was flushed or synced; these were considered:"
     } else {
-        "nothing persistent was seen: no mapped file matches --pm; considered were:"
+        "nothing persistent was seen: no mapped file matches --pm; these were considered:"
     }
     .to_owned();
     if selection.candidates().next().is_none() {
@@ -179,13 +179,13 @@ pub fn describe_candidates(
     }
     if let Some(first) = paths.first() {
         text.push_str(&format!(
-            "\nall of them were recorded; say which are persistent when reading the trace: --pm '{first}'"
+            "\nall of them were recorded; select persistent files when reading the trace: --pm '{first}'"
         ));
     }
     text
 }
 
-/// One line on a terminal that tells how a recording goes.
+/// A line on the terminal that shows the progress of a recording.
 struct ProgressLine {
     started: Instant,
     enabled: bool,
@@ -193,8 +193,8 @@ struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// Before this nobody wonders whether anything happens.
-    const PATIENCE: Duration = Duration::from_secs(2);
+    /// Recordings shorter than this show no progress.
+    const FIRST_DRAW: Duration = Duration::from_secs(2);
 
     fn new(console: &Console) -> Self {
         Self {
@@ -206,7 +206,7 @@ impl ProgressLine {
 
     fn update(&mut self, events: u64, bytes: u64) {
         let elapsed = self.started.elapsed();
-        if self.enabled && elapsed >= Self::PATIENCE {
+        if self.enabled && elapsed >= Self::FIRST_DRAW {
             self.drawn = true;
             let _ = write!(
                 io::stderr(),
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_tells_events_rate_and_size() {
+    fn progress_shows_events_rate_and_size() {
         let line = describe_progress(3_000_000, 5_250_000, Duration::from_secs(2));
         assert_eq!(line, "recording: 3000000 events, 1500000/s, 5.2 MB");
     }

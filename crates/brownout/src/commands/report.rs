@@ -1,4 +1,4 @@
-//! `brownout report`: the findings of an earlier check, again or in other forms.
+//! `brownout report`: shows the findings of an earlier check again, or writes them in other formats.
 
 use brownout_report::{Format, Html, Junit, Report, Sarif, Sources};
 
@@ -18,13 +18,13 @@ pub fn run(arguments: &ReportArgs) -> Result<ExitCode, Failure> {
     let html = Html {
         sources: Sources::on_disk(),
     };
-    let forms: [(_, &dyn Format); 3] = [
+    let formats: [(_, &dyn Format); 3] = [
         (&arguments.html, &html),
         (&arguments.sarif, &Sarif),
         (&arguments.junit, &Junit),
     ];
     let mut written = false;
-    for (path, format) in forms {
+    for (path, format) in formats {
         if let Some(path) = path {
             write_report(path, format, &report)?;
             written = true;
@@ -35,8 +35,8 @@ pub fn run(arguments: &ReportArgs) -> Result<ExitCode, Failure> {
             warnings: arguments.warnings,
             suppressed: arguments.suppressed,
         };
-        finding_output::print_for_person(&report, detail, Stream::Output)?;
+        finding_output::print_human(&report, detail, Stream::Output)?;
     }
-    // Whether there are bugs was told by the check; to show them again is no failure.
+    // The check already exited with 1 if there were bugs; showing them again is a success.
     Ok(ExitCode::Success)
 }

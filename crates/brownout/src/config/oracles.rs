@@ -1,4 +1,4 @@
-//! `[[oracle]]` in `brownout.toml`: demands that only this program makes.
+//! `[[oracle]]` in `brownout.toml`: requirements that are specific to one program.
 //!
 //! ```toml
 //! [[oracle]]
@@ -21,9 +21,10 @@
 //! never-after = { offset = "8..16", value = 1 }
 //! ```
 //!
-//! Stores are told apart by `file` (a pattern as for `--pm`), `offset` (bytes of the file), `function` (patterns, one
-//! of which is on the stack), `source` (`"log.c:10-20"`, lines that a frame of the stack is at) and `value` (what
-//! the bytes hold then). `severity` is `bug` unless given, `category` is `ordering`.
+//! Stores are selected by `file` (a pattern as for `--pm`), `offset` (a byte range of the file), `function`
+//! (patterns, one of which matches a function on the stack), `source` (`"log.c:10-20"`, lines of which one is on the
+//! stack) and `value` (the content of the bytes at that time). `severity` defaults to `bug` and `category` to
+//! `ordering`.
 
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
@@ -33,7 +34,7 @@ use brownout_report::{Category, RuleInfo, Severity};
 use brownout_trace::selection::Patterns;
 use serde::Deserialize;
 
-/// An oracle as it is written.
+/// An oracle as written in the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct OracleKeys {
@@ -68,7 +69,7 @@ struct RegionKeys {
     value: Option<u64>,
 }
 
-/// An oracle that is ready to be made, as often as traces are examined.
+/// A validated oracle, from which one [`Oracle`] is created per linted trace.
 #[derive(Clone, Debug)]
 pub struct OracleSpec {
     rule: &'static RuleInfo,
@@ -86,29 +87,32 @@ impl OracleSpec {
 }
 
 impl OracleKeys {
-    /// The oracle, or what is wrong with it. Relative patterns of files start at `directory`.
+    /// The oracle, or an error message. Relative file patterns are relative to `directory`.
     pub(super) fn spec(&self, directory: &Path) -> Result<OracleSpec, String> {
         let id_is_usable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if self.id.is_empty() || !self.id.bytes().all(id_is_usable) {
             return Err(format!(
-                "the id `{}` of an oracle is not made of letters, digits and hyphens",
+                "invalid oracle id `{}`: use only letters, digits and hyphens",
                 self.id
             ));
         }
         if brownout_lint::rule(&self.id).is_some() {
-            return Err(format!("`{}` is the id of a rule of brownout", self.id));
+            return Err(format!(
+                "oracle id `{}` is already the id of a built-in rule",
+                self.id
+            ));
         }
         let demand = self
             .demand(directory)
             .map_err(|why| format!("oracle `{}`: {why}", self.id))?;
-        // Once for each run of brownout, as long as which it is needed.
+        // Leaked once per process; rules live as long as the process.
         let kept = |text: &str| -> &'static str { String::leak(text.to_owned()) };
         let rule = Box::leak(Box::new(RuleInfo {
             id: kept(&self.id),
             severity: self.severity,
             category: self.category,
             summary: kept(&self.summary),
-            explanation: "A demand of this program's own, from its brownout.toml.",
+            explanation: "A requirement of this program, declared in its brownout.toml.",
         }));
         Ok(OracleSpec { rule, demand })
     }
@@ -120,7 +124,7 @@ impl OracleKeys {
             self.never_after.is_some(),
         ];
         if forms.into_iter().filter(|&form| form).count() != 1 {
-            let why = "needs one of: stores and only-inside; persisted and before; stores and never-after";
+            let why = "needs exactly one of: `stores` with `only-inside`; `persisted` with `before`; `stores` with `never-after`";
             return Err(why.to_owned());
         }
         let region = |keys: &Option<RegionKeys>, name: &str| match keys {
@@ -140,11 +144,11 @@ impl OracleKeys {
             });
         }
         if self.stores.is_some() {
-            return Err("`stores` does not go with `persisted` and `before`".to_owned());
+            return Err("`stores` cannot be combined with `persisted` and `before`".to_owned());
         }
         let first = region(&self.persisted, "persisted")?;
         if first.value.is_some() {
-            return Err("`value` is not known of stores that wait to be persisted".to_owned());
+            return Err("`persisted` cannot have a `value`".to_owned());
         }
         Ok(Demand::PersistedBefore {
             first,
@@ -179,7 +183,7 @@ impl RegionKeys {
 
 /// `0x40..0x80`, `64..`, with the end left out.
 fn offsets(text: &str) -> Result<Range<u64>, String> {
-    let wrong = || format!("the offset `{text}` is not of the form 0x40..0x80 or 64..");
+    let wrong = || format!("invalid offset `{text}`: expected a range such as 0x40..0x80 or 64..");
     let (start, end) = text.split_once("..").ok_or_else(wrong)?;
     let start = number(start).ok_or_else(wrong)?;
     let end = match end.trim() {
@@ -187,7 +191,7 @@ fn offsets(text: &str) -> Result<Range<u64>, String> {
         end => number(end).ok_or_else(wrong)?,
     };
     if start >= end {
-        return Err(format!("the offset `{text}` holds no bytes"));
+        return Err(format!("invalid offset `{text}`: the range is empty"));
     }
     Ok(start..end)
 }
@@ -202,7 +206,8 @@ fn number(text: &str) -> Option<u64> {
 
 /// `log.c:10-20`, `log.c:10`.
 fn source(text: &str) -> Result<(String, RangeInclusive<u32>), String> {
-    let wrong = || format!("the source `{text}` is not of the form log.c:10-20 or log.c:10");
+    let wrong =
+        || format!("invalid source `{text}`: expected lines such as log.c:10-20 or log.c:10");
     let (file, lines) = text.rsplit_once(':').ok_or_else(wrong)?;
     let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
     let first: u32 = first.trim().parse().map_err(|_| wrong())?;
@@ -229,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn each_form_is_understood() {
+    fn each_form_is_parsed() {
         let only =
             "stores = { offset = '0x10..0x20', source = 'a/log.c:3-4' }\nonly-inside = ['f*']";
         let only = spec(&format!("{HEAD}{only}")).unwrap();
         assert_eq!(only.rule().severity, Severity::Bug);
         let Demand::OnlyInside { stores, functions } = only.demand else {
-            panic!("another demand");
+            panic!("wrong kind of demand");
         };
         assert_eq!((stores.offset, functions.len()), (0x10..0x20, 1));
         assert_eq!(stores.source, Some(("a/log.c".to_owned(), 3..=4)));
@@ -245,7 +250,7 @@ mod tests {
         let before = spec(&format!("{HEAD}{before}")).unwrap();
         assert_eq!(before.rule().severity, Severity::Warning);
         let Demand::PersistedBefore { then, .. } = before.demand else {
-            panic!("another demand");
+            panic!("wrong kind of demand");
         };
         assert_eq!(then.offset, 8..u64::MAX);
 
@@ -255,26 +260,36 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
-        assert!(wrong("stores = {}").contains("oracle `x`: needs one of"));
+    fn mistakes_are_reported() {
+        assert!(wrong("stores = {}").contains("oracle `x`: needs exactly one of"));
         assert!(wrong("only-inside = ['f']").contains("`stores` is missing"));
         assert!(wrong("persisted = {}").contains("`before` is missing"));
-        assert!(wrong("stores = {}\npersisted = {}\nbefore = {}").contains("does not go with"));
+        assert!(
+            wrong("stores = {}\npersisted = {}\nbefore = {}").contains("cannot be combined with")
+        );
         let offset = |text: &str| {
             wrong(&format!(
                 "stores = {{ offset = '{text}' }}\nonly-inside = []"
             ))
         };
-        assert!(offset("8").contains("is not of the form"));
-        assert!(offset("0x8..8").contains("holds no bytes"));
-        assert!(offset("-1..8").contains("is not of the form"));
+        assert!(offset("8").contains("expected a range such as"));
+        assert!(offset("0x8..8").contains("the range is empty"));
+        assert!(offset("-1..8").contains("expected a range such as"));
         assert!(wrong("stores = { source = 'log.c' }\nonly-inside = []").contains("log.c:10-20"));
         assert!(wrong("stores = { value = 1 }\nonly-inside = []").contains("needs an `offset`"));
         assert!(wrong("stores = {}\nonly-inside = ['[']").contains("cannot be understood"));
         assert!(wrong("store = {}").contains("unknown field `store`"));
         let taken = spec("id = 'missing-flush'\nsummary = 's'\nstores = {}\nonly-inside = []");
-        assert!(taken.unwrap_err().contains("is the id of a rule"));
+        assert!(
+            taken
+                .unwrap_err()
+                .contains("already the id of a built-in rule")
+        );
         let blank = spec("id = 'a b'\nsummary = 's'\nstores = {}\nonly-inside = []");
-        assert!(blank.unwrap_err().contains("letters, digits and hyphens"));
+        assert!(
+            blank
+                .unwrap_err()
+                .contains("use only letters, digits and hyphens")
+        );
     }
 }

@@ -188,7 +188,8 @@ fn what_is_not_brownouts_is_left_alone() {
     let run = dir.check(&["--out", "."], &[]);
     assert_eq!(run.status, Some(2));
     assert!(
-        run.stderr.contains("holds what brownout has not written"),
+        run.stderr
+            .contains("contains files that brownout did not write"),
         "{}",
         run.stderr
     );
@@ -230,7 +231,8 @@ fn results_can_be_shown_again() {
     let none = dir.brownout(&["report", "."]);
     assert_eq!(none.status, Some(2));
     assert!(
-        none.stderr.contains("does not hold the results of a check"),
+        none.stderr
+            .contains("is not a results directory of `brownout check`"),
         "{}",
         none.stderr
     );

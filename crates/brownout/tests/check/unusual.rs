@@ -93,7 +93,7 @@ fn a_trace_that_is_cut_off() {
         assert_eq!(run.status, Some(2), "{}", run.stderr);
         let last = run.stderr.lines().last().unwrap();
         assert!(last.starts_with("brownout: "), "{}", run.stderr);
-        found_part |= last.contains("only what comes before that was read");
+        found_part |= last.contains("only the part before the damage was read");
     }
     assert!(found_part, "no cut left a part that can be read");
 }

@@ -116,7 +116,7 @@ fn nothing_that_exists_is_overwritten() {
     fs::write(out.join("mnt/pmem/pool"), "mine").unwrap();
     let run = image(&path, &out, &[]);
     assert_eq!(run.status, Some(2));
-    assert!(run.stderr.contains("is there already"), "{}", run.stderr);
+    assert!(run.stderr.contains("already exists"), "{}", run.stderr);
     assert_eq!(fs::read(out.join("mnt/pmem/pool")).unwrap(), b"mine");
     assert!(!out.join("dev").exists(), "all or none");
 }
@@ -143,7 +143,7 @@ fn a_recorded_path_cannot_lead_out_of_the_directory() {
     let run = image(&path, &directory.path().join("a/b/out"), &["--pm", "**"]);
     assert_eq!(run.status, Some(2));
     assert!(
-        run.stderr.contains("not an absolute path"),
+        run.stderr.contains("is not an absolute path"),
         "{}",
         run.stderr
     );
@@ -173,5 +173,5 @@ fn an_unwritable_directory() {
     let (_directory, path) = pool_and_semaphore(&[]).finish();
     let run = image(&path, Path::new("/proc/nowhere"), &[]);
     assert_eq!(run.status, Some(2));
-    assert!(run.stderr.contains("cannot be written"), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot write"), "{}", run.stderr);
 }

@@ -91,7 +91,7 @@ fn the_readable_part_of_a_trace_that_is_cut_off() {
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     for (command, run) in each_command(&path) {
         assert_eq!(run.status, Some(2), "{command}");
-        let told = "is damaged, and only what comes before that was read";
+        let told = "is damaged; only the part before the damage was read";
         assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
         assert!(
             run.stderr.contains("the file ends in the middle"),

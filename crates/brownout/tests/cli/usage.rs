@@ -34,13 +34,13 @@ fn each_command_helps_with_an_example() {
 }
 
 #[test]
-fn the_exit_codes_are_told() {
+fn the_exit_codes_are_listed() {
     let help = clean(&["--help"]);
     for code in [
-        " 0  nothing found",
+        " 0  no bugs found",
         " 1  bugs",
-        " 3  nothing persistent",
-        "70  a fault",
+        " 3  no access to persistent memory",
+        "70  internal error",
     ] {
         assert!(help.contains(code), "{code}");
     }

@@ -121,7 +121,7 @@ fn a_damaged_trace_is_told() {
     assert!(run.stderr.contains("is damaged"), "{}", run.stderr);
     for len in [0, 10, whole.len() / 3, whole.len() / 2] {
         let run = crash(&whole[..len]);
-        let told = ["damaged", "did not finish", "cannot be used"];
+        let told = ["damaged", "did not finish", "cannot open trace"];
         let told = told.iter().any(|words| run.stderr.contains(words));
         assert!(
             told && run.status != Some(0),

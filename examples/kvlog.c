@@ -1,17 +1,17 @@
 /*
- * A key-value store in a memory-mapped file: an append-only log of entries, as many programs for
- * persistent memory begin. `brownout demo` compiles, records and examines it.
+ * A key-value store in a memory-mapped file: an append-only log of entries. `brownout demo` compiles
+ * and checks it.
  *
- *   kvlog FILE put COUNT    add COUNT entries and erase every fourth of them again
- *   kvlog FILE check        the recovery: exit 0 if the file holds a consistent store
+ *   kvlog FILE put COUNT    add COUNT entries and erase every fourth of them
+ *   kvlog FILE check        recovery: exits with 0 if the store is consistent
  *
- * It works as long as nothing crashes, and it has four mistakes that are easy to make:
+ * It works as long as it does not crash. It has four typical mistakes:
  *
- *   1. put() never flushes `entries`, which lies in another cache line than `end`: after a crash the
- *      count and the log may disagree.
- *   2. put() fences once more than it has to.
- *   3. erase() flushes a whole entry though it has changed one line of it.
- *   4. erase() takes an entry out and corrects the count in two steps: after a crash in between the
+ *   1. put() never flushes `entries`, which is not in the cache line of `end`: after a crash, the
+ *      count may not match the log.
+ *   2. put() executes a redundant fence.
+ *   3. erase() flushes a whole entry although it has changed only one line of it.
+ *   4. erase() removes an entry and updates the count in two steps: after a crash between them,
  *      recovery finds one entry too few.
  */
 #include <cpuid.h>
@@ -37,7 +37,7 @@ struct entry {
 
 struct store {
 	uint64_t magic;
-	uint64_t end; /* bytes of log that count; everything behind is garbage */
+	uint64_t end; /* bytes of the log in use; the rest is garbage */
 	char pad[LINE - 16];
 	uint64_t entries; /* live entries, in a line of its own */
 	char pad2[LINE - 8];
@@ -109,7 +109,7 @@ static struct entry *put(struct store *store, const char *key, const char *value
 	store->end += size;
 	store->entries += 1; /* mistake 1: the line below flushes `end` alone */
 	persist(&store->end, sizeof store->end);
-	_mm_sfence(); /* mistake 2: persist() has fenced */
+	_mm_sfence(); /* mistake 2: persist() has already fenced */
 	return entry;
 }
 
@@ -134,7 +134,7 @@ static int check(const struct store *store)
 		at += entry->size;
 	}
 	if (live != store->entries) {
-		fprintf(stderr, "%llu entries are counted, %llu are there\n",
+		fprintf(stderr, "the count is %llu, but the log has %llu entries\n",
 			(unsigned long long)store->entries, (unsigned long long)live);
 		return 1;
 	}

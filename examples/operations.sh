@@ -1,7 +1,7 @@
 #!/bin/sh
-# Output equivalence with `brownout check --op`, for a program that can print what it holds: after a crash it must
-# print what it prints after the operations that were done, or after one more, if the crash came into one.
-# docs/recovery.md explains it. Needs brownout on the PATH; ends with 1, since the program has a mistake.
+# Output equivalence with `brownout check --op`, for a program that can print its state. After a crash it must print the
+# same as after the completed operations, or after one more if the crash interrupted an operation.
+# See docs/recovery.md. Requires brownout in the PATH. Exits with 1, because the program has a bug.
 set -eu
 
 source=$(realpath "$(dirname "$0")/../corpus/recovery-failed/equivalence.c")
@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 cc -g -D_GNU_SOURCE -o pair "$source"
 
-# What it prints after 0, 1, 2 and 3 operations, without a crash.
+# The expected output after 0, 1, 2 and 3 operations without a crash.
 mkdir expected
 for operations in 0 1 2 3; do
 	rm -f pool

@@ -324,7 +324,7 @@ impl<'a> Campaign<'a> {
 /// Where recovery failed. One that returned from its `main` was nowhere in particular.
 fn recovery_frames(frames: &[RawFrame], symbols: &mut impl Symbols) -> Vec<Frame> {
     let frames = symbols.recovery_frames(frames);
-    if frames.iter().all(Frame::is_plumbing) {
+    if frames.iter().all(Frame::is_library) {
         return Vec::new();
     }
     frames

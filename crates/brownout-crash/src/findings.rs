@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use brownout_report::{Evidence, Finding, Frame, Stack, telling_frame};
+use brownout_report::{Evidence, Finding, Frame, Stack, primary_frame};
 
 use crate::cause::{Cause, Culprit};
 use crate::rules::rule_of;
@@ -53,7 +53,7 @@ pub fn group(trials: &[Trial]) -> Vec<Group> {
 
 /// The line that a stack is about.
 pub fn line_of(stack: &[Frame]) -> String {
-    let Some(frame) = telling_frame(stack).and_then(|at| stack.get(at)) else {
+    let Some(frame) = primary_frame(stack).and_then(|at| stack.get(at)) else {
         return String::new();
     };
     match (&frame.file, frame.line) {

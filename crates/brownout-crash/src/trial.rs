@@ -56,7 +56,7 @@ impl Failure {
             signature.push('|');
             signature.push_str(&without_numbers(last));
         }
-        for frame in self.recovery.iter().filter(|frame| !frame.is_plumbing()) {
+        for frame in self.recovery.iter().filter(|frame| !frame.is_library()) {
             signature.push('|');
             match (&frame.function, &frame.file, frame.line) {
                 (function, Some(file), Some(line)) => {

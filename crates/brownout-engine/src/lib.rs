@@ -39,7 +39,7 @@ mod wire;
 pub use program::ProgramError;
 pub use recorder::{Notice, OnFull, RecordError, RecordOptions, Recording, record};
 pub use trace_sink::StopReason;
-pub use watch::{WatchError, WatchedFunction, libpmemobj_transactions};
+pub use watch::{WatchError, WatchedFunction};
 
 /// Ends this process by `signal`, without a core dump, as a target did. Returns only if the signal
 /// does not end processes.

@@ -35,48 +35,6 @@ impl WatchedFunction {
     }
 }
 
-/// What analyses of libpmemobj's transactions need to know: where they begin and end, what is added to
-/// their logs and what is allocated in them.
-pub fn libpmemobj_transactions() -> Vec<WatchedFunction> {
-    // A PMEMoid counts as two arguments: it travels in two registers. `pmemobj_tx_process`, called several
-    // times for each transaction, is left out: it commits by calling `pmemobj_tx_commit`.
-    const FUNCTIONS: [(&str, u8); 28] = [
-        ("pmemobj_create", 3),
-        ("pmemobj_open", 2),
-        ("pmemobj_close", 1),
-        ("pmemobj_tx_begin", 2),
-        ("pmemobj_tx_commit", 0),
-        ("pmemobj_tx_abort", 1),
-        ("pmemobj_tx_end", 0),
-        ("pmemobj_tx_lock", 2),
-        ("pmemobj_tx_xlock", 3),
-        ("pmemobj_tx_add_range", 4),
-        ("pmemobj_tx_add_range_direct", 2),
-        ("pmemobj_tx_xadd_range", 5),
-        ("pmemobj_tx_xadd_range_direct", 3),
-        ("pmemobj_tx_alloc", 2),
-        ("pmemobj_tx_zalloc", 2),
-        ("pmemobj_tx_xalloc", 3),
-        ("pmemobj_tx_realloc", 4),
-        ("pmemobj_tx_zrealloc", 4),
-        ("pmemobj_tx_strdup", 2),
-        ("pmemobj_tx_xstrdup", 3),
-        ("pmemobj_tx_wcsdup", 2),
-        ("pmemobj_tx_xwcsdup", 3),
-        ("pmemobj_tx_free", 2),
-        ("pmemobj_tx_xfree", 3),
-        ("pmemobj_tx_publish", 2),
-        ("pmemobj_tx_xpublish", 3),
-        ("pmemobj_reserve", 3),
-        ("pmemobj_xreserve", 3),
-    ];
-    let watched = |(name, arguments): (&'static str, u8)| WatchedFunction {
-        name: name.into(),
-        arguments,
-    };
-    FUNCTIONS.map(watched).into()
-}
-
 /// The table that is put on the wire, and the names in the order of their numbers.
 pub(crate) struct WatchTable {
     pub(crate) bytes: Vec<u8>,

@@ -27,8 +27,9 @@ mod site_keys;
 mod tally;
 mod transactions;
 
-pub use attribution::{Attribution, Origin, StackFrame, origin_of};
+pub use attribution::{Attribution, Origin, origin_of};
 pub use brownout_model::Profile;
 pub use follower::{Lint, Outcome};
 pub use raw_finding::{RawFinding, RawPlace, RawRange, RawValue};
 pub use rules::{RULES, rule};
+pub use transactions::watched_functions;

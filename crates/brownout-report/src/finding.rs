@@ -50,7 +50,7 @@ impl Finding {
 
     /// The frame to look at first.
     pub fn primary_frame(&self) -> Option<&Frame> {
-        self.stacks.first()?.telling_frame()
+        self.stacks.first()?.primary_frame()
     }
 
     /// The same for findings that differ in nothing but line numbers.

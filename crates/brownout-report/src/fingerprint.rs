@@ -3,7 +3,7 @@
 //! A finding is its rule and its symbolised stacks. Of each frame the function, the name of the file
 //! without its directories and the line count; columns, directories and addresses do not, so that a
 //! checkout elsewhere, another load address or another order of events changes nothing. Neither does
-//! [plumbing](Frame::is_plumbing): which `memcpy` a C library chooses depends on the processor, and how its
+//! [library code](Frame::is_library): which `memcpy` a C library chooses depends on the processor, and how its
 //! frames are named on whether its debug symbols are installed.
 //!
 //! There are two grades. The *exact* fingerprint is a finding's id and tells two lines of one function
@@ -63,9 +63,9 @@ fn hash(rule: &str, stacks: &[Stack], grade: Grade) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// The frames of the program, or all where there is nothing but plumbing.
+/// The frames of the program, or all if all of them are library code.
 fn counting_frames(stack: &Stack) -> Vec<&Frame> {
-    let is_program = |frame: &&Frame| !frame.is_plumbing();
+    let is_program = |frame: &&Frame| !frame.is_library();
     let program: Vec<&Frame> = stack.frames.iter().filter(is_program).collect();
     if program.is_empty() {
         return stack.frames.iter().collect();

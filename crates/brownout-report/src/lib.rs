@@ -12,7 +12,8 @@ mod evidence;
 mod finding;
 mod fingerprint;
 mod format;
-mod plumbing;
+mod library_frames;
+
 mod report;
 mod rule;
 #[cfg(test)]
@@ -29,7 +30,7 @@ pub use format::{
     Format, Github, Html, Human, JsonLines, Junit, ParseError, Sarif, SuppressedLines,
     parse_json_lines, parse_suppressed_lines,
 };
-pub use plumbing::{is_linked_c_library, telling_frame};
+pub use library_frames::primary_frame;
 pub use report::{Report, Subject, Suppressed};
 pub use rule::{Category, RuleInfo, Severity};
 pub use source::Sources;

@@ -9,7 +9,7 @@ use brownout_trace::{
     ProcessEnd, ProcessOrigin, StoreFlavor, Sync,
 };
 
-use crate::stacks::TellingFrame;
+use crate::stacks::PrimaryFrame;
 
 /// How many bytes of an event are shown unless all are asked for.
 const SHOWN_BYTES: usize = 16;
@@ -327,7 +327,7 @@ impl Display for FrameText<'_> {
     }
 }
 
-impl Display for TellingFrame {
+impl Display for PrimaryFrame {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         OneLine(self.frame.to_string().into()).fmt(f)?;
         if let Some(through) = &self.through {

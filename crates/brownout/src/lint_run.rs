@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use brownout_lint::{
-    Attribution, Lint, Origin, RawFinding, RawPlace, StackFrame, oracle, origin_of,
-};
+use brownout_libraries::FrameNames;
+use brownout_lint::{Attribution, Lint, Origin, RawFinding, RawPlace, oracle, origin_of};
 use brownout_report::{ByteRange, Evidence, Finding, Stack, Subject, Value};
 use brownout_trace::{Definitions, Event};
 
@@ -86,7 +85,7 @@ impl Attribution for Places {
         let stack = self.stacks.intern(event, definitions);
         self.met.push(stack);
         let frames = self.stacks.called_frames(stack);
-        origin_of(frames.iter().map(|(frame, called)| StackFrame {
+        origin_of(frames.iter().map(|(frame, called)| FrameNames {
             module: file_name(&frame.module),
             function: frame.function.as_deref(),
             called: called.as_deref(),

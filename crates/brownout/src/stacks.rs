@@ -55,14 +55,14 @@ pub fn report_frame(frame: &SourceFrame) -> brownout_report::Frame {
 }
 
 /// What a single line can say of a stack.
-pub struct TellingFrame {
+pub struct PrimaryFrame {
     pub frame: SourceFrame,
-    /// The innermost function, where it is another: plumbing or a library without debug information
+    /// The innermost function, where it is another: library code or a library without debug information
     /// that was called from `frame`.
     pub through: Option<String>,
 }
 
-impl TellingFrame {
+impl PrimaryFrame {
     fn new(frame: SourceFrame, innermost: Option<SourceFrame>) -> Self {
         let through = innermost
             .filter(|innermost| *innermost != frame)
@@ -89,7 +89,7 @@ pub struct StackTable {
     ids: HashMap<Arc<[Place]>, StackId>,
     /// Short cut from an event to its stack.
     by_event: FxHashMap<(ProcessId, AppPc, ContextId), StackId>,
-    telling: FxHashMap<StackId, Arc<TellingFrame>>,
+    telling: FxHashMap<StackId, Arc<PrimaryFrame>>,
 }
 
 impl StackTable {
@@ -196,22 +196,22 @@ impl StackTable {
     }
 
     /// The frame that tells a reader most.
-    pub fn telling_frame(&mut self, stack: StackId) -> Arc<TellingFrame> {
+    pub fn primary_frame(&mut self, stack: StackId) -> Arc<PrimaryFrame> {
         if let Some(known) = self.telling.get(&stack) {
             return Arc::clone(known);
         }
-        let found = Arc::new(self.find_telling_frame(stack));
+        let found = Arc::new(self.find_primary_frame(stack));
         self.telling.insert(stack, Arc::clone(&found));
         found
     }
 
-    fn find_telling_frame(&mut self, stack: StackId) -> TellingFrame {
+    fn find_primary_frame(&mut self, stack: StackId) -> PrimaryFrame {
         let frames = self.frames(stack);
         let known: Vec<_> = frames.iter().map(report_frame).collect();
-        let telling = brownout_report::telling_frame(&known).unwrap_or(0);
+        let telling = brownout_report::primary_frame(&known).unwrap_or(0);
         let frame = frames.get(telling).cloned();
         let frame = frame.unwrap_or_else(|| unknown(AppPc(0)));
-        TellingFrame::new(frame, frames.into_iter().next())
+        PrimaryFrame::new(frame, frames.into_iter().next())
     }
 
     fn frames_of(&mut self, place: Place) -> Vec<SourceFrame> {

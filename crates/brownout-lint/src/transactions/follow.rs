@@ -1,5 +1,6 @@
 //! How calls, stores and flushes change the transaction of a thread.
 
+use brownout_libraries::TxFunction;
 use brownout_model::{Access, LINE, PmAddress, SpaceId};
 use brownout_trace::{
     Address, CallArguments, Definitions, Event, EventKind, FileRange, FunctionId, ProcessId,
@@ -7,7 +8,6 @@ use brownout_trace::{
 };
 use rustc_hash::FxHashMap;
 
-use super::function::TxFunction;
 use super::ranges::ByteRanges;
 use super::transaction::{OpenCall, Reason, Safe, UnloggedStore};
 use crate::attribution::{Attribution, Origin};
@@ -114,7 +114,7 @@ impl<A: Attribution> Lint<A> {
                 self.begun(event.process, by, &call);
             }
             (TxFunction::Reserve, Some(result)) => {
-                if let Some((place, len)) = function.made(0, &call.args, result) {
+                if let Some((place, len)) = function.allocated(0, call.args.as_slice(), result) {
                     let ranges = self
                         .addresses
                         .resolve_all(event.process, Address(place), len);
@@ -174,8 +174,8 @@ impl<A: Attribution> Lint<A> {
     fn made_safe(&mut self, process: ProcessId, by: Access, call: &OpenCall, result: [u64; 2]) {
         let transaction = &self.watch.threads[by.thread.index()].transaction;
         let (pool, function) = (transaction.pool, call.function);
-        let added = function.added(pool, &call.args);
-        let made = || function.made(pool, &call.args, result);
+        let added = function.added(pool, call.args.as_slice());
+        let made = || function.allocated(pool, call.args.as_slice(), result);
         let (reason, place, len) = match (added, transaction.working) {
             (_, false) => return,
             (Some((place, len)), true) => (Reason::Added, place, len),
@@ -206,7 +206,7 @@ impl<A: Attribution> Lint<A> {
         args: &CallArguments,
     ) {
         let transaction = &self.watch.threads[by.thread.index()].transaction;
-        let Some((place, len)) = function.added(transaction.pool, args) else {
+        let Some((place, len)) = function.added(transaction.pool, args.as_slice()) else {
             return;
         };
         let ranges = self.addresses.resolve_all(process, Address(place), len);

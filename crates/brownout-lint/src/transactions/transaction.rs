@@ -1,10 +1,10 @@
 //! The transaction of a thread.
 
+use brownout_libraries::TxFunction;
 use brownout_model::{ByteMask, PmAddress};
 use brownout_trace::{CallArguments, FileId, FileRange};
 use rustc_hash::FxHashMap;
 
-use super::function::TxFunction;
 use super::ranges::ByteRanges;
 use crate::site_keys::SiteId;
 

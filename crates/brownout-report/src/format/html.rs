@@ -95,7 +95,7 @@ impl Html {
     }
 
     fn frames(&self, report: &Report, stack: &Stack) -> Markup {
-        let telling = stack.telling_frame();
+        let telling = stack.primary_frame();
         html! {
             ol.stack {
                 @for frame in &stack.frames {
@@ -113,7 +113,7 @@ impl Html {
 
     fn snippet(&self, stack: &Stack) -> Markup {
         let place = stack
-            .telling_frame()
+            .primary_frame()
             .and_then(|frame| Some((frame.file.as_deref()?, frame.line?, frame.column)));
         let Some((file, line, column)) = place else {
             return html! {};

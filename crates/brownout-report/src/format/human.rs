@@ -182,7 +182,7 @@ impl Human {
         let mut elements: Vec<Element<'static>> = Vec::new();
         let mut missing = BTreeSet::new();
         for (index, stack) in stacks.iter().enumerate() {
-            let Some(frame) = stack.telling_frame() else {
+            let Some(frame) = stack.primary_frame() else {
                 continue;
             };
             match self.source_line(frame) {
@@ -228,14 +228,14 @@ impl Human {
         if frames.is_empty() {
             return "place unknown".to_owned();
         }
-        let telling = stack.telling_frame();
+        let telling = stack.primary_frame();
         let mut lines: Vec<String> = frames
             .iter()
             .take(MAX_FRAMES)
             .map(|frame| {
                 let inlined = if frame.inlined { " (inlined)" } else { "" };
                 let place = format!("{}{inlined}", report.shown_frame(frame));
-                let shown = frame.is_plumbing() || Some(frame) == telling;
+                let shown = frame.is_library() || Some(frame) == telling;
                 let statement = self.sources.statement(frame).filter(|_| !shown);
                 clean(&match statement {
                     Some(statement) => format!("{place}: {}", shortened(&statement)),

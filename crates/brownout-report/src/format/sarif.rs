@@ -155,7 +155,7 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
         .stacks
         .iter()
         .skip(1)
-        .filter_map(|stack| Some(location(report, stack.telling_frame()?, Some(&stack.role))))
+        .filter_map(|stack| Some(location(report, stack.primary_frame()?, Some(&stack.role))))
         .collect();
     if !others.is_empty() {
         put("relatedLocations", unique(others).into());
@@ -201,7 +201,7 @@ fn code_flow(report: &Report, finding: &Finding) -> Value {
     let locations: Vec<Value> = steps
         .into_iter()
         .filter_map(|(_, stack)| {
-            let frame = stack.telling_frame()?;
+            let frame = stack.primary_frame()?;
             Some(json!({"location": location(report, frame, Some(&stack.role))}))
         })
         .collect();

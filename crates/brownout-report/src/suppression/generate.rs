@@ -47,7 +47,7 @@ fn innermost_functions(finding: &Finding) -> Vec<&str> {
         if functions.len() == FRAMES {
             break;
         }
-        if !frame.is_plumbing() {
+        if !frame.is_library() {
             functions.push(frame.function.as_deref().unwrap_or("*"));
         } else if functions.last() != Some(&"...") {
             functions.push("...");

@@ -61,7 +61,7 @@ fn print(
     if arguments.format == Format::Json {
         let frames = match stack {
             Some(stack) if arguments.stacks => stacks.frames(stack),
-            Some(stack) => vec![stacks.telling_frame(stack).frame.clone()],
+            Some(stack) => vec![stacks.primary_frame(stack).frame.clone()],
             None => Vec::new(),
         };
         let object = event_json::event(event, definitions, &frames);
@@ -82,7 +82,7 @@ fn print(
             }
             Ok(())
         }
-        Some(stack) => writeln!(out, "  {}", stacks.telling_frame(stack)),
+        Some(stack) => writeln!(out, "  {}", stacks.primary_frame(stack)),
         None => writeln!(out),
     }
 }

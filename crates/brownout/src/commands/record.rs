@@ -87,12 +87,14 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
     Ok(recording)
 }
 
-/// The functions named by the user and those that the analyses need.
+/// The functions that the user names, and those that the analyses declare.
 fn watched_functions(names: &[String]) -> Vec<WatchedFunction> {
-    let mut functions: Vec<WatchedFunction> =
-        names.iter().cloned().map(WatchedFunction::named).collect();
-    functions.extend(brownout_engine::libpmemobj_transactions());
-    functions
+    let named = names.iter().cloned().map(WatchedFunction::named);
+    let declared = brownout_lint::watched_functions().map(|function| WatchedFunction {
+        name: function.name.into(),
+        arguments: function.arguments,
+    });
+    named.chain(declared).collect()
 }
 
 /// Exits as the target did.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use brownout_crash::{CallingContexts, StackId, Symbols, line_of};
 use brownout_recovery::RawFrame;
-use brownout_report::{Frame, telling_frame};
+use brownout_report::{Frame, primary_frame};
 use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, ProcessId};
 use globset::{GlobBuilder, GlobMatcher};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -95,7 +95,7 @@ impl CrashSymbols {
         } = self;
         storing_functions.get_or_insert_with(|| {
             let stacks = storing_stacks.iter();
-            let frames = stacks.map(|&stack| table.telling_frame(stack));
+            let frames = stacks.map(|&stack| table.primary_frame(stack));
             frames
                 .map(|telling| function(&report_frame(&telling.frame)))
                 .collect()
@@ -152,7 +152,7 @@ impl Symbols for CrashSymbols {
     /// A function that flushes or fences and never stores acts for its caller, as `persist` does.
     fn line(&mut self, frames: &[Frame]) -> String {
         let storing = self.storing_functions();
-        let first = telling_frame(frames).unwrap_or(0);
+        let first = primary_frame(frames).unwrap_or(0);
         let inner = frames.iter().skip(first);
         let on_behalf = inner.take_while(|frame| !storing.contains(&function(frame)));
         match first + on_behalf.count() {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use brownout_symbols::SourceFrame;
 use brownout_trace::{Definitions, Event, EventClass, EventCounts};
 
-use crate::stacks::{StackId, StackTable, TellingFrame};
+use crate::stacks::{PrimaryFrame, StackId, StackTable};
 
 /// Only so many of the busiest stacks are symbolised: the rest cannot change the first few places,
 /// and looking them all up can take longer than reading the trace.
@@ -26,7 +26,7 @@ pub struct SiteCounts {
 
 /// A place in the source and what happened there.
 pub struct Site {
-    pub told: Arc<TellingFrame>,
+    pub told: Arc<PrimaryFrame>,
     pub counts: EventCounts,
 }
 
@@ -59,7 +59,7 @@ impl SiteCounts {
         let mut sites: Vec<Site> = Vec::new();
         let mut known: HashMap<(SourceFrame, Option<String>), usize> = HashMap::new();
         for (stack, counts) in by_stack {
-            let told = stacks.telling_frame(stack);
+            let told = stacks.primary_frame(stack);
             // Several instructions of a line are one place.
             let mut place = told.frame.clone();
             if place.line.is_some() {

@@ -1,0 +1,179 @@
+//! Whose code a frame of a call stack is.
+
+use crate::c_library::is_linked_c_library;
+use crate::library::{LibraryRole, function_role, header_role, module_role, source_role};
+
+/// Sources that the libraries of PMDK share, and a part of the paths of that project.
+const SHARED_SOURCES: [&str; 2] = ["/src/common/", "/src/core/"];
+const SHARED_PROJECT: &str = "/pmdk";
+
+/// The directory of the C++ bindings to libpmemobj.
+const BINDINGS: &str = "/libpmemobj++/";
+
+/// How the bindings name the functions with which a user asks them to log. Otherwise they log unasked.
+const EXPLICIT_SNAPSHOT: &str = "::snapshot";
+
+/// What the names of functions that work on locks contain, however a C library decorates them.
+const LOCK_FUNCTIONS: [&str; 2] = ["pthread_", "sem_"];
+
+/// Entry points of libpmemobj that only persist or copy what they are given.
+const THIN_ENTRIES: [&str; 14] = [
+    "pmemobj_persist",
+    "pmemobj_xpersist",
+    "pmemobj_flush",
+    "pmemobj_xflush",
+    "pmemobj_drain",
+    "pmemobj_memcpy",
+    "pmemobj_memmove",
+    "pmemobj_memset",
+    "pmemobj_memcpy_persist",
+    "pmemobj_memmove_persist",
+    "pmemobj_memset_persist",
+    "pmemobj_memcpy_nodrain",
+    "pmemobj_memmove_nodrain",
+    "pmemobj_memset_nodrain",
+];
+
+/// Whose code a single frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Owner {
+    /// The user.
+    User,
+    /// The C library.
+    CLibrary,
+    /// A library that flushes, fences and copies what its callers pass.
+    Carrier,
+    /// A library that keeps its own data in the user's pool.
+    Library,
+    /// The owner of the calling frame, if that is a library in the same module; otherwise the user.
+    Unclear,
+    /// The owner of the calling frame.
+    Wrapper,
+}
+
+/// The names in a frame, from which its owner is determined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameNames<'a> {
+    /// The file name of the module, without directories.
+    pub module: &'a str,
+    /// The function that the instruction belongs to.
+    pub function: Option<&'a str>,
+    /// The function that was called, where it is known. It differs from `function` if it ended with a jump there.
+    pub called: Option<&'a str>,
+    /// The source file, where there is debug information.
+    pub source: Option<&'a str>,
+}
+
+impl<'a> FrameNames<'a> {
+    /// The function's name to its callers.
+    pub fn name(self) -> Option<&'a str> {
+        self.called.or(self.function)
+    }
+}
+
+impl Owner {
+    /// The owner of a frame with these names.
+    pub fn of(frame: FrameNames<'_>) -> Owner {
+        match module_role(frame.module) {
+            Some(LibraryRole::Structures) => Owner::Library,
+            Some(LibraryRole::Carrier) => Owner::Carrier,
+            Some(LibraryRole::CLibrary) => Owner::CLibrary,
+            _ => Owner::in_target(frame),
+        }
+    }
+
+    /// The owner of a frame in a module that may have libraries linked into it.
+    fn in_target(frame: FrameNames<'_>) -> Owner {
+        let names = || frame.called.iter().chain(&frame.function);
+        if names().any(|name| is_linked_c_library(name, frame.source)) {
+            return Owner::CLibrary;
+        }
+        if let Some(source) = frame.source {
+            return Owner::by_source(source);
+        }
+        let by_name = |role| names().any(|name| function_role(name) == Some(role));
+        if by_name(LibraryRole::Structures) {
+            Owner::Library
+        } else if by_name(LibraryRole::Carrier) {
+            Owner::Carrier
+        } else {
+            Owner::Unclear
+        }
+    }
+
+    fn by_source(source: &str) -> Owner {
+        let (header, own) = (header_role(source), source_role(source));
+        let shared = || SHARED_SOURCES.iter().any(|part| source.contains(part));
+        if [header, own].contains(&Some(LibraryRole::Structures)) {
+            Owner::Library
+        } else if header == Some(LibraryRole::Wrapper) {
+            Owner::Wrapper
+        } else if own == Some(LibraryRole::Carrier) {
+            Owner::Carrier
+        } else if shared() && source.contains(SHARED_PROJECT) {
+            Owner::Unclear
+        } else {
+            Owner::User
+        }
+    }
+}
+
+/// Whether a source file is part of the C++ bindings to libpmemobj.
+pub fn is_binding_source(source: &str) -> bool {
+    source.contains(BINDINGS)
+}
+
+/// Whether a function of the bindings logs because the user asked for it.
+pub fn is_explicit_snapshot(function: &str) -> bool {
+    function.contains(EXPLICIT_SNAPSHOT)
+}
+
+/// Whether a function of a C library works on a lock.
+pub fn is_lock_function(function: &str) -> bool {
+    LOCK_FUNCTIONS.iter().any(|part| function.contains(part))
+}
+
+/// Whether an entry point of a persistence library only persists or copies what its caller passes.
+pub fn is_thin_entry(function: &str) -> bool {
+    THIN_ENTRIES.contains(&function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn linked(function: &str, source: Option<&str>) -> Owner {
+        Owner::of(FrameNames {
+            module: "kv",
+            function: Some(function),
+            called: None,
+            source,
+        })
+    }
+
+    #[test]
+    fn a_module_decides_before_names_do() {
+        let frame = FrameNames {
+            module: "libpmemobj.so.1",
+            function: Some("memcpy"),
+            called: None,
+            source: None,
+        };
+        assert_eq!(Owner::of(frame), Owner::Library);
+    }
+
+    #[test]
+    fn linked_libraries_are_recognised_by_sources_or_names() {
+        assert_eq!(linked("pmemobj_alloc", None), Owner::Library);
+        assert_eq!(linked("pmem_persist", None), Owner::Carrier);
+        assert_eq!(linked("put", None), Owner::Unclear);
+        assert_eq!(linked("pmemobj_put", Some("/home/me/kv.c")), Owner::User);
+        let shared = "/build/pmdk-1.12.1/src/common/set.c";
+        assert_eq!(linked("util_write", Some(shared)), Owner::Unclear);
+        let standard = "/usr/include/c++/12/bits/stl_algobase.h";
+        assert_eq!(linked("std::copy", Some(standard)), Owner::Wrapper);
+        let intrinsics = "/usr/lib/gcc/x86_64-linux-gnu/12/include/clwbintrin.h";
+        assert_eq!(linked("_mm_clwb", Some(intrinsics)), Owner::User);
+    }
+}

@@ -1,0 +1,122 @@
+//! What the functions of libpmemobj's transactions do, and what their arguments and results mean.
+//!
+//! A `PMEMoid` counts as two arguments or results: it travels in two registers.
+
+/// The size assumed for an object whose size is not among the arguments.
+const UNKNOWN_SIZE: u64 = 4096;
+
+/// What a function of libpmemobj does to a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TxFunction {
+    /// Begins a transaction, or a nested one.
+    Begin,
+    /// Commits the transaction.
+    Commit,
+    /// Aborts the transaction.
+    Abort,
+    /// Ends the transaction, or a nested one.
+    End,
+    /// Commits a transaction that is at work; otherwise goes to its next stage.
+    Process,
+    /// Adds bytes of an object to the log. The object is named by its offset in the pool.
+    Add,
+    /// Adds bytes at an address to the log.
+    AddDirect,
+    /// Allocates an object.
+    Allocate {
+        /// Which argument is the size, if one is.
+        size: Option<usize>,
+    },
+    /// Allocates an object that exists only once it is published.
+    Reserve,
+    /// Takes part in a transaction in another way, and may abort it.
+    Other,
+    /// Creates, opens or closes a pool.
+    Pool,
+}
+
+impl TxFunction {
+    /// The address and length of the bytes that a call adds to the log of a transaction on the pool at `pool`.
+    pub fn added(self, pool: u64, arguments: &[u64]) -> Option<(u64, u64)> {
+        let argument = |index| argument(arguments, index);
+        match self {
+            TxFunction::Add => {
+                let address = pool.wrapping_add(argument(1)).wrapping_add(argument(2));
+                Some((address, argument(3)))
+            }
+            TxFunction::AddDirect => Some((argument(0), argument(1))),
+            _ => None,
+        }
+    }
+
+    /// The address and length of the object that a call has allocated; `None` if it allocated none.
+    pub fn allocated(
+        self,
+        pool: u64,
+        arguments: &[u64],
+        [_, offset]: [u64; 2],
+    ) -> Option<(u64, u64)> {
+        let argument = |index| argument(arguments, index);
+        let (pool, size) = match self {
+            TxFunction::Allocate { size } => (pool, size.map_or(UNKNOWN_SIZE, argument)),
+            TxFunction::Reserve => (argument(0), argument(2)),
+            _ => return None,
+        };
+        (offset != 0).then(|| (pool.wrapping_add(offset), size))
+    }
+
+    /// Whether the result of a call means that it failed.
+    pub fn failed(self, [first, second]: [u64; 2]) -> bool {
+        match self {
+            // No object was allocated.
+            TxFunction::Allocate { .. } => second == 0,
+            TxFunction::Begin | TxFunction::Add | TxFunction::AddDirect | TxFunction::Other => {
+                first as i32 != 0
+            }
+            _ => false,
+        }
+    }
+}
+
+fn argument(arguments: &[u64], index: usize) -> u64 {
+    arguments.get(index).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Purpose, function};
+
+    fn named(name: &str) -> TxFunction {
+        match function(name).map(|function| function.purpose) {
+            Some(Purpose::Transaction(function)) => function,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn arguments_and_results_give_the_bytes() {
+        let add = named("pmemobj_tx_xadd_range");
+        assert_eq!(add.added(0x1000, &[7, 0x40, 8, 16, 2]), Some((0x1048, 16)));
+        let direct = named("pmemobj_tx_add_range_direct");
+        assert_eq!(direct.added(0x1000, &[0x2000, 8]), Some((0x2000, 8)));
+        let alloc = named("pmemobj_tx_zalloc");
+        assert_eq!(
+            alloc.allocated(0x1000, &[24, 1], [7, 0x80]),
+            Some((0x1080, 24))
+        );
+        assert_eq!(alloc.allocated(0x1000, &[24, 1], [7, 0]), None);
+        assert!(alloc.failed([0, 0]));
+        let realloc = named("pmemobj_tx_realloc");
+        assert_eq!(
+            realloc.allocated(0x1000, &[7, 0x80, 48, 1], [7, 0x100]),
+            Some((0x1100, 48))
+        );
+        let reserve = named("pmemobj_reserve");
+        assert_eq!(
+            reserve.allocated(0, &[0x3000, 9, 32], [7, 0x40]),
+            Some((0x3040, 32))
+        );
+    }
+}

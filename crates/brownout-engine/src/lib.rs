@@ -1,22 +1,23 @@
-//! Runs a program under instrumentation and writes what it does to a trace.
+//! Runs a target under instrumentation and hands its events on.
 //!
-//! [`record`] is the whole of it. A target runs under the loader, a static program that this crate
-//! carries (`loader_image`) and that puts the runtime, which translates and observes the target's
-//! code, into the target's address space. The runtime publishes records to the wire (the crate
-//! `brownout-ring`); here, in the recorder's process, they become a trace:
+//! [`record`] runs a target and writes a trace. [`Target`] runs one with any other [`EventDestination`]: a consumer in
+//! this process, or none. A target runs under the loader, a static program that this crate carries (`loader_image`). The
+//! loader puts the runtime, which translates and observes the target's code, into the target's address space. The
+//! runtime publishes records to the wire (the crate `brownout-ring`); here they become events:
 //!
 //! ```text
-//! program ─ launch ─▶ target ══ wire ══▶ stream ─▶ merge ─▶ decode ─▶ trace_sink
+//! program ─ launch ─▶ target ══ wire ══▶ stream ─▶ merge ─▶ decode ─▶ trace_sink ─▶ event_destination
 //!                       ▲                    └── drain: when to look, gap: what never comes
 //!                       └─ supervisor: signals, end
 //! ```
 //!
-//! Nothing that the target does to its memory, the wire included, can make the recorder panic.
+//! Nothing that the target does to its memory, the wire included, can make this crate panic.
 
 mod build_ids;
 mod decode;
 mod drain;
 mod elf;
+mod event_destination;
 #[cfg(test)]
 mod fake_producer;
 mod gap;
@@ -32,12 +33,15 @@ mod recorder;
 mod stream;
 mod supervisor;
 mod sys;
+mod target;
 mod trace_sink;
 mod watch;
 mod wire;
 
+pub use event_destination::{EventDestination, LiveEvents};
 pub use program::ProgramError;
-pub use recorder::{Notice, OnFull, RecordError, RecordOptions, Recording, record};
+pub use recorder::{RecordError, RecordOptions, Recording, record};
+pub use target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
 pub use trace_sink::StopReason;
 pub use watch::{WatchError, WatchedFunction};
 

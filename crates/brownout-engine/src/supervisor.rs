@@ -9,14 +9,15 @@
 //!   sees the ends of processes that are not our children in `/proc`.
 
 use crate::drain::Signals;
+use crate::event_destination::EventDestination;
 use crate::merge::Losses;
-use crate::recorder::{Notice, OnFull};
+
 use crate::sys::process::{self, Ended, Pid, Waiting};
 use crate::sys::signals::{Origin, SignalGate};
+use crate::target::{Notice, OnFull};
 use crate::trace_sink::{EventSink, StopReason};
 use crate::wire::Wire;
 use brownout_trace::ProcessEnd;
-use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
@@ -30,8 +31,8 @@ const QUIET_WAIT: Duration = Duration::from_secs(1);
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// What the drain leaves behind.
-pub(crate) struct Drained {
-    pub(crate) sink: EventSink<File>,
+pub(crate) struct Drained<D: EventDestination> {
+    pub(crate) sink: EventSink<D>,
     /// What became of the records of killed threads, or why the drain gave up.
     pub(crate) result: Result<Losses, StopReason>,
 }
@@ -56,11 +57,11 @@ pub(crate) struct Supervisor<'a> {
 
 impl Supervisor<'_> {
     /// Runs until the target has ended and the drain is through.
-    pub(crate) fn run(
+    pub(crate) fn run<D: EventDestination>(
         &self,
-        drain: ScopedJoinHandle<'_, Drained>,
+        drain: ScopedJoinHandle<'_, Drained<D>>,
         observe: &mut dyn FnMut(Notice<'_>),
-    ) -> (io::Result<TargetEnd>, Drained) {
+    ) -> (io::Result<TargetEnd>, Drained<D>) {
         let mut drain = Some(drain);
         let mut drained = None;
         let mut ended = None;

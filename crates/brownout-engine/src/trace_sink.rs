@@ -1,7 +1,8 @@
-//! Writes merged records to a trace.
+//! Turns merged records into events and hands them to their destination.
 
 use crate::build_ids::BuildIds;
 use crate::decode::{Decoded, Taker, decode, decode_frequent, event};
+use crate::event_destination::EventDestination;
 use crate::last_store::LastStore;
 use crate::liveness::Owner;
 use crate::mapped_files::MappedFiles;
@@ -9,7 +10,7 @@ use crate::merge::{Amount, Refusal, Sink};
 use brownout_ring::Record;
 use brownout_trace::{
     Address, AppPc, ContextId, Event, EventIndex, EventKind, FunctionId, ProcessEnd, ProcessId,
-    ThreadId, TraceSink, TraceWriter, WriteError,
+    ThreadId, WriteError,
 };
 use std::collections::HashMap;
 use std::io;
@@ -26,9 +27,9 @@ pub enum StopReason {
     Interrupted,
 }
 
-/// A trace being written.
-pub(crate) struct EventSink<S: TraceSink> {
-    writer: TraceWriter<S>,
+/// Takes merged records and hands their events on.
+pub(crate) struct EventSink<D: EventDestination> {
+    destination: D,
     build_ids: BuildIds,
     /// The latest process with each process id, as long as it has not told its end.
     running: HashMap<u32, ProcessId>,
@@ -42,10 +43,10 @@ pub(crate) struct EventSink<S: TraceSink> {
 /// Different notes that are remembered.
 const MAX_NOTES: usize = 16;
 
-impl<S: TraceSink> EventSink<S> {
-    pub(crate) fn new(writer: TraceWriter<S>) -> EventSink<S> {
+impl<D: EventDestination> EventSink<D> {
+    pub(crate) fn new(destination: D) -> EventSink<D> {
         EventSink {
-            writer,
+            destination,
             build_ids: BuildIds::default(),
             running: HashMap::new(),
             watched: 0,
@@ -57,7 +58,7 @@ impl<S: TraceSink> EventSink<S> {
     /// Names the functions whose calls will be told, in the order of their numbers.
     pub(crate) fn watch(&mut self, names: &[String]) -> Result<(), WriteError> {
         for (number, name) in names.iter().enumerate() {
-            let id = self.writer.function(name)?;
+            let id = self.destination.function(name)?;
             debug_assert_eq!(id, FunctionId(number as u32), "names are not told twice");
         }
         self.watched = names.len();
@@ -67,7 +68,7 @@ impl<S: TraceSink> EventSink<S> {
     /// Adds how the process `pid` ended, if it could not tell so itself.
     pub(crate) fn ended(&mut self, pid: u32, end: ProcessEnd) -> Result<(), WriteError> {
         if let Some(process) = self.running.remove(&pid) {
-            self.writer.write(&remark(
+            self.destination.event(&remark(
                 process,
                 ThreadId(pid),
                 EventKind::ProcessExit { end },
@@ -79,8 +80,8 @@ impl<S: TraceSink> EventSink<S> {
     /// Adds a note that is about the whole recording.
     pub(crate) fn remark(&mut self, text: &str) -> Result<(), WriteError> {
         let kind = EventKind::Note { text };
-        self.writer
-            .write(&remark(ProcessId(0), ThreadId(0), kind))?;
+        self.destination
+            .event(&remark(ProcessId(0), ThreadId(0), kind))?;
         Ok(())
     }
 
@@ -89,8 +90,8 @@ impl<S: TraceSink> EventSink<S> {
         std::mem::take(&mut self.notes)
     }
 
-    pub(crate) fn into_writer(self) -> TraceWriter<S> {
-        self.writer
+    pub(crate) fn into_destination(self) -> D {
+        self.destination
     }
 
     fn write(&mut self, owner: &Owner, decoded: Decoded<'_>) -> Result<(), WriteError> {
@@ -106,33 +107,33 @@ impl<S: TraceSink> EventSink<S> {
                     _ => {}
                 }
                 self.mapped.follow(&event);
-                self.writer.write(&event)?;
+                self.destination.event(&event)?;
             }
             Decoded::Map {
                 file,
                 path,
                 mut event,
             } => {
-                let number = self.writer.file(file, path)?;
+                let number = self.destination.file(file, path)?;
                 if let EventKind::Map(mapping) = &mut event.kind {
                     mapping.file = number;
                 }
                 self.mapped.name(number, file, path);
                 self.mapped.follow(&event);
-                self.writer.write(&event)?;
+                self.destination.event(&event)?;
             }
             Decoded::Module { path, mut event } => {
                 if let EventKind::Module { build_id, .. } = &mut event.kind {
                     *build_id = self.build_ids.of(owner.pid, path);
                 }
-                self.writer.write(&event)?;
+                self.destination.event(&event)?;
             }
             Decoded::Note { text, event } => {
                 let text = String::from_utf8_lossy(text);
                 if self.notes.len() < MAX_NOTES && !self.notes.iter().any(|note| *note == text) {
                     self.notes.push(text.clone().into_owned());
                 }
-                self.writer.write(&Event {
+                self.destination.event(&Event {
                     kind: EventKind::Note { text: &text },
                     ..event
                 })?;
@@ -143,7 +144,7 @@ impl<S: TraceSink> EventSink<S> {
                 parent,
                 return_address,
             } => {
-                self.writer
+                self.destination
                     .context(process, context, parent, return_address)?;
             }
             Decoded::Unrelated => {}
@@ -165,24 +166,24 @@ fn remark(process: ProcessId, thread: ThreadId, kind: EventKind<'_>) -> Event<'_
     }
 }
 
-/// Writes the event of a record.
-struct Writing<'r, S: TraceSink> {
-    writer: &'r mut TraceWriter<S>,
+/// Hands the event of a record on.
+struct Handing<'r, D: EventDestination> {
+    destination: &'r mut D,
     owner: &'r Owner,
     head: &'r Record,
 }
 
-impl<'a, S: TraceSink> Taker<'a> for Writing<'_, S> {
+impl<'a, D: EventDestination> Taker<'a> for Handing<'_, D> {
     type Taken = Result<(), WriteError>;
 
     #[inline(always)]
     fn take(self, kind: EventKind<'a>) -> Self::Taken {
         let event = event(self.owner, self.head, kind);
-        self.writer.write(&event).map(|_| ())
+        self.destination.event(&event)
     }
 }
 
-impl<S: TraceSink> Sink for EventSink<S> {
+impl<D: EventDestination> Sink for EventSink<D> {
     type Error = StopReason;
 
     fn record(
@@ -191,16 +192,16 @@ impl<S: TraceSink> Sink for EventSink<S> {
         head: &Record,
         payload: &[u8],
     ) -> Result<(), Refusal<StopReason>> {
-        let writing = Writing {
-            writer: &mut self.writer,
+        let handing = Handing {
+            destination: &mut self.destination,
             owner,
             head,
         };
-        let frequent = decode_frequent(head, payload, self.watched, writing);
+        let frequent = decode_frequent(head, payload, self.watched, handing);
         let written = match frequent.map_err(Refusal::Corrupt)? {
             Some(written) => written,
             None => {
-                let known = |file| self.writer.known_file(file);
+                let known = |file| self.destination.known_file(file);
                 let decoded = decode(owner, head, payload, self.watched, known);
                 self.write(owner, decoded.map_err(Refusal::Corrupt)?)
             }
@@ -240,19 +241,19 @@ impl<S: TraceSink> Sink for EventSink<S> {
 
     fn note(&mut self, owner: &Owner, text: &str) -> Result<(), StopReason> {
         let (process, thread) = (ProcessId(owner.process), ThreadId(owner.tid));
-        self.writer
-            .write(&remark(process, thread, EventKind::Note { text }))?;
+        self.destination
+            .event(&remark(process, thread, EventKind::Note { text }))?;
         Ok(())
     }
 
     fn settle(&mut self) -> Result<(), StopReason> {
-        Ok(self.writer.flush_chunk()?)
+        Ok(self.destination.settle()?)
     }
 
     fn amount(&self) -> Amount {
         Amount {
-            events: self.writer.events(),
-            bytes: self.writer.bytes(),
+            events: self.destination.events(),
+            bytes: self.destination.bytes(),
         }
     }
 }

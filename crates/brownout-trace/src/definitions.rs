@@ -147,7 +147,8 @@ impl Definitions {
         self.process(process)?.module_at(pc)
     }
 
-    pub(crate) fn define_file(&mut self, id: FileId, identity: FileIdentity, path: &Path) {
+    /// Names the file with this number; a later definition replaces an earlier one.
+    pub fn define_file(&mut self, id: FileId, identity: FileIdentity, path: &Path) {
         self.files.insert(
             id,
             MappedFile {
@@ -158,11 +159,13 @@ impl Definitions {
         );
     }
 
-    pub(crate) fn define_function(&mut self, id: FunctionId, name: &str) {
+    /// Names the watched function with this number.
+    pub fn define_function(&mut self, id: FunctionId, name: &str) {
         self.functions.insert(id, name.to_owned());
     }
 
-    pub(crate) fn define_context(
+    /// Adds a calling context: a return address on top of its parent.
+    pub fn define_context(
         &mut self,
         process: ProcessId,
         context: ContextId,
@@ -174,8 +177,9 @@ impl Definitions {
             .define(context, parent, return_address);
     }
 
-    /// Takes notice of an event.
-    pub(crate) fn apply(&mut self, event: &Event<'_>) {
+    /// Adds what an event defines. A [`TraceReader`](crate::TraceReader) does this for each event that it reads; those who
+    /// get their events elsewhere do it themselves.
+    pub fn apply(&mut self, event: &Event<'_>) {
         match event.kind {
             EventKind::Map(mapping) => self.space(event).map(mapping),
             EventKind::Unmap { addr, len } => self.space(event).unmap(addr, len),

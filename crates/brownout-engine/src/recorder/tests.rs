@@ -2,9 +2,10 @@
 //! is given and publishes nothing.
 
 use super::*;
+use crate::sys::signals::ONE_AT_A_TIME;
 use brownout_trace::TraceReader;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 struct Recorded {
     recording: Recording,
@@ -29,9 +30,6 @@ fn options(directory: &Path, script: &str) -> RecordOptions {
         on_full: OnFull::Continue,
     }
 }
-
-/// Dispositions belong to the whole process, and so does a recording's use of them.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn run(script: &str) -> Recorded {
     run_alone(&ONE_AT_A_TIME.lock().unwrap(), script)
@@ -162,12 +160,18 @@ fn what_cannot_be_run_leaves_no_trace() {
     let mut options = options(directory.path(), "");
     let _alone = ONE_AT_A_TIME.lock().unwrap();
     let not_elf = record_with(b"no program", &options, &mut |_| ()).unwrap_err();
-    assert!(matches!(not_elf, RecordError::Start { .. }), "{not_elf:?}");
+    assert!(
+        matches!(not_elf, RecordError::Target(TargetError::Start { .. })),
+        "{not_elf:?}"
+    );
     assert!(!options.trace.exists());
     options.command = vec!["/no/such/program".into()];
     fs::write(&options.trace, "an earlier trace").unwrap();
     let missing = record_with(b"", &options, &mut |_| ()).unwrap_err();
-    assert!(matches!(missing, RecordError::Program(_)), "{missing:?}");
+    assert!(
+        matches!(missing, RecordError::Target(TargetError::Program(_))),
+        "{missing:?}"
+    );
     assert_eq!(
         fs::read(&options.trace).unwrap(),
         b"an earlier trace",

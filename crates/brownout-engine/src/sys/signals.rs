@@ -46,6 +46,10 @@ pub(crate) fn closed_streams() -> impl Iterator<Item = libc::c_int> {
     (0..3).filter(move |fd| closed & (1 << fd) != 0)
 }
 
+/// Signal dispositions belong to the whole process, so tests that run targets take turns.
+#[cfg(test)]
+pub(crate) static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// Who sent a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {

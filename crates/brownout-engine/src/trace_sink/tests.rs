@@ -5,7 +5,9 @@ use crate::fake_producer::{FakeProducer, cpu_time, head, holders, record};
 use crate::merge::Merger;
 use crate::wire::Wire;
 use brownout_ring::{RING_BYTES, fence, flush, kind, map, origin};
-use brownout_trace::{Address, Ending, FenceKind, FlushKind, Header, StoreFlavor, TraceReader};
+use brownout_trace::{
+    Address, Ending, FenceKind, FlushKind, Header, StoreFlavor, TraceReader, TraceWriter,
+};
 use std::io::Cursor;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -22,7 +24,7 @@ fn header() -> Header {
     }
 }
 
-fn sink() -> EventSink<Vec<u8>> {
+fn sink() -> EventSink<TraceWriter<Vec<u8>>> {
     EventSink::new(TraceWriter::new(Vec::new(), &header()).unwrap())
 }
 
@@ -40,8 +42,8 @@ where
     }
 }
 
-fn read(sink: EventSink<Vec<u8>>) -> TraceReader<Cursor<Vec<u8>>> {
-    let (_, bytes) = sink.into_writer().finish(Ending::default()).unwrap();
+fn read(sink: EventSink<TraceWriter<Vec<u8>>>) -> TraceReader<Cursor<Vec<u8>>> {
+    let (_, bytes) = sink.into_destination().finish(Ending::default()).unwrap();
     TraceReader::new(Cursor::new(bytes)).unwrap()
 }
 

@@ -1,0 +1,231 @@
+//! Running a target under the runtime, from start to end, with its events going to a destination of the caller's choice.
+//!
+//! Two threads share the work: the drain (see [`crate::drain`]) moves records from the wire to the destination, and the
+//! supervisor (see [`crate::supervisor`]) passes signals on and waits for the end.
+
+use crate::drain::{Signals, drain};
+use crate::event_destination::EventDestination;
+use crate::holders::Holders;
+use crate::launch::launch;
+use crate::loader_image::LOADER;
+use crate::merge::Losses;
+use crate::program::{Program, ProgramError};
+use crate::supervisor::{Drained, Supervisor, TargetEnd};
+use crate::sys::signals::SignalGate;
+use crate::trace_sink::{EventSink, StopReason};
+use crate::watch::{WatchError, WatchTable, WatchedFunction};
+use crate::wire::Wire;
+use brownout_ring::option;
+use brownout_trace::ProcessEnd;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What to run, and what to observe of it.
+#[derive(Clone, Debug)]
+pub struct TargetOptions {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Observe loads too.
+    pub loads: bool,
+    /// Functions whose calls are observed.
+    pub watch: Vec<WatchedFunction>,
+    /// What happens to the target when the destination fails.
+    pub on_full: OnFull,
+}
+
+/// What happens to a target when its events cannot be taken any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFull {
+    /// It continues, unobserved.
+    Continue,
+    /// It is asked to end, and killed if it does not.
+    Stop,
+}
+
+/// What the caller is told while a target runs.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Notice<'a> {
+    /// A few times a second.
+    Progress {
+        /// Events taken so far.
+        events: u64,
+        /// Bytes of trace written so far.
+        bytes: u64,
+    },
+    /// The destination failed, once, before the target ended.
+    Stopped(&'a StopReason),
+    /// The target has ended, but processes that it started have not.
+    Waiting,
+}
+
+/// Why a target could not be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    #[error("this machine does not allow what recording needs")]
+    SetUp(#[source] io::Error),
+    #[error("cannot start {} under instrumentation", path.display())]
+    Start {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot find out how the program ended")]
+    Wait(#[source] io::Error),
+}
+
+/// A target that is ready to start: the program exists and can be run, and the wire is set up.
+///
+/// While this exists, signals that ask this process to end are the target's.
+pub struct Target {
+    program: Program,
+    watched: WatchTable,
+    gate: SignalGate,
+    wire: Wire,
+    on_full: OnFull,
+}
+
+/// A target that has ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TargetRun<D> {
+    /// How the target ended.
+    pub end: ProcessEnd,
+    pub wall: Duration,
+    /// Processor time of the target and of those of its descendants that were waited for.
+    pub cpu: Duration,
+    /// Why the events do not reach to the end of the target, if they do not.
+    pub stopped: Option<StopReason>,
+    /// What could not be observed, in sentences.
+    pub notes: Vec<String>,
+    /// The destination, with all events.
+    pub destination: D,
+}
+
+impl Target {
+    /// Finds the program and sets up what it needs; starts nothing.
+    pub fn prepare(options: &TargetOptions) -> Result<Self, TargetError> {
+        let program = Program::find(&options.command)?;
+        let watched = WatchTable::of(&options.watch)?;
+        let gate = SignalGate::open().map_err(TargetError::SetUp)?;
+        let wire = Wire::create(if options.loads { option::LOADS } else { 0 });
+        let wire = wire.map_err(TargetError::SetUp)?;
+        wire.put_watch_table(&watched.bytes)
+            .map_err(TargetError::SetUp)?;
+        Ok(Self {
+            program,
+            watched,
+            gate,
+            wire,
+            on_full: options.on_full,
+        })
+    }
+
+    /// Runs the target until it and all processes that were followed from it have ended, and calls `observe` while it
+    /// runs.
+    pub fn run<D: EventDestination>(
+        self,
+        destination: D,
+        observe: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<TargetRun<D>, TargetError> {
+        self.run_with(LOADER, destination, observe)
+    }
+
+    /// Like [`run`](Self::run), with another loader.
+    pub(crate) fn run_with<D: EventDestination>(
+        self,
+        loader: &[u8],
+        destination: D,
+        observe: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<TargetRun<D>, TargetError> {
+        let Self {
+            program,
+            watched,
+            gate,
+            wire,
+            on_full,
+        } = self;
+        let started = Instant::now();
+        let launched =
+            launch(loader, &program, wire.file(), &gate).map_err(|source| TargetError::Start {
+                path: program.path.clone(),
+                source,
+            })?;
+        let holders = Holders::of(wire.file(), launched.descriptor).map_err(TargetError::SetUp)?;
+
+        let signals = Signals::default();
+        let (ended, drained) = thread::scope(|scope| {
+            let drain = scope.spawn(|| {
+                let mut sink = EventSink::new(destination);
+                let result = sink
+                    .watch(&watched.names)
+                    .map_err(StopReason::from)
+                    .and_then(|()| drain(&wire, &holders, &signals, &mut sink));
+                // From here on nobody takes records, so no thread may wait for that.
+                wire.turn_off();
+                signals.drain_over.store(true, Ordering::SeqCst);
+                gate.wake();
+                Drained { sink, result }
+            });
+            let supervisor = Supervisor {
+                target: launched.pid,
+                started,
+                gate: &gate,
+                wire: &wire,
+                signals: &signals,
+                on_full,
+            };
+            supervisor.run(drain, observe)
+        });
+        drop(gate);
+        let interrupted = signals.stop_waiting.load(Ordering::SeqCst);
+        let ended = ended.map_err(TargetError::Wait)?;
+        Ok(conclude(launched.pid.0 as u32, ended, drained, interrupted))
+    }
+}
+
+/// Adds the end of the target to its events.
+fn conclude<D: EventDestination>(
+    target: u32,
+    ended: TargetEnd,
+    drained: Drained<D>,
+    interrupted: bool,
+) -> TargetRun<D> {
+    let Drained { mut sink, result } = drained;
+    let added = result.and_then(|losses| {
+        sink.ended(target, ended.end)?;
+        if losses != Losses::default() {
+            let Losses { numbers, found } = losses;
+            sink.remark(&format!(
+                "threads were killed while they were being recorded: {numbers} records were begun and not finished; \
+                 {found} stores were reconstructed from the content of the files, without their calling contexts"
+            ))?;
+        }
+        if interrupted {
+            Err(StopReason::Interrupted)
+        } else {
+            Ok(())
+        }
+    });
+    let TargetEnd { end, wall, cpu } = ended;
+    TargetRun {
+        end,
+        wall,
+        cpu,
+        stopped: added.err(),
+        notes: sink.take_notes(),
+        destination: sink.into_destination(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

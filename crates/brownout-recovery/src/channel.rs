@@ -14,7 +14,7 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Actor, End, Isolation, RawFrame, Recovery, Refusal, RunRequest};
+use super::{Actor, End, Execution, Isolation, RawFrame, Recovery, Refusal, RunRequest};
 
 /// Descriptors that fit beside one packet; the kernel's limit is 253.
 pub const DESCRIPTORS_AT_ONCE: usize = 128;
@@ -78,8 +78,42 @@ pub enum Follows {
     Ready,
 }
 
-/// What a sandbox asks, after [`Setup`].
-pub type Request = RunRequest;
+/// What a sandbox asks for after [`Setup`]: one run. Its descriptors are, in this order, the three of the terminal if it
+/// is interactive, and the file for the trace if there is one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunMessage {
+    pub time_limit: Duration,
+    pub environment: Vec<(String, String)>,
+    pub absent: Vec<usize>,
+    pub execution: ExecutionMessage,
+    pub interactive: bool,
+}
+
+/// [`Execution`] without its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExecutionMessage {
+    Native,
+    Traced,
+    Engine { loads: bool },
+}
+
+impl From<&RunRequest> for RunMessage {
+    fn from(request: &RunRequest) -> Self {
+        Self {
+            time_limit: request.time_limit,
+            environment: request.environment.clone(),
+            absent: request.absent.clone(),
+            execution: match &request.execution {
+                Execution::Native => ExecutionMessage::Native,
+                Execution::Traced => ExecutionMessage::Traced,
+                Execution::Engine(engine) => ExecutionMessage::Engine {
+                    loads: engine.loads,
+                },
+            },
+            interactive: request.interactive,
+        }
+    }
+}
 
 /// One end.
 #[derive(Debug)]
@@ -220,10 +254,10 @@ mod tests {
     fn an_end_that_is_gone_is_told_apart_from_a_fault() {
         let (mut one, other) = Channel::pair().unwrap();
         drop(other);
-        let run = RunRequest::new(Duration::ZERO);
+        let run = RunMessage::from(&RunRequest::new(Duration::ZERO));
         assert!(matches!(one.send(&run, &[]), Err(ChannelError::Closed)));
         assert!(matches!(
-            one.receive::<RunRequest>(),
+            one.receive::<RunMessage>(),
             Err(ChannelError::Closed)
         ));
     }

@@ -19,6 +19,9 @@ pub struct CommandLine {
     words: Option<Vec<String>>,
 }
 
+/// The shell that runs what is not just a program and its arguments.
+pub const SHELL: &str = "/bin/sh";
+
 /// Characters that mean more to a shell than themselves, quotes aside.
 const SHELL_CHARACTERS: &str = "|&;<>()$`*?[]#~!{}=%\n";
 
@@ -76,11 +79,17 @@ impl CommandLine {
 
     /// What to start otherwise, or if there is no such program: it may be something that a shell knows.
     pub fn by_shell(&self) -> Command {
-        let mut command = Command::new("/bin/sh");
+        let mut command = Command::new(SHELL);
         command.arg("-c").arg(&self.text);
         command
     }
 
+    /// The program and its arguments; empty if a shell is needed.
+    pub fn words(&self) -> &[String] {
+        self.words.as_deref().unwrap_or_default()
+    }
+
+    /// The command as a shell reads it.
     pub fn text(&self) -> &str {
         &self.text
     }

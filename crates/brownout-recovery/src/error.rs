@@ -97,6 +97,8 @@ pub enum Refusal {
     Quotes { command: String },
     #[error("cannot start {command}: {errno}")]
     Start { command: String, errno: Errno },
+    #[error("cannot run recovery under the engine: {reason}")]
+    Engine { reason: String },
     #[error("cannot clean up after a run: {errno}")]
     Cleanup { errno: Errno },
     #[error("cannot watch over a run: {errno}")]

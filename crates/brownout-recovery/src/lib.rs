@@ -45,7 +45,9 @@ mod view;
 
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use outcome::{Actor, End, Outcome, RawFrame};
-pub use request::{Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand};
+pub use request::{
+    EngineRun, Execution, Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand,
+};
 pub use runner::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
 pub use runner_pool::RunnerPool;
 pub use sandbox::Sandbox;

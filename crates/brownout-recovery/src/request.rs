@@ -1,7 +1,9 @@
 //! What a caller asks for: which recovery, how it is to be kept, and one run of it.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -65,30 +67,54 @@ pub enum Readiness {
 }
 
 /// One run of a recovery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct RunRequest {
     /// From start to verdict.
     pub time_limit: Duration,
-    /// Variables beyond those that brownout itself has.
+    /// Environment variables beyond those that brownout itself has.
     pub environment: Vec<(String, String)>,
-    /// PM files that do not exist in this run, by their number.
+    /// Numbers of the PM files that do not exist in this run.
     pub absent: Vec<usize>,
-    /// Find out where recovery was when it failed. Costs some milliseconds.
-    pub trace: bool,
-    /// The user's terminal is the recovery's, and time does not matter.
+    pub execution: Execution,
+    /// Recovery gets the user's terminal, and no time limit.
     pub interactive: bool,
 }
 
 impl RunRequest {
+    /// A native run.
     pub fn new(time_limit: Duration) -> Self {
         Self {
             time_limit,
             environment: Vec::new(),
             absent: Vec::new(),
-            trace: false,
+            execution: Execution::Native,
             interactive: false,
         }
     }
+}
+
+/// How recovery is executed.
+#[derive(Clone, Debug)]
+pub enum Execution {
+    /// As any program.
+    Native,
+    /// Natively and traced, to find out where recovery is when it fails. Costs some milliseconds.
+    Traced,
+    /// Under the engine.
+    Engine(EngineRun),
+}
+
+/// A run under the engine: what to observe, and where the events go.
+///
+/// The sandbox, its limits and the verdict are those of a native run. A client of a recovered server runs natively.
+/// The limit on file sizes also holds for `trace`, and the memory limit includes the memory of the engine.
+#[derive(Clone, Debug, Default)]
+pub struct EngineRun {
+    /// Observe loads too.
+    pub loads: bool,
+    /// An empty file, to which a trace of the run is written. Without it the events are discarded. If recovery runs out of
+    /// time, the trace ends at the last events that were stored.
+    pub trace: Option<Arc<File>>,
 }
 
 /// How well recoveries are kept apart from the machine and each other; the better is the greater.
@@ -111,7 +137,7 @@ pub struct SandboxServerCommand {
 }
 
 impl SandboxServerCommand {
-    /// `program` must call [`serve`](super::serve) before it starts any thread.
+    /// `program` must call [`serve`](super::serve), with the arguments that follow these, before it starts any thread.
     pub fn new(program: impl Into<PathBuf>, arguments: &[&str]) -> Self {
         Self {
             program: program.into(),

@@ -8,7 +8,7 @@ use brownout_trace::replay::Content;
 
 use crate::file_content::write_content;
 use crate::verdict::{Expectation, Verdict};
-use crate::{Outcome, RawFrame, Recovery, RunRequest, Sandbox, SandboxError};
+use crate::{Execution, Outcome, RawFrame, Recovery, RunRequest, Sandbox, SandboxError};
 
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
 const RETRY_FACTOR: u32 = 4;
@@ -24,10 +24,10 @@ pub struct RecoveryTask {
 }
 
 impl RecoveryTask {
-    fn request(&self, trace: bool) -> RunRequest {
+    fn request(&self, execution: Execution) -> RunRequest {
         RunRequest {
             environment: self.environment.clone(),
-            trace,
+            execution,
             ..RunRequest::new(self.time_limit)
         }
     }
@@ -83,7 +83,7 @@ impl RecoveryRunner {
         image: &[Option<Content>],
         task: &RecoveryTask,
     ) -> Result<bool, RunnerError> {
-        let outcome = self.run(image, task.request(false))?;
+        let outcome = self.run(image, task.request(Execution::Native))?;
         Ok(self.verdict(&outcome, task).passed())
     }
 
@@ -95,7 +95,7 @@ impl RecoveryRunner {
     ) -> Result<(), RunnerError> {
         let request = RunRequest {
             interactive: true,
-            ..task.request(false)
+            ..task.request(Execution::Native)
         };
         self.run(image, request)?;
         Ok(())
@@ -108,7 +108,7 @@ impl RecoveryRunner {
         image: &[Option<Content>],
         task: &RecoveryTask,
     ) -> Result<Attempt, RunnerError> {
-        let first = self.run(image, task.request(false))?;
+        let first = self.run(image, task.request(Execution::Native))?;
         let verdict = self.verdict(&first, task);
         if verdict.passed() {
             return Ok(Attempt {
@@ -119,7 +119,7 @@ impl RecoveryRunner {
                 second_verdict: None,
             });
         }
-        let mut second_request = task.request(true);
+        let mut second_request = task.request(Execution::Traced);
         if verdict == Verdict::Hung {
             second_request.time_limit *= RETRY_FACTOR;
         }

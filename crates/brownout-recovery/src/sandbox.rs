@@ -10,9 +10,12 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::fs::MemfdFlags;
 
-use super::channel::{Channel, ChannelError, Follows, Reply, Report, Setup};
+use super::channel::{Channel, ChannelError, Follows, Reply, Report, RunMessage, Setup};
 use super::run_monitor::{OUTPUT_HEAD, OUTPUT_TAIL};
-use super::{Isolation, Outcome, Recovery, RunRequest, SandboxError, SandboxServerCommand, sys};
+use super::{
+    EngineRun, Execution, Isolation, Outcome, Recovery, RunRequest, SandboxError,
+    SandboxServerCommand, sys,
+};
 
 /// A place where recoveries run, one after the other. Any thread may have it.
 ///
@@ -96,8 +99,17 @@ impl Sandbox {
         let streams = (std::io::stdin(), std::io::stdout(), std::io::stderr());
         let terminal: [BorrowedFd<'_>; 3] =
             [streams.0.as_fd(), streams.1.as_fd(), streams.2.as_fd()];
-        let beside = if run.interactive { &terminal[..] } else { &[] };
-        gone(self.channel().send(run, beside))?;
+        let mut descriptors = Vec::new();
+        if run.interactive {
+            descriptors.extend(terminal);
+        }
+        if let Execution::Engine(EngineRun {
+            trace: Some(trace), ..
+        }) = &run.execution
+        {
+            descriptors.push(trace.as_fd());
+        }
+        gone(self.channel().send(&RunMessage::from(run), &descriptors))?;
         let report = match self.receive()? {
             (Reply::Ended(report), _) => report,
             (Reply::Refused(refusal), _) => return Err(refusal.into()),

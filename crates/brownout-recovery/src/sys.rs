@@ -40,6 +40,15 @@ pub fn fork_into(namespaces: c_int) -> io::Result<Fork> {
     })
 }
 
+/// Takes over a descriptor that this process inherited from the one that started it; `None` if it is not open. Must be
+/// called once for each number, before anything else can have opened a descriptor.
+pub fn take_inherited(number: c_int) -> Option<OwnedFd> {
+    // SAFETY: F_GETFD touches no memory and fails for a number that is not open.
+    let is_open = unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
+    // SAFETY: the descriptor is open, and was before this process opened any, so that nothing else owns it.
+    (number > 2 && is_open).then(|| unsafe { OwnedFd::from_raw_fd(number) })
+}
+
 /// Sends a signal to every process of the PID namespace but its first, which must be the caller.
 pub fn signal_namespace(signal: c_int) -> io::Result<()> {
     assert!(

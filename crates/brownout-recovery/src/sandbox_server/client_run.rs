@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 
 use super::launch::Streams;
-use super::worker::{RunError, Worker, end_of};
-use crate::channel::Request;
+use super::worker::{RequestedRun, RunError, Worker, end_of};
 use crate::command_line::CommandLine;
 use crate::readiness::ReadinessProbe;
 use crate::run_monitor::{MonitorError, RunEvent, RunMonitor};
@@ -26,19 +25,19 @@ impl Worker<'_> {
         &self,
         command: &CommandLine,
         client: &CommandLine,
-        request: &Request,
+        request: &RequestedRun,
     ) -> Result<(End, Actor), RunError> {
-        let mut watch = self.watch(request);
-        let server = self.start(command, request, &Streams::Shown)?;
+        let mut monitor = self.monitor(request);
+        let server = self.start(Actor::Recovery, command, request, &Streams::Shown)?;
         let mut is_running = true;
         if let Some(readiness) = &self.session.setup.recovery.ready
-            && let Some(end) = self.await_ready(readiness, server, &mut is_running, &mut watch)?
+            && let Some(end) = self.await_ready(readiness, server, &mut is_running, &mut monitor)?
         {
             return Ok((end, Actor::Recovery));
         }
-        let client = self.start(client, request, &Streams::Separate)?;
+        let client = self.start(Actor::Client, client, request, &Streams::Separate)?;
         let verdict = loop {
-            match self.next(&mut watch, None)? {
+            match self.next(&mut monitor, None)? {
                 RunEvent::Changed(pid, status) if pid == client => {
                     if let Some(end) = end_of(status) {
                         break (end, Actor::Client);
@@ -60,11 +59,11 @@ impl Worker<'_> {
         // A client may fail because its server has just died, and be the first to be seen.
         if is_running
             && !self.is_success(verdict.0)
-            && let Some(end) = self.await_death(server, &mut is_running, &mut watch)?
+            && let Some(end) = self.await_death(server, &mut is_running, &mut monitor)?
         {
             return Ok((end, Actor::Recovery));
         }
-        self.stop(server, is_running, watch)?;
+        self.stop(server, is_running, monitor)?;
         Ok(verdict)
     }
 
@@ -73,12 +72,12 @@ impl Worker<'_> {
         &self,
         server: Pid,
         is_running: &mut bool,
-        watch: &mut RunMonitor<'_>,
+        monitor: &mut RunMonitor<'_>,
     ) -> Result<Option<End>, RunError> {
         let until = Instant::now() + DEATH_THROES;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.next(watch, Some(left))? {
+            match self.next(monitor, Some(left))? {
                 RunEvent::Changed(pid, status) if pid == server => match end_of(status) {
                     Some(end @ End::Signaled(_)) => return Ok(Some(end)),
                     Some(_) => {
@@ -104,7 +103,7 @@ impl Worker<'_> {
         readiness: &Readiness,
         server: Pid,
         is_running: &mut bool,
-        watch: &mut RunMonitor<'_>,
+        monitor: &mut RunMonitor<'_>,
     ) -> Result<Option<End>, RunError> {
         let directory = &self.session.setup.recovery.directory;
         let mut probe = ReadinessProbe::new(readiness, directory);
@@ -114,7 +113,7 @@ impl Worker<'_> {
             .map_err(MonitorError::from)?
         {
             pause = (pause * 2).min(LONGEST_PAUSE);
-            match self.next(watch, Some(pause))? {
+            match self.next(monitor, Some(pause))? {
                 RunEvent::Changed(pid, status) if pid == server => match end_of(status) {
                     // A server that goes into the background leaves a process there.
                     Some(end) if self.is_success(end) && has_children() => *is_running = false,
@@ -137,7 +136,7 @@ impl Worker<'_> {
         &self,
         server: Pid,
         is_running: bool,
-        mut watch: RunMonitor<'_>,
+        mut monitor: RunMonitor<'_>,
     ) -> Result<(), RunError> {
         if is_running {
             let _ = rustix::process::kill_process_group(server, Signal::TERM);
@@ -145,9 +144,9 @@ impl Worker<'_> {
             self.confinement.ask_to_end();
         }
         let grace = self.session.setup.recovery.stop_grace;
-        watch.deadline = Instant::now().checked_add(grace);
+        monitor.deadline = Instant::now().checked_add(grace);
         while has_children() {
-            match self.next(&mut watch, None)? {
+            match self.next(&mut monitor, None)? {
                 RunEvent::Changed(pid, _) if pid == server && is_running => break,
                 RunEvent::TimeOver | RunEvent::MemoryOver => break,
                 RunEvent::Changed(..) | RunEvent::Nothing => {}

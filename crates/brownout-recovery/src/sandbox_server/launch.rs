@@ -1,16 +1,17 @@
 //! Starting the processes of a run.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use rustix::process::Pid;
 
-use super::worker::Worker;
-use crate::channel::Request;
+use super::engine_host::EngineHost;
+use super::worker::{RequestedRun, Worker};
+use crate::channel::ExecutionMessage;
 use crate::command_line::CommandLine;
-use crate::{Refusal, sys, tracer};
+use crate::{Actor, Refusal, sys, tracer};
 
 /// Where the standard streams of a process lead.
 pub enum Streams {
@@ -23,24 +24,30 @@ pub enum Streams {
 }
 
 impl Worker<'_> {
-    /// Starts a command; a shell reads it if it has to.
+    /// Starts a command, through a shell if it needs one.
     pub fn start(
         &self,
+        actor: Actor,
         line: &CommandLine,
-        request: &Request,
+        request: &RequestedRun,
         streams: &Streams,
     ) -> Result<Pid, Refusal> {
         let refused = |error: io::Error| Refusal::Start {
             command: line.text().to_owned(),
             errno: error.into(),
         };
+        if let (Actor::Recovery, ExecutionMessage::Engine { loads }) =
+            (actor, request.message.execution)
+        {
+            let started = self.start_under_engine(line, loads, request, streams);
+            return started.map_err(refused);
+        }
         let start = |mut command: Command| {
             self.equip(&mut command, request, streams)?;
-            if request.trace {
+            if request.is_traced() {
                 return tracer::start(command);
             }
-            let child = sys::with_open_signals(|| command.spawn());
-            child.map(|child| pid_of(child.id()))
+            spawn(&mut command)
         };
         if let Some(command) = line.direct() {
             match start(command) {
@@ -52,8 +59,28 @@ impl Worker<'_> {
         start(line.by_shell()).map_err(refused)
     }
 
+    fn start_under_engine(
+        &self,
+        line: &CommandLine,
+        loads: bool,
+        request: &RequestedRun,
+        streams: &Streams,
+    ) -> io::Result<Pid> {
+        let trace = request.trace.as_ref().map(AsFd::as_fd);
+        let (mut host, report) = EngineHost::new(line, loads, trace)?;
+        self.equip(&mut host.command, request, streams)?;
+        let pid = host.with_descriptors(spawn)?;
+        *self.engine_report.borrow_mut() = Some(report);
+        Ok(pid)
+    }
+
     /// Nothing here may need code to run between fork and exec: without it starting is much faster.
-    fn equip(&self, command: &mut Command, request: &Request, streams: &Streams) -> io::Result<()> {
+    fn equip(
+        &self,
+        command: &mut Command,
+        request: &RequestedRun,
+        streams: &Streams,
+    ) -> io::Result<()> {
         let session = self.session;
         let (stdout, stderr) = (&session.stdout, &session.stderr);
         let [input, output, error]: [Stdio; 3] = match streams {
@@ -78,6 +105,7 @@ impl Worker<'_> {
             .env("TMPDIR", self.confinement.temporary_directory())
             .envs(
                 request
+                    .message
                     .environment
                     .iter()
                     .map(|(name, value)| (name, value)),
@@ -86,7 +114,7 @@ impl Worker<'_> {
             .stdout(output)
             .stderr(error)
             .process_group(0);
-        if request.trace {
+        if request.is_traced() {
             // A sanitizer looks for leaks by tracing, which only one can do; it would take this for a fault.
             let mut options = std::env::var_os("LSAN_OPTIONS").unwrap_or_default();
             options.push(":detect_leaks=0");
@@ -94,6 +122,11 @@ impl Worker<'_> {
         }
         Ok(())
     }
+}
+
+fn spawn(command: &mut Command) -> io::Result<Pid> {
+    let child = sys::with_open_signals(|| command.spawn())?;
+    Ok(pid_of(child.id()))
 }
 
 fn is_no_program(error: &io::Error) -> bool {

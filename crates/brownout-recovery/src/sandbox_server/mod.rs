@@ -7,6 +7,7 @@
 mod client_run;
 mod confinement;
 mod directory;
+mod engine_host;
 mod launch;
 mod namespaces;
 mod worker;
@@ -33,9 +34,13 @@ use worker::{Worker, WorkerExit};
 /// How the first process of a namespace says that it wants to be started anew.
 const RENEW_STATUS: i32 = 75;
 
-/// Keeps recoveries for the process at the other end of standard input, until that closes it. Must be called while this
-/// process has no other thread.
-pub fn serve() -> ! {
+/// Runs recoveries for the process at the other end of standard input, until that closes it. Must be called while this
+/// process has no other thread, with the arguments that follow those of
+/// [`SandboxServerCommand`](crate::SandboxServerCommand).
+pub fn serve(arguments: &[OsString]) -> ! {
+    if let Some(arguments) = engine_host::host_arguments(arguments) {
+        engine_host::host(arguments);
+    }
     // Recovery is to find the same, however brownout was started.
     attend_to_signals();
     let status = match keep() {

@@ -9,8 +9,12 @@ use rustix::process::{Resource, Rlimit, Signal, WaitStatus};
 
 use super::Session;
 use super::confinement::Confinement;
+use super::engine_host::EngineReport;
 use super::launch::Streams;
-use crate::channel::{Channel, ChannelError, DESCRIPTORS_AT_ONCE, Follows, Reply, Report, Request};
+use crate::channel::{
+    Channel, ChannelError, DESCRIPTORS_AT_ONCE, ExecutionMessage, Follows, Reply, Report,
+    RunMessage,
+};
 use crate::command_line::CommandLine;
 use crate::run_monitor::{MonitorError, RunEvent, RunMonitor};
 use crate::tracer::Tracer;
@@ -34,6 +38,38 @@ pub struct Worker<'a> {
     /// Readable when a child has changed.
     children: OwnedFd,
     tracer: RefCell<Tracer>,
+    /// Of the run under the engine that is under way.
+    pub engine_report: RefCell<Option<EngineReport>>,
+}
+
+/// A run that was asked for, with its descriptors.
+pub struct RequestedRun {
+    pub message: RunMessage,
+    /// The user's terminal, if recovery gets it.
+    terminal: Option<[OwnedFd; 3]>,
+    /// Where a trace is written to.
+    pub trace: Option<OwnedFd>,
+}
+
+impl RequestedRun {
+    fn new(message: RunMessage, descriptors: Vec<OwnedFd>) -> Result<Self, ChannelError> {
+        let mut descriptors = descriptors.into_iter();
+        let terminal = if message.interactive {
+            let three: Vec<OwnedFd> = descriptors.by_ref().take(3).collect();
+            Some(<[OwnedFd; 3]>::try_from(three).map_err(|_| ChannelError::Unexpected)?)
+        } else {
+            None
+        };
+        Ok(Self {
+            message,
+            terminal,
+            trace: descriptors.next(),
+        })
+    }
+
+    pub fn is_traced(&self) -> bool {
+        self.message.execution == ExecutionMessage::Traced
+    }
 }
 
 /// Why a run has no end that could be told.
@@ -83,6 +119,7 @@ impl<'a> Worker<'a> {
             channel,
             children,
             tracer: RefCell::default(),
+            engine_report: RefCell::default(),
         })
     }
 
@@ -100,8 +137,9 @@ impl<'a> Worker<'a> {
         self.channel.send(&Reply::Ready { isolation, files }, &[])?;
         self.send_files(&(0..files).collect::<Vec<_>>())?;
         loop {
-            let (request, descriptors) = self.channel.receive::<Request>()?;
-            match self.run(&commands, &request, descriptors) {
+            let (message, descriptors) = self.channel.receive::<RunMessage>()?;
+            let mut request = RequestedRun::new(message, descriptors)?;
+            match self.run(&commands, &mut request) {
                 Ok(WorkerExit::Done) => {}
                 Ok(WorkerExit::Renew) => return Ok(WorkerExit::Renew),
                 Err(RunError::Abandoned) => {
@@ -157,26 +195,29 @@ impl<'a> Worker<'a> {
     fn run(
         &mut self,
         commands: &Commands,
-        request: &Request,
-        descriptors: Vec<OwnedFd>,
+        request: &mut RequestedRun,
     ) -> Result<WorkerExit, RunError> {
-        self.confinement.hide(&request.absent)?;
+        self.confinement.hide(&request.message.absent)?;
         self.tracer.borrow_mut().begin();
         let started = Instant::now();
         let (end, actor) = match &commands.client {
             Some(client) => self.run_server(&commands.recovery, client, request)?,
             None => (
-                self.run_alone(&commands.recovery, request, descriptors)?,
+                self.run_alone(&commands.recovery, request)?,
                 Actor::Recovery,
             ),
         };
         let duration = started.elapsed();
         let frames = match end {
-            _ if !request.trace => Vec::new(),
+            _ if !request.is_traced() => Vec::new(),
             End::TimedOut | End::OutOfMemory => self.tracer.borrow_mut().frames_now(),
             end => self.tracer.borrow().frames(end),
         };
         self.confinement.end_all().map_err(cleanup)?;
+        let report = self.engine_report.borrow_mut().take();
+        if let Some(reason) = report.and_then(EngineReport::read) {
+            return Err(Refusal::Engine { reason }.into());
+        }
         let is_clean = self.confinement.condition().map_err(cleanup)? == Condition::Unchanged;
         let mut report = Report {
             end,
@@ -213,24 +254,24 @@ impl<'a> Worker<'a> {
             .map_err(|_| RunError::Abandoned)
     }
 
-    pub fn watch(&self, request: &Request) -> RunMonitor<'_> {
+    pub fn monitor(&self, request: &RequestedRun) -> RunMonitor<'_> {
         RunMonitor::new(
             &self.children,
             self.channel.as_fd(),
             [&self.session.stdout, &self.session.stderr],
             self.session.setup.recovery.memory_limit,
-            (!request.interactive).then_some(request.time_limit),
+            (!request.message.interactive).then_some(request.message.time_limit),
         )
     }
 
     /// What happens next, stops for tracing aside.
     pub fn next(
         &self,
-        watch: &mut RunMonitor<'_>,
+        monitor: &mut RunMonitor<'_>,
         patience: Option<Duration>,
     ) -> Result<RunEvent, MonitorError> {
         loop {
-            match watch.next(patience)? {
+            match monitor.next(patience)? {
                 RunEvent::Changed(thread, status)
                     if self.tracer.borrow_mut().handle(thread, status) => {}
                 happening => return Ok(happening),
@@ -241,22 +282,19 @@ impl<'a> Worker<'a> {
     fn run_alone(
         &self,
         command: &CommandLine,
-        request: &Request,
-        descriptors: Vec<OwnedFd>,
+        request: &mut RequestedRun,
     ) -> Result<End, RunError> {
-        let streams = match <[OwnedFd; 3]>::try_from(descriptors) {
-            Ok(terminal) => Streams::Terminal(terminal),
-            Err(_) => Streams::Separate,
-        };
-        let mut watch = self.watch(request);
-        let main = self.start(command, request, &streams)?;
+        let terminal = request.terminal.take();
+        let streams = terminal.map_or(Streams::Separate, Streams::Terminal);
+        let mut monitor = self.monitor(request);
+        let main = self.start(Actor::Recovery, command, request, &streams)?;
         if let Streams::Terminal([input, ..]) = &streams {
             // It may have been stopped for reading before it was its turn.
             let _ = rustix::termios::tcsetpgrp(input, main);
             let _ = rustix::process::kill_process_group(main, Signal::CONT);
         }
         loop {
-            match self.next(&mut watch, None)? {
+            match self.next(&mut monitor, None)? {
                 RunEvent::Changed(pid, status) if pid == main => {
                     if let Some(end) = end_of(status) {
                         return Ok(end);

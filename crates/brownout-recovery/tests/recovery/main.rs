@@ -1,5 +1,6 @@
 //! Recoveries of every kind, good and bad, run as brownout runs them.
 
+mod engine;
 mod file_paths;
 mod fixture;
 mod isolation;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brownout_recovery::{Actor, End, Refusal, RunRequest, Sandbox, SandboxError};
+use brownout_recovery::{Actor, End, Execution, Refusal, RunRequest, Sandbox, SandboxError};
 
 use crate::*;
 
@@ -129,8 +129,14 @@ fn no_signal_is_blocked_or_ignored() {
     let fixture = Fixture::set_up();
     // Not through a shell, which would set the mask itself.
     let mut sandbox = fixture.sandbox("grep Sig /proc/self/status {pm}");
-    for trace in [false, true] {
-        let outcome = run_as(&mut sandbox, &RunRequest { trace, ..quick() });
+    for execution in [Execution::Native, Execution::Traced] {
+        let outcome = run_as(
+            &mut sandbox,
+            &RunRequest {
+                execution,
+                ..quick()
+            },
+        );
         let told = text(&outcome.stdout);
         assert!(told.contains("SigBlk:\t0000000000000000"), "{told}");
         let ignored = told.lines().find_map(|line| line.split("SigIgn:\t").nth(1));

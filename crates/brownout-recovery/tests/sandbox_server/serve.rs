@@ -11,8 +11,10 @@ use brownout_recovery::{Isolation, Recovery, RunRequest, Sandbox, SandboxServerC
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
-        [mode, directory, command] => call(mode, Path::new(directory), command),
-        _ => serve(),
+        [mode, directory, command] if mode != "engine-host" => {
+            call(mode, Path::new(directory), command)
+        }
+        _ => serve(&std::env::args_os().skip(1).collect::<Vec<_>>()),
     }
 }
 

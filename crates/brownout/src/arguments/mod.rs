@@ -77,9 +77,12 @@ pub enum Command {
     Dump(DumpArgs),
     Image(ImageArgs),
     Demo(DemoArgs),
-    /// Keeps recoveries apart from everything else; started by brownout itself
+    /// Runs recoveries in a sandbox; started by brownout itself
     #[command(name = SERVE_SANDBOX, hide = true)]
-    ServeSandbox,
+    ServeSandbox {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
 }
 
 /// What brownout calls itself with to run recoveries.

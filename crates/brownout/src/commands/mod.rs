@@ -36,6 +36,6 @@ pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
         Command::Dump(arguments) => dump::run(&arguments, console).map(Status::from),
         Command::Image(arguments) => image::run(&arguments, console).map(Status::from),
         Command::Demo(arguments) => demo::run(&arguments, console).map(Status::from),
-        Command::ServeSandbox => brownout_recovery::serve(),
+        Command::ServeSandbox { arguments } => brownout_recovery::serve(&arguments),
     }
 }

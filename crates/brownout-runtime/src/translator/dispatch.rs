@@ -56,6 +56,9 @@ pub extern "C" fn dispatch(context: &mut Context) {
         x if x == Exit::Unsupported as u32 => unsupported(context),
         other => fatal::fault(format_args!("unknown exit {other}")),
     }
+    if at_boundary && comes_back(context.exit) {
+        write_again(context);
+    }
     leave(context, at_boundary);
 }
 
@@ -209,6 +212,21 @@ fn fault(context: &mut Context) {
         _ => false,
     };
     if explained {
+        context.pending = Pending::none();
+        context.pending_flag = 0;
+        signal::settle(context);
+        begin_again(context);
+    }
+}
+
+/// An access that the runtime makes for the target may fault on code that is write-protected only because copies
+/// of it exist: the instruction is then run again.
+fn write_again(context: &mut Context) {
+    let pending = &context.pending;
+    if pending.synchronous
+        && pending.signal == SIGSEGV
+        && code_write(context, pending.info.address())
+    {
         context.pending = Pending::none();
         context.pending_flag = 0;
         signal::settle(context);

@@ -277,15 +277,15 @@ pub fn fault(context: &mut Context, address: u64) -> bool {
     if !candidates::any() {
         return false;
     }
-    // An access already observed may have gone by what the thread remembered and is so no more.
-    let by_memory = context.fault_repair != 0 && (context.near_len != 0 || context.gap_len != 0);
+    // An observed access may have used what the thread remembered of candidates that have changed since.
+    let stale = context.fault_repair != 0 && remembers_old_candidates(context);
     if context.fault_repair != 0 {
         context.gap_len = 0;
         context.near_len = 0;
         crate::instruments::pm::refresh(context);
     }
     if !candidates::find(address).is_some_and(|mapping| mapping.observes(write)) {
-        return by_memory || map_lock::is_unsettled(&mut context.seen_change);
+        return stale || map_lock::is_unsettled(&mut context.seen_change);
     }
     let pc = context.pc;
     with_translator(|translator| {
@@ -294,6 +294,19 @@ pub fn fault(context: &mut Context, address: u64) -> bool {
         }
     });
     true
+}
+
+/// Whether the candidate or the gap that the thread used last is no longer what it was. Where neither has changed,
+/// running the access again would only make it fault again.
+fn remembers_old_candidates(context: &Context) -> bool {
+    let (near, gap) = (context.near_start, context.gap_start);
+    let near_changed = context.near_len != 0
+        && !candidates::find(near).is_some_and(|mapping| {
+            (mapping.start, mapping.end - mapping.start, mapping.delta)
+                == (near, context.near_len, context.near_delta)
+        });
+    let gap_changed = context.gap_len != 0 && candidates::gap(gap) != (gap, gap + context.gap_len);
+    near_changed || gap_changed
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::finding_output::Stream;
 use crate::settings::Settings;
 
-const SOURCE: &str = include_str!("../../../../examples/kvlog.c");
+const SOURCE: &str = include_str!("../../demo/kvlog.c");
 /// Number of entries that the example stores.
 const ENTRIES: &str = "50";
 

@@ -1,0 +1,11 @@
+//! Tells build scripts that depend on this crate where its sources are.
+//!
+//! The engine's build script compiles the runtime, and with it this crate, a second time for the target's process.
+
+use std::env;
+
+fn main() {
+    let root = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::metadata=root={root}");
+}

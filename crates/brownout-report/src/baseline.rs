@@ -1,11 +1,11 @@
-//! Baselines: the findings that were there already, so that only new ones fail.
+//! Baselines: the findings of an earlier run, so that only new findings fail a check.
 //!
-//! A finding is known if the baseline holds its id. What is left on both sides after that is paired by
-//! site, one to one: a finding whose line has moved is still known, and a second one beside it in the same
-//! function is new.
+//! A finding is known if the baseline contains its id. The remaining findings and baseline entries are matched
+//! one to one by [`LinelessId`]: a finding whose line number has changed is still known, and a second finding in the
+//! same function is new.
 //!
-//! Can miss: a new finding that appears in a function in the same change that mends an old one of the same
-//! rule and stack there.
+//! Can miss: a new finding, if the same change fixes an old one with the same rule and stack in the same
+//! function.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Finding, FindingId, LinelessId};
 
-/// The version of the file's form.
+/// The version of the file format.
 const VERSION: u32 = 1;
 
-/// Findings of an earlier run.
+/// The findings of an earlier run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     entries: Vec<Entry>,
@@ -26,10 +26,12 @@ pub struct Baseline {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Entry {
     rule: String,
-    /// For a person who reads the file.
-    place: String,
+    /// Where the finding is, for people who read the file.
+    #[serde(rename = "place")]
+    location: String,
     id: FindingId,
-    site: LinelessId,
+    #[serde(rename = "site")]
+    lineless_id: LinelessId,
 }
 
 #[derive(Deserialize)]
@@ -42,10 +44,10 @@ struct Document {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BaselineError {
-    #[error("it is not a baseline that brownout wrote")]
+    #[error("not a baseline written by brownout")]
     Syntax(#[from] serde_json::Error),
     #[error(
-        "it has version {0}, and this brownout knows version {VERSION} only; write it anew with --write-baseline"
+        "unsupported version {0}; this brownout reads version {VERSION}; write a new baseline with --write-baseline"
     )]
     Version(u32),
 }
@@ -68,12 +70,12 @@ impl Baseline {
         })
     }
 
-    /// JSON with one finding a line, so that a change of the file is readable.
+    /// JSON with one finding per line, so that diffs are readable.
     pub fn to_text(&self) -> String {
         let mut text = format!("{{\n\"version\": {VERSION},\n\"findings\": [");
         for (index, entry) in self.entries.iter().enumerate() {
             let separator = if index == 0 { "" } else { "," };
-            let line = serde_json::to_string(entry).expect("texts are always JSON");
+            let line = serde_json::to_string(entry).expect("strings always serialize");
             // Writing to a string cannot fail.
             let _ = write!(text, "{separator}\n{line}");
         }
@@ -81,7 +83,7 @@ impl Baseline {
         text
     }
 
-    /// Known findings, and new ones, both in the order given.
+    /// Splits findings into known and new ones, keeping their order.
     pub(crate) fn split(&self, findings: Vec<Finding>) -> (Vec<Finding>, Vec<Finding>) {
         let ids: HashSet<&FindingId> = self.entries.iter().map(|entry| &entry.id).collect();
         let seen: HashSet<&FindingId> = findings.iter().map(|finding| &finding.id).collect();
@@ -91,7 +93,7 @@ impl Baseline {
             .iter()
             .filter(|entry| !seen.contains(&entry.id))
         {
-            *moved.entry(&entry.site).or_default() += 1;
+            *moved.entry(&entry.lineless_id).or_default() += 1;
         }
         let known: Vec<bool> = findings
             .iter()
@@ -120,12 +122,12 @@ impl Entry {
     fn new(finding: &Finding) -> Self {
         Self {
             rule: finding.rule.clone(),
-            place: finding
+            location: finding
                 .primary_frame()
                 .map(ToString::to_string)
                 .unwrap_or_default(),
             id: finding.id.clone(),
-            site: finding.lineless_id(),
+            lineless_id: finding.lineless_id(),
         }
     }
 }
@@ -141,7 +143,7 @@ mod tests {
         finding_at(&FLUSH_RULE, "kv.c", line)
     }
 
-    /// The lines of the findings that are new.
+    /// The lines of the new findings.
     fn new(before: &[u32], now: &[u32]) -> Vec<u32> {
         let before: Vec<Finding> = before.iter().copied().map(at).collect();
         let text = Baseline::of(&before).to_text();
@@ -153,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_is_known() {
+    fn findings_of_the_earlier_run_are_known() {
         assert_eq!(new(&[7, 9], &[7, 9]), NONE);
         assert_eq!(new(&[], &[7]), [7]);
         assert_eq!(new(&[7, 9], &[9]), NONE);
     }
 
     #[test]
-    fn a_finding_that_moved_is_known_and_one_beside_it_is_new() {
+    fn a_finding_that_moved_is_known_and_a_second_one_is_new() {
         assert_eq!(new(&[7], &[8]), NONE);
         assert_eq!(new(&[7, 9], &[8, 10]), NONE);
         assert_eq!(new(&[7], &[7, 9]), [9]);
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_the_same_whatever_the_order() {
+    fn the_file_does_not_depend_on_the_order() {
         assert_eq!(
             Baseline::of(&[at(7), at(9), at(7)]).to_text(),
             Baseline::of(&[at(9), at(7)]).to_text()

@@ -1,23 +1,23 @@
-//! What supports a finding: bytes, values, events.
+//! The facts behind a finding: byte ranges, values, events.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The facts behind a finding. Of a finding that was met many times, those of the first time.
+/// The facts behind a finding. If it occurred several times, those of the first occurrence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
-    /// The bytes of persistent memory that are concerned, the most telling first.
+    /// The affected bytes of persistent memory, the most important first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<ByteRange>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<Value>,
-    /// Positions in the trace, in the order of the stacks, as far as they are known.
+    /// Positions in the trace, in the order of the stacks, as far as known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<u64>,
-    /// Whatever else a rule has to tell.
+    /// Further facts that are specific to the rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
 }
@@ -44,11 +44,11 @@ impl fmt::Display for ByteRange {
     }
 }
 
-/// Bytes that were read or written, with the name of what they are: `stored`, `overwritten by`, ….
+/// Bytes that were read or written, with a name such as `stored` or `overwritten by`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Value {
     pub name: String,
-    /// Two hexadecimal digits a byte, in memory order.
+    /// Two hexadecimal digits per byte, in memory order.
     pub bytes: String,
 }
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_that_is_not_there_takes_no_room() {
+    fn empty_evidence_is_not_written() {
         assert_eq!(serde_json::to_string(&Evidence::default()).unwrap(), "{}");
         assert_eq!(
             serde_json::from_str::<Evidence>("{}").unwrap(),

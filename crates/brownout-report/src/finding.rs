@@ -1,4 +1,4 @@
-//! The one thing that all analyses report.
+//! The type in which all analyses report.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::fingerprint;
 use crate::{Category, Evidence, Frame, LinelessId, RuleInfo, Severity, Stack};
 
-/// A bug, or what may be one, in the program under test. Field names are those of `findings.jsonl`.
+/// A bug or a suspicious pattern in the target. Field names are those of `findings.jsonl`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub id: FindingId,
@@ -16,19 +16,19 @@ pub struct Finding {
     pub category: Category,
     /// What happened, in a sentence without a full stop.
     pub message: String,
-    /// How often it was met.
+    /// How many times it occurred.
     pub count: u64,
-    /// The first is the place to look at first.
+    /// The calling contexts involved; the first is the one to look at first.
     pub stacks: Vec<Stack>,
     #[serde(default)]
     pub evidence: Evidence,
-    /// What `brownout replay` needs to show it again.
+    /// The token with which `brownout replay` repeats it.
     #[serde(default)]
     pub replay: Option<String>,
 }
 
 impl Finding {
-    /// A finding met once.
+    /// A finding that occurred once.
     pub fn new(
         rule: &RuleInfo,
         message: impl Into<String>,
@@ -48,18 +48,18 @@ impl Finding {
         }
     }
 
-    /// The frame to look at first.
+    /// The frame shown as the location of the finding.
     pub fn primary_frame(&self) -> Option<&Frame> {
         self.stacks.first()?.primary_frame()
     }
 
-    /// The same for findings that differ in nothing but line numbers.
+    /// An id that is the same for findings that differ only in line numbers.
     pub fn lineless_id(&self) -> LinelessId {
         fingerprint::lineless(&self.rule, &self.stacks)
     }
 }
 
-/// Tells findings apart: equal for the same rule on the same symbolised stacks, in every run.
+/// Identifies a finding: the same rule on the same symbolised stacks has the same id in every run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FindingId(pub(crate) String);

@@ -1,18 +1,18 @@
-//! Fingerprints: what makes two findings the same.
+//! Fingerprints: when two findings are the same.
 //!
-//! A finding is its rule and its symbolised stacks. Of each frame the function, the name of the file
-//! without its directories and the line count; columns, directories and addresses do not, so that a
-//! checkout elsewhere, another load address or another order of events changes nothing. Neither does
-//! [library code](Frame::is_library): which `memcpy` a C library chooses depends on the processor, and how its
-//! frames are named on whether its debug symbols are installed.
+//! A finding is identified by its rule and its symbolised stacks. A frame contributes its function, its file name
+//! without directories and its line. Columns, directories and addresses are ignored, so that another checkout,
+//! load address or order of events does not change the fingerprint. Also ignored is
+//! [library code](Frame::is_library): which `memcpy` the C library chooses depends on the processor, and the names
+//! of its frames depend on whether its debug symbols are installed.
 //!
-//! There are two grades. The *exact* fingerprint is a finding's id and tells two lines of one function
-//! apart. The *site* leaves the lines out: it survives an edit above the place, which is what a baseline
-//! needs, at the price that it is the same for two findings in one function.
+//! There are two kinds. The *exact* fingerprint is the id of a finding and distinguishes two lines of one function.
+//! The *lineless* fingerprint omits the lines: it survives edits above the finding, which a baseline needs, but two
+//! findings in one function have the same.
 //!
-//! Frames without a line are known by function and module name. Only a stack that has no line at all
-//! counts its offsets into modules too, since nothing else would tell its findings apart; these are
-//! good for one build of the module.
+//! A frame without a line contributes its function and module name. Only if a stack has no line at all, its
+//! offsets into modules are included, because nothing else would distinguish its findings. Such fingerprints
+//! are valid for one build of the module.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -23,7 +23,7 @@ use siphasher::sip::SipHasher13;
 use crate::stack::base_name;
 use crate::{FindingId, Frame, Stack};
 
-/// What findings have in common that differ in line numbers only.
+/// A fingerprint that is the same for findings that differ only in line numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LinelessId(String);
@@ -52,7 +52,7 @@ fn hash(rule: &str, stacks: &[Stack], grade: Grade) -> String {
     let mut hasher = SipHasher13::new();
     write_text(&mut hasher, rule);
     for stack in stacks {
-        let frames = counting_frames(stack);
+        let frames = relevant_frames(stack);
         hasher.write_u64(frames.len() as u64);
         write_text(&mut hasher, &stack.role);
         let has_lines = frames.iter().any(|frame| frame.line.is_some());
@@ -63,8 +63,8 @@ fn hash(rule: &str, stacks: &[Stack], grade: Grade) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// The frames of the program, or all if all of them are library code.
-fn counting_frames(stack: &Stack) -> Vec<&Frame> {
+/// The frames that are not library code, or all frames if there are no others.
+fn relevant_frames(stack: &Stack) -> Vec<&Frame> {
     let is_program = |frame: &&Frame| !frame.is_library();
     let program: Vec<&Frame> = stack.frames.iter().filter(is_program).collect();
     if program.is_empty() {
@@ -83,26 +83,26 @@ fn write_frame(hasher: &mut impl Hasher, frame: &Frame, grade: Grade, has_lines:
         }
         _ => {
             write_text(hasher, frame.module_name());
-            // What is in no file has a bare address, which is another in each run.
-            let counts = exact && !has_lines && !frame.module.starts_with('[');
-            hasher.write_u64(if counts { frame.offset } else { 0 });
+            // Code outside of files has a bare address, which differs in each run.
+            let included = exact && !has_lines && !frame.module.starts_with('[');
+            hasher.write_u64(if included { frame.offset } else { 0 });
         }
     }
 }
 
-/// Lengths first, so that no two lists of texts look the same.
+/// Writes the length first, so that different lists of strings never look the same.
 fn write_text(hasher: &mut impl Hasher, text: &str) {
     hasher.write_u64(text.len() as u64);
     hasher.write(text.as_bytes());
 }
 
-/// A function's name without what the compiler appends to copies it makes of it (`f.constprop.0`,
-/// `f.cold`): whether it makes any depends on the rest of the program.
+/// A function's name without the suffix that the compiler gives to clones (`f.constprop.0`, `f.cold`): whether
+/// it creates clones depends on the rest of the program.
 fn without_clone(function: &str) -> &str {
-    const MARKS: [&str; 5] = [".constprop", ".isra", ".part", ".cold", ".llvm"];
-    MARKS
+    const SUFFIXES: [&str; 5] = [".constprop", ".isra", ".part", ".cold", ".llvm"];
+    SUFFIXES
         .iter()
-        .filter_map(|mark| function.find(mark))
+        .filter_map(|suffix| function.find(suffix))
         .min()
         .map_or(function, |end| &function[..end])
 }
@@ -131,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_of_today_is_that_of_tomorrow() {
+    fn fingerprints_are_stable_across_versions() {
         let stacks = stack(vec![frame("put", "/src/kv.c", 7)]);
         assert_eq!(exact("missing-flush", &stacks).as_str(), "56b8383ede772428");
     }
 
     #[test]
-    fn directories_columns_addresses_and_clones_do_not_count() {
+    fn directories_columns_addresses_and_clones_are_ignored() {
         let one = stack(vec![frame("put", "/home/a/kv.c", 7)]);
         let mut other = frame("put.constprop.0", "/home/b/kv.c", 7);
         other.column = None;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_role_function_file_and_line_count() {
+    fn rule_role_function_file_and_line_are_included() {
         let base = stack(vec![frame("put", "kv.c", 7)]);
         let id = exact("r", &base);
         assert_ne!(id, exact("s", &base));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_outlives_an_edit_above_it() {
+    fn a_lineless_fingerprint_survives_an_edit_above_it() {
         let before = stack(vec![frame("put", "kv.c", 7)]);
         let after = stack(vec![frame("put", "kv.c", 9)]);
         assert_eq!(lineless("r", &before), lineless("r", &after));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_library_does_it_does_not_count() {
+    fn frames_of_libraries_are_ignored() {
         let inside = |function: &str| Frame {
             function: Some(function.into()),
             module: "/lib/libc.so.6".into(),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_count_only_where_no_line_is_known() {
+    fn offsets_are_included_only_if_no_line_is_known() {
         let bare = |module: &str, offset| Frame {
             module: module.into(),
             offset,

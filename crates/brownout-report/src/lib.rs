@@ -1,10 +1,10 @@
-//! Findings: what every analysis reports, and every form in which it is shown or kept.
+//! Findings, the output of every analysis, and all formats in which they are shown and stored.
 //!
-//! An analysis describes each of its rules by a [`RuleInfo`] and what it found by [`Finding`]s. A
-//! [`Report`] merges and sorts them; [`Suppressions`] and a [`Baseline`] take out what is not to be told;
-//! each [`Format`] writes it in its own way.
+//! An analysis describes each of its rules by a [`RuleInfo`] and reports [`Finding`]s. A [`Report`] merges and
+//! sorts them; [`Suppressions`] and a [`Baseline`] remove findings that are not to be shown; each [`Format`]
+//! writes the report.
 //!
-//! Nothing here knows where a finding came from: no trace, no model, no engine.
+//! This crate depends on no trace, model or engine: it does not matter where a finding comes from.
 #![forbid(unsafe_code)]
 
 mod baseline;
@@ -36,5 +36,5 @@ pub use rule::{Category, RuleInfo, Severity};
 pub use source::Sources;
 pub use stack::{Frame, Stack};
 pub use suppression::{
-    Origin, OwnFormError, SuppressionError, Suppressions, Unused, ValgrindError, suppressions_for,
+    Origin, SuppressionError, Suppressions, TomlError, Unused, ValgrindError, suppressions_for,
 };

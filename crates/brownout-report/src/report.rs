@@ -1,4 +1,4 @@
-//! What an examination came to: findings in a fixed order, equal ones merged.
+//! The findings of all analyses in a fixed order, duplicates merged.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Baseline, Category, Finding, FindingId, Frame, RuleInfo, Severity, Suppressions};
 
-/// Everything that an output format may show.
+/// Everything that an output format can show.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub subject: Subject,
@@ -21,15 +21,15 @@ pub struct Report {
 /// What was examined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
-    /// The program and its arguments.
+    /// The target and its arguments.
     pub command: Vec<String>,
-    /// Paths below it are shown relative to it.
+    /// Paths below this directory are shown relative to it.
     pub directory: Option<String>,
-    /// What kept the examination from being complete, in sentences.
+    /// What could not be examined, one sentence each.
     pub gaps: Vec<String>,
 }
 
-/// A finding that somebody has decided to live with.
+/// A finding that the user has suppressed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suppressed {
     pub finding: Finding,
@@ -47,7 +47,7 @@ impl Report {
         }
     }
 
-    /// What counts: neither suppressed nor known from a baseline.
+    /// The findings that are neither suppressed nor known from a baseline.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
@@ -56,7 +56,7 @@ impl Report {
         &self.suppressed
     }
 
-    /// Findings that the baseline holds too.
+    /// Findings that are also in the baseline.
     pub fn known(&self) -> &[Finding] {
         &self.known
     }
@@ -75,10 +75,10 @@ impl Report {
             .filter(move |finding| finding.severity == severity)
     }
 
-    /// Takes out the findings that are suppressed. The suppressions note which of them were used.
+    /// Moves suppressed findings out of [`findings`](Self::findings), and marks the suppressions that were used.
     pub fn suppress(&mut self, suppressions: &mut Suppressions) {
         for finding in std::mem::take(&mut self.findings) {
-            match suppressions.reason_against(&finding) {
+            match suppressions.reason_for(&finding) {
                 Some(reason) => self.suppressed.push(Suppressed { finding, reason }),
                 None => self.findings.push(finding),
             }
@@ -91,19 +91,19 @@ impl Report {
         self
     }
 
-    /// Takes out the findings that the baseline knows.
+    /// Moves findings that the baseline contains out of [`findings`](Self::findings).
     pub fn compare_with(&mut self, baseline: &Baseline) {
         let (known, new) = baseline.split(std::mem::take(&mut self.findings));
         self.findings = new;
         self.known.extend(known);
     }
 
-    /// What is known of a finding's rule.
+    /// The description of a rule.
     pub fn rule(&self, id: &str) -> Option<&RuleInfo> {
         self.rules.iter().find(|rule| rule.id == id)
     }
 
-    /// A path as a reader wants it: relative to the subject's directory if it lies below.
+    /// A path as shown to people: relative to the subject's directory if it is below it.
     pub fn shown_path<'a>(&self, path: &'a str) -> &'a str {
         self.subject
             .directory
@@ -126,15 +126,15 @@ impl Report {
     }
 }
 
-/// Findings with the same id become one: their counts add up, and the evidence is that of the earliest.
+/// Merges findings with the same id: the counts are added, and the evidence of the earliest is kept.
 fn merged(findings: Vec<Finding>) -> Vec<Finding> {
-    let mut places: HashMap<FindingId, usize> = HashMap::new();
+    let mut indices: HashMap<FindingId, usize> = HashMap::new();
     let mut merged: Vec<Finding> = Vec::new();
     for finding in findings {
-        match places.get(&finding.id) {
+        match indices.get(&finding.id) {
             Some(&at) => merged[at].absorb(finding),
             None => {
-                places.insert(finding.id.clone(), merged.len());
+                indices.insert(finding.id.clone(), merged.len());
                 merged.push(finding);
             }
         }
@@ -162,7 +162,7 @@ impl Finding {
     }
 }
 
-/// What endangers data comes first, then what belongs together in the source.
+/// Findings that endanger data come first; then findings are ordered by source location.
 fn order(finding: &Finding) -> (Severity, u8, String, Option<Frame>, FindingId) {
     let urgency = match finding.category {
         Category::Durability => 0,
@@ -171,14 +171,20 @@ fn order(finding: &Finding) -> (Severity, u8, String, Option<Frame>, FindingId) 
         Category::Race => 3,
         Category::Performance => 4,
     };
-    let place = finding.primary_frame().map(|frame| Frame {
-        // Files sort before functions and modules.
+    let location = finding.primary_frame().map(|frame| Frame {
+        // Order by file, not by function or offset.
         function: None,
         offset: 0,
         ..frame.clone()
     });
     let rule = finding.rule.clone();
-    (finding.severity, urgency, rule, place, finding.id.clone())
+    (
+        finding.severity,
+        urgency,
+        rule,
+        location,
+        finding.id.clone(),
+    )
 }
 
 #[cfg(test)]
@@ -233,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_below_the_directory_are_shown_short() {
+    fn paths_below_the_directory_are_shown_relative_to_it() {
         let mut report = Report::default();
         report.subject.directory = Some("/home/u/project/".into());
         assert_eq!(report.shown_path("/home/u/project/src/kv.c"), "src/kv.c");

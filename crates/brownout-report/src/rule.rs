@@ -1,4 +1,4 @@
-//! What is known of a rule before it finds anything.
+//! The description of a rule: id, severity, category and texts.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ pub struct RuleInfo {
     pub category: Category,
     /// One line without a full stop.
     pub summary: &'static str,
-    /// Markdown: what the rule finds, why that is bad, an example, how to fix it.
+    /// Markdown: what the rule detects, why that is bad, an example and how to fix it.
     pub explanation: &'static str,
 }
 
-/// Whether a finding is wrong by itself.
+/// How certain it is that a finding must be fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     Bug,
-    /// A pattern that only the author of the program can judge.
+    /// A pattern that only the author of the target can judge.
     Warning,
 }
 
@@ -40,19 +40,19 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What a finding endangers.
+/// The kind of harm that a finding can cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Category {
-    /// Data may not be there after a crash.
+    /// A crash may lose data.
     Durability,
-    /// Data may be there without what it depends on.
+    /// After a crash, data may exist without the data it depends on.
     Ordering,
-    /// Data may be there in part.
+    /// After a crash, data may exist only in part.
     Atomicity,
-    /// Work is done that has no effect.
+    /// A flush, fence or log entry has no effect.
     Performance,
-    /// Threads may see, and build upon, what a crash takes back.
+    /// A thread may act on data of another thread that a crash can still lose.
     Race,
 }
 

@@ -1,4 +1,4 @@
-//! Findings for the tests of this crate.
+//! Sample findings for the unit tests.
 
 use crate::{ByteRange, Category, Evidence, Finding, Frame, RuleInfo, Severity, Stack, Value};
 

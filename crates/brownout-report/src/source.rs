@@ -1,4 +1,4 @@
-//! Source files, read when a snippet of them is shown.
+//! Source files, read when a snippet is shown.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::Frame;
 /// A line of source text that a finding points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceLine {
-    /// Of the whole file.
+    /// The text of the whole file.
     pub text: Rc<str>,
     /// Counted from 1.
     pub number: u32,
@@ -22,7 +22,7 @@ pub(crate) struct SourceLine {
     pub statement: Range<usize>,
 }
 
-/// A file and where its lines begin, so that a line of a long file is as soon found as one of a short.
+/// A file and the start of each line, so that finding a line takes constant time.
 #[derive(Clone, Debug)]
 struct SourceFile {
     text: Rc<str>,
@@ -32,9 +32,9 @@ struct SourceFile {
 /// Why a line cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoSource {
-    #[error("the source file {file} cannot be read: {why}")]
+    #[error("cannot read source file {file}: {why}")]
     Unreadable { file: String, why: String },
-    #[error("{file} has no line {line}: it has changed since the program was built")]
+    #[error("{file} has no line {line}; it has changed since the program was built")]
     TooShort { file: String, line: u32 },
 }
 
@@ -47,15 +47,15 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// A source file is hardly longer; what is, is not worth the memory.
+    /// Longer files are not read, to save memory; source files are hardly ever longer.
     const MAX_LEN: u64 = 32 << 20;
 
-    /// Files of this machine. Relative paths start at the working directory.
+    /// Files on disk. Relative paths are relative to the working directory.
     pub fn on_disk() -> Self {
         Self::from_fn(read)
     }
 
-    /// Files that `load` gives.
+    /// Files that `load` returns.
     pub fn from_fn(load: impl Fn(&str) -> io::Result<String> + 'static) -> Self {
         Self {
             load: Box::new(load),
@@ -63,7 +63,7 @@ impl Sources {
         }
     }
 
-    /// A line, counted from 1; `column` says which of its statements is meant.
+    /// A line, counted from 1; `column` selects one of its statements.
     pub(crate) fn line(
         &self,
         file: &str,
@@ -88,7 +88,7 @@ impl Sources {
         })
     }
 
-    /// What a frame does there, if its source is at hand.
+    /// The statement of a frame, if its source file can be read.
     pub(crate) fn statement(&self, frame: &Frame) -> Option<String> {
         let shown = self
             .line(frame.file.as_deref()?, frame.line?, frame.column)
@@ -133,13 +133,13 @@ impl SourceFile {
 
 fn read(file: &str) -> io::Result<String> {
     let unusable = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
-    // Looked at before opening: to open a pipe or a device may block or do something.
+    // Checked before opening: opening a pipe or a device may block or have side effects.
     let metadata = std::fs::metadata(file)?;
     if !metadata.is_file() {
-        return Err(unusable("it is not a regular file"));
+        return Err(unusable("not a regular file"));
     }
     if metadata.len() > Sources::MAX_LEN {
-        return Err(unusable("it is too long"));
+        return Err(unusable("the file is too long"));
     }
     let mut bytes = Vec::new();
     File::open(file)?
@@ -148,10 +148,10 @@ fn read(file: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The statement at a column of a line. Compilers give the column of the operator in one statement and of
-/// the first letter in another, so a statement is taken as a whole: what lies between semicolons and
-/// braces, without the white space and comments around it. Semicolons and slashes inside of literals
-/// are taken for what they look like, at worst marking too little.
+/// The statement at a column of a line. Compilers give the column of the operator for one statement and of the
+/// first character for another, so the whole statement is used: the text between semicolons and braces, without
+/// surrounding white space and comments. Semicolons and slashes inside literals are not recognised as such; the
+/// result is then too short.
 fn statement(line: &str, column: Option<u32>) -> Range<usize> {
     let code_end = line.find("//").unwrap_or(line.len());
     let code = &line[..code_end];
@@ -217,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_code_is_marked_as_it_is() {
+    fn a_line_without_code_is_marked_completely() {
         assert_eq!(marked("  }", Some(3)), "}");
         assert_eq!(marked("", Some(9)), "");
         assert_eq!(marked("   ", None), "");
     }
 
     #[test]
-    fn lines_are_counted_from_one_and_may_end_as_on_windows() {
+    fn lines_are_counted_from_one_and_may_end_with_crlf() {
         let sources = Sources::from_fn(|_| Ok("one\r\n  two;\nthree".into()));
         let second = sources.line("f", 2, None).unwrap();
         assert_eq!(&second.text[second.statement], "two");
@@ -235,11 +235,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown_is_said_in_a_sentence() {
+    fn a_missing_source_line_is_explained() {
         let sources = Sources::from_fn(|_| Ok("one\n".into()));
         assert_eq!(
             sources.line("kv.c", 9, None).unwrap_err().to_string(),
-            "kv.c has no line 9: it has changed since the program was built"
+            "kv.c has no line 9; it has changed since the program was built"
         );
         let disk = Sources::on_disk();
         let missing = disk.line("/nonexistent/kv.c", 1, None).unwrap_err();

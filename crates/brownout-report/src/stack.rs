@@ -4,28 +4,28 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A calling context that has to do with a finding.
+/// A calling context that belongs to a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Stack {
-    /// What happened there: `store`, `flush`, `fence`, …; each rule says which it has.
+    /// What happened there: `store`, `flush`, `fence` and so on, depending on the rule.
     pub role: String,
     /// Innermost first.
     pub frames: Vec<Frame>,
 }
 
-/// One line of a stack. Paths that are not Unicode are given with replacement characters, as JSON can
-/// hold nothing else.
+/// One frame of a stack. Paths that are not valid Unicode contain replacement characters, because JSON cannot
+/// represent them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Frame {
     pub function: Option<String>,
     pub file: Option<String>,
     pub line: Option<u32>,
     pub column: Option<u32>,
-    /// The program file or library; in brackets if it is none.
+    /// The path of the program or library; a name in brackets if it is not a file.
     pub module: String,
-    /// The address as the module numbers it.
+    /// The address in the module, as `addr2line` and `objdump` take it.
     pub offset: u64,
-    /// Whether the function was inlined into the frame that follows.
+    /// Whether the function was inlined into that of the next frame.
     pub inlined: bool,
 }
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_says_the_best_that_is_known_of_it() {
+    fn a_frame_shows_the_most_precise_location() {
         let mut frame = Frame {
             module: "/lib/x.so".into(),
             offset: 0x1234,

@@ -1,13 +1,13 @@
-//! Annotations of GitHub Actions: workflow commands on standard output that show findings beside the
-//! changed lines. GitHub shows at most ten of a level for a step, so the first ten are given and the
-//! rest is counted.
+//! Annotations for GitHub Actions: workflow commands on standard output that show findings next to the
+//! changed lines. GitHub shows at most ten annotations per level and step, so only the first ten are printed, with
+//! the number of the others.
 
 use std::io;
 
 use super::Format;
 use crate::{Finding, Report, Severity};
 
-/// What GitHub shows of each level.
+/// Annotations that GitHub shows per level and step.
 const MAX_OF_A_LEVEL: usize = 10;
 
 /// Workflow commands for GitHub Actions.
@@ -27,12 +27,18 @@ impl Format for Github {
         if more != [0, 0] {
             writeln!(
                 out,
-                "{} more bugs and {} more warnings are not annotated",
-                more[0], more[1]
+                "{} and {} are not annotated",
+                counted_more(more[0], "bug"),
+                counted_more(more[1], "warning")
             )?;
         }
         Ok(())
     }
+}
+
+fn counted_more(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} more {noun}{plural}")
 }
 
 fn write_command(report: &Report, finding: &Finding, out: &mut dyn io::Write) -> io::Result<()> {
@@ -64,14 +70,14 @@ fn write_command(report: &Report, finding: &Finding, out: &mut dyn io::Write) ->
     writeln!(out, "::{command} {properties}::{}", escaped(&message))
 }
 
-/// The commands end at a line's end, and `%` begins an escape.
+/// A command ends at the end of the line, and `%` starts an escape sequence.
 fn escaped(text: &str) -> String {
     text.replace('%', "%25")
         .replace('\r', "%0D")
         .replace('\n', "%0A")
 }
 
-/// Properties end at a comma or at the first `::`.
+/// A property ends at a comma or at the first `::`.
 fn escaped_property(text: &str) -> String {
     escaped(text).replace(':', "%3A").replace(',', "%2C")
 }
@@ -102,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_begin_commands_of_their_own() {
+    fn names_cannot_inject_commands() {
         let mut bug = finding_at(&FLUSH_RULE, "/a,b::c%\n.c", 7);
         bug.message = "50%\r\n::error::x".into();
         let text = shown(vec![bug]);
@@ -113,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_ten_of_a_level() {
+    fn at_most_ten_annotations_per_level() {
         let findings = (1..=12)
             .map(|line| finding_at(&FLUSH_RULE, "kv.c", line))
             .chain((1..=11).map(|line| finding_at(&WARNING_RULE, "kv.c", line)))
@@ -121,6 +127,6 @@ mod tests {
         let text = shown(findings);
         assert_eq!(text.matches("::error ").count(), 10);
         assert_eq!(text.matches("::warning ").count(), 10);
-        assert!(text.ends_with("2 more bugs and 1 more warnings are not annotated\n"));
+        assert!(text.ends_with("2 more bugs and 1 more warning are not annotated\n"));
     }
 }

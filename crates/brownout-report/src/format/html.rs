@@ -1,7 +1,7 @@
-//! `report.html`: one file that needs no other, with a summary, filters, snippets and stacks.
+//! `report.html`: a self-contained page with a summary, filters, source snippets and stacks.
 //!
-//! Everything that comes from the program under test goes through the template's escaping, and the page's
-//! policy forbids it to load anything, should that ever fail.
+//! The template escapes everything that comes from the target. As a second line of defence, the page's content
+//! security policy forbids loading anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,10 +15,10 @@ const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/filter.js");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// Lines shown above and below the one that is meant.
+/// Lines of context above and below a source line.
 const AROUND: u32 = 3;
 
-/// A page for the browser.
+/// A self-contained HTML page.
 pub struct Html {
     pub sources: Sources,
 }
@@ -52,9 +52,9 @@ impl Html {
                     @if !report.findings().is_empty() { (filters(report)) }
                     main {
                         @for finding in report.findings() { (self.finding(report, finding)) }
-                        @if report.findings().is_empty() { p { "Nothing was found." } }
+                        @if report.findings().is_empty() { p { "No findings." } }
                     }
-                    (left_out(report))
+                    (hidden_findings(report))
                     (explanations(report))
                     footer { "brownout " (env!("CARGO_PKG_VERSION")) }
                     script { (PreEscaped(SCRIPT)) }
@@ -64,7 +64,7 @@ impl Html {
     }
 
     fn finding(&self, report: &Report, finding: &Finding) -> Markup {
-        let place = finding
+        let location = finding
             .primary_frame()
             .map(|frame| report.shown_frame(frame));
         let open = finding.severity == Severity::Bug;
@@ -76,7 +76,7 @@ impl Html {
                     span.severity { (finding.severity) }
                     " " span.rule { (finding.rule) }
                     " " span.message { (finding.message) }
-                    @if let Some(place) = place { " " span.place { (place) } }
+                    @if let Some(location) = location { " " span.location { (location) } }
                     @if finding.count > 1 { " " span.count { "\u{d7}" (finding.count) } }
                 }
                 @for stack in &finding.stacks {
@@ -88,18 +88,18 @@ impl Html {
                 }
                 (evidence(finding))
                 @if report.rule(&finding.rule).is_some() {
-                    p { a href={ "#rule-" (finding.rule) } { "What " (finding.rule) " means" } }
+                    p { a href={ "#rule-" (finding.rule) } { "About " (finding.rule) } }
                 }
             }
         }
     }
 
     fn frames(&self, report: &Report, stack: &Stack) -> Markup {
-        let telling = stack.primary_frame();
+        let primary = stack.primary_frame();
         html! {
             ol.stack {
                 @for frame in &stack.frames {
-                    li.telling[Some(frame) == telling] title=(place_in_module(frame)) {
+                    li.primary[Some(frame) == primary] title=(module_offset(frame)) {
                         (report.shown_frame(frame))
                         @if frame.inlined { " (inlined)" }
                         @if let Some(statement) = self.sources.statement(frame) {
@@ -112,10 +112,10 @@ impl Html {
     }
 
     fn snippet(&self, stack: &Stack) -> Markup {
-        let place = stack
+        let location = stack
             .primary_frame()
             .and_then(|frame| Some((frame.file.as_deref()?, frame.line?, frame.column)));
-        let Some((file, line, column)) = place else {
+        let Some((file, line, column)) = location else {
             return html! {};
         };
         if let Err(problem) = self.sources.line(file, line, column) {
@@ -144,7 +144,7 @@ impl Html {
     }
 }
 
-fn place_in_module(frame: &Frame) -> String {
+fn module_offset(frame: &Frame) -> String {
     format!("{}+{:#x}", frame.module, frame.offset)
 }
 
@@ -166,12 +166,16 @@ fn evidence(finding: &Finding) -> Markup {
 fn summary(report: &Report) -> Markup {
     html! {
         ul.summary {
-            li { b { (report.bugs().count()) } " bugs" }
-            li { b { (report.warnings().count()) } " warnings" }
+            (counted(report.bugs().count(), "bug"))
+            (counted(report.warnings().count(), "warning"))
             @if !report.suppressed().is_empty() { li { b { (report.suppressed().len()) } " suppressed" } }
             @if !report.known().is_empty() { li { b { (report.known().len()) } " known from the baseline" } }
         }
     }
+}
+
+fn counted(count: usize, noun: &str) -> Markup {
+    html! { li { b { (count) } " " (noun) @if count != 1 { "s" } } }
 }
 
 fn filters(report: &Report) -> Markup {
@@ -207,7 +211,7 @@ fn checkbox(kind: &str, value: &str, count: usize) -> Markup {
     }
 }
 
-/// What the rules mean that found something, each once.
+/// The explanations of all rules that have findings.
 fn explanations(report: &Report) -> Markup {
     let found: BTreeSet<&str> = report.findings().iter().map(|f| f.rule.as_str()).collect();
     html! {
@@ -220,33 +224,33 @@ fn explanations(report: &Report) -> Markup {
     }
 }
 
-/// What was found and does not count.
-fn left_out(report: &Report) -> Markup {
-    let place = |finding: &Finding| {
+/// Suppressed and known findings.
+fn hidden_findings(report: &Report) -> Markup {
+    let location = |finding: &Finding| {
         finding
             .primary_frame()
             .map(|frame| report.shown_frame(frame))
     };
     html! {
         @if !report.suppressed().is_empty() {
-            details.left-out {
+            details.hidden-findings {
                 summary { "Suppressed (" (report.suppressed().len()) ")" }
                 ul { @for suppressed in report.suppressed() {
                     li {
                         span.rule { (suppressed.finding.rule) } " "
-                        @if let Some(place) = place(&suppressed.finding) { (place) ": " }
+                        @if let Some(frame) = location(&suppressed.finding) { (frame) ": " }
                         (suppressed.reason)
                     }
                 } }
             }
         }
         @if !report.known().is_empty() {
-            details.left-out {
+            details.hidden-findings {
                 summary { "Known from the baseline (" (report.known().len()) ")" }
                 ul { @for finding in report.known() {
                     li {
                         span.rule { (finding.rule) } " "
-                        @if let Some(place) = place(finding) { (place) ": " }
+                        @if let Some(frame) = location(finding) { (frame) ": " }
                         (finding.message)
                     }
                 } }
@@ -271,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_needs_no_other_file() {
+    fn the_page_is_self_contained() {
         let text = page(vec![finding()]);
         for outside in ["src=", "url(", "@import", "http:", "https:"] {
             assert!(!text.contains(outside), "{outside}");
@@ -285,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_are_there_with_snippets_and_stacks() {
+    fn findings_have_snippets_and_stacks() {
         let text = page(vec![finding(), finding_at(&WARNING_RULE, "x.c", 1)]);
         assert_eq!(text.matches("<details class=\"finding").count(), 2);
         assert!(text.contains("<mark>a &lt; b</mark>;"), "{text}");
@@ -299,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_stay_text() {
+    fn hostile_names_are_escaped() {
         let hostile = "\"><script>alert('x')</script><img onerror=x>";
         let mut bug = finding_at(&FLUSH_RULE, hostile, 7);
         bug.rule = hostile.into();
@@ -309,16 +313,20 @@ mod tests {
         bug.evidence.details.insert(hostile.into(), hostile.into());
         bug.replay = Some(hostile.into());
         let text = page(vec![bug]);
-        assert_eq!(text.matches("<script>").count(), 1, "brownout's own");
+        assert_eq!(
+            text.matches("<script>").count(),
+            1,
+            "only the script of the page"
+        );
         assert!(!text.contains("<img"));
     }
 
     #[test]
-    fn a_missing_source_is_said() {
+    fn a_missing_source_file_is_explained() {
         let html = Html {
             sources: Sources::from_fn(|_| Err(io::ErrorKind::NotFound.into())),
         };
         let text = html.to_text(&Report::new(Subject::default(), vec![], vec![finding()]));
-        assert!(text.contains("the source file /home/u/kv/kv.c cannot be read"));
+        assert!(text.contains("cannot read source file /home/u/kv/kv.c"));
     }
 }

@@ -1,4 +1,4 @@
-//! Text for a person: bugs with source snippets and stacks, warnings a line each, a summary.
+//! Text for people: bugs with source snippets and stacks, warnings in one line each, and a summary.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -12,25 +12,25 @@ use super::Format;
 use crate::source::{NoSource, SourceLine};
 use crate::{Evidence, Finding, Frame, Report, Severity, Sources, Stack, Suppressed};
 
-/// Stacks of recursive programs have thousands of frames, which tell no more than the first few.
+/// Frames shown per stack; recursive programs can have thousands.
 const MAX_FRAMES: usize = 24;
-/// Findings of one rule at one place that are shown in full: they differ in their callers only.
+/// Findings of one rule at one location that are shown in full; they differ only in their callers.
 const MAX_STACKS: usize = 3;
-/// Characters of a caller's statement that are shown.
+/// Characters shown of a caller's statement.
 const MAX_STATEMENT: usize = 60;
-/// Ranges of bytes beyond this are counted.
+/// Byte ranges shown; the others are only counted.
 const MAX_RANGES: usize = 8;
-/// Bytes of a value that are shown.
+/// Bytes shown of a value.
 const MAX_VALUE: usize = 16;
 
-/// Text for a person.
+/// Text for people.
 pub struct Human {
     pub color: bool,
-    /// Columns that may be used.
+    /// The width of the output in columns.
     pub width: usize,
-    /// Warnings are shown like bugs, not as one line for each rule and place.
+    /// Show warnings like bugs instead of one line per rule and location.
     pub full_warnings: bool,
-    /// Suppressed findings are shown too, as one line each, with the reason.
+    /// Also show suppressed findings, one line each, with the reason.
     pub suppressed: bool,
     pub sources: Sources,
 }
@@ -60,19 +60,18 @@ impl Human {
         renderer.term_width(self.width)
     }
 
-    /// The findings of one rule at one place tell the source once, and the stacks that lead there a few
-    /// times.
+    /// For the findings of one rule at one location, shows the source once and the stacks of the first few.
     fn write_all_in_full<'a>(
         &self,
         report: &Report,
         findings: impl Iterator<Item = &'a Finding>,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
-        let mut places: HashMap<(&str, String), usize> = HashMap::new();
+        let mut locations: HashMap<(&str, String), usize> = HashMap::new();
         let mut folded: Vec<(&Finding, usize)> = Vec::new();
         for finding in findings {
-            let place = finding.primary_frame().map(place_of).unwrap_or_default();
-            let stacks = places.entry((&finding.rule, place)).or_default();
+            let location = finding.primary_frame().map(location_of).unwrap_or_default();
+            let stacks = locations.entry((&finding.rule, location)).or_default();
             *stacks += 1;
             match *stacks {
                 1..=MAX_STACKS => self.write_in_full(report, finding, *stacks == 1, out)?,
@@ -81,13 +80,13 @@ impl Human {
             }
         }
         for (finding, stacks) in &mut folded {
-            let place = finding.primary_frame().map(place_of).unwrap_or_default();
-            *stacks = places[&(finding.rule.as_str(), place)] - MAX_STACKS;
+            let location = finding.primary_frame().map(location_of).unwrap_or_default();
+            *stacks = locations[&(finding.rule.as_str(), location)] - MAX_STACKS;
         }
         self.write_folded(report, &folded, out)
     }
 
-    /// A line for each place with more stacks than were shown.
+    /// One line per location that has more stacks than were shown.
     fn write_folded(
         &self,
         report: &Report,
@@ -98,11 +97,12 @@ impl Human {
             let frame = finding
                 .primary_frame()
                 .map(|frame| report.shown_frame(frame));
-            let place = frame.map_or_else(String::new, |frame| format!("{frame}, "));
+            let location = frame.map_or_else(String::new, |frame| format!("{frame}, "));
             let text = format!(
-                "{} ({}{stacks} more stacks, not shown here)",
+                "{} ({}{stacks} more {} not shown)",
                 clean(&finding.message),
-                clean(&place)
+                clean(&location),
+                if *stacks == 1 { "stack" } else { "stacks" }
             );
             self.write_line(finding, text, out)?;
         }
@@ -117,11 +117,11 @@ impl Human {
             let frame = finding
                 .primary_frame()
                 .map(|frame| report.shown_frame(frame));
-            let place = frame.map_or_else(String::new, |frame| format!(" ({frame})"));
+            let location = frame.map_or_else(String::new, |frame| format!(" ({frame})"));
             let text = format!(
                 "{}{}, suppressed: {}",
                 clean(&finding.message),
-                clean(&place),
+                clean(&location),
                 clean(reason)
             );
             self.write_line(finding, text, out)?;
@@ -142,7 +142,7 @@ impl Human {
         writeln!(out, "{}", self.renderer().render(&[group]))
     }
 
-    /// `first` is that of its rule and place.
+    /// `first`: no finding of this rule at this location was shown before.
     fn write_in_full(
         &self,
         report: &Report,
@@ -162,8 +162,7 @@ impl Human {
         let evidence = evidence_text(&finding.evidence, finding.count);
         elements.push(note("seen", evidence).into());
         elements.push(note("id", finding.id.to_string()).into());
-        // That the first event is where to look was said above.
-        // The token itself is for programs and other machines: it is in the JSON lines.
+        // `event:N` is already shown as the first event. Tokens are long and only in the JSON lines.
         let replay = finding.replay.as_deref();
         if replay.is_some_and(|replay| !replay.starts_with("event:")) {
             let command = format!("brownout replay DIR {}", finding.id);
@@ -176,7 +175,7 @@ impl Human {
         writeln!(out, "{text}\n")
     }
 
-    /// The source lines of all stacks, those of one file together.
+    /// The source lines of all stacks, one snippet per file.
     fn snippets(&self, report: &Report, stacks: &[Stack]) -> Vec<Element<'static>> {
         let mut files: Vec<(&str, Vec<Marked<'_>>)> = Vec::new();
         let mut elements: Vec<Element<'static>> = Vec::new();
@@ -221,25 +220,25 @@ impl Human {
         elements
     }
 
-    /// A stack with what each caller does, so that calls through one function can be told apart. What the
-    /// telling frame does is shown in the snippet.
+    /// A stack with the statement of each caller, to distinguish calls through one function. The statement of the
+    /// primary frame is in the snippet.
     fn stack_text(&self, report: &Report, stack: &Stack) -> String {
         let frames = stack.frames_of_program();
         if frames.is_empty() {
-            return "place unknown".to_owned();
+            return "unknown location".to_owned();
         }
-        let telling = stack.primary_frame();
+        let primary = stack.primary_frame();
         let mut lines: Vec<String> = frames
             .iter()
             .take(MAX_FRAMES)
             .map(|frame| {
                 let inlined = if frame.inlined { " (inlined)" } else { "" };
-                let place = format!("{}{inlined}", report.shown_frame(frame));
-                let shown = frame.is_library() || Some(frame) == telling;
+                let location = format!("{}{inlined}", report.shown_frame(frame));
+                let shown = frame.is_library() || Some(frame) == primary;
                 let statement = self.sources.statement(frame).filter(|_| !shown);
                 clean(&match statement {
-                    Some(statement) => format!("{place}: {}", shortened(&statement)),
-                    None => place,
+                    Some(statement) => format!("{location}: {}", shortened(&statement)),
+                    None => location,
                 })
             })
             .collect();
@@ -254,27 +253,28 @@ impl Human {
         Some(self.sources.line(file, frame.line?, frame.column))
     }
 
-    /// A line for each rule and place, however many stacks lead there.
+    /// One line per rule and location, regardless of the number of stacks.
     fn write_warning_lines(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
         let mut lines: Vec<(String, &Finding, u64, usize)> = Vec::new();
         for warning in report.warnings() {
             let frame = warning
                 .primary_frame()
                 .map(|frame| report.shown_frame(frame));
-            let place = frame.map_or_else(|| "place unknown".to_owned(), |frame| frame.to_string());
+            let location =
+                frame.map_or_else(|| "unknown location".to_owned(), |frame| frame.to_string());
             match lines
                 .iter_mut()
-                .find(|(known, first, ..)| *known == place && first.rule == warning.rule)
+                .find(|(known, first, ..)| *known == location && first.rule == warning.rule)
             {
                 Some((_, _, count, stacks)) => {
                     *count = count.saturating_add(warning.count);
                     *stacks += 1;
                 }
-                None => lines.push((place, warning, warning.count, 1)),
+                None => lines.push((location, warning, warning.count, 1)),
             }
         }
-        for (place, first, count, stacks) in lines {
-            let mut text = format!("{}, {}", clean(&place), times(count));
+        for (location, first, count, stacks) in lines {
+            let mut text = format!("{}, {}", clean(&location), times(count));
             if stacks > 1 {
                 let _ = write!(text, " on {stacks} stacks");
             }
@@ -292,15 +292,15 @@ fn level(severity: Severity) -> Level<'static> {
     }
 }
 
-/// A statement in a snippet.
+/// A statement marked in a snippet.
 struct Marked<'a> {
     line: SourceLine,
     role: &'a str,
-    /// Whether it is the place to look at first.
+    /// Whether it belongs to the first stack.
     primary: bool,
 }
 
-/// The part of a file from the first line that is marked to the last; what is between is folded away.
+/// The part of a file from the first to the last marked line; unmarked lines in between are folded.
 fn snippet(report: &Report, file: &str, lines: Vec<Marked<'_>>) -> Element<'static> {
     let first = lines.iter().min_by_key(|marked| marked.line.number);
     let (start, number) = first.map_or((0, 1), |first| (first.line.line.start, first.line.number));
@@ -341,8 +341,8 @@ fn origin(report: &Report, frame: &Frame) -> Origin<'static> {
     }
 }
 
-/// What tells places apart to a reader.
-fn place_of(frame: &Frame) -> String {
+/// Distinguishes locations: the source line, or else the function or address.
+fn location_of(frame: &Frame) -> String {
     frame.source().unwrap_or_else(|| frame.to_string())
 }
 
@@ -404,7 +404,7 @@ fn times(count: u64) -> String {
     }
 }
 
-/// Names come from the program under test, and may hold anything.
+/// Escapes control characters: names come from the target and can contain anything.
 fn clean(text: &str) -> String {
     normalize_untrusted_str(&text.replace(['\n', '\r'], " "))
 }
@@ -428,7 +428,7 @@ fn summary(report: &Report) -> String {
         let rules: Vec<&str> = rules.into_iter().collect();
         let _ = writeln!(
             text,
-            "`brownout explain RULE` says what a rule means and how to mend it: {}",
+            "`brownout explain RULE` describes a rule and how to fix its findings: {}",
             clean(&rules.join(", "))
         );
     }

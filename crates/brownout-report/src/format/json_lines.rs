@@ -1,5 +1,5 @@
-//! One JSON object a line and finding: `findings.jsonl`. Suppressed and known findings are left out; the former have
-//! a file of their own, with the reasons.
+//! `findings.jsonl`: one JSON object per line and finding. Suppressed and known findings are not included.
+//! Suppressed findings go to a separate file, with the reasons.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::Format;
 use crate::{Finding, Report, Suppressed};
 
-/// One JSON object a line.
+/// One JSON object per line and finding.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonLines;
 
@@ -22,7 +22,7 @@ impl Format for JsonLines {
     }
 }
 
-/// One JSON object a line and suppressed finding: the finding, and the reason for not showing it.
+/// One JSON object per line and suppressed finding: the finding and the reason for the suppression.
 #[derive(Clone, Copy, Debug)]
 pub struct SuppressedLines;
 
@@ -36,7 +36,7 @@ impl Format for SuppressedLines {
     }
 }
 
-/// A line that is no finding.
+/// A line that is not a finding.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line} is not a finding")]
 #[non_exhaustive]
@@ -46,13 +46,13 @@ pub struct ParseError {
     pub source: serde_json::Error,
 }
 
-/// The findings of a text that [`JsonLines`] wrote. Fields that are not known are passed over, so that
-/// findings of a later version can be read.
+/// Parses the output of [`JsonLines`]. Unknown fields are ignored, so that findings of a later version can be
+/// read.
 pub fn parse_json_lines(text: &str) -> Result<Vec<Finding>, ParseError> {
     parse(text)
 }
 
-/// The same for what [`SuppressedLines`] wrote.
+/// Parses the output of [`SuppressedLines`].
 pub fn parse_suppressed_lines(text: &str) -> Result<Vec<Suppressed>, ParseError> {
     parse(text)
 }
@@ -74,7 +74,7 @@ mod tests {
     use crate::{Report, Subject};
 
     #[test]
-    fn suppressed_findings_come_back_with_their_reasons() {
+    fn suppressed_findings_can_be_read_back() {
         let suppressed = vec![Suppressed {
             finding: finding(),
             reason: "reset at start".into(),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn findings_can_be_read_back() {
         let findings = vec![finding(), finding_at(&FENCE_RULE, "kv.c", 9)];
         let report = Report::new(Subject::default(), vec![], findings.clone());
         assert_eq!(
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_finding_is_named() {
+    fn an_invalid_line_is_reported_with_its_number() {
         let text = format!("{}\n\n{{}}\n", serde_json::to_string(&finding()).unwrap());
         assert_eq!(parse_json_lines(&text).unwrap_err().line, 3);
     }

@@ -1,5 +1,5 @@
-//! JUnit's XML, which every continuous-integration server shows: a rule that found nothing is a test that
-//! passed, a bug is one that failed. A warning passes, with its text as output.
+//! JUnit XML, which continuous-integration servers display. A rule without findings is a passed test and a bug is
+//! a failed test. A warning passes, with its text as output.
 
 use std::collections::HashSet;
 use std::io;
@@ -9,7 +9,7 @@ use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use super::Format;
 use crate::{Finding, Report, Severity};
 
-/// JUnit's XML.
+/// JUnit XML.
 #[derive(Clone, Copy, Debug)]
 pub struct Junit;
 
@@ -19,8 +19,8 @@ impl Format for Junit {
         let findings = report.findings();
         suite.add_test_cases(findings.iter().map(|finding| case(report, finding)));
         let found: HashSet<&str> = findings.iter().map(|f| f.rule.as_str()).collect();
-        let silent = report.rules.iter().filter(|rule| !found.contains(rule.id));
-        suite.add_test_cases(silent.map(|rule| {
+        let passed = report.rules.iter().filter(|rule| !found.contains(rule.id));
+        suite.add_test_cases(passed.map(|rule| {
             let mut case = TestCase::new(rule.summary, TestCaseStatus::success());
             case.set_classname(rule.id);
             case
@@ -34,11 +34,11 @@ impl Format for Junit {
 
 fn case(report: &Report, finding: &Finding) -> TestCase {
     let text = description(report, finding);
-    let place = finding
+    let frame = finding
         .primary_frame()
         .map(|frame| report.shown_frame(frame));
-    // Servers follow a test from run to run by its name, so it must be the same in each and no other's.
-    let name = match place {
+    // Servers identify a test across runs by its name, so the name must be stable and unique.
+    let name = match frame {
         Some(frame) => format!("{frame} [{}]", finding.id),
         None => finding.id.to_string(),
     };
@@ -62,7 +62,8 @@ fn case(report: &Report, finding: &Finding) -> TestCase {
 }
 
 fn description(report: &Report, finding: &Finding) -> String {
-    let mut text = format!("{}\nseen {} times\n", finding.message, finding.count);
+    let times = if finding.count == 1 { "time" } else { "times" };
+    let mut text = format!("{}\nseen {} {times}\n", finding.message, finding.count);
     for stack in &finding.stacks {
         text.push_str(&format!("{}:\n", stack.role));
         for frame in &stack.frames {
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn bugs_fail_warnings_and_silent_rules_pass() {
+    fn bugs_fail_and_warnings_and_rules_without_findings_pass() {
         let suite = suite(vec![finding(), finding_at(&WARNING_RULE, "kv.c", 3)]);
         assert_eq!((suite.tests, suite.failures, suite.errors), (3, 1, 0));
         let failed = &suite.test_cases[0];
@@ -111,13 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_found_is_all_passed() {
+    fn all_tests_pass_without_findings() {
         let suite = suite(vec![]);
         assert_eq!((suite.tests, suite.failures), (3, 0));
     }
 
     #[test]
-    fn names_may_hold_anything() {
+    fn names_may_contain_any_characters() {
         let mut bug = finding();
         bug.message = "<a & \"b\"> ]]> \x1b[1m \u{0}".into();
         bug.stacks[0].frames[0].function = Some("operator<<<char>&&".into());

@@ -1,4 +1,4 @@
-//! One file an output format.
+//! One file per output format.
 
 mod github;
 mod html;
@@ -20,15 +20,15 @@ pub use json_lines::{
 pub use junit::Junit;
 pub use sarif::Sarif;
 
-/// A way to write a report down.
+/// An output format.
 pub trait Format {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()>;
 
-    /// The whole as text, for formats that are.
+    /// The report as text.
     fn to_text(&self, report: &Report) -> String {
         let mut bytes = Vec::new();
         self.write(report, &mut bytes)
-            .expect("memory can be written to");
+            .expect("writing to memory cannot fail");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }

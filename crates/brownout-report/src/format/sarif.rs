@@ -1,9 +1,9 @@
 //! SARIF 2.1.0, which code-scanning services and editors read.
 //!
-//! A finding is a result with its place, its stacks and, where there are several stacks, a code flow in
-//! the order of events. `partialFingerprints` holds the finding's id and its site; suppressed findings carry
-//! their suppressions, and those known from the baseline are `unchanged`. Paths below the examined
-//! program's directory are relative to `SRCROOT`.
+//! A finding is a result with its location, its stacks and, if there are several stacks, a code flow in the
+//! order of events. `partialFingerprints` contains the id and the lineless id of the finding. Suppressed
+//! findings have a `suppressions` property, and findings known from the baseline are `unchanged`. Paths below the
+//! subject's directory are relative to `SRCROOT`.
 
 use std::io;
 
@@ -85,7 +85,7 @@ fn invocation(report: &Report) -> Value {
     invocation
 }
 
-/// The rules that were applied, and those that findings name without being among them.
+/// The rules that were applied, and rules of findings that are not among them.
 struct Rules<'a> {
     known: &'a [RuleInfo],
     others: Vec<&'a Finding>,
@@ -147,10 +147,10 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
     put("ruleIndex", rules.index(&finding.rule).into());
     put("level", level(finding.severity).into());
     put("message", json!({"text": finding.message}));
-    let place = finding
+    let primary = finding
         .primary_frame()
         .map(|frame| location(report, frame, None));
-    put("locations", place.into_iter().collect());
+    put("locations", primary.into_iter().collect());
     let others: Vec<Value> = finding
         .stacks
         .iter()
@@ -178,7 +178,8 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
     result
 }
 
-/// The standard wants no item twice where it means a set: two flushes of one place are one.
+/// Removes duplicates: the standard does not allow them in these arrays, and two flushes at one location give
+/// equal items.
 fn unique(items: Vec<Value>) -> Vec<Value> {
     let mut unique: Vec<Value> = Vec::with_capacity(items.len());
     for item in items {
@@ -189,7 +190,7 @@ fn unique(items: Vec<Value>) -> Vec<Value> {
     unique
 }
 
-/// The places of all stacks in the order of their events, as far as these are known.
+/// The locations of all stacks in the order of their events, as far as known.
 fn code_flow(report: &Report, finding: &Finding) -> Value {
     let mut steps: Vec<(Option<&u64>, &Stack)> = finding
         .stacks
@@ -221,7 +222,7 @@ fn location(report: &Report, frame: &Frame, message: Option<&str>) -> Value {
     let mut location = json!({});
     if let Some(file) = &frame.file {
         let mut physical = json!({"artifactLocation": artifact(report, file)});
-        // DWARF's line 0 is code of no line, and SARIF has no such line.
+        // In DWARF, line 0 means code without a line; SARIF lines start at 1.
         if let Some(line) = frame.line.filter(|&line| line > 0) {
             let mut region = json!({"startLine": line});
             if let Some(column) = frame.column.filter(|&column| column > 0) {
@@ -257,7 +258,7 @@ fn file_uri(path: &str) -> String {
     format!("file://{}", escaped_path(path))
 }
 
-/// Everything but what RFC 3986 calls unreserved, and slashes.
+/// Escapes everything except slashes and the unreserved characters of RFC 3986.
 fn escaped_path(path: &str) -> String {
     let mut uri = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -278,7 +279,7 @@ fn level(severity: Severity) -> &'static str {
     }
 }
 
-/// Rule names are wanted like this beside their ids.
+/// SARIF rule names are in camel case, unlike the ids.
 fn camel_case(id: &str) -> String {
     id.split('-')
         .map(|word| {

@@ -1,4 +1,4 @@
-//! Suppressions written for findings, to be pasted into a file and given reasons.
+//! Generates suppressions for findings. The user copies them to a file and adds the reasons.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use toml::Value;
 
 use crate::Finding;
 
-/// Frames that are enough to tell a place; more would break with every change of the callers.
+/// Frames per suppression: enough to identify a location, few enough to survive changes of the callers.
 const FRAMES: usize = 4;
 
-/// A suppression for each finding, in brownout's own form. Findings that one suppression covers share it.
+/// One suppression per finding, in TOML. Findings that the same suppression matches share it.
 pub fn suppressions_for<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> String {
     let mut text = String::new();
     let mut written = Vec::new();
@@ -36,7 +36,7 @@ pub fn suppressions_for<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> 
     text
 }
 
-/// Frames of libraries are passed over: how they are named depends on the machine.
+/// Library frames become `...`, because their names depend on the machine.
 fn innermost_functions(finding: &Finding) -> Vec<&str> {
     let frames = finding
         .stacks
@@ -57,9 +57,9 @@ fn innermost_functions(finding: &Finding) -> Vec<&str> {
 }
 
 fn comment(finding: &Finding) -> String {
-    let place = finding.primary_frame().and_then(|frame| frame.source());
-    let text = match place {
-        Some(place) => format!("{place}: {}", finding.message),
+    let source = finding.primary_frame().and_then(|frame| frame.source());
+    let text = match source {
+        Some(source) => format!("{source}: {}", finding.message),
         None => finding.message.clone(),
     };
     text.replace(|c: char| c.is_control(), " ")

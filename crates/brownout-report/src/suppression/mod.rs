@@ -1,11 +1,10 @@
-//! Suppressions: findings that somebody has decided to live with, and why.
+//! Suppressions: findings that the user does not want to see, and why.
 //!
-//! There are two forms. brownout's own is TOML (see [`own_form`]); Valgrind's `.supp` files are understood
-//! too (see [`valgrind`]), for programs that have them already. A file is taken to be the latter if its
-//! name ends with `.supp`.
+//! There are two formats: TOML (see [`toml_format`]), and Valgrind's (see [`valgrind`]) for programs that already
+//! have such files. Files whose names end in `.supp` are in Valgrind's format.
 
 mod generate;
-mod own_form;
+mod toml_format;
 mod valgrind;
 mod wildcard;
 
@@ -15,10 +14,10 @@ use crate::{Finding, Frame, Stack};
 use wildcard::Wildcard;
 
 pub use generate::suppressions_for;
-pub use own_form::OwnFormError;
+pub use toml_format::TomlError;
 pub use valgrind::ValgrindError;
 
-/// All suppressions in force, in the order in which they were given.
+/// All suppressions, in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Suppressions {
     list: Vec<Entry>,
@@ -31,7 +30,7 @@ struct Entry {
     used: u64,
 }
 
-/// Where a suppression is written.
+/// The position of a suppression in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub file: PathBuf,
@@ -39,18 +38,18 @@ pub struct Origin {
     pub line: usize,
 }
 
-/// A suppression that no finding has met.
+/// A suppression that matched no finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unused<'a> {
     pub origin: &'a Origin,
     pub reason: &'a str,
 }
 
-/// Which findings are meant, and why they are no matter.
+/// Which findings are suppressed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Suppression {
     rule: Wildcard,
-    /// Which stack is looked at; without it, the first.
+    /// The role of the stack to match; by default the first stack.
     role: Option<Wildcard>,
     scope: Scope,
     reason: String,
@@ -58,9 +57,9 @@ struct Suppression {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Scope {
-    /// Some frame of the stack is like this.
+    /// Some frame of the stack matches.
     SomeFrame(FramePattern),
-    /// The stack begins, from its innermost frame on, like this.
+    /// The innermost frames of the stack match.
     Innermost(Vec<Step>),
 }
 
@@ -71,7 +70,7 @@ enum Step {
     Anything,
 }
 
-/// What a frame must be like; what is not given does not matter.
+/// A pattern for a frame; absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct FramePattern {
     function: Option<Wildcard>,
@@ -80,18 +79,18 @@ struct FramePattern {
     module: Option<Wildcard>,
 }
 
-/// Why a file of suppressions cannot be used.
+/// Why a suppression file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SuppressionError {
     #[error(transparent)]
-    OwnForm(#[from] OwnFormError),
+    Toml(#[from] TomlError),
     #[error(transparent)]
     Valgrind(#[from] ValgrindError),
 }
 
 impl Suppressions {
-    /// Adds those of a file, whose text is given.
+    /// Adds the suppressions in `text`, the content of `file`.
     pub fn add(&mut self, file: &Path, text: &str) -> Result<(), SuppressionError> {
         let found = if file
             .extension()
@@ -99,7 +98,7 @@ impl Suppressions {
         {
             valgrind::parse(text)?
         } else {
-            own_form::parse(text)?
+            toml_format::parse(text)?
         };
         self.list
             .extend(found.into_iter().map(|(line, suppression)| Entry {
@@ -117,8 +116,8 @@ impl Suppressions {
         self.list.is_empty()
     }
 
-    /// Why a finding is no matter, by the first suppression that it meets.
-    pub fn reason_against(&mut self, finding: &Finding) -> Option<String> {
+    /// The reason of the first suppression that matches a finding.
+    pub fn reason_for(&mut self, finding: &Finding) -> Option<String> {
         let entry = self
             .list
             .iter_mut()
@@ -127,7 +126,7 @@ impl Suppressions {
         Some(entry.suppression.reason.clone())
     }
 
-    /// Those that could be deleted, as far as this run tells.
+    /// The suppressions that have matched no finding so far.
     pub fn unused(&self) -> impl Iterator<Item = Unused<'_>> {
         let unused = self.list.iter().filter(|entry| entry.used == 0);
         unused.map(|entry| Unused {
@@ -171,13 +170,13 @@ impl Scope {
     }
 }
 
-/// As with the stars of a [`Wildcard`], only the last gap need be tried again.
+/// As with the `*` of a [`Wildcard`], only the last gap has to be retried.
 fn begins_with(frames: &[Frame], steps: &[Step]) -> bool {
     let (mut s, mut f) = (0, 0);
     let mut retry = None;
     loop {
         match steps.get(s) {
-            // Frames further out do not matter.
+            // The outer frames do not matter.
             None => return true,
             Some(Step::Anything) => {
                 s += 1;

@@ -1,4 +1,4 @@
-//! What suppressions take out, in both forms, and what becomes of hostile text.
+//! Which findings suppressions match in both formats, and that hostile input does not panic.
 
 use proptest::prelude::*;
 
@@ -6,18 +6,18 @@ use super::*;
 use crate::samples::{FENCE_RULE, FLUSH_RULE, finding, frame, stack};
 use crate::{Evidence, Finding};
 
-/// The reason that a file of this name and text gives against `finding()`.
+/// The reason for which a file with this name and text suppresses `finding()`.
 fn reason(file: &str, text: &str) -> Option<String> {
-    reason_against(&finding(), file, text)
+    reason_for(&finding(), file, text)
 }
 
-fn reason_against(finding: &Finding, file: &str, text: &str) -> Option<String> {
+fn reason_for(finding: &Finding, file: &str, text: &str) -> Option<String> {
     let mut suppressions = Suppressions::default();
     suppressions.add(Path::new(file), text).unwrap();
-    suppressions.reason_against(finding)
+    suppressions.reason_for(finding)
 }
 
-fn own(body: &str) -> Option<String> {
+fn toml(body: &str) -> Option<String> {
     reason(
         "s.toml",
         &format!("[[suppression]]\nreason = \"r\"\n{body}"),
@@ -37,19 +37,19 @@ fn error(file: &str, text: &str) -> String {
 }
 
 #[test]
-fn own_form_by_rule_function_file_and_module() {
+fn toml_by_rule_function_file_and_module() {
     let matched = Some("r".to_owned());
-    assert_eq!(own("rule = 'missing-flush'"), matched);
-    assert_eq!(own("rule = 'missing-*'\nfunction = 'ma?n'"), matched);
-    assert_eq!(own("rule = '*'\nfile = 'kv.c'\nmodule = 'kv'"), matched);
-    assert_eq!(own("rule = 'missing-fence'"), None);
-    assert_eq!(own("rule = '*'\nfunction = 'get'"), None);
-    assert_eq!(own("rule = '*'\nfile = 'kv.h'"), None);
-    assert_eq!(own("rule = '*'\nmodule = 'libkv.so'"), None);
+    assert_eq!(toml("rule = 'missing-flush'"), matched);
+    assert_eq!(toml("rule = 'missing-*'\nfunction = 'ma?n'"), matched);
+    assert_eq!(toml("rule = '*'\nfile = 'kv.c'\nmodule = 'kv'"), matched);
+    assert_eq!(toml("rule = 'missing-fence'"), None);
+    assert_eq!(toml("rule = '*'\nfunction = 'get'"), None);
+    assert_eq!(toml("rule = '*'\nfile = 'kv.h'"), None);
+    assert_eq!(toml("rule = '*'\nmodule = 'libkv.so'"), None);
 }
 
 #[test]
-fn function_file_and_module_are_of_one_frame() {
+fn function_file_and_module_must_match_one_frame() {
     let frames = vec![frame("put", "kv.c", 7), frame("main", "main.c", 9)];
     let finding = Finding::new(
         &FLUSH_RULE,
@@ -60,29 +60,29 @@ fn function_file_and_module_are_of_one_frame() {
     let text = |file| {
         format!("[[suppression]]\nreason = 'r'\nrule = '*'\nfunction = 'put'\nfile = '{file}'")
     };
-    assert!(reason_against(&finding, "s.toml", &text("kv.c")).is_some());
-    assert!(reason_against(&finding, "s.toml", &text("main.c")).is_none());
+    assert!(reason_for(&finding, "s.toml", &text("kv.c")).is_some());
+    assert!(reason_for(&finding, "s.toml", &text("main.c")).is_none());
 }
 
 #[test]
-fn own_form_by_stack() {
-    assert!(own("rule = '*'\nstack = ['put', 'main']").is_some());
-    assert!(own("rule = '*'\nstack = ['put']").is_some());
-    assert!(own("rule = '*'\nstack = ['...', 'main']").is_some());
-    assert!(own("rule = '*'\nstack = ['*', 'm*']").is_some());
-    assert!(own("rule = '*'\nstack = ['main']").is_none());
-    assert!(own("rule = '*'\nstack = ['put', 'main', '*']").is_none());
+fn toml_by_stack() {
+    assert!(toml("rule = '*'\nstack = ['put', 'main']").is_some());
+    assert!(toml("rule = '*'\nstack = ['put']").is_some());
+    assert!(toml("rule = '*'\nstack = ['...', 'main']").is_some());
+    assert!(toml("rule = '*'\nstack = ['*', 'm*']").is_some());
+    assert!(toml("rule = '*'\nstack = ['main']").is_none());
+    assert!(toml("rule = '*'\nstack = ['put', 'main', '*']").is_none());
 }
 
 #[test]
-fn the_first_stack_counts_unless_a_role_is_given() {
+fn the_first_stack_is_matched_unless_a_role_is_given() {
     let stacks = vec![
         stack("flush", vec![frame("sync", "kv.c", 3)]),
         stack("store", vec![frame("put", "kv.c", 7)]),
     ];
     let finding = Finding::new(&FENCE_RULE, "m", stacks, Evidence::default());
     let text = |more| format!("[[suppression]]\nreason = 'r'\nrule = '*'\n{more}");
-    let matches = |more| reason_against(&finding, "s.toml", &text(more)).is_some();
+    let matches = |more| reason_for(&finding, "s.toml", &text(more)).is_some();
     assert!(matches("function = 'sync'"));
     assert!(!matches("function = 'put'"));
     assert!(matches("function = 'put'\nrole = 'store'"));
@@ -90,7 +90,7 @@ fn the_first_stack_counts_unless_a_role_is_given() {
 }
 
 #[test]
-fn valgrind_form() {
+fn valgrind_format() {
     assert_eq!(valgrind("Brownout:missing-flush"), Some("r".into()));
     assert!(valgrind("Memcheck,brownout:missing-*\nfun:put\nfun:main").is_some());
     assert!(valgrind("Brownout:*\n...\nfun:main").is_some());
@@ -102,13 +102,13 @@ fn valgrind_form() {
 }
 
 #[test]
-fn suppressions_of_other_tools_may_look_as_they_like() {
+fn suppressions_of_other_tools_are_ignored() {
     let leak = "Memcheck:Leak\nmatch-leak-kinds: reachable\nfun:malloc";
     assert_eq!(valgrind(leak), None);
 }
 
 #[test]
-fn flaws_are_told_with_their_line() {
+fn errors_have_line_numbers() {
     let cases = [
         (
             "s.toml",
@@ -128,14 +128,14 @@ fn flaws_are_told_with_their_line() {
         (
             "s.toml",
             "[[suppression]]\nrule = 'r'\nreason = 'x'\nstack = []\nfile = 'f'\n",
-            "line 1: `stack` says",
+            "line 1: `stack` cannot be combined",
         ),
         ("s.toml", "[[suppression", "line 1: "),
         ("s.supp", "# c\nname\n", "line 2: expected `{`"),
         (
             "s.supp",
             "{\nname\nBrownout:x\n",
-            "line 1: the suppression is not ended by `}`",
+            "line 1: missing `}` at the end of the suppression",
         ),
         ("s.supp", "{\n}\n", "line 1: the suppression has no name"),
         ("s.supp", "{\nname\n}\n", "line 1: expected `Tool:Kind`"),
@@ -152,7 +152,7 @@ fn flaws_are_told_with_their_line() {
         (
             "s.supp",
             "{\nname\nBrownout:x\nobj:\n}\n",
-            "line 4: there is nothing after `obj:`",
+            "line 4: expected a pattern after `obj:`",
         ),
     ];
     for (file, text, expected) in cases {
@@ -162,7 +162,7 @@ fn flaws_are_told_with_their_line() {
 }
 
 #[test]
-fn unused_suppressions_are_told() {
+fn unused_suppressions_are_listed() {
     let text = "\
 [[suppression]]
 rule = 'missing-flush'
@@ -174,14 +174,14 @@ reason = 'stale'
 ";
     let mut suppressions = Suppressions::default();
     suppressions.add(Path::new("s.toml"), text).unwrap();
-    suppressions.reason_against(&finding());
+    suppressions.reason_for(&finding());
     let unused: Vec<_> = suppressions.unused().collect();
     assert_eq!(unused.len(), 1);
     assert_eq!((unused[0].origin.line, unused[0].reason), (5, "stale"));
 }
 
 #[test]
-fn what_is_generated_holds_on_other_machines() {
+fn generated_suppressions_match_on_other_machines() {
     let memcpy = |name: &str| {
         let mut finding = finding();
         let mut frame = frame(name, "./string/memmove.S", 3);
@@ -194,11 +194,11 @@ fn what_is_generated_holds_on_other_machines() {
         text.contains("stack = [\"...\", \"put\", \"main\"]"),
         "{text}"
     );
-    assert!(reason_against(&memcpy("memcpy"), "s.toml", &text).is_some());
+    assert!(reason_for(&memcpy("memcpy"), "s.toml", &text).is_some());
 }
 
 #[test]
-fn what_is_generated_suppresses_what_it_was_generated_for() {
+fn generated_suppressions_match_their_findings() {
     let mut odd = finding();
     odd.stacks[0].frames[0].function = Some("<[T] as \"Store\">::put::{{closure}}\u{7}\\".into());
     odd.message = "two\nlines".into();
@@ -207,23 +207,20 @@ fn what_is_generated_suppresses_what_it_was_generated_for() {
     for finding in [finding(), odd, nameless] {
         let text = suppressions_for([&finding, &finding]);
         assert_eq!(text.matches("[[suppression]]").count(), 1, "{text}");
-        assert!(
-            reason_against(&finding, "s.toml", &text).is_some(),
-            "{text}"
-        );
+        assert!(reason_for(&finding, "s.toml", &text).is_some(), "{text}");
         let mut other = finding.clone();
         other.stacks[0].frames[1].function = Some("elsewhere".into());
-        assert!(reason_against(&other, "s.toml", &text).is_none(), "{text}");
+        assert!(reason_for(&other, "s.toml", &text).is_none(), "{text}");
     }
 }
 
 proptest! {
     #[test]
-    fn hostile_text_never_panics(text in "\\PC*|([{}\\n. :#]|fun|obj|src|Brownout|x|=|\\[\\[suppression\\]\\]|'){0,40}") {
+    fn hostile_input_never_panics(text in "\\PC*|([{}\\n. :#]|fun|obj|src|Brownout|x|=|\\[\\[suppression\\]\\]|'){0,40}") {
         for file in ["s.supp", "s.toml"] {
             let mut suppressions = Suppressions::default();
             if suppressions.add(Path::new(file), &text).is_ok() {
-                suppressions.reason_against(&finding());
+                suppressions.reason_for(&finding());
             }
         }
     }
@@ -233,7 +230,7 @@ proptest! {
         let text = format!("{{\nr\nBrownout:*\n{}\n}}", lines.join("\n"));
         let mut suppressions = Suppressions::default();
         if suppressions.add(Path::new("s.supp"), &text).is_ok() {
-            suppressions.reason_against(&finding());
+            suppressions.reason_for(&finding());
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Valgrind's form of suppressions.
+//! Suppressions in Valgrind's format.
 //!
 //! ```text
 //! {
-//!    why this is no matter
+//!    the reason for the suppression
 //!    Brownout:redundant-flush
 //!    fun:pmem_persist
 //!    ...
@@ -11,14 +11,14 @@
 //! }
 //! ```
 //!
-//! The first line is the reason, the second the tool and the rule. Suppressions for other tools are left
-//! alone. Lines that follow describe the stack from its innermost frame on, as in Valgrind: `fun:` a
-//! function, `obj:` a program file or library, `src:` a source file and perhaps a line, `...` any number
-//! of frames; `*` and `?` are wildcards. C++ and Rust functions are named as in source, not mangled.
+//! The first line is the reason, the second the tool and the rule. Suppressions for other tools are ignored. The
+//! following lines describe the stack, innermost frame first, as in Valgrind: `fun:` a function, `obj:` a program or
+//! library, `src:` a source file and optionally a line, `...` any number of frames. `*` and `?` are wildcards. The
+//! names of C++ and Rust functions are not mangled.
 
 use super::{FramePattern, Scope, Step, Suppression, Wildcard};
 
-/// The tool for which brownout's own suppressions are.
+/// The tool name of brownout's suppressions; case does not matter.
 const TOOL: &str = "brownout";
 
 /// Why a `.supp` file cannot be used.
@@ -29,25 +29,25 @@ pub struct ValgrindError {
     pub flaw: ValgrindFlaw,
 }
 
-/// What is wrong with a line.
+/// The kind of error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValgrindFlaw {
-    #[error("expected `{{`, which begins a suppression")]
+    #[error("expected `{{` at the start of a suppression")]
     NoOpening,
-    #[error("the suppression is not ended by `}}`")]
+    #[error("missing `}}` at the end of the suppression")]
     NoClosing,
-    #[error("the suppression has no name; the name says why the finding is no matter")]
+    #[error("the suppression has no name; the name states the reason")]
     NoName,
     #[error("expected `Tool:Kind`, such as `Brownout:missing-flush`")]
     NoKind,
     #[error("expected `fun:`, `obj:`, `src:`, `...` or `}}`")]
     NoFrame,
-    #[error("there is nothing after `{0}`")]
+    #[error("expected a pattern after `{0}`")]
     NothingAfter(&'static str),
 }
 
-/// The suppressions of a text that are for brownout, each with its line.
+/// Parses the suppressions for brownout; returns each with its line.
 pub(super) fn parse(text: &str) -> Result<Vec<(usize, Suppression)>, ValgrindError> {
     let mut lines = (1..)
         .zip(text.lines())
@@ -71,7 +71,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<(usize, Suppression)>, ValgrindErr
     Ok(found)
 }
 
-/// One suppression; `None` if it is for other tools.
+/// Parses one suppression; `None` if it is for other tools.
 fn suppression(
     opening: usize,
     block: &[(usize, &str)],
@@ -101,7 +101,7 @@ fn step(text: &str) -> Result<Step, ValgrindFlaw> {
     }
     let mut frame = FramePattern::default();
     if let Some(function) = text.strip_prefix("fun:") {
-        // A frame may have no name, and `*` is to match it too.
+        // `*` must also match a frame without a name.
         frame.function = Some(given("fun:", function)?).filter(|_| function != "*");
     } else if let Some(module) = text.strip_prefix("obj:") {
         frame.module = Some(given("obj:", module)?);

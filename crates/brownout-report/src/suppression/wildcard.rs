@@ -1,9 +1,9 @@
-//! Patterns of `*` and `?` over names.
+//! Patterns with `*` and `?` for names.
 //!
-//! Nothing else is special: names of functions are full of brackets and braces. `*` matches slashes too,
-//! as in Valgrind's suppressions.
+//! No other character is special, because function names contain brackets and braces. `*` also matches slashes, as
+//! in Valgrind's suppressions.
 
-/// A pattern: `*` stands for any characters, `?` for one.
+/// A pattern: `*` matches any number of characters, `?` exactly one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wildcard(String);
 
@@ -16,8 +16,8 @@ impl Wildcard {
         matches(self.0.as_bytes(), name.as_bytes())
     }
 
-    /// As a pattern of paths: one without a slash is matched against the last component, a relative
-    /// one against the last components, any other against the whole.
+    /// Matches a path: a pattern without a slash against the last component, a relative pattern against the
+    /// last components, any other pattern against the whole path.
     pub(crate) fn matches_path(&self, path: &str) -> bool {
         if self.0.starts_with(['/', '*']) {
             return self.matches(path);
@@ -31,8 +31,8 @@ impl Wildcard {
     }
 }
 
-/// Where a `*` has matched too little, only the last one need be tried again: those before it have found
-/// the first place they could. The time is at most the product of both lengths.
+/// On a mismatch, only the last `*` has to be retried with a longer match, because each earlier `*` already has
+/// its shortest match. The running time is at most the product of both lengths.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
@@ -62,7 +62,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|&byte| byte == b'*')
 }
 
-/// `?` is a character, which may have several bytes.
+/// The end of the character at `at`: `?` matches a character, which may have several bytes.
 fn end_of_char(name: &[u8], at: usize) -> usize {
     let is_continuation = |byte: &u8| byte & 0xc0 == 0x80;
     let rest = &name[at + 1..];
@@ -92,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn brackets_are_characters_like_others() {
+    fn brackets_are_not_special() {
         let name = "<[T] as Store>::put::{{closure}}";
         assert!(matches(name, name));
         assert!(matches("<[T]*{{closure}}", name));
     }
 
     #[test]
-    fn paths_are_matched_from_their_end() {
+    fn paths_are_matched_from_the_end() {
         let path = |pattern: &str| Wildcard::new(pattern).matches_path("/home/u/src/log/kv.c");
         assert!(path("kv.c"));
         assert!(path("*.c"));
@@ -112,7 +112,7 @@ mod tests {
         assert!(!path("log"));
     }
 
-    /// The meaning of a pattern, without thought for speed.
+    /// A simple and slow reference implementation.
     fn slow(pattern: &[char], name: &[char]) -> bool {
         match pattern.split_first() {
             None => name.is_empty(),
@@ -124,14 +124,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_fast_way_agrees_with_the_slow_one(pattern in "[ab\u{fc}?*]{0,7}", name in "[ab\u{fc}]{0,9}") {
+        fn the_fast_implementation_agrees_with_the_slow_one(pattern in "[ab\u{fc}?*]{0,7}", name in "[ab\u{fc}]{0,9}") {
             let chars = |text: &str| text.chars().collect::<Vec<_>>();
             prop_assert_eq!(matches(&pattern, &name), slow(&chars(&pattern), &chars(&name)));
         }
     }
 
     #[test]
-    fn a_hostile_pattern_takes_no_time() {
+    fn a_hostile_pattern_is_fast() {
         let pattern = "*a".repeat(2_000);
         assert!(!matches(&pattern, &"a".repeat(1_999)));
         assert!(!matches(&format!("{pattern}b"), &"a".repeat(20_000)));

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// Say what a rule finds, why that is bad, and how to mend it
+/// Explain what a rule detects, why it matters and how to fix its findings
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout explain

@@ -53,14 +53,14 @@ fn a_missing_source_file() {
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert!(
         run.stderr
-            .contains("counter.c cannot be read: No such file"),
+            .contains("cannot read source file counter.c: No such file"),
         "{}",
         run.stderr
     );
     assert!(run.stderr.contains("main at counter.c:"), "{}", run.stderr);
     assert!(
         dir.read("brownout.out/report.html")
-            .contains("cannot be read")
+            .contains("cannot read source file")
     );
 }
 

@@ -1,4 +1,4 @@
-//! What a person sees.
+//! The exact text of the human-readable output.
 
 use super::*;
 use crate::samples::{FLUSH_RULE, WARNING_RULE, finding, finding_at, frame, stack};
@@ -61,7 +61,7 @@ bug[missing-flush]: a store that is never flushed here
   = id: 52b7ecaadd45821c
 
 1 bug, no warnings
-`brownout explain RULE` says what a rule means and how to mend it: missing-flush
+`brownout explain RULE` describes a rule and how to fix its findings: missing-flush
 "
     );
 }
@@ -83,7 +83,7 @@ fn both_stacks_are_marked_in_one_snippet() {
 }
 
 #[test]
-fn callers_are_told_with_what_they_do() {
+fn callers_are_shown_with_their_statement() {
     let file = "/home/u/kv/kv.c";
     let frames = vec![frame("put", file, 7), frame("main", file, 6)];
     let stacks = vec![stack("store", frames)];
@@ -99,12 +99,12 @@ fn callers_are_told_with_what_they_do() {
     );
     assert!(
         text.contains("put at kv.c:7\n"),
-        "what is in the snippet: {text}"
+        "the statement in the snippet is not repeated: {text}"
     );
 }
 
 #[test]
-fn warnings_are_a_line_for_each_rule_and_place() {
+fn warnings_are_one_line_per_rule_and_location() {
     let at = |caller: &str| {
         let file = "/home/u/kv/kv.c";
         let frames = vec![frame("put", file, 7), frame(caller, file, 90)];
@@ -137,15 +137,15 @@ fn warnings_are_a_line_for_each_rule_and_place() {
 }
 
 #[test]
-fn a_missing_source_file_is_said_in_a_sentence() {
+fn a_missing_source_file_is_explained() {
     let text = shown(vec![finding_at(&FLUSH_RULE, "/elsewhere/x.c", 3)]);
     assert!(text.contains("--> /elsewhere/x.c:3"), "{text}");
-    let sentence = "the source file /elsewhere/x.c cannot be read: entity not found";
+    let sentence = "cannot read source file /elsewhere/x.c: entity not found";
     assert!(text.contains(sentence), "{text}");
 }
 
 #[test]
-fn without_debug_information_the_module_is_told() {
+fn without_debug_information_the_module_is_shown() {
     let bare = Frame {
         module: "/opt/kv".into(),
         offset: 0x1149,
@@ -169,7 +169,7 @@ fn without_debug_information_the_module_is_told() {
 }
 
 #[test]
-fn names_cannot_reach_the_terminal_raw() {
+fn control_characters_in_names_are_escaped() {
     let mut bug = finding();
     bug.message = "\x1b[2J\nbug[fake]: x".into();
     bug.stacks[0].frames[0].function = Some("f\x1b]0;title\x07\r\n".into());
@@ -204,7 +204,7 @@ fn long_stacks_and_values_are_cut() {
 }
 
 #[test]
-fn colors_are_given_only_when_wanted() {
+fn colors_are_used_only_if_enabled() {
     let colored = Human {
         color: true,
         ..human(false)
@@ -219,13 +219,13 @@ fn the_summary() {
     let text = shown(vec![finding(), finding_at(&WARNING_RULE, "x.c", 1)]);
     assert!(text.contains("\n1 bug, 1 warning\n"), "{text}");
     assert!(
-        text.ends_with("mend it: missing-flush, transient-data\n"),
+        text.ends_with("fix its findings: missing-flush, transient-data\n"),
         "{text}"
     );
 }
 
 #[test]
-fn of_many_stacks_to_one_place_a_few_are_shown() {
+fn only_a_few_stacks_are_shown_per_location() {
     let calls = |count: u32| -> Vec<Finding> {
         let stacks = (0..count).map(|caller| {
             let frames = vec![
@@ -247,7 +247,7 @@ fn of_many_stacks_to_one_place_a_few_are_shown() {
     let many = shown(calls(9));
     assert_eq!(many.matches("= id:").count(), 3, "{many}");
     assert!(
-        many.contains("bug[missing-flush]: lost (put at kv.c:7, 6 more stacks, not shown here)\n"),
+        many.contains("bug[missing-flush]: lost (put at kv.c:7, 6 more stacks not shown)\n"),
         "{many}"
     );
     assert!(many.contains("9 bugs, no warnings"), "{many}");

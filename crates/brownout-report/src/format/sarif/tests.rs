@@ -1,4 +1,4 @@
-//! Results against the types generated from the standard's schema, and what each field says.
+//! Validates documents against the types generated from the SARIF schema, and checks each field.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::samples::{FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding, finding_at, frame, stack};
 use crate::{Baseline, Evidence, Subject, Suppressions};
 
-/// A report with a finding in every state.
+/// A report with a new, a known and a suppressed finding.
 fn report() -> Report {
     let subject = Subject {
         command: vec!["./kv".into(), "put".into()],
@@ -40,8 +40,7 @@ fn report() -> Report {
     report
 }
 
-/// The types hold what the schema allows and require what it requires: whatever is written must be read,
-/// and nothing of it be lost.
+/// The types represent the schema: a valid document can be read, and writing it again gives the same document.
 fn assert_valid(document: &Value) {
     let typed: serde_sarif::sarif::Sarif = serde_json::from_value(document.clone()).unwrap();
     assert_eq!(serde_json::to_value(&typed).unwrap(), *document);
@@ -49,14 +48,14 @@ fn assert_valid(document: &Value) {
         for set in ["stacks", "relatedLocations", "codeFlows"] {
             let items = result[set].as_array().map_or(&[][..], Vec::as_slice);
             for (at, item) in items.iter().enumerate() {
-                assert!(!items[..at].contains(item), "{set} holds {item} twice");
+                assert!(!items[..at].contains(item), "{set} contains {item} twice");
             }
         }
     }
 }
 
 #[test]
-fn stacks_that_are_alike_are_told_once() {
+fn equal_stacks_appear_once() {
     let flush = || stack("flush", vec![frame("persist", "/home/u/kv/kv.c", 9)]);
     let fence = stack("fence", vec![frame("persist", "/home/u/kv/kv.c", 10)]);
     let stacks = vec![fence, flush(), flush()];
@@ -74,14 +73,14 @@ fn every_state_of_a_finding_is_valid() {
 }
 
 #[test]
-fn a_report_of_nothing_is_valid() {
+fn an_empty_report_is_valid() {
     let empty = document(&Report::default());
     assert_valid(&empty);
     assert_eq!(empty["runs"][0]["results"], json!([]));
 }
 
 #[test]
-fn a_finding_without_any_place_is_valid() {
+fn a_finding_without_a_location_is_valid() {
     let bare = Finding::new(&FLUSH_RULE, "m", vec![], Evidence::default());
     let document = document(&Report::new(Subject::default(), vec![], vec![bare]));
     assert_valid(&document);
@@ -89,16 +88,12 @@ fn a_finding_without_any_place_is_valid() {
 }
 
 #[test]
-fn rules_are_described_and_pointed_to() {
+fn results_refer_to_rule_descriptions() {
     let document = document(&report());
     let run = &document["runs"][0];
     let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
     assert_eq!(rules[0]["name"], "MissingFlush");
-    assert_eq!(
-        rules.len(),
-        3,
-        "the rule of a finding is added where it is missing"
-    );
+    assert_eq!(rules.len(), 3, "a rule that only a finding names is added");
     for result in run["results"].as_array().unwrap() {
         let index = result["ruleIndex"].as_u64().unwrap() as usize;
         assert_eq!(rules[index]["id"], result["ruleId"]);
@@ -106,7 +101,7 @@ fn rules_are_described_and_pointed_to() {
 }
 
 #[test]
-fn places_are_relative_to_the_source_root() {
+fn paths_are_relative_to_the_source_root() {
     let document = document(&report());
     let run = &document["runs"][0];
     assert_eq!(
@@ -114,12 +109,12 @@ fn places_are_relative_to_the_source_root() {
         "file:///home/u/kv/"
     );
     let result = &run["results"][0];
-    let place = &result["locations"][0]["physicalLocation"];
+    let physical = &result["locations"][0]["physicalLocation"];
     assert_eq!(
-        place["artifactLocation"],
+        physical["artifactLocation"],
         json!({"uri": "kv.c", "uriBaseId": "SRCROOT"})
     );
-    assert_eq!(place["region"]["startLine"], 7);
+    assert_eq!(physical["region"]["startLine"], 7);
     let outside = &run["results"][1]["relatedLocations"][0]["physicalLocation"];
     assert_eq!(
         outside["artifactLocation"]["uri"],

@@ -1,39 +1,37 @@
-//! brownout's own form of suppressions.
+//! Suppressions in TOML.
 //!
 //! ```toml
 //! [[suppression]]
 //! rule = "transient-data"        # `*` and `?` are wildcards, here and below
-//! function = "stats_*"           # some frame of the stack has all that is given of
-//! file = "src/stats.c"           #   function, file and module
+//! function = "stats_*"           # one frame of the stack must match
+//! file = "src/stats.c"           #   function, file and module, as far as given
 //! module = "libstats.so*"
 //! reason = "statistics are rebuilt at start"
 //!
 //! [[suppression]]
 //! rule = "redundant-flush"
-//! stack = ["pmem_persist", "...", "log_append"]   # functions, the innermost first; `...` is any number
-//! role = "flush"                 # which stack of the finding; without it, the first
+//! stack = ["pmem_persist", "...", "log_append"]   # functions, innermost first; `...` is any number of frames
+//! role = "flush"                 # the role of the stack; by default the first stack
 //! reason = "the header is flushed on purpose"
 //! ```
 //!
-//! `rule` and `reason` are required. A file without a slash means the last component of a path, a
-//! relative one its last components.
+//! `rule` and `reason` are required. A file without a slash is matched against the last component of a path, a
+//! relative one against the last components.
 
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::{FramePattern, Scope, Step, Suppression, Wildcard};
 
-/// Why a file of suppressions cannot be used.
+/// Why a suppression file in TOML cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OwnFormError {
+pub enum TomlError {
     #[error("line {line}: {why}")]
-    Toml { line: usize, why: String },
-    #[error("line {line}: the reason is empty; say why the finding is no matter")]
+    Syntax { line: usize, why: String },
+    #[error("line {line}: the reason is empty; state why the finding is suppressed")]
     NoReason { line: usize },
-    #[error(
-        "line {line}: `stack` says which frames; `function`, `file` and `module` cannot be given beside it"
-    )]
+    #[error("line {line}: `stack` cannot be combined with `function`, `file` or `module`")]
     StackAndFrame { line: usize },
 }
 
@@ -56,10 +54,10 @@ struct Table {
     stack: Option<Vec<String>>,
 }
 
-/// The suppressions of a text, each with its line.
-pub(super) fn parse(text: &str) -> Result<Vec<(usize, Suppression)>, OwnFormError> {
+/// Parses suppressions; returns each with its line.
+pub(super) fn parse(text: &str) -> Result<Vec<(usize, Suppression)>, TomlError> {
     let line_at = |offset: usize| 1 + text.bytes().take(offset).filter(|&b| b == b'\n').count();
-    let document: Document = toml::from_str(text).map_err(|error| OwnFormError::Toml {
+    let document: Document = toml::from_str(text).map_err(|error| TomlError::Syntax {
         line: line_at(error.span().map_or(0, |span| span.start)),
         why: error.message().to_owned(),
     })?;
@@ -77,9 +75,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<(usize, Suppression)>, OwnFormErro
 }
 
 impl Table {
-    fn suppression(self, line: usize) -> Result<Suppression, OwnFormError> {
+    fn suppression(self, line: usize) -> Result<Suppression, TomlError> {
         if self.reason.trim().is_empty() {
-            return Err(OwnFormError::NoReason { line });
+            return Err(TomlError::NoReason { line });
         }
         let frame = FramePattern {
             function: self.function.map(Wildcard::new),
@@ -90,7 +88,7 @@ impl Table {
         let scope = match self.stack {
             None => Scope::SomeFrame(frame),
             Some(_) if frame != FramePattern::default() => {
-                return Err(OwnFormError::StackAndFrame { line });
+                return Err(TomlError::StackAndFrame { line });
             }
             Some(functions) => Scope::Innermost(functions.into_iter().map(step).collect()),
         };
@@ -106,7 +104,7 @@ impl Table {
 fn step(function: String) -> Step {
     match function.as_str() {
         "..." => Step::Anything,
-        // A frame may have no name, and `*` is to match it too.
+        // `*` must also match a frame without a name.
         "*" => Step::Frame(FramePattern::default()),
         _ => Step::Frame(FramePattern {
             function: Some(Wildcard::new(function)),

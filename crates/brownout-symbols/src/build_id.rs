@@ -1,4 +1,4 @@
-//! The linker's fingerprint of a program file, from its `.note.gnu.build-id`.
+//! The build-id, the linker's fingerprint of a program file (`.note.gnu.build-id`).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct BuildId(Vec<u8>);
 
 impl BuildId {
-    /// `None` if there are no bytes: an empty note identifies nothing.
+    /// `None` if `bytes` is empty: an empty note identifies nothing.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         (!bytes.is_empty()).then(|| Self(bytes.to_vec()))
     }
@@ -17,7 +17,7 @@ impl BuildId {
         &self.0
     }
 
-    /// Where the debug file of this build lies below a debug directory such as `/usr/lib/debug`.
+    /// The path of this build's debug file in a debug directory such as `/usr/lib/debug`.
     pub(crate) fn debug_path(&self, debug_directory: &Path) -> PathBuf {
         let hex = self.to_string();
         let (first, rest) = hex.split_at(2);
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_bytes_are_no_build_id() {
+    fn an_empty_build_id_is_none() {
         assert_eq!(BuildId::new(&[]), None);
     }
 

@@ -1,9 +1,8 @@
-//! Finding the files that distributions split off a program: debug files and `dwz` supplements.
+//! Finds separate debug files and `dwz` supplements.
 //!
-//! The places are those gdb documents under "Separate Debug Files": by build-id below each debug
-//! directory, then by the name in `.gnu_debuglink` beside the program, in `.debug` beside it, and
-//! below each debug directory. A candidate counts only if its build-id, or else its checksum, says
-//! that it belongs to the program.
+//! The search order is that of gdb ("Separate Debug Files" in its manual): by build-id in each debug directory, then
+//! by the name in `.gnu_debuglink` in the program's directory, in its `.debug` subdirectory and in each debug
+//! directory. A candidate is used only if its build-id, or else its checksum, matches the program.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,7 +13,7 @@ use object::Object as _;
 use crate::BuildId;
 use crate::elf::ElfFile;
 
-/// Where debug files are installed, `/usr/lib/debug` on most systems.
+/// The directories in which debug files are installed, `/usr/lib/debug` on most systems.
 #[derive(Clone, Debug)]
 pub(crate) struct DebugDirectories(pub(crate) Vec<PathBuf>);
 
@@ -25,22 +24,22 @@ impl Default for DebugDirectories {
 }
 
 impl DebugDirectories {
-    /// The file that holds the debug information stripped from `program`.
+    /// The file with the debug information stripped from `program`.
     pub(crate) fn debug_file(&self, program: &ElfFile) -> Option<ElfFile> {
         self.by_build_id(program.build_id().as_ref())
             .or_else(|| self.by_debug_link(program))
     }
 
-    /// The file into which `dwz` moved what several debug files share.
+    /// The file to which `dwz` moved the shared parts of several debug files.
     pub(crate) fn supplement(&self, debug_file: &ElfFile) -> Option<ElfFile> {
         let elf = debug_file.parse().ok()?;
         let (name, build_id) = elf.gnu_debugaltlink().ok()??;
         let build_id = BuildId::new(build_id);
-        // The debug file may have been reached through a symbolic link in `.build-id`; the name is
-        // relative to where it really lies.
+        // The debug file may have been found through a symbolic link in `.build-id`; the name is
+        // relative to its real directory.
         let real_path = debug_file.path().canonicalize().ok()?;
-        let beside = real_path.parent()?.join(OsStr::from_bytes(name));
-        ElfFile::open(&beside)
+        let sibling = real_path.parent()?.join(OsStr::from_bytes(name));
+        ElfFile::open(&sibling)
             .ok()
             .filter(|found| found.build_id() == build_id)
             .or_else(|| self.by_build_id(build_id.as_ref()))
@@ -61,17 +60,16 @@ impl DebugDirectories {
         let name = OsStr::from_bytes(name);
         let directory = program.path().parent()?;
         let below_root = directory.strip_prefix("/").unwrap_or(directory);
-        let beside = [directory.join(name), directory.join(".debug").join(name)];
+        let near = [directory.join(name), directory.join(".debug").join(name)];
         let installed = self.0.iter().map(|root| root.join(below_root).join(name));
-        beside
-            .into_iter()
+        near.into_iter()
             .chain(installed)
             .filter(|candidate| candidate != program.path())
-            .find_map(|candidate| belonging(&candidate, program, checksum))
+            .find_map(|candidate| open_if_matching(&candidate, program, checksum))
     }
 }
 
-fn belonging(candidate: &Path, program: &ElfFile, checksum: u32) -> Option<ElfFile> {
+fn open_if_matching(candidate: &Path, program: &ElfFile, checksum: u32) -> Option<ElfFile> {
     let found = ElfFile::open(candidate).ok()?;
     let same = match (found.build_id(), program.build_id()) {
         (Some(found), Some(wanted)) => found == wanted,

@@ -1,9 +1,9 @@
-//! Names as their authors wrote them, from the names linkers see.
+//! Demangles symbol names.
 
-/// Demangles a C++ or Rust symbol; any other name comes back as it is.
+/// Demangles a C++ or Rust symbol; returns any other name unchanged.
 ///
-/// Rust is tried first because its older scheme is also valid C++ mangling, but with a hash that
-/// only Rust's demangler knows to drop.
+/// Rust is tried first because its legacy scheme is also valid C++ mangling, with a hash that only the Rust
+/// demangler removes.
 pub fn demangle(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_readable() {
+    fn symbols_are_demangled() {
         for (mangled, readable) in [
             ("main", "main"),
             ("_ZN4pool6insertEi", "pool::insert(int)"),

@@ -1,7 +1,7 @@
-//! Source lines and inlined calls out of DWARF, wherever its parts lie.
+//! Source lines and inlined calls from DWARF.
 //!
-//! The lookup itself is addr2line's; this file hands it the sections, the `dwz` supplement, and the
-//! split units it asks for (from a `.dwp` package first, then from single `.dwo` files).
+//! addr2line does the lookup; this module loads the sections, the `dwz` supplement, and the split units on request
+//! (from a `.dwp` package first, then from single `.dwo` files).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,15 +20,15 @@ type Reader = EndianReader<LittleEndian, SharedBytes>;
 
 /// The debug information of one module.
 pub(crate) struct DebugInfo {
-    /// The file the main sections came from: the module or its debug file.
+    /// The file that contains the main sections: the module or its debug file.
     path: PathBuf,
-    /// Where relocated `.dwo` files are looked for: beside the module.
+    /// The module's directory, which is searched for relocated `.dwo` files.
     module_directory: PathBuf,
     context: Context<Reader>,
     package: Option<DwarfPackage<Reader>>,
 }
 
-/// What DWARF says of one level of (inlined) call.
+/// DWARF information about one, possibly inlined, call.
 pub(crate) struct DwarfFrame {
     pub(crate) function: Option<String>,
     pub(crate) file: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub(crate) struct DwarfFrame {
 }
 
 impl DebugInfo {
-    /// `None` if neither the module nor a debug file of it holds DWARF.
+    /// `None` if neither the module nor its debug file contains DWARF.
     pub(crate) fn load(
         module: &ElfFile,
         debug_file: Option<&ElfFile>,
@@ -57,7 +57,7 @@ impl DebugInfo {
         let context = Context::from_dwarf(dwarf).map_err(|source| damaged(file.path(), source))?;
         let package = [module.path(), file.path()]
             .into_iter()
-            .find_map(package_beside);
+            .find_map(package_of);
         Ok(Some(Self {
             path: file.path().to_owned(),
             module_directory: module.path().parent().unwrap_or(Path::new("/")).to_owned(),
@@ -72,8 +72,8 @@ impl DebugInfo {
             .map_err(|source| damaged(&self.path, source))
     }
 
-    /// The lowest address of code from `line` of a file whose path ends with `file`, or from the nearest of a few lines
-    /// before it: a line that only calls an inlined function has no code of its own.
+    /// The lowest address of code for `line` of a file whose path ends with `file`, or for the nearest of a few
+    /// preceding lines: a line that only calls an inlined function has no code.
     pub(crate) fn address_of_line(
         &self,
         file: &Path,
@@ -139,10 +139,10 @@ impl DebugInfo {
             Some(directory) => path_of(directory)?,
             None => PathBuf::new(),
         };
-        let beside_module = name
+        let in_module_directory = name
             .file_name()
             .map(|name| self.module_directory.join(name));
-        Ok([Some(compiled_in.join(&name)), beside_module]
+        Ok([Some(compiled_in.join(&name)), in_module_directory]
             .into_iter()
             .flatten()
             .find_map(|path| dwo_unit(&path, load))
@@ -172,9 +172,9 @@ fn path_of(bytes: &Reader) -> gimli::Result<PathBuf> {
     Ok(PathBuf::from(OsStr::from_bytes(&bytes.to_slice()?)))
 }
 
-/// `program.dwp` beside `program`. A package that cannot be read is as good as none: the line table
-/// of the program still gives lines, and its symbols give names.
-fn package_beside(path: &Path) -> Option<DwarfPackage<Reader>> {
+/// `program.dwp` for `program`. An unreadable package is ignored: the program's line table still gives lines, and
+/// its symbols give names.
+fn package_of(path: &Path) -> Option<DwarfPackage<Reader>> {
     let mut name = OsString::from(path);
     name.push(".dwp");
     let file = ElfFile::open(Path::new(&name)).ok()?;
@@ -186,7 +186,7 @@ fn package_beside(path: &Path) -> Option<DwarfPackage<Reader>> {
     .ok()
 }
 
-/// The unit in a `.dwo` file, if it is the one asked for and not that of a later compilation.
+/// The unit in a `.dwo` file, unless it is from another compilation.
 fn dwo_unit(path: &Path, load: &SplitDwarfLoad<Reader>) -> Option<Dwarf<Reader>> {
     let file = ElfFile::open(path).ok()?;
     let mut dwarf = Dwarf::load(|id| dwo_section(&file, id)).ok()?;

@@ -1,4 +1,4 @@
-//! An ELF file in memory: what the rest of the crate asks of it.
+//! A mapped ELF file: sections, segments and build-id.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::{BuildId, ModuleProblem};
 
 pub(crate) type Parsed<'data> = ElfFile64<'data, LittleEndian>;
 
-/// A mapped file that has been seen to be 64-bit little-endian ELF.
+/// A mapped file that is valid 64-bit little-endian ELF.
 #[derive(Clone)]
 pub(crate) struct ElfFile {
     path: PathBuf,
     map: Arc<Mmap>,
 }
 
-/// A loadable part of the file.
+/// A loadable segment of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub(crate) file_offset: u64,
@@ -52,7 +52,7 @@ impl ElfFile {
         &self.map
     }
 
-    /// Reads the headers; cheap enough to be done anew wherever they are needed.
+    /// Parses the headers; cheap enough to repeat wherever they are needed.
     pub(crate) fn parse(&self) -> Result<Parsed<'_>, ModuleProblem> {
         Parsed::parse(&self.map[..]).map_err(|source| ModuleProblem::NotElf {
             path: self.path.clone(),
@@ -60,7 +60,7 @@ impl ElfFile {
         })
     }
 
-    /// `None` also where the note is damaged: then nothing is known of the file's identity.
+    /// Also `None` if the note is damaged.
     pub(crate) fn build_id(&self) -> Option<BuildId> {
         let elf = self.parse().ok()?;
         BuildId::new(elf.build_id().ok()??)
@@ -71,14 +71,14 @@ impl ElfFile {
         Ok(segments_of(&elf))
     }
 
-    /// The content of a section, inflated if need be; empty if there is no such section.
+    /// The content of a section, decompressed if necessary; empty if there is no such section.
     pub(crate) fn section(&self, name: &str) -> Result<SharedBytes, ModuleProblem> {
         let elf = self.parse()?;
         let Some(section) = elf.section_by_name(name) else {
             return Ok(SharedBytes::empty());
         };
         match section.uncompressed_data() {
-            // An empty slice may point anywhere, so it has no range in the map.
+            // An empty slice can have any address, so its range in the map is undefined.
             Ok(Cow::Borrowed([])) => Ok(SharedBytes::empty()),
             Ok(Cow::Borrowed(bytes)) => {
                 let start = bytes.as_ptr().addr() - self.map.as_ptr().addr();
@@ -87,7 +87,7 @@ impl ElfFile {
                     range: start..start + bytes.len(),
                 })
             }
-            Ok(Cow::Owned(bytes)) => Ok(SharedBytes::Inflated(bytes.into())),
+            Ok(Cow::Owned(bytes)) => Ok(SharedBytes::Decompressed(bytes.into())),
             Err(source) => Err(ModuleProblem::DamagedSection {
                 path: self.path.clone(),
                 source,

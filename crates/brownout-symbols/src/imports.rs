@@ -1,19 +1,21 @@
-//! Which function a call instruction calls: an imported one by name, another by address.
+//! Determines the function that a call instruction calls: the name of an imported function, the address of
+//! another one.
 //!
-//! A stack names the function that was running, which is another than the one called if that ended with a jump:
-//! thin functions of libraries often do. The caller's code tells which it was: a call through the global
-//! offset table, directly (`call *slot(%rip)`) or by way of a stub (`call stub`, and there `jmp *slot(%rip)`),
-//! and the relocation of the slot has the name.
+//! A stack shows the function that was running. If the called function ended with a tail call, as thin library
+//! functions often do, that is a different one. The caller's code shows which function was called: it calls through
+//! a slot of the global offset table, directly or by calling a stub that jumps through the slot, and the relocation
+//! of the slot contains the name.
 //!
-//! Can miss: calls through pointers, which say nothing.
+//! Can miss: calls through function pointers.
 
 use std::collections::HashMap;
 
 use object::{Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationTarget};
 
+use crate::arch::{Call, Code, call_ending_at, slot_of_stub};
 use crate::elf::{ElfFile, Segment};
 
-/// The slots of a module's global offset table that are filled with functions of other modules, and its code.
+/// The slots of a module's global offset table that refer to imported functions, and the module's code.
 pub(crate) struct Imports {
     file: ElfFile,
     segments: Vec<Segment>,
@@ -29,44 +31,25 @@ impl Imports {
         }
     }
 
-    /// Where the call which returns to `address` goes to, if it says so itself.
+    /// The target of the direct call that returns to `address`.
     pub(crate) fn target(&self, address: u64) -> Option<u64> {
-        match self.bytes(address.checked_sub(5)?, 5)? {
-            [0xe8, displacement @ ..] => Some(relative(address, displacement)),
-            _ => None,
+        match call_ending_at(self, address)? {
+            Call::Direct(target) => Some(target),
+            Call::ThroughSlot(_) => None,
         }
     }
 
-    /// The imported function that the call which returns to `address` calls.
+    /// The imported function called by the call that returns to `address`.
     pub(crate) fn callee(&self, address: u64) -> Option<&str> {
-        let call = self.bytes(address.checked_sub(6)?, 6)?;
-        let target = relative(address, &call[2..]);
-        let slot = match call {
-            [0xff, 0x15, ..] => target,
-            [_, 0xe8, ..] => self.slot_of_stub(target)?,
-            _ => return None,
+        let slot = match call_ending_at(self, address)? {
+            Call::ThroughSlot(slot) => slot,
+            Call::Direct(target) => slot_of_stub(self, target)?,
         };
         self.slots.get(&slot).map(|name| &**name)
     }
+}
 
-    /// The slot through which the code at `address` jumps, if it does nothing else.
-    fn slot_of_stub(&self, address: u64) -> Option<u64> {
-        const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-        const BND: u8 = 0xf2;
-        let mut at = address;
-        if self.bytes(at, 4)? == ENDBR64 {
-            at += 4;
-        }
-        if self.bytes(at, 1)? == [BND] {
-            at += 1;
-        }
-        match self.bytes(at, 6)? {
-            jump @ [0xff, 0x25, ..] => Some(relative(at + 6, &jump[2..])),
-            _ => None,
-        }
-    }
-
-    /// The bytes that the file has for an address.
+impl Code for Imports {
     fn bytes(&self, address: u64, len: u64) -> Option<&[u8]> {
         let segment = self.segments.iter().find(|segment| {
             let within = address.checked_sub(segment.address);
@@ -76,12 +59,6 @@ impl Imports {
         let range = usize::try_from(start).ok()?..usize::try_from(start.checked_add(len)?).ok()?;
         self.file.bytes().get(range)
     }
-}
-
-/// What a 32-bit displacement means in an instruction that ends at `end`.
-fn relative(end: u64, displacement: &[u8]) -> u64 {
-    let displacement = displacement.try_into().map_or(0, i32::from_le_bytes);
-    end.wrapping_add_signed(i64::from(displacement))
 }
 
 fn slots_of(file: &ElfFile) -> Option<HashMap<u64, Box<str>>> {

@@ -1,17 +1,17 @@
-//! From a place in a program file to the source lines it came from.
+//! Maps offsets in program files to functions and source lines.
 //!
-//! A [`Symbolizer`] is told of modules (a path and the build-id that was recorded for it) and asked
-//! for the [`SourceFrame`]s of file offsets in them, innermost first, inlined calls included. It reads
-//! DWARF 4 and 5, in the file itself, in a separate debug file (found by build-id or
-//! `.gnu_debuglink`), split into `.dwo` or `.dwp` files, factored out by `dwz`, compressed or not.
-//! Where there is no DWARF it falls back to the symbol table, and where there is none of that
-//! either to `module+0xoffset`.
+//! Add modules (a path and the recorded build-id) to a [`Symbolizer`], then ask for the [`SourceFrame`]s of file
+//! offsets in them: innermost first, including inlined calls. It reads DWARF 4 and 5, in the file itself, in a
+//! separate debug file (found by build-id or `.gnu_debuglink`), split into `.dwo` or `.dwp` files, factored out by
+//! `dwz`, compressed or not. Without DWARF it uses the symbol table, and without symbols it gives
+//! `module+0xoffset`.
 //!
-//! A file that is no longer the one recorded is never read for names: the frames stay bare and the
-//! reason is kept as a [`ModuleProblem`].
+//! A file that has changed since it was recorded is not used: its frames have only module and offset, and a
+//! [`ModuleProblem`] gives the reason.
 //!
-//! Not done: `.gnu_debugdata` (an xz-compressed symbol table that Fedora ships) and debuginfod.
+//! Not supported: `.gnu_debugdata` (an xz-compressed symbol table that Fedora ships) and debuginfod.
 
+mod arch;
 mod build_id;
 mod debug_files;
 mod demangle;

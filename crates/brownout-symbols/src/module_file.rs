@@ -1,4 +1,4 @@
-//! One program file or library, read when its first address is asked for.
+//! One program file or library, read when the first of its addresses is looked up.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,11 @@ use crate::{BuildId, ModuleProblem, SourceFrame, demangle};
 pub(crate) struct ModuleFile {
     path: PathBuf,
     recorded: Option<BuildId>,
-    /// `None` until it is first needed.
+    /// `None` until first needed.
     contents: Option<Contents>,
 }
 
-/// What could be had from the file; everything empty if it could not be used.
+/// The content of the file; everything is empty if the file is unusable.
 #[derive(Default)]
 struct Contents {
     segments: Vec<Segment>,
@@ -40,7 +40,7 @@ impl ModuleFile {
         self.path == path && self.recorded.as_ref() == recorded
     }
 
-    /// The frames of one place. What went wrong on the way is added to `problems`.
+    /// The frames at one code location. Problems are added to `problems`.
     pub(crate) fn frames(
         &mut self,
         probe: Probe,
@@ -51,7 +51,7 @@ impl ModuleFile {
         contents.frames(path, probe, problems)
     }
 
-    /// The function that the call before `returns_to` names.
+    /// The function that is called by the call that returns to `returns_to`.
     pub(crate) fn callee(
         &mut self,
         FileOffset(returns_to): FileOffset,
@@ -69,7 +69,7 @@ impl ModuleFile {
         (within == 0).then_some(name)
     }
 
-    /// The symbol of the function that holds a source line.
+    /// The symbol of the function that contains a source line.
     pub(crate) fn function_at_line(
         &mut self,
         file: &Path,
@@ -110,7 +110,7 @@ impl Contents {
         directories: &DebugDirectories,
         problems: &mut Vec<ModuleProblem>,
     ) -> Self {
-        // `[vdso]` and its like never were files; that they cannot be read tells nobody anything.
+        // `[vdso]` and the like are not files, so failing to read them is not a problem.
         if !path.is_absolute() && path.to_string_lossy().starts_with('[') {
             return Self::default();
         }
@@ -163,8 +163,8 @@ impl Contents {
         probe: Probe,
         problems: &mut Vec<ModuleProblem>,
     ) -> Vec<SourceFrame> {
-        // A return address may belong to the next line, or even the next function: the call is what
-        // ends just before it.
+        // A return address may belong to the next line or even the next function; the call instruction ends
+        // just before it.
         let (FileOffset(shown), back) = match probe {
             Probe::Instruction(offset) => (offset, 0),
             Probe::ReturnAddress(offset) => (offset, 1),
@@ -177,8 +177,8 @@ impl Contents {
         if frames.is_empty() {
             frames.push(bare);
         }
-        // Lines without functions (assembly, missing .dwo files): the symbol table knows the
-        // outermost name.
+        // Without function names (assembly, missing .dwo files), the symbol table gives the name of the
+        // outermost function.
         if let Some(outermost) = frames.last_mut()
             && outermost.function.is_none()
             && let Some((name, offset)) = self.symbols.find(address)
@@ -201,9 +201,9 @@ impl Contents {
         let sources = match debug_info.frames(address) {
             Ok(sources) => sources,
             Err(problem) => {
-                // Told once a module: what is damaged for one address mostly is for the next.
-                let told = problems.iter().any(|known| known.path() == problem.path());
-                if !told {
+                // Reported once per module: other addresses usually have the same problem.
+                let reported = problems.iter().any(|known| known.path() == problem.path());
+                if !reported {
                     problems.push(problem);
                 }
                 return Vec::new();
@@ -224,8 +224,8 @@ impl Contents {
             .collect()
     }
 
-    /// Where the linker placed the byte at `offset` in the file. Two segments may share a page of
-    /// the file; of these the executable one is meant.
+    /// The address of the byte at `offset` in the file. If two segments share a page of the file, the
+    /// executable one is used.
     fn address_of(&self, offset: u64) -> Option<u64> {
         self.segments
             .iter()

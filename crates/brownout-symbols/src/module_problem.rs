@@ -1,22 +1,21 @@
-//! Why a module's addresses could not be turned into source lines.
+//! Why the addresses of a module have no names or source lines.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::BuildId;
 
-/// Something that kept a module's names or lines from being found. Frames of the module are still
-/// given, with less in them.
+/// A problem that hides a module's names or source lines. Its frames are still returned, with fewer fields.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModuleProblem {
-    #[error("{} cannot be read", path.display())]
+    #[error("cannot read {}", path.display())]
     Unreadable {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("{} is not a 64-bit ELF file that can be understood", path.display())]
+    #[error("{} is not a valid 64-bit ELF file", path.display())]
     NotElf {
         path: PathBuf,
         #[source]
@@ -47,7 +46,7 @@ pub enum ModuleProblem {
 }
 
 impl ModuleProblem {
-    /// The file that the problem is with.
+    /// The file that has the problem.
     pub fn path(&self) -> &std::path::Path {
         match self {
             Self::Unreadable { path, .. }

@@ -1,30 +1,30 @@
-//! One line of a symbolised stack.
+//! One frame of a symbolised stack.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A function, and where in its source it was.
+/// A function and a location in its source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SourceFrame {
     /// The demangled name.
     pub function: Option<String>,
-    /// How far into `function` the address lies; known only where the name came from a symbol table
-    /// and no source line says it better.
+    /// Offset of the address in `function`; only if the name comes from a symbol table and the line is
+    /// unknown.
     pub function_offset: Option<u64>,
     pub file: Option<PathBuf>,
     pub line: Option<u32>,
     pub column: Option<u32>,
-    /// The program file or library.
+    /// The path of the program or library.
     pub module: PathBuf,
-    /// The address as the module numbers it, which is what `addr2line` and `objdump` take; the file
-    /// offset where the module could not be read.
+    /// The address in the module, as `addr2line` and `objdump` take it; the file offset if the module
+    /// could not be read.
     pub offset: u64,
-    /// Whether the function was inlined into the frame that follows.
+    /// Whether the function was inlined into that of the next frame.
     pub inlined: bool,
 }
 
 impl SourceFrame {
-    /// A frame of which only the place is known.
+    /// A frame with only module and offset.
     pub fn bare(module: &Path, offset: u64) -> Self {
         Self {
             function: None,
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_says_the_best_that_is_known_of_it() {
+    fn a_frame_shows_the_most_precise_location() {
         let mut frame = SourceFrame::bare(Path::new("/lib/x.so"), 0x1234);
         assert_eq!(frame.to_string(), "/lib/x.so+0x1234");
         frame.function = Some("f".into());

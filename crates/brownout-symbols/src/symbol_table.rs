@@ -1,4 +1,4 @@
-//! Names from `.symtab` or `.dynsym`, for code that has no debug information.
+//! Function names from `.symtab` and `.dynsym`, for code without debug information.
 
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 
@@ -8,19 +8,19 @@ use crate::elf::ElfFile;
 /// The functions of a module, by address.
 #[derive(Default)]
 pub(crate) struct SymbolTable {
-    /// Sorted by address; one entry an address.
+    /// Sorted by address; at most one per address.
     functions: Vec<Function>,
 }
 
 struct Function {
     address: u64,
-    /// 0 where the assembler did not say: the function then ends where the next one starts.
+    /// 0 if unknown; the function then ends where the next one starts.
     size: u64,
     mangled: Box<str>,
 }
 
 impl SymbolTable {
-    /// Reads both tables: a stripped library still has the dynamic one.
+    /// Reads both tables: a stripped library still has the dynamic table.
     pub(crate) fn of(file: &ElfFile) -> Self {
         let Ok(elf) = file.parse() else {
             return Self::default();
@@ -39,8 +39,8 @@ impl SymbolTable {
                 })
             })
             .collect();
-        // Of several names for one place the one with a size is the function, the others labels.
-        // The sort is stable, so that the first name in the file wins among equals.
+        // Of several symbols at one address, the one with a size is the function; the others are labels.
+        // The sort is stable, so the first of several functions is used.
         functions.sort_by_key(|function| (function.address, function.size == 0));
         functions.dedup_by_key(|function| function.address);
         Self { functions }
@@ -50,13 +50,13 @@ impl SymbolTable {
         self.functions.is_empty()
     }
 
-    /// The demangled name of the function at `address`, and how far into it that is.
+    /// The demangled name of the function at `address`, and the offset in it.
     pub(crate) fn find(&self, address: u64) -> Option<(String, u64)> {
         let (symbol, offset) = self.symbol_at(address)?;
         Some((demangle(symbol), offset))
     }
 
-    /// The same with the name as it is in the table.
+    /// Like [`find`](Self::find), with the mangled name.
     pub(crate) fn symbol_at(&self, address: u64) -> Option<(&str, u64)> {
         let after = self
             .functions
@@ -66,7 +66,7 @@ impl SymbolTable {
         if function.size != 0 && offset >= function.size {
             return None;
         }
-        // `memcpy@@GLIBC_2.14`: the version says nothing to a reader of stacks.
+        // Remove the version, as in `memcpy@@GLIBC_2.14`.
         let plain = function.mangled.split('@').next().unwrap_or_default();
         Some((plain, offset))
     }

@@ -1,4 +1,4 @@
-//! The crate's front: modules in, frames out, each place looked up once.
+//! The interface of the crate: looks up the frames of code locations, each only once.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use crate::debug_files::DebugDirectories;
 use crate::module_file::ModuleFile;
 use crate::{BuildId, ModuleProblem, SourceFrame};
 
-/// A module known to a [`Symbolizer`].
+/// A module that was added to a [`Symbolizer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModuleId(usize);
 
-/// A place in a module's file: the address less where the mapping starts, plus the mapping's offset
-/// in the file.
+/// An offset in a module's file: the address, minus the start of the mapping, plus the mapping's offset in
+/// the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileOffset(pub u64);
 
-/// What to look up.
+/// The code location to look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Probe {
     /// The instruction that starts here.
@@ -26,7 +26,7 @@ pub enum Probe {
     ReturnAddress(FileOffset),
 }
 
-/// Turns places in program files into source-level frames.
+/// Maps offsets in program files to source-level frames.
 #[derive(Default)]
 pub struct Symbolizer {
     directories: DebugDirectories,
@@ -36,12 +36,12 @@ pub struct Symbolizer {
 }
 
 impl Symbolizer {
-    /// Looks for separate debug files below `/usr/lib/debug`.
+    /// Searches `/usr/lib/debug` for separate debug files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Looks for separate debug files below these directories instead.
+    /// Searches these directories for separate debug files.
     pub fn with_debug_directories(directories: Vec<PathBuf>) -> Self {
         Self {
             directories: DebugDirectories(directories),
@@ -49,8 +49,8 @@ impl Symbolizer {
         }
     }
 
-    /// Makes a module known; the file is read when the first of its places is looked up. `build_id`
-    /// is the one that was recorded: a file that has another one now is not used.
+    /// Adds a module. The file is read when the first of its offsets is looked up. `build_id` is the recorded
+    /// one: a file with another build-id is not used.
     pub fn add_module(&mut self, path: &Path, build_id: Option<&BuildId>) -> ModuleId {
         let known = self.modules.iter().position(|m| m.is(path, build_id));
         ModuleId(known.unwrap_or_else(|| {
@@ -60,7 +60,7 @@ impl Symbolizer {
         }))
     }
 
-    /// The calls at a place, innermost first; never empty.
+    /// The frames at a code location, innermost first; never empty.
     ///
     /// # Panics
     /// If `module` came from another symbolizer.
@@ -81,9 +81,9 @@ impl Symbolizer {
             .clone()
     }
 
-    /// The function that is called by the call which returns to `returns_to`. It is another than the
-    /// one that was then running if it ended with a jump. `None` for calls through pointers, and for functions of the
-    /// module itself that have no symbol.
+    /// The function called by the call that returns to `returns_to`. If it ended with a tail call, it differs
+    /// from the function that was running. `None` for calls through pointers, and for functions of the module
+    /// without a symbol.
     ///
     /// # Panics
     /// If `module` came from another symbolizer.
@@ -91,13 +91,13 @@ impl Symbolizer {
         self.modules[module.0].callee(returns_to, &self.directories, &mut self.problems)
     }
 
-    /// The symbol of the function that holds `line` of a source file whose path ends with `file`: its name as
-    /// linkers have it. `None` if the module has no code from there, or no debug information.
+    /// The symbol (mangled name) of the function that contains `line` of a source file whose path ends with
+    /// `file`. `None` if the module has no code for that line or no debug information.
     pub fn function_at_line(&mut self, module: ModuleId, file: &Path, line: u32) -> Option<String> {
         self.modules[module.0].function_at_line(file, line, &self.directories, &mut self.problems)
     }
 
-    /// What has gone wrong so far, in the order in which it did.
+    /// The problems so far, in the order of occurrence.
     pub fn problems(&self) -> &[ModuleProblem] {
         &self.problems
     }

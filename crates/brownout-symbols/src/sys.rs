@@ -1,4 +1,4 @@
-//! Mapped files as byte strings that gimli can share: the crate's only unsafe code.
+//! Mapped files as shared bytes for gimli. The only unsafe code of the crate.
 
 use std::fs::File;
 use std::io;
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use gimli::{CloneStableDeref, StableDeref};
 use memmap2::Mmap;
 
-/// Bytes that many readers share: a range of a mapped file, or a section that had to be inflated.
+/// Shared bytes: a range of a mapped file, or a decompressed section.
 #[derive(Clone, Debug)]
 pub(crate) enum SharedBytes {
     Mapped { map: Arc<Mmap>, range: Range<usize> },
-    Inflated(Arc<[u8]>),
+    Decompressed(Arc<[u8]>),
 }
 
 impl SharedBytes {
     pub(crate) fn empty() -> Self {
-        Self::Inflated(Arc::from([]))
+        Self::Decompressed(Arc::from([]))
     }
 }
 
@@ -28,15 +28,15 @@ impl Deref for SharedBytes {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Mapped { map, range } => &map[range.clone()],
-            Self::Inflated(bytes) => bytes,
+            Self::Decompressed(bytes) => bytes,
         }
     }
 }
 
-// SAFETY: both variants deref into memory behind an `Arc` that is never mutated, so the address
-// stays the same however the value is moved.
+// SAFETY: both variants deref into memory owned by an `Arc` that is never mutated, so moving the value does not
+// change the address.
 unsafe impl StableDeref for SharedBytes {}
-// SAFETY: a clone holds the same `Arc` and the same range, hence derefs to the same address.
+// SAFETY: a clone has the same `Arc` and the same range, so it derefs to the same address.
 unsafe impl CloneStableDeref for SharedBytes {}
 
 /// Maps a regular file for reading.
@@ -48,9 +48,9 @@ pub(crate) fn map_file(path: &Path) -> io::Result<Arc<Mmap>> {
             "not a regular file",
         ));
     }
-    // SAFETY: the bytes must not change while they are mapped. Program and debug files are replaced
-    // by their writers (linkers and package managers write a new inode), never edited in place; an
-    // edit in place would be as fatal to every process that runs the file.
+    // SAFETY: the bytes must not change while they are mapped. Linkers and package managers replace program and
+    // debug files with new inodes and never write to them in place, which would also break every process that
+    // runs the file.
     let map = unsafe { Mmap::map(&file)? };
     Ok(Arc::new(map))
 }

@@ -1,4 +1,4 @@
-//! The functions that calls name, whatever then runs.
+//! The function that a call instruction calls, which may differ from the function that runs.
 
 use brownout_symbols::{FileOffset, Probe, Symbolizer};
 
@@ -14,7 +14,7 @@ fn callee(program: &Program, label: &str) -> Option<String> {
 }
 
 #[test]
-fn imported_functions_are_known_by_stub_and_by_slot() {
+fn imported_functions_are_found_through_stubs_and_slots() {
     for options in [
         &["-O0", "-fPIE", "-pie"][..],
         &["-O2", "-fno-pie", "-no-pie"],
@@ -27,7 +27,7 @@ fn imported_functions_are_known_by_stub_and_by_slot() {
 }
 
 #[test]
-fn functions_of_the_same_file_are_known_by_their_symbols() {
+fn functions_of_the_same_file_are_found_by_symbol() {
     let program = Program::compile("calls.c", &["-O0"]);
     assert_eq!(callee(&program, "after_local").as_deref(), Some("local"));
     let program = Program::compile("calls.c", &["-O2", "-no-pie"]);
@@ -35,14 +35,14 @@ fn functions_of_the_same_file_are_known_by_their_symbols() {
 }
 
 #[test]
-fn other_calls_name_nobody() {
+fn calls_through_pointers_have_no_callee() {
     let program = Program::compile("calls.c", &["-O0"]);
     assert_eq!(callee(&program, "after_pointer"), None);
     assert_eq!(callee(&program, "main"), None);
 }
 
 #[test]
-fn a_place_outside_of_the_file_names_nobody() {
+fn an_offset_outside_the_file_has_no_callee() {
     let program = Program::compile("calls.c", &["-O0"]);
     let mut symbolizer = Symbolizer::new();
     let module = symbolizer.add_module(&program.path, program.build_id().as_ref());

@@ -1,4 +1,4 @@
-//! Compiles the programs in `programs` and tells where their marks ended up.
+//! Compiles the programs in `programs` and finds the addresses of their marks.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,13 +9,13 @@ use brownout_symbols::{BuildId, FileOffset, Probe};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use tempfile::TempDir;
 
-/// A compiled program in a directory of its own.
+/// A compiled program in a temporary directory.
 pub struct Program {
     pub path: PathBuf,
     directory: TempDir,
-    /// Addresses of all symbols, read before anything is stripped.
+    /// Addresses of all symbols, read before stripping.
     symbols: HashMap<String, u64>,
-    /// What to subtract from an address in `.text` to get its file offset.
+    /// Difference between addresses in `.text` and file offsets.
     text_bias: u64,
 }
 
@@ -25,7 +25,7 @@ fn source(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The line of a source that carries the comment `line <mark>`.
+/// The source line with the comment `line <mark>`.
 pub fn line_of(name: &str, mark: &str) -> u32 {
     let text = fs::read_to_string(source(name)).unwrap();
     let comment = format!("line {mark}");
@@ -54,8 +54,7 @@ impl Program {
         let directory = TempDir::new().unwrap();
         let source = source(name);
         let source = source.to_str().unwrap();
-        // The build-id is a hash of the content; it must be there even if the compiler's default
-        // is otherwise, and a later option of the test's may take it away.
+        // Not all compilers add a build-id by default. A later option of the test can remove it.
         let (compiler, build_id) = match name.rsplit_once('.') {
             Some((_, "rs")) => ("rustc", "-Clink-arg=-Wl,--build-id"),
             Some((_, "cc")) => ("c++", "-Wl,--build-id"),
@@ -106,7 +105,7 @@ impl Program {
         BuildId::new(elf.build_id().unwrap()?)
     }
 
-    /// Runs a binary utility with the program as its last argument.
+    /// Runs a binary utility with the program as the last argument.
     pub fn tool(&self, tool: &str, options: &[&str]) {
         let mut arguments = options.to_vec();
         arguments.push("program");
@@ -131,7 +130,7 @@ impl Program {
         }
     }
 
-    /// Packs the `.dwo` files into `program.dwp` and removes them.
+    /// Packs the `.dwo` files into `program.dwp` and deletes them.
     pub fn package_dwo_files(&self) {
         run(
             self.directory.path(),
@@ -141,7 +140,7 @@ impl Program {
         self.remove_dwo_files();
     }
 
-    /// Moves what the program's debug information shares with a copy of it to a third file.
+    /// Moves debug information that the program shares with a copy of itself to a third file.
     pub fn factor_out_with_dwz(&self) {
         let directory = self.directory.path();
         fs::copy(&self.path, directory.join("copy")).unwrap();
@@ -157,7 +156,7 @@ impl Program {
         assert!(directory.join("shared.debug").exists());
     }
 
-    /// Moves the debug information to `program.debug`, to which the program then links.
+    /// Moves the debug information to `program.debug` and adds a link to it to the program.
     pub fn split_debug_file_beside(&self) -> PathBuf {
         let directory = self.directory.path();
         run(
@@ -170,7 +169,7 @@ impl Program {
         directory.join("program.debug")
     }
 
-    /// Moves the debug information below a debug directory, by build-id, and gives that directory.
+    /// Moves the debug information to a debug directory, by build-id, and returns that directory.
     pub fn install_debug_file(&self) -> PathBuf {
         let build_id = self.build_id().unwrap().to_string();
         let (first, rest) = build_id.split_at(2);

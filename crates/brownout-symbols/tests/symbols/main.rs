@@ -1,4 +1,4 @@
-//! The symbolizer on programs that the tests compile.
+//! Tests of the symbolizer with programs that the tests compile.
 
 mod callees;
 mod compile;

@@ -1,5 +1,4 @@
-//! Programs compiled in every way a distribution or a developer might, each asked for the same
-//! places: function, file and line must be exact.
+//! Programs compiled in all common ways. Function, file and line must be exact in each.
 
 use std::path::Path;
 
@@ -16,18 +15,18 @@ fn frames(symbolizer: &mut Symbolizer, program: &Program, probe: Probe) -> Vec<S
 }
 
 /// `(function, line, inlined)` of each frame.
-fn told(frames: &[SourceFrame]) -> Vec<(Option<&str>, Option<u32>, bool)> {
+fn summary(frames: &[SourceFrame]) -> Vec<(Option<&str>, Option<u32>, bool)> {
     frames
         .iter()
         .map(|f| (f.function.as_deref(), f.line, f.inlined))
         .collect()
 }
 
-/// Asserts what every build with full debug information must say.
+/// Checks the frames that every build with full debug information must give.
 fn assert_full(symbolizer: &mut Symbolizer, program: &Program) {
     let inner = frames(symbolizer, program, program.instruction("in_store"));
     assert_eq!(
-        told(&inner),
+        summary(&inner),
         [
             (Some("store"), Some(line_of(C, "in_store")), true),
             (Some("insert"), Some(line_of(C, "in_insert")), true),
@@ -40,11 +39,11 @@ fn assert_full(symbolizer: &mut Symbolizer, program: &Program) {
 
     let after = frames(symbolizer, program, program.instruction("after_call"));
     let after_line = line_of(C, "after_call");
-    assert_eq!(told(&after), [(Some("twice"), Some(after_line), false)]);
+    assert_eq!(summary(&after), [(Some("twice"), Some(after_line), false)]);
 
     let call = frames(symbolizer, program, program.return_address("after_call"));
     let call_line = line_of(C, "first_call");
-    assert_eq!(told(&call), [(Some("twice"), Some(call_line), false)]);
+    assert_eq!(summary(&call), [(Some("twice"), Some(call_line), false)]);
     assert_eq!(call[0].offset, program.address("after_call"));
 
     assert!(
@@ -104,7 +103,7 @@ fn split_units_in_a_package() {
     assert_full(&mut Symbolizer::new(), &program);
 }
 
-/// binutils' dwp of Debian 12 knows DWARF 4 only; rustc packs version 5 on its own.
+/// The dwp of binutils in Debian 12 supports only DWARF 4; rustc packs version 5 itself.
 #[test]
 fn rust_names_and_split_units_in_a_package() {
     for version in ["-Cdwarf-version=4", "-Cdwarf-version=5"] {
@@ -122,7 +121,7 @@ fn rust_names_and_split_units_in_a_package() {
         let method_line = Some(line_of(RUST, "in_method"));
         let outer_line = Some(line_of(RUST, "in_transact"));
         assert_eq!(
-            told(&found),
+            summary(&found),
             [
                 (Some("pool::Map<T>::insert"), method_line, true),
                 (Some("pool::pool::transact"), outer_line, false),
@@ -148,7 +147,7 @@ fn missing_split_units_leave_lines_and_outer_names() {
         program.instruction("in_store"),
     );
     let line = line_of(C, "in_store");
-    assert_eq!(told(&found), [(Some("transact"), Some(line), false)]);
+    assert_eq!(summary(&found), [(Some("transact"), Some(line), false)]);
 }
 
 #[test]
@@ -190,7 +189,7 @@ fn without_debug_information_the_symbol_and_offset() {
         program.instruction("in_store"),
     );
     let offset = program.address("in_store") - program.address("transact");
-    assert_eq!(told(&found), [(Some("transact"), None, false)]);
+    assert_eq!(summary(&found), [(Some("transact"), None, false)]);
     assert_eq!(found[0].function_offset, Some(offset));
     assert_eq!(
         found[0].to_string(),
@@ -220,7 +219,7 @@ fn without_symbols_the_module_and_offset() {
         &program,
         program.instruction("in_store"),
     );
-    assert_eq!(told(&found), [(None, None, false)]);
+    assert_eq!(summary(&found), [(None, None, false)]);
     assert_eq!(
         found[0].to_string(),
         format!(
@@ -238,25 +237,25 @@ fn cpp_names_are_demangled_with_and_without_debug_information() {
     let found = frames(&mut Symbolizer::new(), &program, probe);
     let name = "pool::Map<int>::insert(int)";
     let line = line_of(CXX, "in_method");
-    assert_eq!(told(&found), [(Some(name), Some(line), false)]);
+    assert_eq!(summary(&found), [(Some(name), Some(line), false)]);
 
     program.tool("strip", &["--strip-debug", "-N", "in_method"]);
     let found = frames(&mut Symbolizer::new(), &program, probe);
-    assert_eq!(told(&found), [(Some(name), None, false)]);
+    assert_eq!(summary(&found), [(Some(name), None, false)]);
 }
 
 #[test]
-fn a_place_outside_every_segment_is_given_as_it_is() {
+fn an_offset_outside_every_segment_is_not_mapped() {
     let program = Program::compile(C, &["-g"]);
     let mut symbolizer = Symbolizer::new();
     let far = brownout_symbols::FileOffset(1 << 40);
     let found = frames(&mut symbolizer, &program, Probe::Instruction(far));
-    assert_eq!(told(&found), [(None, None, false)]);
+    assert_eq!(summary(&found), [(None, None, false)]);
     assert_eq!(found[0].offset, 1 << 40);
 }
 
 #[test]
-fn the_same_module_is_known_once() {
+fn adding_a_module_twice_gives_the_same_id() {
     let mut symbolizer = Symbolizer::new();
     let path = Path::new("/bin/true");
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Files that are missing, replaced or damaged: bare frames and a reason, never a wrong line and
-//! never a panic.
+//! Files that are missing, replaced or damaged give bare frames and a reason, never a wrong line or a
+//! panic.
 
 use std::fs;
 use std::path::Path;
@@ -17,43 +17,43 @@ fn only_problem(path: &Path, build_id: Option<&BuildId>) -> (Symbolizer, String)
     assert_eq!(
         frames[0].to_string(),
         format!("{}+0x1139", path.display()),
-        "a file that cannot be used must not name anything"
+        "an unusable file must not give names"
     );
     symbolizer.frames(module, Probe::Instruction(FileOffset(0x1140)));
-    assert_eq!(symbolizer.problems().len(), 1, "told once");
-    let told = symbolizer.problems()[0].to_string();
-    (symbolizer, told)
+    assert_eq!(symbolizer.problems().len(), 1, "reported once");
+    let problem = symbolizer.problems()[0].to_string();
+    (symbolizer, problem)
 }
 
 #[test]
-fn a_program_built_anew_since_it_was_recorded_is_reported_and_not_used() {
+fn a_rebuilt_program_is_reported_and_not_used() {
     let old = Program::compile("pool.c", &["-g", "-O0"]);
     let new = Program::compile("pool.c", &["-g", "-O2"]);
     let recorded = old.build_id().unwrap();
     let now = new.build_id().unwrap();
-    let (symbolizer, told) = only_problem(&new.path, Some(&recorded));
+    let (symbolizer, problem) = only_problem(&new.path, Some(&recorded));
     assert!(matches!(
         &symbolizer.problems()[0],
         ModuleProblem::Changed { recorded: r, found: Some(f), .. } if *r == recorded && *f == now
     ));
-    assert!(told.contains(&recorded.to_string()) && told.contains(&now.to_string()));
+    assert!(problem.contains(&recorded.to_string()) && problem.contains(&now.to_string()));
 }
 
 #[test]
 fn a_program_that_lost_its_build_id_is_reported_and_not_used() {
     let program = Program::compile("pool.c", &["-g", "-Wl,--build-id=none"]);
     let recorded = BuildId::new(&[1, 2, 3]).unwrap();
-    let (_, told) = only_problem(&program.path, Some(&recorded));
+    let (_, problem) = only_problem(&program.path, Some(&recorded));
     assert!(
-        told.contains("010203") && told.contains("missing"),
-        "{told}"
+        problem.contains("010203") && problem.contains("missing"),
+        "{problem}"
     );
 }
 
 #[test]
 fn a_missing_file() {
-    let (_, told) = only_problem(Path::new("/nonexistent/program"), None);
-    assert_eq!(told, "/nonexistent/program cannot be read");
+    let (_, problem) = only_problem(Path::new("/nonexistent/program"), None);
+    assert_eq!(problem, "cannot read /nonexistent/program");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn files_that_are_not_elf() {
 }
 
 #[test]
-fn the_vdso_is_no_problem() {
+fn the_vdso_is_not_a_problem() {
     let mut symbolizer = Symbolizer::new();
     let module = symbolizer.add_module(Path::new("[vdso]"), None);
     let frames = symbolizer.frames(module, PLACE);
@@ -84,7 +84,7 @@ fn the_vdso_is_no_problem() {
     assert!(symbolizer.problems().is_empty());
 }
 
-/// A small generator (splitmix64), so that a failure can be repeated.
+/// A small generator (splitmix64), to make failures reproducible.
 struct Random(u64);
 
 impl Random {

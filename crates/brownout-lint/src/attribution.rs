@@ -9,7 +9,8 @@ use brownout_libraries::{
 };
 use brownout_trace::{Definitions, Event};
 
-use crate::oracle::Frame;
+use crate::oracle::OracleFrame;
+use crate::site_keys::SiteKey;
 
 /// Whose code an event comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,22 +33,22 @@ pub enum Origin {
     Bindings,
 }
 
-/// Decides whose code an event comes from.
+/// Decides whose code a site is.
 pub trait Attribution {
-    /// The process, instruction and context of `event` were not seen before, or modules have changed
-    /// since. `definitions` are those at the event: what an address means can change later.
-    fn origin(&mut self, event: &Event<'_>, definitions: &Definitions) -> Origin;
+    /// The origin of the site of `event`, which is called `site` from now on. It was not seen before, or modules have
+    /// changed since. `definitions` are those at the event: the meaning of an address can change later.
+    fn origin(&mut self, site: SiteKey, event: &Event<'_>, definitions: &Definitions) -> Origin;
 
-    /// The stack of the place that was asked about after `place` others, innermost frame first. Only
-    /// [oracles](crate::oracle) want to know.
-    fn stack(&mut self, place: usize) -> Vec<Frame> {
-        let _ = place;
+    /// The stack of a site that [`origin`](Self::origin) has seen, innermost frame first. Only
+    /// [oracles](crate::oracle) need it.
+    fn stack(&mut self, site: SiteKey) -> Vec<OracleFrame> {
+        let _ = site;
         Vec::new()
     }
 }
 
 impl<F: FnMut(&Event<'_>, &Definitions) -> Origin> Attribution for F {
-    fn origin(&mut self, event: &Event<'_>, definitions: &Definitions) -> Origin {
+    fn origin(&mut self, _: SiteKey, event: &Event<'_>, definitions: &Definitions) -> Origin {
         self(event, definitions)
     }
 }

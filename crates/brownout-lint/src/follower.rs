@@ -1,100 +1,84 @@
-//! Follows a trace with the model and shows the rules what happens.
+//! The follower: follows a trace with the model and shows the [rules](crate::rules) what happens.
 //!
 //! `msync` and `fsync` make stores durable under every profile: a program that relies on them alone is judged by
-//! them, also under `adr`, where they are flush and fence of their pages in one call. Under `msync` flush
-//! and fence instructions do nothing for durability and are not looked at.
+//! them, also under `adr`, where they are flush and fence of their pages in one call. Under `msync`, flush
+//! and fence instructions do nothing for durability and are ignored.
+//!
+//! - `effects`: what stores, flushes and fences do; `fast_path` does the same for the events that are most frequent.
+//! - `files`: what system calls on files, unmapping and the ends of processes do.
+//! - `guarantees`: what the model reports back: stores that become guaranteed or are overwritten.
+//! - `thread`, `line_marks`, `overwrites`, `unfenced_flushes`, `address_spaces`: what is remembered of threads, lines,
+//!   stores, flushes and mappings.
 
 pub(crate) mod address_spaces;
-pub(crate) mod effects;
-pub(crate) mod fast_path;
+mod effects;
+mod fast_path;
+mod files;
 pub(crate) mod guarantees;
 pub(crate) mod line_marks;
 pub(crate) mod overwrites;
 pub(crate) mod thread;
-
-use std::ops::Range;
+pub(crate) mod unfenced_flushes;
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, PmAddress, Profile, SpaceId, StoreKind, ThreadSlot, Time,
-    Tracker,
+    Access, FlushKind, LINE, PmAddress, Profile, SpaceId, StoreKind, ThreadSlot, Time, Tracker,
 };
-use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
-    Address, Definitions, Event, EventKind, FileId, FileRange, ProcessEnd, ProcessId,
-    ProcessOrigin, StoreFlavor, Sync, ThreadId,
+    CallArguments, Definitions, Event, EventKind, FileId, FunctionId, ProcessEnd, ProcessId,
+    ProcessOrigin, StoreFlavor, ThreadId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::attribution::Attribution;
-use crate::follower::address_spaces::Addresses;
-use crate::follower::effects::StorePart;
-use crate::follower::fast_path::Quick;
-use crate::follower::guarantees::Watch;
-use crate::follower::line_marks::DIRTY;
+use crate::attribution::{Attribution, Origin};
+use crate::follower::address_spaces::AddressSpaces;
+use crate::follower::fast_path::FastPath;
+use crate::follower::files::WrittenBack;
+use crate::follower::guarantees::Guarantees;
 use crate::follower::thread::ThreadState;
-use crate::lost_stores::WrittenBack;
-use crate::oracle::{Oracle, Oracles};
-use crate::raw_finding::RawFinding;
-use crate::site_keys::{SiteId, Sites};
-use crate::transactions::{Functions, Reservations};
+use crate::oracle::{Consultation, Oracles};
+use crate::rule_inputs::{LogAdd, TransactionEnd};
+use crate::site_keys::{SiteKey, SiteKeys};
+use crate::transactions::{Functions, OpenCall, ProcessMemory, Reservations, TransactionStep};
 
-/// Applies all rules to a trace, event by event.
-pub struct Lint<A> {
-    pub(crate) tracker: Tracker<Watch>,
-    pub(crate) watch: Watch,
+/// Follows a trace, event by event.
+pub(crate) struct Follower<A> {
+    pub(crate) tracker: Tracker<Guarantees>,
+    /// The rules, and what is remembered for them.
+    pub(crate) guarantees: Guarantees,
     pub(crate) written_back: WrittenBack,
-    /// Processes that came to their own end.
+    /// Processes that ended by themselves.
     pub(crate) completed: FxHashSet<ProcessId>,
-    pub(crate) sites: Sites<A>,
-    pub(crate) addresses: Addresses,
-    pub(crate) functions: Functions,
-    pub(crate) reservations: Reservations,
+    pub(crate) site_keys: SiteKeys<A>,
     pub(crate) oracles: Oracles,
-    pub(crate) quick: Quick,
-    survey: Survey,
+    addresses: AddressSpaces,
+    functions: Functions,
+    reservations: Reservations,
+    fast_path: FastPath,
     threads: FxHashMap<(ProcessId, ThreadId), ThreadSlot>,
     current: Option<((ProcessId, ThreadId), ThreadSlot)>,
 }
 
-/// What a whole trace led to.
-pub struct Outcome<A> {
-    /// Which files are persistent memory.
-    pub selection: Selection,
-    /// By rule, then in the order in which they were met.
-    pub findings: Vec<RawFinding>,
-    /// As it was given to [`Lint::new`].
-    pub attribution: A,
-}
-
-impl<A: Attribution> Lint<A> {
-    pub fn new(profile: Profile, attribution: A) -> Self {
-        Lint {
+impl<A: Attribution> Follower<A> {
+    pub(crate) fn new(profile: Profile, attribution: A) -> Self {
+        Follower {
             tracker: Tracker::new(profile),
-            watch: Watch::new(),
+            guarantees: Guarantees::new(),
             written_back: WrittenBack::default(),
             completed: FxHashSet::default(),
-            sites: Sites::new(attribution),
-            addresses: Addresses::default(),
+            site_keys: SiteKeys::new(attribution),
+            oracles: Oracles::default(),
+            addresses: AddressSpaces::default(),
             functions: Functions::default(),
             reservations: Reservations::default(),
-            oracles: Oracles::default(),
-            quick: Quick::default(),
-            survey: Survey::default(),
+            fast_path: FastPath::default(),
             threads: FxHashMap::default(),
             current: None,
         }
     }
 
-    /// Has demands of one program's own checked as well.
-    pub fn with_oracles(mut self, oracles: Vec<Box<dyn Oracle>>) -> Self {
-        self.oracles = Oracles::new(oracles);
-        self
-    }
-
     /// Takes the next event. `definitions` are those after it.
     #[inline]
-    pub fn observe(&mut self, event: &Event<'_>, definitions: &Definitions) {
-        self.survey.observe(event, definitions);
+    pub(crate) fn observe(&mut self, event: &Event<'_>, definitions: &Definitions) {
         let fences = self.tracker.profile().needs_fences();
         match event.kind {
             EventKind::Store { .. } | EventKind::KernelWrite { .. } => {}
@@ -102,8 +86,8 @@ impl<A: Attribution> Lint<A> {
             EventKind::Load { .. } | EventKind::Flush { .. } | EventKind::Fence { .. } => return,
             _ => return self.observe_rare(event, definitions),
         }
-        let site = self.sites.of(&mut self.watch.known, event, definitions);
-        self.quick.met(site);
+        let site = self.site(event, definitions);
+        self.fast_path.learn(site);
         if !self.oracles.are_none() {
             self.consult(event, definitions, site);
         }
@@ -116,7 +100,7 @@ impl<A: Attribution> Lint<A> {
                 locked,
                 ..
             } => {
-                if locked || self.in_transaction(by) {
+                if locked || self.is_in_transaction(by) {
                     self.before_store(event, by, site, locked && fences);
                 }
                 let kind = match flavor {
@@ -145,14 +129,14 @@ impl<A: Attribution> Lint<A> {
         }
     }
 
-    /// A store is about to take place by a locked instruction, which is a fence first, or in a transaction.
+    /// A store is about to be made by a locked instruction, which is a fence first, or in a transaction.
     #[inline(never)]
-    fn before_store(&mut self, event: &Event<'_>, by: Access, site: SiteId, fence: bool) {
+    fn before_store(&mut self, event: &Event<'_>, by: Access, site: SiteKey, fence: bool) {
         if fence {
             self.real_fence(by, site);
         }
-        if self.in_transaction(by) {
-            self.stored_in_transaction(event, by, site);
+        if self.is_in_transaction(by) {
+            self.store_in_transaction(event, by, site);
         }
     }
 
@@ -168,7 +152,7 @@ impl<A: Attribution> Lint<A> {
             } => self.file_written(file, offset..offset.saturating_add(bytes.len() as u64)),
             EventKind::FileResize { file, len } => self.discard(file, len..u64::MAX),
             EventKind::Sync(sync) => {
-                let site = self.sites.of(&mut self.watch.known, event, definitions);
+                let site = self.site(event, definitions);
                 let by = self.access(event);
                 self.sync(process, by, site, sync);
             }
@@ -192,8 +176,8 @@ impl<A: Attribution> Lint<A> {
                 self.abandon(gone);
             }
             EventKind::Module { .. } => {
-                self.sites.module_mapped(event, definitions);
-                self.quick.forget();
+                self.site_keys.module_mapped(event, definitions);
+                self.fast_path.forget();
             }
             EventKind::ProcessStart {
                 parent,
@@ -223,29 +207,29 @@ impl<A: Attribution> Lint<A> {
         }
     }
 
-    /// The trace has ended. Where patterns are given, they alone say which files are persistent.
-    pub fn finish(mut self, definitions: &Definitions, patterns: Option<&Patterns>) -> Outcome<A> {
-        let selection = self.survey.select(definitions, patterns);
+    /// The trace has ended, and with it all threads.
+    pub(crate) fn end(&mut self) {
         for thread in self.tracker.threads() {
             self.thread_ended(thread);
         }
-        self.judge(&selection);
-        Outcome {
-            findings: self
-                .watch
-                .rules
-                .into_findings(&self.watch.known, &selection)
-                .into_iter()
-                .chain(self.oracles.into_findings(&self.watch.known, &selection))
-                .collect(),
-            selection,
-            attribution: self.sites.into_attribution(),
+    }
+
+    fn thread_ended(&mut self, thread: ThreadSlot) {
+        let state = &mut self.guarantees.threads[thread.index()];
+        if !std::mem::replace(&mut state.ended, true) {
+            self.guarantees.rules.thread_end(state);
         }
     }
 
-    /// Who does something, and when.
     #[inline]
-    pub(crate) fn access(&mut self, event: &Event<'_>) -> Access {
+    fn site(&mut self, event: &Event<'_>, definitions: &Definitions) -> SiteKey {
+        self.site_keys
+            .of(&mut self.guarantees.sites, event, definitions)
+    }
+
+    /// The thread that does something, and when.
+    #[inline]
+    fn access(&mut self, event: &Event<'_>) -> Access {
         let key = (event.process, event.thread);
         let thread = match self.current {
             Some((current, slot)) if current == key => slot,
@@ -257,174 +241,166 @@ impl<A: Attribution> Lint<A> {
         }
     }
 
-    /// The number of a thread that has done something before.
-    pub(crate) fn known_thread(&self, key: (ProcessId, ThreadId)) -> Option<ThreadSlot> {
+    /// The slot of a thread, if it has one already.
+    fn known_thread(&self, key: (ProcessId, ThreadId)) -> Option<ThreadSlot> {
         match self.current {
             Some((current, slot)) if current == key => Some(slot),
             _ => self.threads.get(&key).copied(),
         }
     }
 
-    /// Something besides the rules wants to see every event, or not all of them matter.
-    pub(crate) fn is_attentive(&self) -> bool {
-        self.survey.is_open() || !self.oracles.are_none() || !self.tracker.profile().needs_fences()
-    }
-
     #[inline(never)]
     fn switch_to(&mut self, key: (ProcessId, ThreadId)) -> ThreadSlot {
-        let (tracker, watch) = (&mut self.tracker, &mut self.watch);
+        let (tracker, guarantees) = (&mut self.tracker, &mut self.guarantees);
         let slot = *self.threads.entry(key).or_insert_with(|| {
-            watch.threads.push(ThreadState::new(key.0));
+            guarantees.threads.push(ThreadState::new(key.0));
             tracker.add_thread()
         });
         self.current = Some((key, slot));
         slot
     }
 
-    /// Cuts a store into its parts, one for each line.
-    fn store(
+    /// Shows the oracles an event before it takes effect.
+    #[cold]
+    fn consult(&mut self, event: &Event<'_>, definitions: &Definitions, site: SiteKey) {
+        let (oracles, keys) = (&mut self.oracles, &mut self.site_keys);
+        oracles.learn_stack(site, || keys.stack(site));
+        let consultation = Consultation {
+            tracker: &self.tracker,
+            addresses: &mut self.addresses,
+            event,
+            definitions,
+            site,
+        };
+        self.oracles.consult(consultation);
+    }
+
+    /// Whether user code of the thread runs in a transaction.
+    #[inline]
+    fn is_in_transaction(&self, by: Access) -> bool {
+        let thread = &self.guarantees.threads[by.thread.index()];
+        thread.transaction.is_in_user_code()
+    }
+
+    /// The thread enters a watched function.
+    fn called(
         &mut self,
-        process: ProcessId,
-        by: Access,
-        site: SiteId,
-        addr: Address,
-        bytes: &[u8],
-        kind: StoreKind,
+        event: &Event<'_>,
+        definitions: &Definitions,
+        function: FunctionId,
+        args: CallArguments,
     ) {
-        let (mut addr, mut bytes) = (addr, bytes);
-        // Almost always once.
-        while !bytes.is_empty() {
-            let len = bytes.len() as u64;
-            let Some(range) = self.addresses.resolve(process, addr, len) else {
-                return;
-            };
-            let (now, later) = bytes.split_at(range.len as usize);
-            let thread = &mut self.watch.threads[by.thread.index()];
-            thread.file = Some(range.file);
-            let spoken_for = thread.transaction.covers(range);
-            for (offset, bytes, before) in brownout_model::line_parts(range.offset, range.len) {
-                let part = StorePart {
-                    line: self.tracker.line(place(range.file, offset)),
-                    start: bytes.first() as u8,
-                    len: bytes.0.count_ones() as u8,
-                    value: first_bytes(&now[before as usize..]),
-                    kind,
-                    spoken_for,
-                };
-                self.store_part(by, site, part);
-            }
-            addr = Address(addr.0.wrapping_add(range.len));
-            bytes = later;
-        }
-    }
-
-    fn flush(&mut self, by: Access, site: SiteId, range: FileRange, kind: FlushKind) {
-        self.watch.threads[by.thread.index()].file = Some(range.file);
-        let place = place(range.file, range.offset - range.offset % LINE);
-        let line = self.tracker.line(place);
-        self.flush_line(by, site, (line, place), kind);
-    }
-
-    fn sync(&mut self, process: ProcessId, by: Access, site: SiteId, sync: Sync) {
-        let whole = |file| {
-            vec![FileRange {
-                file,
-                offset: 0,
-                len: u64::MAX,
-            }]
+        let Some(function) = self.functions.get(function, definitions) else {
+            return;
         };
-        let ranges = match sync {
-            Sync::Msync {
-                addr,
-                len,
-                asynchronous: false,
-            } => self.addresses.resolve_all(process, addr, len),
-            Sync::Fsync { file } | Sync::Fdatasync { file } | Sync::Syncfs { file } => whole(file),
-            // They begin to write back and do not wait for it, or not for all it takes.
-            Sync::Msync { .. } | Sync::SyncFileRange { .. } => return,
+        let site = self.site(event, definitions);
+        let by = self.access(event);
+        let call = OpenCall {
+            function,
+            args,
+            site,
+            time: by.time.0,
         };
-        self.watch.writing_back = true;
-        for range in ranges {
-            let bytes = range.offset..range.offset.saturating_add(range.len);
-            self.written_back.add(range.file, bytes.clone());
-            let thread = &mut self.watch.threads[by.thread.index()];
-            thread.transaction.written_back(range);
-            thread.accidental.retain(|known| known.file != range.file);
-            let space = SpaceId(range.file.0);
-            self.tracker.write_back(&mut self.watch, by, space, bytes);
-        }
-        self.watch.writing_back = false;
-        self.watch.threads[by.thread.index()].synced(site, by.time.0);
-    }
-
-    /// The kernel wrote to the file. What was stored there is no more, and the rest is the file
-    /// system's business; but the lines are worth a flush.
-    fn file_written(&mut self, file: FileId, bytes: Range<u64>) {
-        self.discard(file, bytes.clone());
-        let len = bytes.end - bytes.start;
-        for (offset, _, _) in brownout_model::line_parts(bytes.start, len) {
-            let line = self.tracker.line(place(file, offset));
-            self.tracker.marks(line).set(DIRTY);
-        }
-    }
-
-    fn discard(&mut self, file: FileId, gone: Range<u64>) {
-        let watch = &mut self.watch;
-        let space = SpaceId(file.0);
-        self.tracker.retain(space, gone.clone(), |line, _, store| {
-            let from = gone.start.saturating_sub(line.offset).min(LINE);
-            let to = gone.end.saturating_sub(line.offset).min(LINE);
-            store.bytes = store.bytes.without(ByteMask::range(from, to - from));
-            if store.bytes.is_empty() {
-                watch.release(&store.tag);
+        let memory = ProcessMemory {
+            process: event.process,
+            addresses: &mut self.addresses,
+            reservations: &mut self.reservations,
+        };
+        let transaction = &mut self.guarantees.threads[by.thread.index()].transaction;
+        match transaction.called(call, &memory) {
+            TransactionStep::Nothing => {}
+            TransactionStep::Add(ranges) => {
+                if self.guarantees.sites.origin(site) != Origin::Bindings {
+                    self.guarantees.rules.log_add(&LogAdd {
+                        time: by.time.0,
+                        site,
+                        ranges: &ranges,
+                        transaction,
+                    });
+                }
             }
-            !store.bytes.is_empty()
-        });
-    }
-
-    /// Another program runs in the place of the process with the same pid, if there was one.
-    fn replaced_by(&mut self, process: ProcessId, pid: u32, definitions: &Definitions) {
-        let others = definitions
-            .processes()
-            .filter(|other| other.pid == pid && other.id != process && other.end.is_none());
-        let others: Vec<ProcessId> = others.map(|other| other.id).collect();
-        for other in others {
-            self.process_ended(other, true);
+            TransactionStep::End(end) => self.transaction_ended(by, &end),
         }
     }
 
-    fn process_ended(&mut self, process: ProcessId, completed: bool) {
-        if completed {
-            self.completed.insert(process);
+    /// A watched function was left; without a value, by a jump.
+    fn returned(
+        &mut self,
+        event: &Event<'_>,
+        definitions: &Definitions,
+        function: FunctionId,
+        value: Option<[u64; 2]>,
+    ) {
+        let Some(function) = self.functions.get(function, definitions) else {
+            return;
+        };
+        let by = self.access(event);
+        let mut memory = ProcessMemory {
+            process: event.process,
+            addresses: &mut self.addresses,
+            reservations: &mut self.reservations,
+        };
+        let transaction = &mut self.guarantees.threads[by.thread.index()].transaction;
+        let step = transaction.returned(function, value, &mut memory);
+        if let TransactionStep::End(end) = step {
+            self.transaction_ended(by, &end);
         }
-        let gone = self.addresses.end(process);
-        if completed {
-            self.abandon(gone);
-        }
-        let threads = &mut self.threads;
-        let mut ended = Vec::new();
-        threads.retain(|&(of, _), &mut slot| {
-            if of == process {
-                ended.push(slot);
-            }
-            of != process
-        });
-        for thread in ended {
-            self.thread_ended(thread);
-        }
-        self.current = None;
     }
 
-    fn thread_ended(&mut self, thread: ThreadSlot) {
-        let state = &mut self.watch.threads[thread.index()];
-        for ordered in state.accidental.drain(..) {
-            self.watch.rules.accidental_fence.left(&ordered);
+    #[inline(never)]
+    fn store_in_transaction(&mut self, event: &Event<'_>, by: Access, site: SiteKey) {
+        let EventKind::Store {
+            addr,
+            bytes,
+            flavor: StoreFlavor::Temporal,
+            locked,
+            ..
+        } = event.kind
+        else {
+            return;
+        };
+        if !self.guarantees.sites.is_users(site) {
+            return;
+        }
+        let len = bytes.len() as u64;
+        let Some(range) = self.addresses.resolve(event.process, addr, len) else {
+            return;
+        };
+        let memory = ProcessMemory {
+            process: event.process,
+            addresses: &mut self.addresses,
+            reservations: &mut self.reservations,
+        };
+        let bytes = &bytes[..range.len as usize];
+        let transaction = &mut self.guarantees.threads[by.thread.index()].transaction;
+        transaction.stored((site, by.time.0), range, bytes, locked, &memory);
+    }
+
+    /// One cause, one finding: what is reported as not logged is not reported again as lost, late or
+    /// overwritten.
+    fn transaction_ended(&mut self, by: Access, end: &TransactionEnd) {
+        self.guarantees.rules.transaction_end(end);
+        let overwrites = &mut self.guarantees.overwrites;
+        for unlogged in &end.unlogged {
+            let since = end.begun.map_or(unlogged.time, |(_, time)| time);
+            let PmAddress { space, offset } = unlogged.line;
+            self.tracker
+                .retain(space, offset..offset + LINE, |_, _, store| {
+                    if store.thread == by.thread
+                        && store.time.0 >= since
+                        && store.tag.site == unlogged.site
+                    {
+                        store.tag.exempt = true;
+                        store.tag.overwrote = overwrites.before(store.tag.overwrote, since);
+                    }
+                    true
+                });
         }
     }
 }
 
 #[inline]
-pub(crate) fn place(file: FileId, offset: u64) -> PmAddress {
+fn pm_address(file: FileId, offset: u64) -> PmAddress {
     PmAddress {
         space: SpaceId(file.0),
         offset,
@@ -432,24 +408,11 @@ pub(crate) fn place(file: FileId, offset: u64) -> PmAddress {
 }
 
 #[inline]
-pub(crate) fn flush_kind(kind: brownout_trace::FlushKind) -> FlushKind {
+fn flush_kind(kind: brownout_trace::FlushKind) -> FlushKind {
     match kind {
         brownout_trace::FlushKind::Clflush => FlushKind::Immediate,
         brownout_trace::FlushKind::Clflushopt | brownout_trace::FlushKind::Clwb => {
             FlushKind::Deferred
-        }
-    }
-}
-
-/// Up to eight bytes as a little-endian number.
-#[inline]
-pub(crate) fn first_bytes(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk::<8>() {
-        Some(chunk) => u64::from_le_bytes(*chunk),
-        None => {
-            let mut chunk = [0; 8];
-            chunk[..bytes.len()].copy_from_slice(bytes);
-            u64::from_le_bytes(chunk)
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Custom oracles: checks of one program's own protocol, which no general rule can know (Agamotto §2.4.2.2).
 //!
-//! An [`Oracle`] is shown what the program does, with the stack of calls that led to it, and may ask
-//! what of persistent memory would not survive a crash now. [`Declared`] is an oracle that needs no
+//! An [`Oracle`] sees each [`Step`] of the target with the stack of calls that led to it, and may ask
+//! which stores a crash could lose at that point. [`Declared`] is an oracle that needs no
 //! code: it is written in `brownout.toml`.
 //!
 //! ```
-//! use brownout_lint::oracle::{Action, Memory, Moment, Oracle, Violation};
+//! use brownout_lint::oracle::{Action, Memory, Oracle, Step, Violation};
 //! use brownout_report::{Category, RuleInfo, Severity};
 //!
 //! /// The superblock, the first 64 bytes of the pool, is written once.
@@ -26,16 +26,16 @@
 //!         &RULE
 //!     }
 //!
-//!     fn observe(&mut self, moment: &Moment<'_>, _: &Memory<'_>) -> Option<Violation> {
-//!         let Action::Store { range, .. } = moment.action else { return None };
+//!     fn observe(&mut self, step: &Step<'_>, _: &Memory<'_>) -> Option<Violation> {
+//!         let Action::Store { range, .. } = step.action else { return None };
 //!         let again = range.offset < 64 && std::mem::replace(&mut self.written, true);
 //!         again.then(|| Violation::new("the superblock is written again"))
 //!     }
 //! }
 //! ```
 //!
-//! Oracles are shown all stores, those of libraries too: the stack tells them apart. They see one run and
-//! the order in which it happened to go.
+//! Oracles see all stores, including those of libraries: the stack distinguishes them. They see one run, in the
+//! order in which it happened.
 
 mod consult;
 mod declared;
@@ -47,30 +47,30 @@ use brownout_model::{SpaceId, Tracker};
 use brownout_report::RuleInfo;
 use brownout_trace::{EventIndex, FenceKind, FileId, FileRange, ProcessId, ThreadId};
 
-use crate::follower::guarantees::Watch;
-use crate::site_keys::SiteId;
+use crate::follower::guarantees::Guarantees;
+use crate::site_keys::SiteKey;
 
-pub(crate) use consult::Oracles;
+pub(crate) use consult::{Consultation, Oracles};
 pub use declared::{Declared, Demand, FunctionPattern, PatternError, Region};
 
 /// A check that belongs to one program.
 pub trait Oracle {
-    /// Under which name violations are reported, and how grave they are.
+    /// The name and severity under which violations are reported.
     fn rule(&self) -> &'static RuleInfo;
 
-    /// Something is about to happen: `memory` is as it was before.
-    fn observe(&mut self, moment: &Moment<'_>, memory: &Memory<'_>) -> Option<Violation>;
+    /// A step is about to take effect: `memory` is the state before it.
+    fn observe(&mut self, step: &Step<'_>, memory: &Memory<'_>) -> Option<Violation>;
 }
 
-/// Something that a program does.
+/// A store, flush or fence of the target.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Moment<'a> {
+pub struct Step<'a> {
     pub event: EventIndex,
     pub process: ProcessId,
     pub thread: ThreadId,
     /// The calls that led to it, innermost first.
-    pub stack: &'a [Frame],
+    pub stack: &'a [OracleFrame],
     pub action: Action<'a>,
 }
 
@@ -93,9 +93,9 @@ pub enum Action<'a> {
     },
 }
 
-/// A level of a stack.
+/// A frame of a stack, as oracles see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
+pub struct OracleFrame {
     /// The file name of the program or library, without directories.
     pub module: String,
     pub function: Option<String>,
@@ -103,11 +103,7 @@ pub struct Frame {
     pub source: Option<(String, u32)>,
 }
 
-/// A place in the program that an oracle was shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PlaceId(pub(crate) SiteId);
-
-/// What is said when an oracle does not hold.
+/// What an oracle reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     message: String,
@@ -123,7 +119,7 @@ impl Violation {
         }
     }
 
-    /// Names another store that has to do with it; `role` is what it is called in the report.
+    /// Adds another store that is involved; `role` is its name in the report.
     pub fn with(mut self, role: &'static str, store: Unpersisted) -> Self {
         self.related.push((role, store));
         self
@@ -133,26 +129,26 @@ impl Violation {
 /// A store that a crash could lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpersisted {
-    pub place: PlaceId,
+    pub site: SiteKey,
     pub event: EventIndex,
-    /// The cache line it went to, and how many of its bytes could be lost.
+    /// The offset of its cache line in the file, and how many of its bytes could be lost.
     pub line: u64,
     pub bytes: u32,
 }
 
-/// Persistent memory as a crash at this moment could leave it.
+/// Which stores to persistent memory a crash could lose now.
 pub struct Memory<'a> {
-    tracker: &'a Tracker<Watch>,
-    oracles: &'a consult::Shown,
+    tracker: &'a Tracker<Guarantees>,
+    shown: &'a consult::Shown,
 }
 
 impl<'a> Memory<'a> {
-    /// The files that are mapped or were, with their paths.
+    /// The files that are or were mapped, with their paths.
     pub fn files(&self) -> impl Iterator<Item = (FileId, &'a Path)> + use<'a> {
-        self.oracles.files()
+        self.shown.files()
     }
 
-    /// The stores to bytes of `range` that are not guaranteed to be there after a crash, by place in the
+    /// The stores to bytes of `range` that are not guaranteed to survive a crash, by offset in the
     /// file.
     pub fn unpersisted(
         &self,
@@ -162,7 +158,7 @@ impl<'a> Memory<'a> {
         let tracker = self.tracker;
         let live = tracker.live_in(SpaceId(file.0), range);
         live.map(|(line, _, store)| Unpersisted {
-            place: PlaceId(store.tag.site),
+            site: store.tag.site,
             event: EventIndex(store.time.0),
             line: line.offset,
             bytes: store.bytes.0.count_ones(),
@@ -170,7 +166,7 @@ impl<'a> Memory<'a> {
     }
 
     /// The calls that led to a store, innermost first.
-    pub fn stack(&self, place: PlaceId) -> &'a [Frame] {
-        self.oracles.stack(place.0)
+    pub fn stack(&self, site: SiteKey) -> &'a [OracleFrame] {
+        self.shown.stack(site)
     }
 }

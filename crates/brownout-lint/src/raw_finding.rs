@@ -3,34 +3,36 @@
 use brownout_report::RuleInfo;
 use brownout_trace::{AppPc, ContextId, EventIndex, FileId, ProcessId};
 
-/// A finding before symbols.
+use crate::site_keys::SiteKey;
+
+/// A finding before it is symbolised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawFinding {
     pub rule: &'static RuleInfo,
     /// A sentence without a full stop.
     pub message: String,
-    /// How often it was met.
+    /// How often it occurred.
     pub count: u64,
-    /// Where it was met first.
+    /// The event at which it first occurred.
     pub first: EventIndex,
-    /// The place to look at first comes first.
-    pub places: Vec<RawPlace>,
-    /// The bytes concerned when it was met first.
+    /// The site to look at first comes first.
+    pub sites: Vec<RawSite>,
+    /// The bytes concerned at the first occurrence.
     pub ranges: Vec<RawRange>,
     pub values: Vec<RawValue>,
 }
 
-/// A place in the program that has to do with a finding.
+/// An instruction, in its calling context, that is involved in a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RawPlace {
+pub struct RawSite {
     /// What happened there: `store`, `flush`, `fence`, …
     pub role: &'static str,
-    /// How many places [`Attribution`](crate::Attribution) was asked about before this one.
-    pub number: usize,
+    /// The key under which [`Attribution`](crate::Attribution) has seen it.
+    pub key: SiteKey,
     pub process: ProcessId,
     pub pc: AppPc,
     pub context: ContextId,
-    /// The event, where the finding was met first.
+    /// Its event at the first occurrence of the finding.
     pub event: EventIndex,
 }
 
@@ -42,7 +44,7 @@ pub struct RawRange {
     pub len: u64,
 }
 
-/// Bytes that were stored; of long stores the first.
+/// Bytes that were stored; of long stores, the first ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawValue {
     pub name: &'static str,

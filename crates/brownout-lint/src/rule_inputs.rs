@@ -1,42 +1,45 @@
-//! What the rules are shown: moments of a run, with what is known then.
+//! What the rules see: the things that happen in a run, each with what is known when it happens.
 
-use brownout_model::{ByteMask, LINE, LiveStore, PmAddress};
-use brownout_trace::{FenceKind, FileId};
+use brownout_model::{Access, ByteMask, LINE, LineRef, LiveStore, PmAddress};
+use brownout_trace::{FenceKind, FileId, FileRange};
 
-use crate::follower::thread::Ordered;
+use crate::attribution::Origin;
+use crate::follower::thread::{Ordered, ThreadState};
 use crate::raw_finding::RawValue;
-use crate::site_keys::SiteId;
+use crate::site_keys::SiteKey;
+use crate::transactions::{Transaction, UnloggedStore};
 
 /// What is remembered of a live store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreTag {
     /// The first bytes, as a little-endian number.
     pub(crate) value: u64,
-    pub(crate) site: SiteId,
-    /// Head of the list of [what it overwrote](crate::follower::overwrites).
+    pub(crate) site: SiteKey,
+    /// Head of the list of [stores it overwrote](crate::follower::overwrites).
     pub(crate) overwrote: u32,
-    /// Where in the line it began, and its length there.
+    /// Offset in the line, and length there.
     pub(crate) start: u8,
     pub(crate) len: u8,
-    /// Not judged by itself: to bytes that a running transaction has logged, or told already as not logged.
-    pub(crate) spoken_for: bool,
+    /// Not reported on its own: it is to bytes that a running transaction has logged, or was already reported as
+    /// not logged.
+    pub(crate) exempt: bool,
     /// Its line was flushed since.
     pub(crate) flushed: bool,
-    /// Its bytes were unmapped before anything was done to make it persistent.
+    /// Its bytes were unmapped before they were flushed.
     pub(crate) abandoned: bool,
 }
 
 impl StoreTag {
-    /// Bytes of a store that are known.
+    /// How many bytes of a store are known.
     pub(crate) const KNOWN: u8 = 8;
 
-    /// Whether two stores put the same into `bytes`, which must be known of both.
+    /// Whether both stores are known to put the same value into all of `bytes`.
     pub(crate) fn agrees(&self, other: &StoreTag, bytes: ByteMask) -> bool {
         let mut all = bytes.runs().flat_map(|(start, len)| start..start + len);
         all.all(|at| self.byte(at).is_some() && self.byte(at) == other.byte(at))
     }
 
-    /// Whether two stores put different values into some of `bytes`, as far as is known.
+    /// Whether the stores are known to put different values into some of `bytes`.
     pub(crate) fn contradicts(&self, other: &StoreTag, bytes: ByteMask) -> bool {
         let mut all = bytes.runs().flat_map(|(start, len)| start..start + len);
         all.any(|at| match (self.byte(at), other.byte(at)) {
@@ -45,19 +48,19 @@ impl StoreTag {
         })
     }
 
-    /// The value at a place of the line that the store covers, if it is known.
+    /// The value at an offset in the line that the store covers, if it is known.
     fn byte(&self, at: u64) -> Option<u8> {
         let at = (at as u8).wrapping_sub(self.start);
         (at < Self::KNOWN).then(|| self.value.to_le_bytes()[usize::from(at)])
     }
 
-    /// Whether more was stored than is known.
+    /// Whether the store is longer than what is known of it.
     pub(crate) fn is_long(&self) -> bool {
         self.len > Self::KNOWN
     }
 
-    /// Whether each of two stores that overlap goes beyond the other at one end. One that ends with the line may go on
-    /// in the next, which `across` lets count.
+    /// Whether each of two overlapping stores extends beyond the other at one end. A store that reaches the border of the
+    /// line may continue in the next line; with `across`, that counts as extending.
     pub(crate) fn overhangs(&self, other: &StoreTag, across: bool) -> bool {
         const LINE_END: u8 = LINE as u8;
         let end = |tag: &StoreTag| tag.start + tag.len;
@@ -76,49 +79,65 @@ impl StoreTag {
     }
 }
 
-/// A flush of a line.
-pub(crate) struct FlushMoment {
+/// A flush of a cache line of a file.
+pub(crate) struct LineFlush {
     pub(crate) time: u64,
-    pub(crate) site: SiteId,
+    pub(crate) site: SiteKey,
     /// The start of the line.
     pub(crate) line: PmAddress,
-    pub(crate) work: Work,
+    pub(crate) work: FlushWork,
 }
 
-/// What a flush finds to do.
+/// What a flush finds to persist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    /// Nothing was stored since the line was flushed or mapped.
+pub(crate) enum FlushWork {
+    /// Nothing was stored since the line was last flushed, or mapped.
     Nothing,
-    /// Non-temporal stores only, which wait for a fence and not for a flush; one of them.
-    NonTemporal { store: SiteId, time: u64 },
-    /// Cached stores that were not overwritten: how many, and place and time of the first and last of
-    /// them.
+    /// Only non-temporal stores, which need a fence and no flush; one of them.
+    NonTemporal { store: SiteKey, time: u64 },
+    /// Cached stores that were not overwritten: how many, and site and time of the first and the last.
     Stores {
         count: u16,
-        first: (SiteId, u64),
-        last: (SiteId, u64),
+        first: (SiteKey, u64),
+        last: (SiteKey, u64),
     },
-    /// Something that is not a store of the program, or that another thread has flushed and not
-    /// fenced, or that was persistent as soon as it was stored.
+    /// Something other than a store of the target; a store that another thread has flushed and not fenced; or one
+    /// that was persistent immediately.
     Other,
 }
 
-/// An `sfence` or `mfence`.
-pub(crate) struct FenceMoment<'a> {
+/// A flush of an address outside every mapped file.
+pub(crate) struct VolatileFlush {
     pub(crate) time: u64,
-    pub(crate) site: SiteId,
+    pub(crate) site: SiteKey,
+}
+
+/// An `sfence` or `mfence`, before it takes effect.
+pub(crate) struct Fence<'a> {
+    pub(crate) time: u64,
+    pub(crate) site: SiteKey,
+    pub(crate) origin: Origin,
     pub(crate) kind: FenceKind,
-    /// Anything waited for it, be it in vain.
+    /// Flushes or non-temporal stores are pending, even if they persist nothing.
     pub(crate) awaited: bool,
     /// How many flushes and non-temporal stores only this fence orders, and two of them.
     pub(crate) ordered: u32,
     pub(crate) examples: &'a [Option<Ordered>; 2],
-    /// What the thread had to do with last; `None` if it never touched persistent memory.
+    /// The file that the thread accessed last; `None` if it never accessed persistent memory.
     pub(crate) file: Option<FileId>,
 }
 
-/// A store that will not be guaranteed any more.
+/// A store that is guaranteed from now on.
+pub(crate) struct GuaranteedStore<'a> {
+    pub(crate) line: LineRef<'a>,
+    pub(crate) store: &'a LiveStore<StoreTag>,
+    /// The thread whose flush, fence or system call guarantees it, and when.
+    pub(crate) by: Access,
+    /// The thread that made the store.
+    pub(crate) thread: &'a ThreadState,
+}
+
+/// A store that can no longer become guaranteed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LostStore {
     /// The start of the line.
@@ -126,39 +145,57 @@ pub(crate) struct LostStore {
     pub(crate) bytes: ByteMask,
     pub(crate) time: u64,
     pub(crate) tag: StoreTag,
-    /// How many stores of its kind were lost there.
+    /// How many such stores were lost at this site.
     pub(crate) count: u64,
-    pub(crate) why: Lost,
+    pub(crate) reason: LossReason,
 }
 
 /// Why a store is not guaranteed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// It was not flushed, but its line is at some time.
+pub(crate) enum LossReason {
+    /// It was not flushed, but its line is at some other time.
     NotFlushed,
-    /// Its line never is.
+    /// Its line is never flushed.
     NeverFlushed,
-    /// The flush of its line was not fenced.
-    FlushNotFenced { flush: SiteId, time: u64 },
+    /// The user's flush of its line was not fenced.
+    FlushNotFenced { flush: SiteKey, time: u64 },
     /// It is non-temporal and was not fenced.
     NotFenced,
 }
 
 impl LostStore {
-    pub(crate) fn new(line: PmAddress, store: &LiveStore<StoreTag>, why: Lost) -> Self {
+    pub(crate) fn new(line: PmAddress, store: &LiveStore<StoreTag>, reason: LossReason) -> Self {
         LostStore {
             line,
             bytes: store.bytes,
             time: store.time.0,
             tag: store.tag,
             count: 1,
-            why,
+            reason,
         }
     }
 
     pub(crate) fn file(&self) -> FileId {
         file(self.line)
     }
+}
+
+/// A call that adds bytes to the log of a running transaction, before it takes effect.
+pub(crate) struct LogAdd<'a> {
+    pub(crate) time: u64,
+    pub(crate) site: SiteKey,
+    /// The bytes; several ranges if they are in several mappings.
+    pub(crate) ranges: &'a [FileRange],
+    pub(crate) transaction: &'a Transaction,
+}
+
+/// The end of an outermost transaction, by commit or abort.
+#[derive(Debug)]
+pub(crate) struct TransactionEnd {
+    /// Site and time of its beginning.
+    pub(crate) begun: Option<(SiteKey, u64)>,
+    /// The user's stores that were neither logged nor flushed, in the order of issue.
+    pub(crate) unlogged: Vec<UnloggedStore>,
 }
 
 pub(crate) fn file(place: PmAddress) -> FileId {

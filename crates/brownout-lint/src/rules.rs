@@ -1,153 +1,143 @@
-//! The rules, one file each.
+//! The registry of rules, and the dispatch to them. A rule is a file in this folder and a line in `registry!`.
 //!
-//! A rule's file opens with what it can miss and what it never reports falsely, holds its documentation for
-//! users as [`RuleInfo`], and is shown the [moments](crate::rule_inputs) that concern it.
-
-mod accidental_fence;
-mod delayed_persist;
-mod dirty_overwrite;
-mod fence_orders_many;
-mod flush_covers_many;
-mod flush_of_nt_store;
-mod flush_volatile;
-mod missing_fence;
-mod missing_flush;
-mod redundant_fence;
-mod redundant_flush;
-mod transient_data;
-mod tx_redundant_add;
-mod tx_unlogged_store;
+//! The fields of [`Rules`] are private to this file, so the rest of the crate reaches a rule only through the
+//! dispatch below. It filters what no rule may see: events of libraries for their own purposes, and stores that a
+//! transaction accounts for.
 
 use brownout_report::RuleInfo;
 use brownout_trace::selection::Selection;
 
+use crate::follower::overwrites::Overwriting;
+use crate::follower::thread::ThreadState;
 use crate::raw_finding::RawFinding;
-use crate::rule_inputs::{FenceMoment, FlushMoment, LostStore};
-use crate::site_keys::Known;
+use crate::rule::Rule;
+use crate::rule_inputs::{
+    Fence, GuaranteedStore, LineFlush, LogAdd, LostStore, TransactionEnd, VolatileFlush,
+};
+use crate::site_keys::{KnownSites, is_users};
 use crate::tally::Tally;
 
-/// All rules, in the order of the documentation.
-pub const RULES: &[&RuleInfo] = &[
-    &missing_flush::INFO,
-    &missing_fence::INFO,
-    &transient_data::INFO,
-    &dirty_overwrite::INFO,
-    &delayed_persist::INFO,
-    &redundant_flush::INFO,
-    &flush_volatile::INFO,
-    &flush_of_nt_store::INFO,
-    &flush_covers_many::INFO,
-    &redundant_fence::INFO,
-    &accidental_fence::INFO,
-    &fence_orders_many::INFO,
-    &tx_redundant_add::INFO,
-    &tx_unlogged_store::INFO,
-];
+/// A rule, and what it has found.
+struct Counted<R> {
+    rule: R,
+    found: Tally,
+}
 
-/// The rule of that id.
+impl<R: Rule> Counted<R> {
+    fn new() -> Self {
+        Counted {
+            rule: R::default(),
+            found: Tally::new(R::INFO),
+        }
+    }
+}
+
+macro_rules! registry {
+    ($($module:ident :: $rule:ident,)*) => {
+        $(mod $module;)*
+
+        /// All rules, in the order of the documentation.
+        pub const RULES: &[&RuleInfo] = &[$($module::$rule::INFO),*];
+
+        /// The rules of a pass.
+        pub(crate) struct Rules {
+            $($module: Counted<$module::$rule>,)*
+        }
+
+        impl Rules {
+            pub(crate) fn new() -> Self {
+                Rules {
+                    $($module: Counted::new(),)*
+                }
+            }
+
+            #[inline(always)]
+            pub(crate) fn flush(&mut self, sites: &KnownSites, flush: &LineFlush) {
+                if sites.is_users(flush.site) {
+                    $(self.$module.rule.flush(flush, &mut self.$module.found);)*
+                }
+            }
+
+            pub(crate) fn volatile_flush(&mut self, sites: &KnownSites, flush: &VolatileFlush) {
+                if sites.is_users(flush.site) {
+                    $(self.$module.rule.volatile_flush(flush, &mut self.$module.found);)*
+                }
+            }
+
+            #[inline]
+            pub(crate) fn fence(&mut self, fence: &Fence<'_>) {
+                if is_users(fence.origin) {
+                    $(self.$module.rule.fence(fence, &mut self.$module.found);)*
+                }
+            }
+
+            /// The caller has checked that the store is the user's, which it needs to know, too.
+            #[inline(always)]
+            pub(crate) fn guaranteed(&mut self, store: &GuaranteedStore<'_>) {
+                $(self.$module.rule.guaranteed(store, &mut self.$module.found);)*
+            }
+
+            /// Only overwritings of the user's stores by the user's are recorded in the first place.
+            pub(crate) fn overwrite_guaranteed(&mut self, overwriting: &Overwriting) {
+                $(self.$module.rule.overwrite_guaranteed(overwriting, &mut self.$module.found);)*
+            }
+
+            /// Skips stores that their transaction accounts for: committing would have persisted them, or a rule for
+            /// transactions reports them.
+            pub(crate) fn lost(&mut self, sites: &KnownSites, lost: &LostStore) {
+                if sites.is_users(lost.tag.site) && !lost.tag.exempt {
+                    $(self.$module.rule.lost(lost, &mut self.$module.found);)*
+                }
+            }
+
+            pub(crate) fn log_add(&mut self, add: &LogAdd<'_>) {
+                $(self.$module.rule.log_add(add, &mut self.$module.found);)*
+            }
+
+            /// Only the user's stores are recorded in a transaction.
+            pub(crate) fn transaction_end(&mut self, end: &TransactionEnd) {
+                $(self.$module.rule.transaction_end(end, &mut self.$module.found);)*
+            }
+
+            pub(crate) fn thread_end(&mut self, thread: &ThreadState) {
+                $(self.$module.rule.thread_end(thread, &mut self.$module.found);)*
+            }
+
+            /// The findings on files that are persistent memory: by rule, then in the order in which they first
+            /// occurred.
+            pub(crate) fn into_findings(
+                self,
+                sites: &KnownSites,
+                selection: &Selection,
+            ) -> Vec<RawFinding> {
+                let mut findings = Vec::new();
+                $(findings.extend(self.$module.found.into_findings(sites, selection));)*
+                findings
+            }
+        }
+    };
+}
+
+registry! {
+    missing_flush::MissingFlush,
+    missing_fence::MissingFence,
+    transient_data::TransientData,
+    dirty_overwrite::DirtyOverwrite,
+    delayed_persist::DelayedPersist,
+    redundant_flush::RedundantFlush,
+    flush_volatile::FlushVolatile,
+    flush_of_nt_store::FlushOfNtStore,
+    flush_covers_many::FlushCoversMany,
+    redundant_fence::RedundantFence,
+    accidental_fence::AccidentalFence,
+    fence_orders_many::FenceOrdersMany,
+    tx_redundant_add::TxRedundantAdd,
+    tx_unlogged_store::TxUnloggedStore,
+}
+
+/// The rule with this name.
 pub fn rule(id: &str) -> Option<&'static RuleInfo> {
     RULES.iter().copied().find(|rule| rule.id == id)
-}
-
-/// The state of all rules.
-pub(crate) struct Rules {
-    pub(crate) missing_flush: missing_flush::MissingFlush,
-    pub(crate) missing_fence: missing_fence::MissingFence,
-    pub(crate) transient_data: transient_data::TransientData,
-    pub(crate) dirty_overwrite: dirty_overwrite::DirtyOverwrite,
-    pub(crate) delayed_persist: delayed_persist::DelayedPersist,
-    pub(crate) redundant_flush: redundant_flush::RedundantFlush,
-    pub(crate) flush_volatile: flush_volatile::FlushVolatile,
-    pub(crate) flush_of_nt_store: flush_of_nt_store::FlushOfNtStore,
-    pub(crate) flush_covers_many: flush_covers_many::FlushCoversMany,
-    pub(crate) redundant_fence: redundant_fence::RedundantFence,
-    pub(crate) accidental_fence: accidental_fence::AccidentalFence,
-    pub(crate) fence_orders_many: fence_orders_many::FenceOrdersMany,
-    pub(crate) tx_redundant_add: tx_redundant_add::TxRedundantAdd,
-    pub(crate) tx_unlogged_store: tx_unlogged_store::TxUnloggedStore,
-}
-
-impl Rules {
-    pub(crate) fn new() -> Self {
-        Rules {
-            missing_flush: missing_flush::MissingFlush(Tally::new(&missing_flush::INFO)),
-            missing_fence: missing_fence::MissingFence(Tally::new(&missing_fence::INFO)),
-            transient_data: transient_data::TransientData(Tally::new(&transient_data::INFO)),
-            dirty_overwrite: dirty_overwrite::DirtyOverwrite(Tally::new(&dirty_overwrite::INFO)),
-            delayed_persist: delayed_persist::DelayedPersist(Tally::new(&delayed_persist::INFO)),
-            redundant_flush: redundant_flush::RedundantFlush(Tally::new(&redundant_flush::INFO)),
-            flush_volatile: flush_volatile::FlushVolatile(Tally::new(&flush_volatile::INFO)),
-            flush_of_nt_store: flush_of_nt_store::FlushOfNtStore(Tally::new(
-                &flush_of_nt_store::INFO,
-            )),
-            flush_covers_many: flush_covers_many::FlushCoversMany(Tally::new(
-                &flush_covers_many::INFO,
-            )),
-            redundant_fence: redundant_fence::RedundantFence(Tally::new(&redundant_fence::INFO)),
-            accidental_fence: accidental_fence::AccidentalFence(Tally::new(
-                &accidental_fence::INFO,
-            )),
-            fence_orders_many: fence_orders_many::FenceOrdersMany(Tally::new(
-                &fence_orders_many::INFO,
-            )),
-            tx_redundant_add: tx_redundant_add::TxRedundantAdd(Tally::new(&tx_redundant_add::INFO)),
-            tx_unlogged_store: tx_unlogged_store::TxUnloggedStore(Tally::new(
-                &tx_unlogged_store::INFO,
-            )),
-        }
-    }
-
-    /// A line of a file was flushed.
-    #[inline(always)]
-    pub(crate) fn flushed(&mut self, known: &Known, flush: &FlushMoment) {
-        if known.is_users(flush.site) {
-            self.redundant_flush.flushed(flush);
-            self.flush_of_nt_store.flushed(flush);
-            self.flush_covers_many.flushed(flush);
-        }
-    }
-
-    /// `sfence` or `mfence` was executed.
-    #[inline]
-    pub(crate) fn fenced(&mut self, known: &Known, fence: &FenceMoment<'_>) {
-        if known.is_users(fence.site) {
-            self.redundant_fence.fenced(known, fence);
-            self.fence_orders_many.fenced(fence);
-        }
-    }
-
-    /// A store will not be guaranteed any more. One to bytes that its transaction has logged or allocated is void, as
-    /// committing would have persisted it; one that the transaction's rules have told is known.
-    pub(crate) fn lost(&mut self, known: &Known, lost: &LostStore) {
-        if known.is_users(lost.tag.site) && !lost.tag.spoken_for {
-            self.missing_flush.lost(lost);
-            self.missing_fence.lost(known, lost);
-            self.transient_data.lost(lost);
-        }
-    }
-
-    pub(crate) fn into_findings(self, known: &Known, selection: &Selection) -> Vec<RawFinding> {
-        let tallies = [
-            self.missing_flush.0,
-            self.missing_fence.0,
-            self.transient_data.0,
-            self.dirty_overwrite.0,
-            self.delayed_persist.0,
-            self.redundant_flush.0,
-            self.flush_volatile.0,
-            self.flush_of_nt_store.0,
-            self.flush_covers_many.0,
-            self.redundant_fence.0,
-            self.accidental_fence.0,
-            self.fence_orders_many.0,
-            self.tx_redundant_add.0,
-            self.tx_unlogged_store.0,
-        ];
-        tallies
-            .into_iter()
-            .flat_map(|tally| tally.into_findings(known, selection))
-            .collect()
-    }
 }
 
 #[cfg(test)]
@@ -155,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_says_what_it_finds_why_that_is_bad_and_what_to_do() {
+    fn every_rule_documents_what_it_does_why_that_is_bad_and_the_fix() {
         for rule in RULES {
             for part in [
                 "## What it does",
@@ -170,10 +160,24 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_found_by_their_ids_which_differ() {
+    fn rules_are_found_by_their_names_which_are_unique() {
         for info in RULES {
             assert_eq!(rule(info.id), Some(*info));
         }
         assert_eq!(rule("no-such-rule"), None);
+    }
+
+    #[test]
+    fn every_file_in_the_folder_is_registered() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rules");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .expect("the sources are there")
+            .map(|entry| entry.expect("the sources are there").file_name())
+            .map(|name| name.to_string_lossy().replace(".rs", "").replace('_', "-"))
+            .collect();
+        files.sort();
+        let mut names: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
+        names.sort_unstable();
+        assert_eq!(files, names);
     }
 }

@@ -1,24 +1,28 @@
-//! Places in the program, numbered. A place is a process, an instruction and a calling context.
+//! Keys of sites in their calling contexts. A [`SiteInContext`] is a process, an instruction and a calling context.
+//!
+//! The same triple gets a new key when the process maps other code over the instruction: from then on the
+//! address means something else.
 
 use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, ProcessId};
 use rustc_hash::FxHashMap;
 
 use crate::attribution::{Attribution, Origin};
-use crate::oracle::Frame;
+use crate::oracle::OracleFrame;
 
-/// Number of a place, in the order in which places were met.
+/// Identifies a site in its calling context within one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct SiteId(u32);
+pub struct SiteKey(u32);
 
-impl SiteId {
-    /// No place.
-    pub(crate) const NONE: SiteId = SiteId(u32::MAX);
+impl SiteKey {
+    /// No site.
+    pub(crate) const NONE: SiteKey = SiteKey(u32::MAX);
 
     #[cfg(test)]
-    pub(crate) fn numbered(number: u32) -> SiteId {
-        SiteId(number)
+    pub(crate) fn numbered(number: u32) -> SiteKey {
+        SiteKey(number)
     }
 
+    /// Keys are small: tables can be indexed by them.
     #[inline]
     pub(crate) fn index(self) -> usize {
         self.0 as usize
@@ -26,15 +30,15 @@ impl SiteId {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Site {
+pub(crate) struct SiteInContext {
     pub(crate) process: ProcessId,
     pub(crate) pc: AppPc,
     pub(crate) context: ContextId,
 }
 
-impl Site {
+impl SiteInContext {
     fn of(event: &Event<'_>) -> Self {
-        Site {
+        SiteInContext {
             process: event.process,
             pc: event.pc,
             context: event.context,
@@ -52,131 +56,133 @@ impl Site {
 
 const RECENT_BITS: u32 = 14;
 
-/// Finds the numbers of places.
-pub(crate) struct Sites<A> {
+/// Finds the keys of sites.
+pub(crate) struct SiteKeys<A> {
     attribution: A,
-    numbers: FxHashMap<Site, SiteId>,
-    /// By the places' hash, the one met last.
-    recent: Vec<(Site, SiteId)>,
+    keys: FxHashMap<SiteInContext, SiteKey>,
+    /// By the hash of the site, the last one that was looked up.
+    recent: Vec<(SiteInContext, SiteKey)>,
 }
 
-/// What is known of places, by their numbers.
+/// What is known of sites, by key.
 #[derive(Default)]
-pub(crate) struct Known {
-    sites: Vec<Site>,
+pub(crate) struct KnownSites {
+    sites: Vec<SiteInContext>,
     origins: Vec<Origin>,
 }
 
-impl Known {
+/// Whether findings may name code of this origin.
+#[inline]
+pub(crate) fn is_users(origin: Origin) -> bool {
+    !matches!(origin, Origin::Library | Origin::Bindings | Origin::Lock)
+}
+
+impl KnownSites {
     #[inline]
-    pub(crate) fn origin(&self, site: SiteId) -> Origin {
-        self.origins[site.index()]
+    pub(crate) fn origin(&self, key: SiteKey) -> Origin {
+        self.origins[key.index()]
     }
 
-    /// Whether findings may name the place.
+    /// Whether findings may name the site.
     #[inline]
-    pub(crate) fn is_users(&self, site: SiteId) -> bool {
-        !matches!(
-            self.origin(site),
-            Origin::Library | Origin::Bindings | Origin::Lock
-        )
+    pub(crate) fn is_users(&self, key: SiteKey) -> bool {
+        is_users(self.origin(key))
     }
 
-    pub(crate) fn site(&self, site: SiteId) -> Site {
-        self.sites[site.index()]
+    pub(crate) fn site(&self, key: SiteKey) -> SiteInContext {
+        self.sites[key.index()]
     }
 
     /// Whether two stores were made by one call of one copying function.
     #[inline]
-    pub(crate) fn is_one_copy(&self, one: SiteId, other: SiteId) -> bool {
-        let copies = |site| matches!(self.origin(site), Origin::CLibrary | Origin::Carrier);
+    pub(crate) fn is_one_copy(&self, one: SiteKey, other: SiteKey) -> bool {
+        let copies = |key| matches!(self.origin(key), Origin::CLibrary | Origin::Carrier);
         if !copies(one) || !copies(other) {
             return false;
         }
         self.have_one_caller(one, other)
     }
 
-    /// Whether two places are in one function that was called from one place.
-    pub(crate) fn have_one_caller(&self, one: SiteId, other: SiteId) -> bool {
+    /// Whether two sites are in one function that was called from one site.
+    pub(crate) fn have_one_caller(&self, one: SiteKey, other: SiteKey) -> bool {
         let (one, other) = (self.site(one), self.site(other));
         one.process == other.process && one.context == other.context
     }
 }
 
-impl<A: Attribution> Sites<A> {
+impl<A: Attribution> SiteKeys<A> {
     pub(crate) fn new(attribution: A) -> Self {
-        let nowhere = Site {
+        let no_site = SiteInContext {
             process: ProcessId(u32::MAX),
             pc: AppPc(0),
             context: ContextId::ROOT,
         };
-        Sites {
+        SiteKeys {
             attribution,
-            numbers: FxHashMap::default(),
-            recent: vec![(nowhere, SiteId::NONE); 1 << RECENT_BITS],
+            keys: FxHashMap::default(),
+            recent: vec![(no_site, SiteKey::NONE); 1 << RECENT_BITS],
         }
     }
 
-    /// The calls that led to a place, innermost first.
-    pub(crate) fn stack(&mut self, site: SiteId) -> Vec<Frame> {
-        self.attribution.stack(site.index())
+    /// The calls that led to a site, innermost first.
+    pub(crate) fn stack(&mut self, key: SiteKey) -> Vec<OracleFrame> {
+        self.attribution.stack(key)
     }
 
     pub(crate) fn into_attribution(self) -> A {
         self.attribution
     }
 
-    /// The place of an event.
+    /// The key of the site of an event.
     #[inline]
     pub(crate) fn of(
         &mut self,
-        known: &mut Known,
+        known: &mut KnownSites,
         event: &Event<'_>,
         definitions: &Definitions,
-    ) -> SiteId {
-        let site = Site::of(event);
-        let (recent, number) = self.recent[site.hash()];
+    ) -> SiteKey {
+        let site = SiteInContext::of(event);
+        let (recent, key) = self.recent[site.hash()];
         if recent == site {
-            number
+            key
         } else {
             self.look_up(known, site, event, definitions)
         }
     }
 
-    /// The number of a place, if it was met before.
-    pub(crate) fn number(&self, site: Site) -> SiteId {
-        let (recent, number) = self.recent[site.hash()];
+    /// The key of a site, or [`SiteKey::NONE`] if it has none yet.
+    pub(crate) fn find(&self, site: SiteInContext) -> SiteKey {
+        let (recent, key) = self.recent[site.hash()];
         if recent == site {
-            return number;
+            return key;
         }
-        self.numbers.get(&site).copied().unwrap_or(SiteId::NONE)
+        self.keys.get(&site).copied().unwrap_or(SiteKey::NONE)
     }
 
     #[inline(never)]
     fn look_up(
         &mut self,
-        known: &mut Known,
-        site: Site,
+        known: &mut KnownSites,
+        site: SiteInContext,
         event: &Event<'_>,
         definitions: &Definitions,
-    ) -> SiteId {
-        let number = match self.numbers.get(&site) {
-            Some(&number) => number,
+    ) -> SiteKey {
+        let key = match self.keys.get(&site) {
+            Some(&key) => key,
             None => {
-                let number = SiteId(known.sites.len() as u32);
+                let key = SiteKey(known.sites.len() as u32);
                 known.sites.push(site);
-                let origin = self.attribution.origin(event, definitions);
+                let origin = self.attribution.origin(key, event, definitions);
                 known.origins.push(origin);
-                self.numbers.insert(site, number);
-                number
+                self.keys.insert(site, key);
+                key
             }
         };
-        self.recent[site.hash()] = (site, number);
-        number
+        self.recent[site.hash()] = (site, key);
+        key
     }
 
-    /// Takes notice of code that is mapped. Where it replaces other code, addresses begin to mean
-    /// something else.
+    /// Forgets the keys of a process when code is mapped over other code.
     pub(crate) fn module_mapped(&mut self, event: &Event<'_>, definitions: &Definitions) {
         let EventKind::Module { addr, len, .. } = event.kind else {
             return;
@@ -190,7 +196,7 @@ impl<A: Attribution> Sites<A> {
             module.addr.0 < end && addr.0 < module.addr.0.saturating_add(module.len)
         });
         if overlaps.next().is_some() {
-            self.numbers.retain(|site, _| site.process != event.process);
+            self.keys.retain(|site, _| site.process != event.process);
             for (site, _) in &mut self.recent {
                 if site.process == event.process {
                     site.process = ProcessId(u32::MAX);

@@ -1,7 +1,7 @@
-//! Counts how often a rule fires where, and keeps what was so the first time.
+//! Counts how often a rule fires at each site, and keeps the first occurrence.
 //!
-//! Rules can fire at every other event, so that counting once more must be cheap: the entry that a
-//! place led to last is found by its number.
+//! Rules can fire at every other event, so counting again must be cheap: the entry that a
+//! site led to last is found by indexing with the site's key.
 
 use brownout_model::{ByteMask, PmAddress};
 use brownout_report::RuleInfo;
@@ -9,29 +9,29 @@ use brownout_trace::selection::Selection;
 use brownout_trace::{EventIndex, FileId};
 use rustc_hash::FxHashMap;
 
-use crate::raw_finding::{RawFinding, RawPlace, RawRange, RawValue};
-use crate::site_keys::{Known, SiteId};
+use crate::raw_finding::{RawFinding, RawRange, RawSite, RawValue};
+use crate::site_keys::{KnownSites, SiteKey};
 
-/// What makes two findings of a rule the same.
+/// Two findings of a rule with the same key are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    pub(crate) site: SiteId,
-    /// The second place, for rules whose findings are told apart by it too.
-    pub(crate) other: SiteId,
-    /// `None` for what is about no file.
+    pub(crate) site: SiteKey,
+    /// The second site, for rules that distinguish findings by it, too.
+    pub(crate) other: SiteKey,
+    /// `None` if the finding is about no file.
     pub(crate) file: Option<FileId>,
 }
 
 impl Key {
-    pub(crate) fn single(site: SiteId, file: Option<FileId>) -> Self {
+    pub(crate) fn single(site: SiteKey, file: Option<FileId>) -> Self {
         Key {
             site,
-            other: SiteId::NONE,
+            other: SiteKey::NONE,
             file,
         }
     }
 
-    pub(crate) fn pair(site: SiteId, other: SiteId, file: FileId) -> Self {
+    pub(crate) fn pair(site: SiteKey, other: SiteKey, file: FileId) -> Self {
         Key {
             site,
             other,
@@ -44,13 +44,13 @@ impl Key {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Occurrence {
     pub(crate) message: String,
-    /// What happened, where and when; the place to look at first comes first.
-    pub(crate) places: Vec<(&'static str, SiteId, u64)>,
+    /// Role, site and time of each event involved; the one to look at first comes first.
+    pub(crate) sites: Vec<(&'static str, SiteKey, u64)>,
     pub(crate) bytes: Vec<(PmAddress, ByteMask)>,
     pub(crate) values: Vec<RawValue>,
 }
 
-/// What changes each time that a rule fires.
+/// What changes each time a rule fires.
 struct Entry {
     key: Key,
     count: u64,
@@ -62,10 +62,10 @@ struct Entry {
 pub(crate) struct Tally {
     rule: &'static RuleInfo,
     entries: Vec<Entry>,
-    /// For each entry when it was first met, and what was so then.
+    /// The time and details of the first occurrence of each entry.
     firsts: Vec<(u64, Occurrence)>,
-    numbers: FxHashMap<Key, u32>,
-    /// For each place the entry that it led to last.
+    indices: FxHashMap<Key, u32>,
+    /// For each site, the entry that it led to last.
     recent: Vec<u32>,
 }
 
@@ -75,7 +75,7 @@ impl Tally {
             rule,
             entries: Vec::new(),
             firsts: Vec::new(),
-            numbers: FxHashMap::default(),
+            indices: FxHashMap::default(),
             recent: Vec::new(),
         }
     }
@@ -96,29 +96,29 @@ impl Tally {
         first: impl FnOnce() -> Occurrence,
     ) {
         let recent = self.recent.get(key.site.index()).copied();
-        let number = match recent.filter(|&number| self.entries[number as usize].key == key) {
-            Some(number) => number,
+        let index = match recent.filter(|&index| self.entries[index as usize].key == key) {
+            Some(index) => index,
             None => {
-                let number = self.find(key);
-                if number as usize == self.firsts.len() {
+                let index = self.find(key);
+                if index as usize == self.firsts.len() {
                     self.firsts.push((time, first()));
                 }
-                number
+                index
             }
         };
-        let entry = &mut self.entries[number as usize];
+        let entry = &mut self.entries[index as usize];
         if entry.last != time {
             entry.count += count;
             entry.last = time;
         }
     }
 
-    /// The entry of a key, from now on the one that its place led to last. If it is new, it is the caller who knows
-    /// what was so the first time.
+    /// The entry of a key, from now on the one that its site led to last. If it is new, the caller adds the
+    /// first occurrence.
     #[inline(never)]
     fn find(&mut self, key: Key) -> u32 {
         let entries = &mut self.entries;
-        let number = *self.numbers.entry(key).or_insert_with(|| {
+        let index = *self.indices.entry(key).or_insert_with(|| {
             entries.push(Entry {
                 key,
                 count: 0,
@@ -127,17 +127,17 @@ impl Tally {
             entries.len() as u32 - 1
         });
         if self.recent.len() <= key.site.index() {
-            // Places that have led to no entry are not found by the key of the first.
+            // A site without entries gets entry 0, whose key differs.
             self.recent.resize(key.site.index() + 1, 0);
         }
-        self.recent[key.site.index()] = number;
-        number
+        self.recent[key.site.index()] = index;
+        index
     }
 
-    /// The findings on files that are persistent memory, in the order in which they were met.
+    /// The findings on files that are persistent memory, in the order in which they first occurred.
     pub(crate) fn into_findings(
         self,
-        known: &Known,
+        sites: &KnownSites,
         selection: &Selection,
     ) -> impl Iterator<Item = RawFinding> {
         let persistent = |file: Option<FileId>| match file {
@@ -145,19 +145,19 @@ impl Tally {
             None => !selection.is_empty(),
         };
         let mut merged: Vec<RawFinding> = Vec::new();
-        let mut numbers: FxHashMap<(SiteId, SiteId), usize> = FxHashMap::default();
+        let mut indices: FxHashMap<(SiteKey, SiteKey), usize> = FxHashMap::default();
         let rule = self.rule;
         for (entry, first) in self.entries.into_iter().zip(self.firsts) {
             if !persistent(entry.key.file) {
                 continue;
             }
-            // The same places may have to do with several files.
-            let number = *numbers
+            // The same sites may access several files.
+            let index = *indices
                 .entry((entry.key.site, entry.key.other))
                 .or_insert(merged.len());
-            match merged.get_mut(number) {
+            match merged.get_mut(index) {
                 Some(finding) => finding.count += entry.count,
-                None => merged.push(finding(rule, known, entry.count, first)),
+                None => merged.push(finding(rule, sites, entry.count, first)),
             }
         }
         merged.into_iter()
@@ -166,23 +166,23 @@ impl Tally {
 
 fn finding(
     rule: &'static RuleInfo,
-    known: &Known,
+    sites: &KnownSites,
     count: u64,
     (time, first): (u64, Occurrence),
 ) -> RawFinding {
     let Occurrence {
         message,
-        places,
+        sites: involved,
         bytes,
         values,
     } = first;
-    let places: Vec<RawPlace> = places
+    let involved: Vec<RawSite> = involved
         .into_iter()
-        .map(|(role, number, time)| {
-            let site = known.site(number);
-            RawPlace {
+        .map(|(role, key, time)| {
+            let site = sites.site(key);
+            RawSite {
                 role,
-                number: number.index(),
+                key,
                 process: site.process,
                 pc: site.pc,
                 context: site.context,
@@ -202,7 +202,7 @@ fn finding(
         message,
         count,
         first: EventIndex(time),
-        places,
+        sites: involved,
         ranges: ranges.collect(),
         values,
     }

@@ -1,11 +1,12 @@
-//! A trace under the rules: findings with source-level stacks.
+//! Lints a trace: applies the rules and gives their findings source-level stacks.
 
 use std::path::Path;
 
 use brownout_libraries::FrameNames;
-use brownout_lint::{Attribution, Lint, Origin, RawFinding, RawPlace, oracle, origin_of};
+use brownout_lint::{Attribution, Lint, Origin, RawFinding, RawSite, SiteKey, oracle, origin_of};
 use brownout_report::{ByteRange, Evidence, Finding, Stack, Subject, Value};
 use brownout_trace::{Definitions, Event};
+use rustc_hash::FxHashMap;
 
 use crate::commands::describe_candidates;
 use crate::config::OracleSpec;
@@ -17,28 +18,24 @@ use crate::source_gaps;
 use crate::stacks::{StackId, StackTable, report_frame};
 use crate::trace_file::TraceFile;
 
-/// What a trace came to.
-pub struct Examination {
+/// The results of linting a trace.
+pub struct LintRun {
     pub findings: Vec<Finding>,
     pub subject: Subject,
-    /// Why nothing could be judged, if nothing could.
+    /// If nothing persistent was seen: what the trace shows instead.
     pub nothing_persistent: Option<String>,
-    /// To be concluded when all is printed.
+    /// To be concluded after everything is printed.
     pub trace: TraceFile,
 }
 
 /// Reads a trace and applies all rules.
-pub fn examine(
-    path: &Path,
-    settings: &Settings,
-    console: &Console,
-) -> Result<Examination, Failure> {
+pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintRun, Failure> {
     let mut trace = TraceFile::open(path)?;
     let patterns = trace.patterns(&settings.patterns)?;
     let oracles = settings.oracles.iter().map(OracleSpec::oracle).collect();
-    let places = Places::new(&trace.header().cwd);
-    let mut lint = Lint::new(settings.model, places).with_oracles(oracles);
-    let mut progress = console.progress("examining", Some(trace.events()));
+    let stacks = SiteStacks::new(&trace.header().cwd);
+    let mut lint = Lint::new(settings.model, stacks).with_oracles(oracles);
+    let mut progress = console.progress("linting", Some(trace.events()));
     trace.show(&mut progress, &mut lint)?;
     drop(progress);
 
@@ -52,20 +49,20 @@ pub fn examine(
         };
         describe_candidates(&selection, definitions, given)
     });
-    let mut places = outcome.attribution;
+    let mut stacks = outcome.attribution;
     let findings: Vec<Finding> = outcome
         .findings
         .into_iter()
-        .map(|raw| places.finding(raw, definitions))
+        .map(|raw| stacks.finding(raw, definitions))
         .collect();
-    let mut gaps: Vec<String> = places.stacks.problems().collect();
+    let mut gaps: Vec<String> = stacks.table.problems().collect();
     gaps.extend(source_gaps::without_lines(&findings, &gaps));
     gaps.extend(source_gaps::newer_sources(&findings));
     for gap in &gaps {
         console.warn(gap);
     }
     gaps.extend(trace.gap());
-    Ok(Examination {
+    Ok(LintRun {
         findings,
         subject: subject(&trace, settings, gaps),
         nothing_persistent,
@@ -73,18 +70,18 @@ pub fn examine(
     })
 }
 
-/// The stacks of all places that the rules have met, looked up when they are met: what an address means
-/// may change later.
-struct Places {
-    stacks: StackTable,
-    met: Vec<StackId>,
+/// The stacks of all sites the rules have seen. A stack is interned when its site is first seen: the meaning of an
+/// address may change later.
+struct SiteStacks {
+    table: StackTable,
+    by_site: FxHashMap<SiteKey, StackId>,
 }
 
-impl Attribution for Places {
-    fn origin(&mut self, event: &Event<'_>, definitions: &Definitions) -> Origin {
-        let stack = self.stacks.intern(event, definitions);
-        self.met.push(stack);
-        let frames = self.stacks.called_frames(stack);
+impl Attribution for SiteStacks {
+    fn origin(&mut self, site: SiteKey, event: &Event<'_>, definitions: &Definitions) -> Origin {
+        let stack = self.table.intern(event, definitions);
+        self.by_site.insert(site, stack);
+        let frames = self.table.called_frames(stack);
         origin_of(frames.iter().map(|(frame, called)| FrameNames {
             module: file_name(&frame.module),
             function: frame.function.as_deref(),
@@ -93,9 +90,10 @@ impl Attribution for Places {
         }))
     }
 
-    fn stack(&mut self, place: usize) -> Vec<oracle::Frame> {
-        let frames = self.stacks.frames(self.met[place]);
-        let frames = frames.into_iter().map(|frame| oracle::Frame {
+    fn stack(&mut self, site: SiteKey) -> Vec<oracle::OracleFrame> {
+        let stack = self.by_site.get(&site);
+        let frames = stack.map_or_else(Vec::new, |&stack| self.table.frames(stack));
+        let frames = frames.into_iter().map(|frame| oracle::OracleFrame {
             module: file_name(&frame.module).to_owned(),
             function: frame.function,
             source: frame.file.zip(frame.line).map(|(file, line)| {
@@ -112,16 +110,17 @@ fn file_name(module: &Path) -> &str {
     name.unwrap_or_default()
 }
 
-impl Places {
+impl SiteStacks {
+    /// For a target that was started in `directory`.
     fn new(directory: &Path) -> Self {
         Self {
-            stacks: StackTable::new(directory),
-            met: Vec::new(),
+            table: StackTable::new(directory),
+            by_site: FxHashMap::default(),
         }
     }
 
     fn finding(&mut self, raw: RawFinding, definitions: &Definitions) -> Finding {
-        let stacks = raw.places.iter().map(|place| self.stack(place)).collect();
+        let stacks = raw.sites.iter().map(|site| self.stack_of(site)).collect();
         let path = |file| {
             let file = definitions
                 .file(file)
@@ -143,7 +142,7 @@ impl Places {
                 .iter()
                 .map(|value| Value::new(value.name, &value.bytes))
                 .collect(),
-            events: raw.places.iter().map(|place| place.event.0).collect(),
+            events: raw.sites.iter().map(|site| site.event.0).collect(),
             ..Evidence::default()
         };
         let mut finding = Finding::new(raw.rule, raw.message, stacks, evidence);
@@ -152,12 +151,12 @@ impl Places {
         finding
     }
 
-    fn stack(&mut self, place: &RawPlace) -> Stack {
-        // Where there is no instruction, the kernel acted on its own.
-        let known = self.met.get(place.number).filter(|_| place.pc.0 != 0);
-        let frames = known.map_or_else(Vec::new, |&stack| self.stacks.frames(stack));
+    fn stack_of(&mut self, site: &RawSite) -> Stack {
+        // An event without an instruction was caused by the kernel.
+        let stack = self.by_site.get(&site.key).filter(|_| site.pc.0 != 0);
+        let frames = stack.map_or_else(Vec::new, |&stack| self.table.frames(stack));
         Stack {
-            role: place.role.to_owned(),
+            role: site.role.to_owned(),
             frames: frames.iter().map(report_frame).collect(),
         }
     }

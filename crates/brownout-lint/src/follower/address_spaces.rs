@@ -1,14 +1,14 @@
-//! Where the addresses of each process are in files, with the mappings used last at hand.
+//! Translates the addresses of each process to offsets in files, with a cache of the mappings used last.
 
 use brownout_trace::{Address, AddressSpace, FileId, FileRange, Mapping, ProcessId};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// A mapping, ready to be looked into.
+/// A cached mapping.
 #[derive(Clone, Copy)]
 struct Window {
     start: u64,
-    /// So many that the offset of none is too large for a number.
+    /// Cut so that no offset overflows.
     len: u64,
     file: FileId,
     offset: u64,
@@ -35,7 +35,7 @@ impl Window {
 
 /// The address spaces of all processes.
 #[derive(Default)]
-pub(crate) struct Addresses {
+pub(crate) struct AddressSpaces {
     spaces: FxHashMap<ProcessId, AddressSpace>,
     /// Mappings of `current`, those used last first.
     windows: [Window; 4],
@@ -48,8 +48,8 @@ impl Default for Window {
     }
 }
 
-impl Addresses {
-    /// The file bytes behind the longest start of `len` bytes at `addr` that lies in one mapping.
+impl AddressSpaces {
+    /// The file bytes behind the longest prefix of `len` bytes at `addr` that lies in one mapping.
     #[inline]
     pub(crate) fn resolve(
         &mut self,
@@ -57,12 +57,12 @@ impl Addresses {
         addr: Address,
         len: u64,
     ) -> Option<FileRange> {
-        self.turn_to(process);
+        self.switch_to(process);
         let range = self.resolve_again(addr, len);
         range.or_else(|| self.look_up(process, addr, len))
     }
 
-    /// The same, if it is in the mapping of the [current](Self::turn_to) process that was used last.
+    /// The same, if it is in the mapping of the [current](Self::switch_to) process that was used last.
     #[inline]
     pub(crate) fn resolve_again(&self, addr: Address, len: u64) -> Option<FileRange> {
         self.windows[0].find(addr, len)
@@ -70,7 +70,7 @@ impl Addresses {
 
     /// Makes a process the current one.
     #[inline]
-    pub(crate) fn turn_to(&mut self, process: ProcessId) {
+    pub(crate) fn switch_to(&mut self, process: ProcessId) {
         if process != self.current {
             self.forget_windows();
             self.current = process;
@@ -138,7 +138,7 @@ impl Addresses {
         self.unreachable(removed)
     }
 
-    /// As `mremap`.
+    /// Moves or resizes a mapping, as `mremap` does.
     pub(crate) fn remap(
         &mut self,
         process: ProcessId,
@@ -192,7 +192,7 @@ impl Addresses {
     }
 }
 
-/// What of `range` lies before and after `hole`.
+/// The parts of `range` before and after `hole`.
 fn without(range: FileRange, hole: &Range<u64>) -> [Option<FileRange>; 2] {
     let end = range.offset.saturating_add(range.len);
     let piece = |from: u64, to: u64| {
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn addresses_resolve_through_the_mappings_of_their_process() {
-        let mut addresses = Addresses::default();
+        let mut addresses = AddressSpaces::default();
         addresses.map(ONE, mapping(0x10000, 0x4000, 0x2000));
         addresses.map(TWO, mapping(0x10000, 0, 0x1000));
         for _ in 0..2 {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn more_mappings_than_windows_are_all_found() {
-        let mut addresses = Addresses::default();
+        let mut addresses = AddressSpaces::default();
         for number in 0..9 {
             addresses.map(ONE, mapping(number << 20, number << 12, 0x1000));
         }
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn bytes_stay_reachable_until_the_last_mapping_is_gone() {
-        let mut addresses = Addresses::default();
+        let mut addresses = AddressSpaces::default();
         addresses.map(ONE, mapping(0x10000, 0, 0x4000));
         addresses.map(ONE, mapping(0x20000, 0x1000, 0x1000));
         let gone = addresses.unmap(ONE, Address(0x10000), 0x4000);
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn moving_a_mapping_leaves_its_bytes_reachable() {
-        let mut addresses = Addresses::default();
+        let mut addresses = AddressSpaces::default();
         addresses.map(ONE, mapping(0x10000, 0, 0x4000));
         assert_eq!(addresses.remap(ONE, 0x10000..0x14000, 0x30000..0x34000), []);
         let gone = addresses.remap(ONE, 0x30000..0x34000, 0x30000..0x31000);

@@ -1,40 +1,100 @@
 //! Stores, flushes and fences take effect.
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LineSlot, Pending, PmAddress, StoreKind, ThreadSlot,
+    Access, ByteMask, FlushKind, LINE, LineSlot, Pending, PmAddress, StoreKind, ThreadSlot,
+    line_parts,
 };
-use brownout_trace::{FenceKind, FileId};
+use brownout_trace::{Address, FenceKind, FileId, FileRange, ProcessId};
 
-use crate::follower::Lint;
+use crate::attribution::Attribution;
 use crate::follower::line_marks::{self, DIRTY, NON_TEMPORAL};
 use crate::follower::overwrites::NOTHING;
 use crate::follower::thread::{AccidentallyOrdered, Ordered};
-use crate::rule_inputs::{FenceMoment, FlushMoment, StoreTag, Work};
-use crate::site_keys::SiteId;
+use crate::follower::{Follower, pm_address};
+use crate::rule_inputs::{Fence, FlushWork, LineFlush, StoreTag, VolatileFlush};
+use crate::site_keys::SiteKey;
 
-/// What a store does to one line.
+/// The part of a store that goes to one line.
 #[derive(Clone, Copy)]
 pub(crate) struct StorePart {
     pub(crate) line: LineSlot,
-    /// Where in the line it begins, and its length there.
+    /// Offset in the line, and length there.
     pub(crate) start: u8,
     pub(crate) len: u8,
     /// The first bytes, as a little-endian number.
     pub(crate) value: u64,
     pub(crate) kind: StoreKind,
-    pub(crate) spoken_for: bool,
+    /// A transaction accounts for it.
+    pub(crate) exempt: bool,
 }
 
-impl<A> Lint<A> {
+/// Up to eight bytes as a little-endian number.
+#[inline]
+pub(crate) fn first_bytes(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk::<8>() {
+        Some(chunk) => u64::from_le_bytes(*chunk),
+        None => {
+            let mut chunk = [0; 8];
+            chunk[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(chunk)
+        }
+    }
+}
+
+impl<A: Attribution> Follower<A> {
+    /// Cuts a store into its parts, one for each line.
+    pub(crate) fn store(
+        &mut self,
+        process: ProcessId,
+        by: Access,
+        site: SiteKey,
+        addr: Address,
+        bytes: &[u8],
+        kind: StoreKind,
+    ) {
+        let (mut addr, mut bytes) = (addr, bytes);
+        // Almost always once.
+        while !bytes.is_empty() {
+            let len = bytes.len() as u64;
+            let Some(range) = self.addresses.resolve(process, addr, len) else {
+                return;
+            };
+            let (now, later) = bytes.split_at(range.len as usize);
+            let thread = &mut self.guarantees.threads[by.thread.index()];
+            thread.file = Some(range.file);
+            let exempt = thread.transaction.covers(range);
+            for (offset, bytes, before) in line_parts(range.offset, range.len) {
+                let part = StorePart {
+                    line: self.tracker.line(pm_address(range.file, offset)),
+                    start: bytes.first() as u8,
+                    len: bytes.0.count_ones() as u8,
+                    value: first_bytes(&now[before as usize..]),
+                    kind,
+                    exempt,
+                };
+                self.store_part(by, site, part);
+            }
+            addr = Address(addr.0.wrapping_add(range.len));
+            bytes = later;
+        }
+    }
+
+    pub(crate) fn flush(&mut self, by: Access, site: SiteKey, range: FileRange, kind: FlushKind) {
+        self.guarantees.threads[by.thread.index()].file = Some(range.file);
+        let address = pm_address(range.file, range.offset - range.offset % LINE);
+        let line = self.tracker.line(address);
+        self.flush_line(by, site, (line, address), kind);
+    }
+
     #[inline(always)]
-    pub(crate) fn store_part(&mut self, by: Access, site: SiteId, part: StorePart) {
+    pub(crate) fn store_part(&mut self, by: Access, site: SiteKey, part: StorePart) {
         let StorePart {
             line,
             start,
             len,
             value,
             kind,
-            spoken_for,
+            exempt,
         } = part;
         let bytes = ByteMask::range(start.into(), len.into());
         let tag = || StoreTag {
@@ -43,12 +103,12 @@ impl<A> Lint<A> {
             overwrote: NOTHING,
             start,
             len,
-            spoken_for,
+            exempt,
             flushed: false,
             abandoned: false,
         };
         self.tracker
-            .store_with(&mut self.watch, by, line, bytes, kind, tag);
+            .store_with(&mut self.guarantees, by, line, bytes, kind, tag);
         match kind {
             StoreKind::Cached => self.tracker.marks(line).set(DIRTY),
             StoreKind::NonTemporal => {
@@ -58,19 +118,19 @@ impl<A> Lint<A> {
         }
     }
 
-    /// A non-temporal store has begun to wait for a fence.
+    /// A non-temporal store waits for a fence from now on.
     #[inline(never)]
-    fn non_temporal(&mut self, by: Access, site: SiteId, line: LineSlot) {
+    fn non_temporal(&mut self, by: Access, site: SiteKey, line: LineSlot) {
         if !self.tracker.profile().needs_fences() {
             return;
         }
-        let thread = &mut self.watch.threads[by.thread.index()];
+        let thread = &mut self.guarantees.threads[by.thread.index()];
         thread.waiting += 1;
         let before = thread.last_non_temporal.replace((line, site));
-        let known = &self.watch.known;
-        let same = |(other, of): (LineSlot, SiteId)| other == line && known.is_one_copy(of, site);
+        let sites = &self.guarantees.sites;
+        let same = |(other, of): (LineSlot, SiteKey)| other == line && sites.is_one_copy(of, site);
         let counts = thread.ordering == 0 || !before.is_some_and(same);
-        if counts && known.is_users(site) {
+        if counts && sites.is_users(site) {
             thread.begin(Ordered {
                 role: "store",
                 site,
@@ -80,49 +140,51 @@ impl<A> Lint<A> {
         }
     }
 
-    /// Flushes a line, whose first byte is at `place`.
+    /// Flushes the line that starts at `address`.
     #[inline(always)]
     pub(crate) fn flush_line(
         &mut self,
         by: Access,
-        site: SiteId,
-        (line, place): (LineSlot, PmAddress),
+        site: SiteKey,
+        (line, address): (LineSlot, PmAddress),
         kind: FlushKind,
     ) {
         let work = self.work(by, line);
-        self.tracker.flush(&mut self.watch, by, line, kind, site);
+        self.tracker
+            .flush(&mut self.guarantees, by, line, kind, site);
         line_marks::flush(self.tracker.marks(line));
-        let thread = &mut self.watch.threads[by.thread.index()];
-        if thread.transaction.is_at_work() {
-            thread.transaction.flushed(place);
+        let thread = &mut self.guarantees.threads[by.thread.index()];
+        if thread.transaction.is_in_user_code() {
+            thread.transaction.flushed(address);
         }
         if kind == FlushKind::Deferred {
             thread.waiting += 1;
-            let works = matches!(work, Work::Stores { .. } | Work::Other);
-            if works && self.watch.known.is_users(site) {
+            let works = matches!(work, FlushWork::Stores { .. } | FlushWork::Other);
+            if works && self.guarantees.sites.is_users(site) {
                 thread.begin(Ordered {
                     role: "flush",
                     site,
                     time: by.time.0,
-                    line: place,
+                    line: address,
                 });
             }
         }
-        let moment = FlushMoment {
+        let (rules, sites) = (&mut self.guarantees.rules, &self.guarantees.sites);
+        let flush = LineFlush {
             time: by.time.0,
             site,
-            line: place,
+            line: address,
             work,
         };
-        self.watch.rules.flushed(&self.watch.known, &moment);
+        rules.flush(sites, &flush);
     }
 
-    /// What a flush of the line by this thread has to do. From now on its stores are flushed.
+    /// What a flush of the line by this thread finds to persist. From now on its stores are flushed.
     #[inline(always)]
-    fn work(&mut self, by: Access, line: LineSlot) -> Work {
-        let known = &self.watch.known;
-        // Kept apart, not as the answer that they become: that would be copied before it is whole.
-        let nothing = (SiteId::NONE, 0);
+    fn work(&mut self, by: Access, line: LineSlot) -> FlushWork {
+        let sites = &self.guarantees.sites;
+        // In variables of their own: an enum that is built step by step would be copied each time.
+        let nothing = (SiteKey::NONE, 0);
         let (mut count, mut first, mut last) = (0, nothing, nothing);
         let mut non_temporal = nothing;
         let mut flushed_before = false;
@@ -139,76 +201,77 @@ impl<A> Lint<A> {
                 if count == 0 {
                     (count, first) = (1, (site, time));
                 } else {
-                    count += u16::from(!known.is_one_copy(last.0, site));
+                    count += u16::from(!sites.is_one_copy(last.0, site));
                 }
                 last = (site, time);
             }
         });
         if self.tracker.has_mark(line, DIRTY) {
             if count > 0 {
-                Work::Stores { count, first, last }
+                FlushWork::Stores { count, first, last }
             } else {
-                Work::Other
+                FlushWork::Other
             }
         } else if non_temporal != nothing && self.tracker.has_mark(line, NON_TEMPORAL) {
             let (store, time) = non_temporal;
-            Work::NonTemporal { store, time }
+            FlushWork::NonTemporal { store, time }
         } else if flushed_before && !self.has_flushed(by.thread, line) {
-            Work::Other
+            FlushWork::Other
         } else {
-            Work::Nothing
+            FlushWork::Nothing
         }
     }
 
-    /// Whether a flush of the line by this thread waits for its fence.
+    /// Whether a flush of the line by this thread is waiting for a fence.
     fn has_flushed(&self, thread: ThreadSlot, line: LineSlot) -> bool {
         let mut pending = self.tracker.pending(thread).iter().rev();
         pending
             .any(|pending| matches!(pending, Pending::Flush { line: other, .. } if *other == line))
     }
 
-    pub(crate) fn flush_volatile(&mut self, by: Access, site: SiteId, kind: FlushKind) {
-        let watch = &mut self.watch;
+    pub(crate) fn flush_volatile(&mut self, by: Access, site: SiteKey, kind: FlushKind) {
+        let guarantees = &mut self.guarantees;
         if kind == FlushKind::Deferred {
-            watch.threads[by.thread.index()].waiting += 1;
+            guarantees.threads[by.thread.index()].waiting += 1;
         }
-        if watch.known.is_users(site) {
-            watch.rules.flush_volatile.flushed(site, by.time.0);
-        }
+        let time = by.time.0;
+        let flush = VolatileFlush { time, site };
+        guarantees.rules.volatile_flush(&guarantees.sites, &flush);
     }
 
     #[inline]
-    pub(crate) fn fence(&mut self, by: Access, site: SiteId, kind: FenceKind) {
+    pub(crate) fn fence(&mut self, by: Access, site: SiteKey, kind: FenceKind) {
         if kind == FenceKind::Locked {
             return self.locked(by, site);
         }
-        let thread = &self.watch.threads[by.thread.index()];
-        let moment = FenceMoment {
+        let thread = &self.guarantees.threads[by.thread.index()];
+        let fence = Fence {
             time: by.time.0,
             site,
+            origin: self.guarantees.sites.origin(site),
             kind,
             awaited: thread.waiting > 0,
             ordered: thread.ordering,
             examples: &thread.examples,
             file: thread.file,
         };
-        self.watch.rules.fenced(&self.watch.known, &moment);
+        self.guarantees.rules.fence(&fence);
         self.real_fence(by, site);
     }
 
-    /// A fence, or a locked store to a candidate, which is a fence before it is a store.
+    /// A fence, or a locked store to a candidate, which is a fence first.
     #[inline]
-    pub(crate) fn real_fence(&mut self, by: Access, site: SiteId) {
-        self.tracker.fence(&mut self.watch, by);
-        let thread = &mut self.watch.threads[by.thread.index()];
+    pub(crate) fn real_fence(&mut self, by: Access, site: SiteKey) {
+        self.tracker.fence(&mut self.guarantees, by);
+        let thread = &mut self.guarantees.threads[by.thread.index()];
         thread.waiting = 0;
         thread.accidental.clear();
         thread.fenced(site, by.time.0);
     }
 
-    /// A locked instruction elsewhere.
+    /// A locked instruction on other memory.
     #[inline(never)]
-    fn locked(&mut self, by: Access, site: SiteId) {
+    fn locked(&mut self, by: Access, site: SiteKey) {
         for pending in self.tracker.pending(by.thread) {
             let line = pending.line();
             let (role, begun, time) = match *pending {
@@ -221,9 +284,9 @@ impl<A> Lint<A> {
                     }
                 }
             };
-            if self.watch.known.is_users(begun) {
+            if self.guarantees.sites.is_users(begun) {
                 let file = FileId(self.tracker.address(line).space.0);
-                let thread = &mut self.watch.threads[by.thread.index()];
+                let thread = &mut self.guarantees.threads[by.thread.index()];
                 thread.ordered_by_accident(AccidentallyOrdered {
                     role,
                     site: begun,
@@ -235,7 +298,7 @@ impl<A> Lint<A> {
                 });
             }
         }
-        self.tracker.fence(&mut self.watch, by);
-        self.watch.threads[by.thread.index()].fenced(site, by.time.0);
+        self.tracker.fence(&mut self.guarantees, by);
+        self.guarantees.threads[by.thread.index()].fenced(site, by.time.0);
     }
 }

@@ -1,55 +1,49 @@
-//! The short way for what most events are: stores, flushes and fences of a thread outside of transactions, at places
-//! that were met before, to a mapping and a line that are known. It does what
-//! [`observe`](Lint::observe) would and nothing else; whatever is not so plain is left to that.
-
-use std::convert::Infallible;
-use std::ops::ControlFlow;
+//! The fast path for what most events are: stores, flushes and fences of a thread outside of transactions, at sites
+//! that have a key, to a mapping and a line that are known. It has the same effect as
+//! [`observe`](Follower::observe). Events that do not qualify are left to that.
 
 use brownout_model::{Access, LINE, StoreKind, ThreadSlot, Time};
-use brownout_trace::{
-    Address, At, Definitions, Event, EventIndex, FenceKind, FlushKind, ProcessId, Run, StoreFlavor,
-    Visitor,
-};
+use brownout_trace::{Address, At, EventIndex, FenceKind, FlushKind, ProcessId, Run, StoreFlavor};
 
 use crate::attribution::Attribution;
-use crate::follower::effects::StorePart;
-use crate::follower::{Lint, first_bytes, flush_kind, place};
-use crate::site_keys::{Site, SiteId};
+use crate::follower::effects::{StorePart, first_bytes};
+use crate::follower::{Follower, flush_kind, pm_address};
+use crate::site_keys::{SiteInContext, SiteKey};
 
 /// What is known of the run of events that is being read.
 #[derive(Default)]
-pub(crate) struct Quick {
-    /// The thread, if all that is wanted of its events is their effects.
+pub(crate) struct FastPath {
+    /// The thread, if its events qualify.
     thread: Option<ThreadSlot>,
-    /// The places of the stretch of events, as far as they were met before.
-    places: Vec<SiteId>,
-    /// What `places` are of.
+    /// The keys of the sites in the current stretch of events, as far as they are known.
+    sites: Vec<SiteKey>,
+    /// The stretch of events that `sites` belongs to.
     stretch: Option<(EventIndex, ProcessId)>,
-    /// The place of an event that was left to the long way, which finds out its number.
-    asked: Option<u16>,
+    /// The index of a site whose key `observe` finds.
+    unknown: Option<u16>,
 }
 
-impl Quick {
-    /// What was known of places no longer holds.
+impl FastPath {
+    /// Keys of sites are no longer valid.
     pub(crate) fn forget(&mut self) {
-        *self = Quick::default();
+        *self = FastPath::default();
     }
 
-    /// The event that was left to the long way is at `site`.
+    /// The event that did not qualify has this site.
     #[inline]
-    pub(crate) fn met(&mut self, site: SiteId) {
-        if let Some(number) = self.asked.take() {
-            self.places[usize::from(number)] = site;
+    pub(crate) fn learn(&mut self, site: SiteKey) {
+        if let Some(index) = self.unknown.take() {
+            self.sites[usize::from(index)] = site;
         }
     }
 
-    /// Who does something, and where.
+    /// The thread and site of an event, if it qualifies.
     #[inline(always)]
-    fn actor(&mut self, at: At) -> Option<(Access, SiteId)> {
+    fn actor(&mut self, at: At) -> Option<(Access, SiteKey)> {
         let thread = self.thread?;
-        let site = *self.places.get(usize::from(at.place))?;
-        if site == SiteId::NONE {
-            self.asked = Some(at.place);
+        let site = *self.sites.get(usize::from(at.place))?;
+        if site == SiteKey::NONE {
+            self.unknown = Some(at.place);
             return None;
         }
         let time = Time(at.index.0);
@@ -57,44 +51,47 @@ impl Quick {
     }
 }
 
-impl<A: Attribution> Visitor for Lint<A> {
-    type Break = Infallible;
-
-    #[inline]
-    fn event(&mut self, event: &Event<'_>, definitions: &Definitions) -> ControlFlow<Self::Break> {
-        self.observe(event, definitions);
-        ControlFlow::Continue(())
-    }
-
-    fn run(&mut self, run: &Run<'_>) {
-        self.quick.thread = None;
-        self.quick.asked = None;
+impl<A: Attribution> Follower<A> {
+    /// A run of events of one thread begins. They do not qualify if something else needs `every_event`, or if
+    /// the profile ignores flushes and fences.
+    pub(crate) fn begin_run(&mut self, run: &Run<'_>, every_event: bool) {
+        self.fast_path.thread = None;
+        self.fast_path.unknown = None;
         let Some(thread) = self.known_thread((run.process, run.thread)) else {
             return;
         };
-        let state = &self.watch.threads[thread.index()];
-        if self.is_attentive() || state.transaction.is_at_work() {
+        let state = &self.guarantees.threads[thread.index()];
+        let attentive =
+            every_event || !self.oracles.are_none() || !self.tracker.profile().needs_fences();
+        if attentive || state.transaction.is_in_user_code() {
             return;
         }
         let stretch = Some((run.stretch, run.process));
-        if self.quick.stretch != stretch {
-            let sites = run.places().map(|(pc, context)| Site {
+        if self.fast_path.stretch != stretch {
+            let sites = run.places().map(|(pc, context)| SiteInContext {
                 process: run.process,
                 pc,
                 context,
             });
-            self.quick.places.clear();
-            self.quick
-                .places
-                .extend(sites.map(|site| self.sites.number(site)));
-            self.quick.stretch = stretch;
+            self.fast_path.sites.clear();
+            self.fast_path
+                .sites
+                .extend(sites.map(|site| self.site_keys.find(site)));
+            self.fast_path.stretch = stretch;
         }
-        self.addresses.turn_to(run.process);
-        self.quick.thread = Some(thread);
+        self.addresses.switch_to(run.process);
+        self.fast_path.thread = Some(thread);
     }
 
-    #[inline(never)]
-    fn store(&mut self, at: At, addr: Address, bytes: &[u8], flavor: StoreFlavor) -> bool {
+    /// Whether the store qualified and took effect.
+    #[inline(always)]
+    pub(crate) fn store_fast(
+        &mut self,
+        at: At,
+        addr: Address,
+        bytes: &[u8],
+        flavor: StoreFlavor,
+    ) -> bool {
         let len = bytes.len() as u64;
         let Some(range) = self.addresses.resolve_again(addr, len) else {
             return false;
@@ -103,13 +100,13 @@ impl<A: Attribution> Visitor for Lint<A> {
         if range.len != len || !(1..=LINE - start).contains(&len) {
             return false;
         }
-        let Some((by, site)) = self.quick.actor(at) else {
+        let Some((by, site)) = self.fast_path.actor(at) else {
             return false;
         };
-        let Some(line) = self.tracker.find_line(place(range.file, range.offset)) else {
+        let Some(line) = self.tracker.find_line(pm_address(range.file, range.offset)) else {
             return false;
         };
-        self.watch.threads[by.thread.index()].file = Some(range.file);
+        self.guarantees.threads[by.thread.index()].file = Some(range.file);
         let part = StorePart {
             line,
             start: start as u8,
@@ -119,35 +116,37 @@ impl<A: Attribution> Visitor for Lint<A> {
                 StoreFlavor::Temporal => StoreKind::Cached,
                 StoreFlavor::NonTemporal | StoreFlavor::Direct => StoreKind::NonTemporal,
             },
-            spoken_for: false,
+            exempt: false,
         };
         self.store_part(by, site, part);
         true
     }
 
-    #[inline(never)]
-    fn flush(&mut self, at: At, addr: Address, kind: FlushKind) -> bool {
+    /// Whether the flush qualified and took effect.
+    #[inline(always)]
+    pub(crate) fn flush_fast(&mut self, at: At, addr: Address, kind: FlushKind) -> bool {
         let Some(range) = self.addresses.resolve_again(addr, 1) else {
             return false;
         };
-        let Some((by, site)) = self.quick.actor(at) else {
+        let Some((by, site)) = self.fast_path.actor(at) else {
             return false;
         };
-        let place = place(range.file, range.offset - range.offset % LINE);
-        let Some(line) = self.tracker.find_line(place) else {
+        let address = pm_address(range.file, range.offset - range.offset % LINE);
+        let Some(line) = self.tracker.find_line(address) else {
             return false;
         };
-        self.watch.threads[by.thread.index()].file = Some(range.file);
-        self.flush_line(by, site, (line, place), flush_kind(kind));
+        self.guarantees.threads[by.thread.index()].file = Some(range.file);
+        self.flush_line(by, site, (line, address), flush_kind(kind));
         true
     }
 
-    #[inline(never)]
-    fn fence(&mut self, at: At, kind: FenceKind) -> bool {
-        let Some((by, site)) = self.quick.actor(at) else {
+    /// Whether the fence qualified and took effect.
+    #[inline(always)]
+    pub(crate) fn fence_fast(&mut self, at: At, kind: FenceKind) -> bool {
+        let Some((by, site)) = self.fast_path.actor(at) else {
             return false;
         };
-        Lint::fence(self, by, site, kind);
+        self.fence(by, site, kind);
         true
     }
 }

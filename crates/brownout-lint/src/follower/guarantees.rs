@@ -1,4 +1,4 @@
-//! What the rules learn from the model: a store became guaranteed, or was overwritten before it was.
+//! What the model reports back: a store became guaranteed, or was overwritten before it was. The rules see both.
 
 use brownout_model::{Access, ByteMask, LineRef, LiveStore, Marks, PersistObserver, PmAddress};
 use rustc_hash::FxHashMap;
@@ -6,28 +6,28 @@ use rustc_hash::FxHashMap;
 use crate::follower::line_marks;
 use crate::follower::overwrites::{NOTHING, Overwrites, Overwriting};
 use crate::follower::thread::ThreadState;
-use crate::rule_inputs::{Lost, LostStore, StoreTag};
+use crate::rule_inputs::{GuaranteedStore, LossReason, LostStore, StoreTag};
 use crate::rules::Rules;
-use crate::site_keys::{Known, SiteId};
+use crate::site_keys::{KnownSites, SiteKey};
 
-/// The rules, and what they are told of besides events.
-pub(crate) struct Watch {
+/// The rules, and what is remembered to show them guarantees in context.
+pub(crate) struct Guarantees {
     pub(crate) rules: Rules,
-    pub(crate) known: Known,
+    pub(crate) sites: KnownSites,
     pub(crate) threads: Vec<ThreadState>,
     pub(crate) overwrites: Overwrites,
-    /// What becomes guaranteed now does so by being written back to the file.
+    /// Stores that become guaranteed now do so because pages are written back to the file.
     pub(crate) writing_back: bool,
-    /// Stores that were unmapped as they were, then overwritten through another mapping: whether
-    /// their lines are ever flushed is not known yet. One for each place and line.
-    pub(crate) undecided: FxHashMap<(SiteId, PmAddress), LiveStore<StoreTag>>,
+    /// Stores that were unmapped without a flush, then overwritten through another mapping: whether
+    /// their lines are ever flushed is not known yet. One for each site and line.
+    pub(crate) undecided: FxHashMap<(SiteKey, PmAddress), LiveStore<StoreTag>>,
 }
 
-impl Watch {
+impl Guarantees {
     pub(crate) fn new() -> Self {
-        Watch {
+        Guarantees {
             rules: Rules::new(),
-            known: Known::default(),
+            sites: KnownSites::default(),
             threads: Vec::new(),
             overwrites: Overwrites::default(),
             writing_back: false,
@@ -35,7 +35,7 @@ impl Watch {
         }
     }
 
-    /// Forgets what a store overwrote, as it will not be judged.
+    /// Forgets what a store overwrote: it is not judged.
     pub(crate) fn release(&mut self, tag: &StoreTag) {
         self.overwrites.take(tag.overwrote, |_| {});
     }
@@ -45,20 +45,21 @@ impl Watch {
         if self.writing_back {
             return self.release(tag);
         }
-        let rule = &mut self.rules.dirty_overwrite;
-        self.overwrites
-            .take(tag.overwrote, |overwriting| rule.persisted(overwriting));
+        let rules = &mut self.rules;
+        self.overwrites.take(tag.overwrote, |overwriting| {
+            rules.overwrite_guaranteed(overwriting);
+        });
     }
 }
 
-/// Events between two pieces of a copy that a compiler has laid out in the program itself.
+/// The most events between two pieces of a copy that the compiler has inlined.
 const NEAR: u64 = 8;
 
-impl Watch {
-    /// Whether two stores look like one copy in pieces that overlap, as libraries and compilers make them of sizes that
-    /// are no multiple of their registers': by different instructions of one call, with nothing flushed in
-    /// between, and nowhere known to differ. Of the long stores among them only the beginning is known, so that in the
-    /// user's own code the shape must be that of such copies, too.
+impl Guarantees {
+    /// Whether two stores look like one copy in overlapping pieces, as libraries and compilers generate for sizes that
+    /// are not a multiple of a register: different instructions of one call, nothing flushed in
+    /// between, and no known difference. Of long stores only the beginning is known, so in the
+    /// user's own code their shape must be that of such a copy, too.
     fn are_pieces_of_one_copy(
         &self,
         older: &LiveStore<StoreTag>,
@@ -69,12 +70,12 @@ impl Watch {
         if one.site == other.site
             || older.thread != newer.thread
             || one.flushed
-            || !self.known.have_one_caller(one.site, other.site)
+            || !self.sites.have_one_caller(one.site, other.site)
             || one.contradicts(other, bytes)
         {
             return false;
         }
-        if self.known.is_one_copy(one.site, other.site) {
+        if self.sites.is_one_copy(one.site, other.site) {
             return true;
         }
         let near = newer.time.0 - older.time.0 <= NEAR;
@@ -82,9 +83,9 @@ impl Watch {
     }
 }
 
-impl PersistObserver for Watch {
+impl PersistObserver for Guarantees {
     type Store = StoreTag;
-    type Flush = SiteId;
+    type Flush = SiteKey;
     const HISTORY: bool = false;
 
     #[inline(always)]
@@ -99,21 +100,22 @@ impl PersistObserver for Watch {
         if self.writing_back {
             line_marks::flush(marks);
         } else if tag.abandoned {
-            let lost = LostStore::new(line.address(), store, Lost::NotFlushed);
-            self.rules.lost(&self.known, &lost);
+            let lost = LostStore::new(line.address(), store, LossReason::NotFlushed);
+            self.rules.lost(&self.sites, &lost);
         }
         if tag.overwrote != NOTHING {
             self.persisted_only_as_overwritten(tag);
         }
-        if !self.known.is_users(tag.site) {
+        if !self.sites.is_users(tag.site) {
             return;
         }
         let thread = &mut self.threads[store.thread.index()];
-        if store.time.0 < thread.persisted.time && !tag.spoken_for {
-            self.rules
-                .delayed_persist
-                .guaranteed(line.address(), store, by.time.0, thread);
-        }
+        self.rules.guaranteed(&GuaranteedStore {
+            line,
+            store,
+            by,
+            thread,
+        });
         if by.thread == store.thread {
             thread.persisting.raise(store.time.0, tag.site);
         }
@@ -132,9 +134,9 @@ impl PersistObserver for Watch {
             self.undecided.entry(key).or_insert(*older);
         }
         let mut head = newer.tag.overwrote;
-        let judged = self.known.is_users(older.tag.site)
-            && self.known.is_users(newer.tag.site)
-            && !older.tag.spoken_for
+        let judged = self.sites.is_users(older.tag.site)
+            && self.sites.is_users(newer.tag.site)
+            && !older.tag.exempt
             && !older.tag.agrees(&newer.tag, bytes)
             && !self.are_pieces_of_one_copy(older, newer, bytes);
         if judged {

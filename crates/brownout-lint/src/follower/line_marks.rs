@@ -1,4 +1,4 @@
-//! What is remembered of each cache line beside its live stores.
+//! What is remembered of each cache line besides its live stores.
 
 use brownout_model::{Mark, Marks};
 

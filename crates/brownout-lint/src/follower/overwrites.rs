@@ -1,27 +1,27 @@
-//! Stores that were overwritten before they were guaranteed, kept until the store on top of them is.
+//! Stores that were overwritten before they were guaranteed, kept until the store that overwrote them is.
 //!
-//! Each live store may head a list of overwritings below it. A pair of places occurs once in a list,
-//! so that a counter that is written a million times between two flushes costs one entry. Lists are short: of the
-//! pairs that pile up on the same bytes, those that come late are left out.
+//! Each live store may head a list of the overwritings below it. A pair of sites occurs once in a list,
+//! so a counter that is written a million times between two flushes costs one entry. Lists are short: when too many
+//! pairs accumulate on the same bytes, later ones are dropped.
 
 use brownout_model::{ByteMask, PmAddress};
 
 use crate::rule_inputs::StoreTag;
-use crate::site_keys::SiteId;
+use crate::site_keys::SiteKey;
 
 /// No list.
 pub(crate) const NOTHING: u32 = u32::MAX;
 
-/// The most pairs in a list. Each store to bytes that were never persistent goes through one.
+/// The most pairs in a list. Each store to bytes that were never persistent walks its list.
 const MOST: usize = 16;
 
 /// A store at `older` whose bytes were stored to again at `newer`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overwriting {
-    pub(crate) older: SiteId,
+    pub(crate) older: SiteKey,
     pub(crate) older_time: u64,
     pub(crate) older_value: StoreTag,
-    pub(crate) newer: SiteId,
+    pub(crate) newer: SiteKey,
     pub(crate) newer_time: u64,
     pub(crate) newer_value: StoreTag,
     pub(crate) line: PmAddress,
@@ -29,7 +29,7 @@ pub(crate) struct Overwriting {
     pub(crate) count: u64,
 }
 
-/// All lists, in memory that is used again.
+/// All lists, in reused memory.
 #[derive(Default)]
 pub(crate) struct Overwrites {
     entries: Vec<(Overwriting, u32)>,
@@ -37,7 +37,7 @@ pub(crate) struct Overwrites {
 }
 
 impl Overwrites {
-    /// Adds an overwriting to a list that has room for it; the new head.
+    /// Adds an overwriting to a list unless it is full; returns the new head.
     pub(crate) fn push(&mut self, head: u32, overwriting: Overwriting) -> u32 {
         let (mut at, mut len) = (head, 0);
         while let Some((entry, next)) = self.entries.get_mut(at as usize) {
@@ -63,7 +63,7 @@ impl Overwrites {
         }
     }
 
-    /// Moves the entries of one list to another; its head.
+    /// Moves the entries of one list to another; returns its head.
     pub(crate) fn join(&mut self, head: u32, mut other: u32) -> u32 {
         if head == NOTHING {
             return other;
@@ -77,7 +77,7 @@ impl Overwrites {
         head
     }
 
-    /// Keeps of a list what was stored before `time`; its head.
+    /// Removes what was stored at `time` or later from a list; returns its head.
     pub(crate) fn before(&mut self, mut head: u32, time: u64) -> u32 {
         let mut kept = NOTHING;
         while let Some(&(entry, next)) = self.entries.get(head as usize) {
@@ -90,7 +90,7 @@ impl Overwrites {
         kept
     }
 
-    /// Takes a list apart.
+    /// Visits and removes all entries of a list.
     pub(crate) fn take(&mut self, mut head: u32, mut each: impl FnMut(&Overwriting)) {
         while let Some((entry, next)) = self.entries.get(head as usize) {
             each(entry);
@@ -107,19 +107,19 @@ mod tests {
     fn overwriting(older_time: u64) -> Overwriting {
         let tag = StoreTag {
             value: 0,
-            site: SiteId::default(),
+            site: SiteKey::default(),
             overwrote: NOTHING,
             start: 0,
             len: 8,
-            spoken_for: false,
+            exempt: false,
             flushed: false,
             abandoned: false,
         };
         Overwriting {
-            older: SiteId::default(),
+            older: SiteKey::default(),
             older_time,
             older_value: tag,
-            newer: SiteId::NONE,
+            newer: SiteKey::NONE,
             newer_time: older_time + 1,
             newer_value: tag,
             line: PmAddress::default(),
@@ -146,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn many_pairs_do_not_make_a_long_list() {
+    fn lists_are_bounded() {
         let mut overwrites = Overwrites::default();
         let (mut one, mut other) = (NOTHING, NOTHING);
         for number in 0..100 {
             let at = |number| Overwriting {
-                newer: SiteId::numbered(number),
+                newer: SiteKey::numbered(number),
                 ..overwriting(number.into())
             };
             one = overwrites.push(one, at(number));
@@ -164,10 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_late_can_be_dropped_from_a_list() {
+    fn late_entries_can_be_removed_from_a_list() {
         let mut overwrites = Overwrites::default();
         let late = Overwriting {
-            newer: SiteId::default(),
+            newer: SiteKey::default(),
             ..overwriting(5)
         };
         let head = overwrites.push(NOTHING, overwriting(1));
@@ -178,10 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn joined_lists_use_no_more_room() {
+    fn joining_lists_takes_no_memory() {
         let mut overwrites = Overwrites::default();
         let other = Overwriting {
-            newer: SiteId::default(),
+            newer: SiteKey::default(),
             ..overwriting(5)
         };
         let one = overwrites.push(NOTHING, overwriting(1));

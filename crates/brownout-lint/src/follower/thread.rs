@@ -3,47 +3,47 @@
 use brownout_model::{LineSlot, PmAddress};
 use brownout_trace::{FileId, ProcessId};
 
-use crate::site_keys::SiteId;
+use crate::site_keys::SiteKey;
 use crate::transactions::Transaction;
 
-/// A store and its time; the time 0 is before all stores that count.
+/// A store and its time; time 0 is before all stores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newest {
     pub(crate) time: u64,
-    pub(crate) site: SiteId,
+    pub(crate) site: SiteKey,
 }
 
 impl Newest {
     const NOTHING: Newest = Newest {
         time: 0,
-        site: SiteId::NONE,
+        site: SiteKey::NONE,
     };
 
     #[inline]
-    pub(crate) fn raise(&mut self, time: u64, site: SiteId) {
+    pub(crate) fn raise(&mut self, time: u64, site: SiteKey) {
         if time > self.time {
             *self = Newest { time, site };
         }
     }
 }
 
-/// A flush or non-temporal store that a locked instruction has ordered, and no real fence since.
+/// A flush or non-temporal store that only a locked instruction has ordered so far, and no real fence.
 #[derive(Clone, Debug)]
 pub(crate) struct AccidentallyOrdered {
     pub(crate) role: &'static str,
-    pub(crate) site: SiteId,
+    pub(crate) site: SiteKey,
     pub(crate) time: u64,
-    pub(crate) fence: SiteId,
+    pub(crate) fence: SiteKey,
     pub(crate) fence_time: u64,
     pub(crate) file: FileId,
     pub(crate) count: u64,
 }
 
-/// Something that a fence orders.
+/// A flush or non-temporal store that the next fence orders.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered {
     pub(crate) role: &'static str,
-    pub(crate) site: SiteId,
+    pub(crate) site: SiteKey,
     pub(crate) time: u64,
     /// The start of the line.
     pub(crate) line: PmAddress,
@@ -53,23 +53,25 @@ pub(crate) struct Ordered {
 #[derive(Debug)]
 pub(crate) struct ThreadState {
     pub(crate) process: ProcessId,
-    /// The last fence or locked instruction, or call that wrote pages back.
+    /// The time of the last fence, locked instruction or system call that wrote pages back.
     pub(crate) last_fence: u64,
     /// The newest store of the thread that one of its fences has guaranteed, and that fence.
     pub(crate) persisted: Newest,
-    pub(crate) persisted_by: (SiteId, u64),
+    pub(crate) persisted_by: (SiteKey, u64),
     /// The same since the last fence.
     pub(crate) persisting: Newest,
-    /// Deferred flushes and non-temporal stores since the last real fence, those of volatile memory too.
+    /// Deferred flushes and non-temporal stores since the last real fence, including flushes of volatile memory.
     pub(crate) waiting: u32,
-    /// Of these, the ones that had something of the user's to persist and that no locked instruction has ordered.
+    /// How many of these persist user data and were not ordered by a locked instruction.
     pub(crate) ordering: u32,
     pub(crate) examples: [Option<Ordered>; 2],
-    pub(crate) last_non_temporal: Option<(LineSlot, SiteId)>,
+    pub(crate) last_non_temporal: Option<(LineSlot, SiteKey)>,
     pub(crate) accidental: Vec<AccidentallyOrdered>,
     /// The file that the thread stored to or flushed last.
     pub(crate) file: Option<FileId>,
     pub(crate) transaction: Transaction,
+    /// The rules have seen its end.
+    pub(crate) ended: bool,
 }
 
 impl ThreadState {
@@ -78,7 +80,7 @@ impl ThreadState {
             process,
             last_fence: 0,
             persisted: Newest::NOTHING,
-            persisted_by: (SiteId::NONE, 0),
+            persisted_by: (SiteKey::NONE, 0),
             persisting: Newest::NOTHING,
             waiting: 0,
             ordering: 0,
@@ -87,10 +89,11 @@ impl ThreadState {
             accidental: Vec::new(),
             file: None,
             transaction: Transaction::default(),
+            ended: false,
         }
     }
 
-    /// Something was begun that the next fence will order.
+    /// The next fence will order this, too.
     #[inline]
     pub(crate) fn begin(&mut self, ordered: Ordered) {
         if let Some(example) = self.examples.get_mut(self.ordering as usize) {
@@ -99,16 +102,16 @@ impl ThreadState {
         self.ordering = self.ordering.saturating_add(1);
     }
 
-    /// A fence at `site` has done its work.
+    /// A fence at `site` has taken effect.
     #[inline]
-    pub(crate) fn fenced(&mut self, site: SiteId, time: u64) {
+    pub(crate) fn fenced(&mut self, site: SiteKey, time: u64) {
         self.synced(site, time);
         self.ordering = 0;
     }
 
-    /// A call at `site` that wrote pages back has done its work; flushes still wait.
+    /// A system call at `site` has written pages back; flushes are still pending.
     #[inline]
-    pub(crate) fn synced(&mut self, site: SiteId, time: u64) {
+    pub(crate) fn synced(&mut self, site: SiteKey, time: u64) {
         self.last_fence = time;
         if self.persisting.time > self.persisted.time {
             self.persisted = self.persisting;

@@ -1,19 +1,18 @@
-//! Shows oracles what happens, and counts what they object to.
+//! Shows the oracles each step, and counts what they report.
 
 use std::path::Path;
 use std::rc::Rc;
 
-use brownout_model::{PmAddress, SpaceId, Tracker};
+use brownout_model::{ByteMask, PmAddress, SpaceId, Tracker, line_parts};
 use brownout_trace::selection::Selection;
 use brownout_trace::{Address, Definitions, Event, EventKind, FileId, FileRange};
 use rustc_hash::FxHashMap;
 
-use super::{Action, Frame, Memory, Moment, Oracle, Violation};
-use crate::attribution::Attribution;
-use crate::follower::Lint;
-use crate::follower::guarantees::Watch;
+use super::{Action, Memory, Oracle, OracleFrame, Step, Violation};
+use crate::follower::address_spaces::AddressSpaces;
+use crate::follower::guarantees::Guarantees;
 use crate::raw_finding::RawFinding;
-use crate::site_keys::{Known, SiteId};
+use crate::site_keys::{KnownSites, SiteKey};
 use crate::tally::{Key, Occurrence, Tally};
 
 /// The oracles of a pass.
@@ -23,20 +22,28 @@ pub(crate) struct Oracles {
     shown: Shown,
 }
 
-/// What oracles were shown before and can ask for again.
+/// What oracles have seen and can ask for again.
 #[derive(Default)]
 pub(crate) struct Shown {
-    stacks: FxHashMap<SiteId, Vec<Frame>>,
+    stacks: FxHashMap<SiteKey, Vec<OracleFrame>>,
     paths: FxHashMap<FileId, Rc<Path>>,
 }
 
 impl Shown {
-    pub(crate) fn stack(&self, site: SiteId) -> &[Frame] {
+    pub(crate) fn stack(&self, site: SiteKey) -> &[OracleFrame] {
         self.stacks.get(&site).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn files(&self) -> impl Iterator<Item = (FileId, &Path)> {
         self.paths.iter().map(|(&file, path)| (file, &**path))
+    }
+
+    fn path(&mut self, file: FileId, definitions: &Definitions) -> Rc<Path> {
+        let path = self.paths.entry(file).or_insert_with(|| {
+            let file = definitions.file(file);
+            file.map_or(Path::new(""), |file| &file.path).into()
+        });
+        path.clone()
     }
 }
 
@@ -59,43 +66,87 @@ impl Oracles {
 
     pub(crate) fn into_findings(
         self,
-        known: &Known,
+        sites: &KnownSites,
         selection: &Selection,
     ) -> impl Iterator<Item = RawFinding> {
         self.all
             .into_iter()
-            .flat_map(|(_, tally)| tally.into_findings(known, selection))
+            .flat_map(|(_, tally)| tally.into_findings(sites, selection))
     }
 
-    fn show(
-        &mut self,
-        tracker: &Tracker<Watch>,
-        site: SiteId,
-        event: &Event<'_>,
-        action: Action<'_>,
-    ) {
+    /// Remembers the stack of a site when it is first seen.
+    pub(crate) fn learn_stack(&mut self, site: SiteKey, stack: impl FnOnce() -> Vec<OracleFrame>) {
+        self.shown.stacks.entry(site).or_insert_with(stack);
+    }
+
+    /// Shows the oracles an event that the model has not seen yet.
+    pub(crate) fn consult(&mut self, at: Consultation<'_>) {
+        let process = at.event.process;
+        match at.event.kind {
+            EventKind::Store { addr, bytes, .. } | EventKind::KernelWrite { addr, bytes, .. } => {
+                self.consult_store(at, addr, bytes);
+            }
+            EventKind::Flush { addr, .. } => {
+                if let Some(range) = at.addresses.resolve(process, addr, 1) {
+                    let path = &*self.shown.path(range.file, at.definitions);
+                    self.show(&at, Action::Flush { range, path });
+                }
+            }
+            EventKind::Fence { kind } => self.show(&at, Action::Fence { kind }),
+            _ => {}
+        }
+    }
+
+    fn consult_store(&mut self, at: Consultation<'_>, mut addr: Address, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let len = bytes.len() as u64;
+            let Some(range) = at.addresses.resolve(at.event.process, addr, len) else {
+                return;
+            };
+            let (now, later) = bytes.split_at(range.len as usize);
+            let store = Action::Store {
+                range,
+                path: &self.shown.path(range.file, at.definitions),
+                bytes: now,
+            };
+            self.show(&at, store);
+            addr = Address(addr.0.wrapping_add(range.len));
+            bytes = later;
+        }
+    }
+
+    fn show(&mut self, at: &Consultation<'_>, action: Action<'_>) {
         let shown = &self.shown;
-        let moment = Moment {
-            event: event.index,
-            process: event.process,
-            thread: event.thread,
-            stack: shown.stack(site),
+        let step = Step {
+            event: at.event.index,
+            process: at.event.process,
+            thread: at.event.thread,
+            stack: shown.stack(at.site),
             action,
         };
         let memory = Memory {
-            tracker,
-            oracles: shown,
+            tracker: at.tracker,
+            shown,
         };
         for (oracle, tally) in &mut self.all {
-            if let Some(violation) = oracle.observe(&moment, &memory) {
-                count(tally, site, &moment, violation);
+            if let Some(violation) = oracle.observe(&step, &memory) {
+                count(tally, at.site, &step, violation);
             }
         }
     }
 }
 
-fn count(tally: &mut Tally, site: SiteId, moment: &Moment<'_>, violation: Violation) {
-    let (role, range) = match moment.action {
+/// An event that oracles are asked about.
+pub(crate) struct Consultation<'a> {
+    pub(crate) tracker: &'a Tracker<Guarantees>,
+    pub(crate) addresses: &'a mut AddressSpaces,
+    pub(crate) event: &'a Event<'a>,
+    pub(crate) definitions: &'a Definitions,
+    pub(crate) site: SiteKey,
+}
+
+fn count(tally: &mut Tally, site: SiteKey, step: &Step<'_>, violation: Violation) {
+    let (role, range) = match step.action {
         Action::Store { range, .. } => ("store", Some(range)),
         Action::Flush { range, .. } => ("flush", Some(range)),
         Action::Fence { .. } => ("fence", None),
@@ -103,18 +154,18 @@ fn count(tally: &mut Tally, site: SiteId, moment: &Moment<'_>, violation: Violat
     let other = violation.related.first();
     let key = Key {
         site,
-        other: other.map_or(SiteId::NONE, |(_, store)| store.place.0),
+        other: other.map_or(SiteKey::NONE, |(_, store)| store.site),
         file: range.map(|range| range.file),
     };
-    let time = moment.event.0;
+    let time = step.event.0;
     tally.add(key, time, || Occurrence {
         message: violation.message,
-        places: std::iter::once((role, site, time))
+        sites: std::iter::once((role, site, time))
             .chain(
                 violation
                     .related
                     .iter()
-                    .map(|(role, store)| (*role, store.place.0, store.event.0)),
+                    .map(|(role, store)| (*role, store.site, store.event.0)),
             )
             .collect(),
         bytes: range.into_iter().flat_map(lines).collect(),
@@ -122,69 +173,8 @@ fn count(tally: &mut Tally, site: SiteId, moment: &Moment<'_>, violation: Violat
     });
 }
 
-fn lines(range: FileRange) -> impl Iterator<Item = (PmAddress, brownout_model::ByteMask)> {
+fn lines(range: FileRange) -> impl Iterator<Item = (PmAddress, ByteMask)> {
     let space = SpaceId(range.file.0);
-    brownout_model::line_parts(range.offset, range.len)
+    line_parts(range.offset, range.len)
         .map(move |(offset, mask, _)| (PmAddress { space, offset }, mask))
-}
-
-impl<A: Attribution> Lint<A> {
-    /// Shows the oracles an event that the model has not seen yet.
-    #[cold]
-    pub(crate) fn consult(&mut self, event: &Event<'_>, definitions: &Definitions, site: SiteId) {
-        let sites = &mut self.sites;
-        let stacks = &mut self.oracles.shown.stacks;
-        stacks.entry(site).or_insert_with(|| sites.stack(site));
-        match event.kind {
-            EventKind::Store { addr, bytes, .. } | EventKind::KernelWrite { addr, bytes, .. } => {
-                self.consult_store(event, definitions, site, addr, bytes);
-            }
-            EventKind::Flush { addr, .. } => {
-                if let Some(range) = self.addresses.resolve(event.process, addr, 1) {
-                    let path = &*self.path(range.file, definitions);
-                    let flush = Action::Flush { range, path };
-                    self.oracles.show(&self.tracker, site, event, flush);
-                }
-            }
-            EventKind::Fence { kind } => {
-                let fence = Action::Fence { kind };
-                self.oracles.show(&self.tracker, site, event, fence);
-            }
-            _ => {}
-        }
-    }
-
-    fn consult_store(
-        &mut self,
-        event: &Event<'_>,
-        definitions: &Definitions,
-        site: SiteId,
-        mut addr: Address,
-        mut bytes: &[u8],
-    ) {
-        while !bytes.is_empty() {
-            let len = bytes.len() as u64;
-            let Some(range) = self.addresses.resolve(event.process, addr, len) else {
-                return;
-            };
-            let (now, later) = bytes.split_at(range.len as usize);
-            let store = Action::Store {
-                range,
-                path: &self.path(range.file, definitions),
-                bytes: now,
-            };
-            self.oracles.show(&self.tracker, site, event, store);
-            addr = Address(addr.0.wrapping_add(range.len));
-            bytes = later;
-        }
-    }
-
-    fn path(&mut self, file: FileId, definitions: &Definitions) -> Rc<Path> {
-        let paths = &mut self.oracles.shown.paths;
-        let path = paths.entry(file).or_insert_with(|| {
-            let file = definitions.file(file);
-            file.map_or(Path::new(""), |file| &file.path).into()
-        });
-        path.clone()
-    }
 }

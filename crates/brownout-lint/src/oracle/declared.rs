@@ -1,7 +1,7 @@
 //! Oracles that need no code: a demand on the stores to some region of memory.
 //!
-//! Three demands cover the protocols that most data structures follow: who may write a thing
-//! ([`Demand::OnlyInside`]), what must be safe before it is pointed to ([`Demand::PersistedBefore`]), and
+//! Three demands cover the protocols of most data structures: which functions may write the data
+//! ([`Demand::OnlyInside`]), what must be persistent before it is published ([`Demand::PersistedBefore`]), and
 //! what is final once a mark is set ([`Demand::NeverAfter`]).
 
 use std::ops::{Range, RangeInclusive};
@@ -13,15 +13,15 @@ use brownout_trace::selection::Patterns;
 use globset::{Glob, GlobMatcher};
 use rustc_hash::FxHashSet;
 
-use super::{Action, Frame, Memory, Moment, Oracle, Unpersisted, Violation};
+use super::{Action, Memory, Oracle, OracleFrame, Step, Unpersisted, Violation};
 
 /// A pattern for names of functions, with `*` and `?`.
 #[derive(Clone, Debug)]
 pub struct FunctionPattern(GlobMatcher);
 
-/// Why a pattern for functions cannot be used.
+/// A pattern for functions is not valid.
 #[derive(Debug, thiserror::Error)]
-#[error("the pattern {pattern} for functions cannot be understood")]
+#[error("the function pattern `{pattern}` is not valid")]
 #[non_exhaustive]
 pub struct PatternError {
     pub pattern: String,
@@ -38,29 +38,29 @@ impl FunctionPattern {
         Ok(FunctionPattern(glob.compile_matcher()))
     }
 
-    fn matches(&self, frame: &Frame) -> bool {
+    fn matches(&self, frame: &OracleFrame) -> bool {
         let function = frame.function.as_deref();
         function.is_some_and(|name| self.0.is_match(name))
     }
 }
 
-fn any_inside(functions: &[FunctionPattern], stack: &[Frame]) -> bool {
+fn any_inside(functions: &[FunctionPattern], stack: &[OracleFrame]) -> bool {
     let mut frames = stack.iter();
     frames.any(|frame| functions.iter().any(|function| function.matches(frame)))
 }
 
-/// Some stores: all that every given part holds for.
+/// A set of stores: those that meet every given condition.
 #[derive(Clone, Debug)]
 pub struct Region {
     /// The files stored to; `None` for all.
     pub files: Option<Patterns>,
-    /// The bytes of the file, of which a store touches at least one.
+    /// The bytes of the file; a store must touch at least one.
     pub offset: Range<u64>,
-    /// Functions of which at least one is on the stack; none for any.
+    /// Functions of which at least one is on the stack; empty for any.
     pub functions: Vec<FunctionPattern>,
-    /// The source lines that a frame of the stack must be at: the end of the file's path, and lines.
+    /// Source lines, one of which a frame of the stack must be at: the end of the file's path, and lines.
     pub source: Option<(String, RangeInclusive<u32>)>,
-    /// What the bytes of `offset` hold after the store, as a little-endian number.
+    /// The content of the bytes of `offset` after the store, as a little-endian number.
     pub value: Option<u64>,
 }
 
@@ -81,7 +81,7 @@ impl Region {
         self.files.as_ref().is_none_or(|files| files.matches(path))
     }
 
-    fn holds_stack(&self, stack: &[Frame]) -> bool {
+    fn holds_stack(&self, stack: &[OracleFrame]) -> bool {
         let at = |(file, lines): &(String, RangeInclusive<u32>)| {
             stack.iter().any(|frame| {
                 let source = frame.source.as_ref();
@@ -94,30 +94,30 @@ impl Region {
             && self.source.as_ref().is_none_or(at)
     }
 
-    /// Whether a store belongs to the region but for its value.
-    fn holds_place(&self, moment: &Moment<'_>) -> bool {
-        let Action::Store { range, path, .. } = moment.action else {
+    /// Whether a store belongs to the region if its value is ignored.
+    fn holds_ignoring_value(&self, step: &Step<'_>) -> bool {
+        let Action::Store { range, path, .. } = step.action else {
             return false;
         };
         let end = range.offset.saturating_add(range.len);
         range.offset < self.offset.end
             && self.offset.start < end
             && self.holds_file(path)
-            && self.holds_stack(moment.stack)
+            && self.holds_stack(step.stack)
     }
 
-    fn holds(&self, moment: &Moment<'_>) -> bool {
-        self.holds_place(moment) && self.value.is_none_or(|value| self.stores(moment, value))
+    fn holds(&self, step: &Step<'_>) -> bool {
+        self.holds_ignoring_value(step) && self.value.is_none_or(|value| self.stores(step, value))
     }
 
     /// Whether a store leaves `value` in the bytes of the region.
-    fn stores(&self, moment: &Moment<'_>, value: u64) -> bool {
-        let Action::Store { range, bytes, .. } = moment.action else {
+    fn stores(&self, step: &Step<'_>, value: u64) -> bool {
+        let Action::Store { range, bytes, .. } = step.action else {
             return false;
         };
         let wanted = value.to_le_bytes();
         let len = (self.offset.end - self.offset.start).min(8) as usize;
-        // Bytes that this store leaves alone are taken to be as they should.
+        // Bytes that this store does not touch are assumed to match.
         (0..len).all(|at| {
             let offset = self.offset.start + at as u64;
             let stored = offset.checked_sub(range.offset);
@@ -131,7 +131,7 @@ impl Region {
         let files = memory.files().filter(|(_, path)| self.holds_file(path));
         let stores = files.flat_map(|(file, _)| memory.unpersisted(file, self.offset.clone()));
         stores
-            .filter(|store| self.holds_stack(memory.stack(store.place)))
+            .filter(|store| self.holds_stack(memory.stack(store.site)))
             .min_by_key(|store| store.event)
     }
 }
@@ -146,12 +146,12 @@ pub enum Demand {
     },
     /// When `then` is stored, all earlier stores to `first` are persistent.
     PersistedBefore { first: Region, then: Region },
-    /// Once `mark` was stored, no store to `stores` follows, until the mark gets another value than the one
-    /// that `mark` names.
+    /// Once `mark` was stored, no store to `stores` follows until the mark gets a value other than the one
+    /// in `mark`.
     NeverAfter { stores: Region, mark: Region },
 }
 
-/// A demand under a name.
+/// A demand with a name.
 pub struct Declared {
     rule: &'static RuleInfo,
     demand: Demand,
@@ -174,31 +174,31 @@ impl Oracle for Declared {
         self.rule
     }
 
-    fn observe(&mut self, moment: &Moment<'_>, memory: &Memory<'_>) -> Option<Violation> {
-        let Action::Store { range, .. } = moment.action else {
+    fn observe(&mut self, step: &Step<'_>, memory: &Memory<'_>) -> Option<Violation> {
+        let Action::Store { range, .. } = step.action else {
             return None;
         };
         let summary = self.rule.summary;
         match &self.demand {
             Demand::OnlyInside { stores, functions } => {
-                let outside = stores.holds(moment) && !any_inside(functions, moment.stack);
+                let outside = stores.holds(step) && !any_inside(functions, step.stack);
                 outside.then(|| Violation::new(format!("{summary}: stored outside")))
             }
             Demand::PersistedBefore { first, then } => {
-                let early = then.holds(moment).then(|| first.unpersisted(memory))??;
+                let early = then.holds(step).then(|| first.unpersisted(memory))??;
                 let message = format!("{summary}: stored while an earlier store can still be lost");
                 Some(Violation::new(message).with("unpersisted", early))
             }
             Demand::NeverAfter { stores, mark } => {
-                if mark.holds_place(moment) {
-                    if mark.holds(moment) {
+                if mark.holds_ignoring_value(step) {
+                    if mark.holds(step) {
                         self.marked.insert(range.file);
                     } else {
                         self.marked.remove(&range.file);
                     }
                     return None;
                 }
-                let late = stores.holds(moment) && self.marked.contains(&range.file);
+                let late = stores.holds(step) && self.marked.contains(&range.file);
                 late.then(|| Violation::new(format!("{summary}: stored after the mark was set")))
             }
         }

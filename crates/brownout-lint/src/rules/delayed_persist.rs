@@ -1,37 +1,40 @@
 //! `delayed-persist`: a store became persistent only after a fence of its thread had made a later store persistent.
 //!
-//! What pmemcheck hides: at the end all is persisted, because another flush of the line came by. In between,
+//! pmemcheck does not see this: at the end everything is persisted, because another flush of the line followed. In between,
 //! a crash keeps the later store and loses this one. The later store counts only if a fence of the
-//! storing thread guaranteed it: within the stores of one fence the order is open anyway
+//! storing thread guaranteed it: the order of the stores of one fence is open anyway
 //! (`fence-orders-many`). Stores persisted by `clflush`, which needs no fence, count from the
 //! thread's next fence on, so that flushing a range line by line is not reported.
 //!
 //! Can miss: later stores by other threads; programs that use `clflush` and never fence. Never reports stores to bytes that a
-//! running transaction has logged, nor by reason of what a library stores for itself.
+//! running transaction has logged, nor the stores a library makes for its own purposes.
 
-use brownout_model::{LiveStore, PmAddress};
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::follower::thread::ThreadState;
-use crate::rule_inputs::{StoreTag, be, bytes_text, file};
+use crate::rule::Rule;
+use crate::rule_inputs::{GuaranteedStore, be, bytes_text, file};
 use crate::tally::{Key, Occurrence, Tally};
 
-pub(crate) const INFO: RuleInfo = RuleInfo {
-    id: "delayed-persist",
-    severity: Severity::Warning,
-    category: Category::Ordering,
-    summary: "a later store became persistent before this one",
-    explanation: "\
+#[derive(Default)]
+pub(crate) struct DelayedPersist;
+
+impl Rule for DelayedPersist {
+    const INFO: &'static RuleInfo = &RuleInfo {
+        id: "delayed-persist",
+        severity: Severity::Warning,
+        category: Category::Ordering,
+        summary: "a later store became persistent before this one",
+        explanation: "\
 ## What it does
 
-Finds stores that become persistent, but only after a fence of the same thread has already made a later
+Reports stores that become persistent only after a fence of the same thread has already made a later
 store persistent.
 
 ## Why is this bad?
 
-Between the two fences a crash keeps the later store and may lose the earlier one. If the later one says that
-the earlier one is there (a valid flag, a pointer, a count), recovery finds it and reads garbage. Tools that
-look only at the end of the run see nothing, since the line is flushed in time.
+Between the two fences a crash keeps the later store and may lose the earlier one. If the later store announces
+the earlier one (a valid flag, a pointer, a count), recovery trusts it and reads garbage. Tools that
+look only at the end of the run do not detect this, since the line is flushed eventually.
 
 ## Example
 
@@ -55,36 +58,36 @@ pmem_persist(&list->head, sizeof list->head);
 
 If nothing relies on that order, suppress the finding with the reason.
 ",
-};
+    };
 
-pub(crate) struct DelayedPersist(pub(crate) Tally);
-
-impl DelayedPersist {
-    /// A store is guaranteed from `now` on; its thread has persisted a later one before.
-    #[inline(never)]
-    pub(crate) fn guaranteed(
-        &mut self,
-        line: PmAddress,
-        store: &LiveStore<StoreTag>,
-        now: u64,
-        thread: &ThreadState,
-    ) {
-        let later = thread.persisted;
-        let (fence, fence_time) = thread.persisted_by;
-        let key = Key::pair(store.tag.site, later.site, file(line));
-        self.0.add(key, store.time.0, || Occurrence {
-            message: format!(
-                "{} stored here {} persistent from event {now} on, a later store from event {fence_time} on",
-                bytes_text(store.bytes),
-                be(store.bytes)
-            ),
-            places: vec![
-                ("store", store.tag.site, store.time.0),
-                ("later store", later.site, later.time),
-                ("fence", fence, fence_time),
-            ],
-            bytes: vec![(line, store.bytes)],
-            values: vec![store.tag.value("stored")],
-        });
+    #[inline(always)]
+    fn guaranteed(&mut self, store: &GuaranteedStore<'_>, found: &mut Tally) {
+        if store.store.time.0 < store.thread.persisted.time && !store.store.tag.exempt {
+            report(store, found);
+        }
     }
+}
+
+/// The storing thread has persisted a later store before.
+#[inline(never)]
+fn report(guaranteed: &GuaranteedStore<'_>, found: &mut Tally) {
+    let (store, line) = (guaranteed.store, guaranteed.line.address());
+    let now = guaranteed.by.time.0;
+    let later = guaranteed.thread.persisted;
+    let (fence, fence_time) = guaranteed.thread.persisted_by;
+    let key = Key::pair(store.tag.site, later.site, file(line));
+    found.add(key, store.time.0, || Occurrence {
+        message: format!(
+            "{} stored here {} persistent from event {now} on, a later store from event {fence_time} on",
+            bytes_text(store.bytes),
+            be(store.bytes)
+        ),
+        sites: vec![
+            ("store", store.tag.site, store.time.0),
+            ("later store", later.site, later.time),
+            ("fence", fence, fence_time),
+        ],
+        bytes: vec![(line, store.bytes)],
+        values: vec![store.tag.value("stored")],
+    });
 }

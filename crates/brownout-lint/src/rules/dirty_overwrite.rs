@@ -1,37 +1,42 @@
 //! `dirty-overwrite`: bytes are stored to again before the first store was guaranteed, and only the second is
 //! persisted.
 //!
-//! pmemcheck ("overwritten stores"). Fires when the store on top is guaranteed: if none ever is, all of
-//! them are told by `missing-flush` or `transient-data`, and only there.
+//! pmemcheck ("overwritten stores"). Reported when the overwriting store is guaranteed. If it never is,
+//! `missing-flush` or `transient-data` reports all of the stores, and this rule none.
 //!
-//! Never reports storing the same value again (as far as the first eight bytes of each store tell), one copy in
-//! pieces that overlap, what a library does, nor bytes that a running transaction has logged: there only the last
-//! value counts; nor stores that persist by writing back pages (`msync`), where a page is brought into shape in place and
-//! only what it holds in the end is meant. Can miss: long stores that look like such pieces and differ only in what is
-//! not known of them, and more than a few pairs of stores that pile up on the same bytes.
+//! Never reports: storing the same value again (as far as the first eight bytes of each store show); one copy in
+//! overlapping pieces; the stores of a library; bytes that a running transaction has logged, where only the last
+//! value counts; stores that persist by writing back pages (`msync`), where a page is built up in place and
+//! only its final content matters. Can miss: long stores that look like pieces of a copy and differ only in bytes that are
+//! not recorded; pairs of stores beyond a limit on the same bytes.
 
 use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::follower::overwrites::Overwriting;
+use crate::rule::Rule;
 use crate::rule_inputs::{be, bytes_text, file};
 use crate::tally::{Key, Occurrence, Tally};
 
-pub(crate) const INFO: RuleInfo = RuleInfo {
-    id: "dirty-overwrite",
-    severity: Severity::Warning,
-    category: Category::Ordering,
-    summary: "a store is overwritten before it was persistent",
-    explanation: "\
+#[derive(Default)]
+pub(crate) struct DirtyOverwrite;
+
+impl Rule for DirtyOverwrite {
+    const INFO: &'static RuleInfo = &RuleInfo {
+        id: "dirty-overwrite",
+        severity: Severity::Warning,
+        category: Category::Ordering,
+        summary: "a store is overwritten before it was persistent",
+        explanation: "\
 ## What it does
 
-Finds stores to persistent memory that are overwritten, in whole or in part, before they were flushed and
-fenced, and that reach persistence only in their overwritten form.
+Reports stores to persistent memory that are overwritten, in whole or in part, before they are flushed and
+fenced, so that only the overwritten form becomes persistent.
 
 ## Why is this bad?
 
-If the first value mattered (a state that recovery looks for, a length that guards data), a crash never
-shows it, or shows it although the program has moved on: the order of the two states is up to the cache. If
-it did not matter, the first store is work for nothing.
+If the first value matters (a state that recovery looks for, a length that guards data), a crash may never
+show it, or show it although the program has moved on: the cache decides. If
+it does not matter, the first store is wasted work.
 
 ## Example
 
@@ -46,30 +51,25 @@ pmem_persist(&log->state, sizeof log->state);
 Persist the first value before storing the second, or do not store it. Clearing a structure with `memset` and
 then filling it is harmless; fill it in volatile memory and copy it, or suppress the finding.
 ",
-};
+    };
 
-pub(crate) struct DirtyOverwrite(pub(crate) Tally);
-
-impl DirtyOverwrite {
-    /// The store on top of an overwritten one is guaranteed.
-    pub(crate) fn persisted(&mut self, over: &Overwriting) {
+    fn overwrite_guaranteed(&mut self, over: &Overwriting, found: &mut Tally) {
         let key = Key::pair(over.older, over.newer, file(over.line));
-        self.0
-            .add_many(key, over.count, over.newer_time, || Occurrence {
-                message: format!(
-                    "{} stored here {} overwritten before being persistent",
-                    bytes_text(over.bytes),
-                    be(over.bytes)
-                ),
-                places: vec![
-                    ("store", over.older, over.older_time),
-                    ("overwrite", over.newer, over.newer_time),
-                ],
-                bytes: vec![(over.line, over.bytes)],
-                values: vec![
-                    over.older_value.value("stored"),
-                    over.newer_value.value("overwritten by"),
-                ],
-            });
+        found.add_many(key, over.count, over.newer_time, || Occurrence {
+            message: format!(
+                "{} stored here {} overwritten before being persistent",
+                bytes_text(over.bytes),
+                be(over.bytes)
+            ),
+            sites: vec![
+                ("store", over.older, over.older_time),
+                ("overwrite", over.newer, over.newer_time),
+            ],
+            bytes: vec![(over.line, over.bytes)],
+            values: vec![
+                over.older_value.value("stored"),
+                over.newer_value.value("overwritten by"),
+            ],
+        });
     }
 }

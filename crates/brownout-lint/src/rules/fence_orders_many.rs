@@ -1,30 +1,35 @@
 //! `fence-orders-many`: one fence orders several flushes or non-temporal stores, whose order among each other is open.
 //!
-//! Mumak §4.2 ("fence instruction that acts on more than one"). Only what had something to persist counts: not
-//! flushes of clean lines or volatile memory, nor what a library has begun for itself. The non-temporal stores of one
-//! copy to one line count once. Two of the places are shown; findings are told apart by the fence alone.
+//! Mumak §4.2 ("fence instruction that acts on more than one"). Counts only flushes and stores that have something to
+//! persist: not flushes of clean lines or volatile memory, nor those of a library for its own purposes. The non-temporal
+//! stores of one copy to one line count once. Two of the sites are shown; findings are distinguished by the fence alone.
 
 use brownout_model::ByteMask;
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::rule_inputs::FenceMoment;
+use crate::rule::Rule;
+use crate::rule_inputs::Fence;
 use crate::tally::{Key, Occurrence, Tally};
 
-pub(crate) const INFO: RuleInfo = RuleInfo {
-    id: "fence-orders-many",
-    severity: Severity::Warning,
-    category: Category::Ordering,
-    summary: "several flushes or non-temporal stores are ordered only by one fence",
-    explanation: "\
+#[derive(Default)]
+pub(crate) struct FenceOrdersMany;
+
+impl Rule for FenceOrdersMany {
+    const INFO: &'static RuleInfo = &RuleInfo {
+        id: "fence-orders-many",
+        severity: Severity::Warning,
+        category: Category::Ordering,
+        summary: "several flushes or non-temporal stores are ordered only by one fence",
+        explanation: "\
 ## What it does
 
-Finds fences that more than one flush or non-temporal store waits for.
+Reports fences that more than one flush or non-temporal store waits for.
 
 ## Why is this bad?
 
-It is the fast way to persist several things, and right if their order does not matter. Up to the fence, a
-crash may leave any of them without the others. If one says that another is there, recovery may find
-it alone.
+It need not be: sharing a fence is the fast way to persist several things, and correct if their order does not
+matter. Before the fence, a crash may keep any of them without the others. If one announces another (a valid
+flag, a pointer), recovery may find it alone.
 
 ## Example
 
@@ -38,24 +43,21 @@ _mm_sfence();               /* valid may be persistent without value */
 
 ## Fix
 
-Put a fence between what must be in order. If nothing depends on the order, this is as it should be:
-`brownout crash --strategy exhaustive` tests all orders.
+Put a fence between what must be in order. If nothing depends on the order, suppress the finding with that
+reason.
 ",
-};
+    };
 
-pub(crate) struct FenceOrdersMany(pub(crate) Tally);
-
-impl FenceOrdersMany {
     #[inline]
-    pub(crate) fn fenced(&mut self, fence: &FenceMoment<'_>) {
+    fn fence(&mut self, fence: &Fence<'_>, found: &mut Tally) {
         if fence.ordered < 2 {
             return;
         }
         let key = Key::single(fence.site, fence.file);
-        self.0.add(key, fence.time, || {
-            let mut places = vec![("fence", fence.site, fence.time)];
+        found.add(key, fence.time, || {
+            let mut sites = vec![("fence", fence.site, fence.time)];
             let examples = fence.examples.iter().flatten();
-            places.extend(
+            sites.extend(
                 examples
                     .clone()
                     .map(|ordered| (ordered.role, ordered.site, ordered.time)),
@@ -65,7 +67,7 @@ impl FenceOrdersMany {
                     "{} flushes or non-temporal stores are ordered only by this fence",
                     fence.ordered
                 ),
-                places,
+                sites,
                 bytes: examples
                     .map(|ordered| (ordered.line, ByteMask::ALL))
                     .collect(),

@@ -1,27 +1,32 @@
-//! `flush-volatile`: a flush of memory that is no candidate for persistent memory.
+//! `flush-volatile`: a flush of memory that is not a candidate for persistent memory.
 //!
-//! Mumak §4.2 ("flush instruction that acts on volatile addresses"). Files that the user left out with `--pm`
-//! are not reported, though they are not persistent either: flushing them may be right for somebody else.
+//! Mumak §4.2 ("flush instruction that acts on volatile addresses"). Files that `--pm` excludes
+//! are not reported, although they are not persistent either: another user of the code may need the flush.
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::site_keys::SiteId;
+use crate::rule::Rule;
+use crate::rule_inputs::VolatileFlush;
 use crate::tally::{Key, Occurrence, Tally};
 
-pub(crate) const INFO: RuleInfo = RuleInfo {
-    id: "flush-volatile",
-    severity: Severity::Bug,
-    category: Category::Performance,
-    summary: "memory is flushed that is not persistent",
-    explanation: "\
+#[derive(Default)]
+pub(crate) struct FlushVolatile;
+
+impl Rule for FlushVolatile {
+    const INFO: &'static RuleInfo = &RuleInfo {
+        id: "flush-volatile",
+        severity: Severity::Bug,
+        category: Category::Performance,
+        summary: "memory that is not persistent is flushed",
+        explanation: "\
 ## What it does
 
-Finds flush instructions on addresses outside every mapped file: stack, heap, globals, anonymous mappings.
+Reports flush instructions on addresses outside every mapped file: stack, heap, globals, anonymous mappings.
 
 ## Why is this bad?
 
-The data is gone after a crash, flushed or not, and the flush costs time. Often the address is
-wrong: that of a pointer instead of what it points to, or of a volatile copy; then the flush of the
+The data is lost in a crash, flushed or not, and the flush costs time. Often the address is
+wrong: that of a pointer instead of its target, or of a volatile copy. Then the flush of the
 persistent data is missing.
 
 ## Example
@@ -38,15 +43,12 @@ pmem_persist(&node, sizeof node);   /* the pointer on the stack */
 pmem_persist(node, sizeof *node);
 ```
 ",
-};
+    };
 
-pub(crate) struct FlushVolatile(pub(crate) Tally);
-
-impl FlushVolatile {
-    pub(crate) fn flushed(&mut self, site: SiteId, time: u64) {
-        self.0.add(Key::single(site, None), time, || Occurrence {
+    fn volatile_flush(&mut self, flush: &VolatileFlush, found: &mut Tally) {
+        found.add(Key::single(flush.site, None), flush.time, || Occurrence {
             message: "this flush is of memory that is not persistent".to_owned(),
-            places: vec![("flush", site, time)],
+            sites: vec![("flush", flush.site, flush.time)],
             ..Occurrence::default()
         });
     }

@@ -1,33 +1,37 @@
-//! `missing-fence`: flushed, or stored non-temporally, and no fence of that thread ever follows.
+//! `missing-fence`: a store was flushed, or is non-temporal, and no fence of that thread ever follows.
 //!
-//! Agamotto §2.4.2.1 ("missing flush/fence"), pmemcheck ("flushed, not fenced"). Any fence counts, be it
-//! after the memory was unmapped, and be it a locked instruction (see `accidental-fence`); so does a flush
-//! and fence of the same line by another thread.
+//! Agamotto §2.4.2.1 ("missing flush/fence"), pmemcheck ("flushed, not fenced"). Any fence counts, including one
+//! after the memory was unmapped, and a locked instruction (see `accidental-fence`). A flush
+//! and fence of the same line by another thread counts, too.
 //!
-//! Can miss: a fence that is missing where a later, unrelated one of the same thread comes by. Never
-//! reports `clflush`, which waits for no fence, nor what was in flight when its process was killed.
+//! Can miss: a missing fence where a later, unrelated fence of the same thread follows. Never
+//! reports `clflush`, which needs no fence, nor stores in flight when their process was killed.
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::rule_inputs::{Lost, LostStore, bytes_text};
-use crate::site_keys::Known;
+use crate::rule::Rule;
+use crate::rule_inputs::{LossReason, LostStore, bytes_text};
 use crate::tally::{Key, Occurrence, Tally};
 
-pub(crate) const INFO: RuleInfo = RuleInfo {
-    id: "missing-fence",
-    severity: Severity::Bug,
-    category: Category::Durability,
-    summary: "a flush or non-temporal store is never followed by a fence",
-    explanation: "\
+#[derive(Default)]
+pub(crate) struct MissingFence;
+
+impl Rule for MissingFence {
+    const INFO: &'static RuleInfo = &RuleInfo {
+        id: "missing-fence",
+        severity: Severity::Bug,
+        category: Category::Durability,
+        summary: "a flush or non-temporal store is never followed by a fence",
+        explanation: "\
 ## What it does
 
-Finds flushes (`clwb`, `clflushopt`) of stored data, and non-temporal stores, after which their thread
-executes no `sfence`, `mfence` or locked instruction any more.
+Reports flushes (`clwb`, `clflushopt`) of stored data, and non-temporal stores, after which their thread
+never executes an `sfence`, `mfence` or locked instruction.
 
 ## Why is this bad?
 
-`clwb` and `clflushopt` only begin to write a line back, and a non-temporal store waits in a buffer of the
-processor. Only a fence waits for them. Without it the program goes on, reports success, unmaps the file, while
+`clwb` and `clflushopt` only start writing a line back, and a non-temporal store waits in a buffer of the
+processor. Only a fence waits for them. Without it the program continues, reports success and unmaps the file while
 the data can still be lost.
 
 ## Example
@@ -48,29 +52,26 @@ _mm_sfence();
 
 With libpmem, call `pmem_drain` after `pmem_flush` and after `pmem_memcpy_nodrain`, or use `pmem_persist`.
 ",
-};
+    };
 
-pub(crate) struct MissingFence(pub(crate) Tally);
-
-impl MissingFence {
-    pub(crate) fn lost(&mut self, known: &Known, lost: &LostStore) {
+    fn lost(&mut self, lost: &LostStore, found: &mut Tally) {
         let stored = ("store", lost.tag.site, lost.time);
-        let (key, message, places) = match lost.why {
-            Lost::FlushNotFenced { flush, time } if known.is_users(flush) => (
+        let (key, message, sites) = match lost.reason {
+            LossReason::FlushNotFenced { flush, time } => (
                 Key::pair(flush, lost.tag.site, lost.file()),
                 "no fence ever follows this flush",
                 vec![("flush", flush, time), stored],
             ),
-            Lost::NotFenced => (
+            LossReason::NotFenced => (
                 Key::single(lost.tag.site, Some(lost.file())),
                 "no fence ever follows this non-temporal store",
                 vec![stored],
             ),
-            _ => return,
+            LossReason::NotFlushed | LossReason::NeverFlushed => return,
         };
-        self.0.add_many(key, lost.count, lost.time, || Occurrence {
+        found.add_many(key, lost.count, lost.time, || Occurrence {
             message: format!("{message}: {} can be lost", bytes_text(lost.bytes)),
-            places,
+            sites,
             bytes: vec![(lost.line, lost.bytes)],
             values: vec![lost.tag.value("stored")],
         });

@@ -2,36 +2,40 @@
 //!
 //! Mumak §4.2 ("fence without pending flush or non-temporal stores"), Agamotto §2.4.2.1. `clflush` needs no
 //! fence. A fence after a locked instruction that happened to do its work is not redundant: the program must
-//! not count on that.
+//! not depend on the locked instruction.
 //!
-//! Never reports locked instructions, fences of threads that have not touched persistent memory, and fences inside
-//! the C library, whose `memcpy` orders stores to volatile memory too. Can report falsely a fence that a
-//! thread with persistent data executes for another purpose: after non-temporal stores to volatile
+//! Never reports locked instructions, fences of threads that have not accessed persistent memory, and fences inside
+//! the C library, whose `memcpy` orders stores to volatile memory, too. False positives: a fence that a
+//! thread with persistent data executes for another purpose, such as after non-temporal stores to volatile
 //! memory, which a trace does not show, or to order loads (`mfence`).
 
 use brownout_report::{Category, RuleInfo, Severity};
 use brownout_trace::FenceKind;
 
 use crate::attribution::Origin;
-use crate::rule_inputs::FenceMoment;
-use crate::site_keys::Known;
+use crate::rule::Rule;
+use crate::rule_inputs::Fence;
 use crate::tally::{Key, Occurrence, Tally};
 
-pub(crate) const INFO: RuleInfo = RuleInfo {
-    id: "redundant-fence",
-    severity: Severity::Bug,
-    category: Category::Performance,
-    summary: "a fence is executed while no flush or non-temporal store waits for one",
-    explanation: "\
+#[derive(Default)]
+pub(crate) struct RedundantFence;
+
+impl Rule for RedundantFence {
+    const INFO: &'static RuleInfo = &RuleInfo {
+        id: "redundant-fence",
+        severity: Severity::Bug,
+        category: Category::Performance,
+        summary: "a fence is executed while no flush or non-temporal store waits for one",
+        explanation: "\
 ## What it does
 
-Finds `sfence` and `mfence` in threads that have executed no `clwb`, `clflushopt` or non-temporal store
+Reports `sfence` and `mfence` in threads that have executed no `clwb`, `clflushopt` or non-temporal store
 since their last fence.
 
 ## Why is this bad?
 
-A fence makes the processor wait for all earlier stores. If nothing was begun that needs it, the time is lost.
-Often it is a sign that a flush was forgotten before it.
+A fence makes the processor wait for all earlier stores. If nothing needs it, that time is wasted.
+Often it is a sign that a flush before it was forgotten.
 
 ## Example
 
@@ -44,13 +48,10 @@ _mm_sfence();
 
 Remove the fence, or the earlier one if several flushes can share one. `clflush` takes effect without a fence.
 ",
-};
+    };
 
-pub(crate) struct RedundantFence(pub(crate) Tally);
-
-impl RedundantFence {
     #[inline]
-    pub(crate) fn fenced(&mut self, known: &Known, fence: &FenceMoment<'_>) {
+    fn fence(&mut self, fence: &Fence<'_>, found: &mut Tally) {
         if fence.awaited || fence.file.is_none() {
             return;
         }
@@ -59,13 +60,13 @@ impl RedundantFence {
             FenceKind::Mfence => "mfence",
             FenceKind::Locked => return,
         };
-        if matches!(known.origin(fence.site), Origin::CLibrary | Origin::Lock) {
+        if matches!(fence.origin, Origin::CLibrary | Origin::Lock) {
             return;
         }
         let key = Key::single(fence.site, fence.file);
-        self.0.add(key, fence.time, || Occurrence {
+        found.add(key, fence.time, || Occurrence {
             message: format!("no flush or non-temporal store waits for this {name}"),
-            places: vec![("fence", fence.site, fence.time)],
+            sites: vec![("fence", fence.site, fence.time)],
             ..Occurrence::default()
         });
     }

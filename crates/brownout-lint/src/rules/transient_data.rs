@@ -1,29 +1,33 @@
 //! `transient-data`: stored to persistent memory, in a line that the whole run never flushes.
 //!
-//! Mumak §4.2: whether the flush is missing or the data is in the wrong kind of memory, only the author
-//! knows; that nobody ever flushes the line speaks for the latter. Judged at the same moments as
+//! Mumak §4.2. Only the author knows whether the flush is missing or the data is in the wrong kind of memory; that
+//! the line is never flushed suggests the latter. Judged at the same times as
 //! `missing-flush`, with the same exceptions.
 
 use brownout_report::{Category, RuleInfo, Severity};
 
-use crate::rule_inputs::{Lost, LostStore, be, bytes_text};
+use crate::rule::Rule;
+use crate::rule_inputs::{LossReason, LostStore, be, bytes_text};
 use crate::tally::{Key, Occurrence, Tally};
 
-pub(crate) const INFO: RuleInfo = RuleInfo {
-    id: "transient-data",
-    severity: Severity::Warning,
-    category: Category::Durability,
-    summary: "data is stored to persistent memory and its cache line is never flushed",
-    explanation: "\
+#[derive(Default)]
+pub(crate) struct TransientData;
+
+impl Rule for TransientData {
+    const INFO: &'static RuleInfo = &RuleInfo {
+        id: "transient-data",
+        severity: Severity::Warning,
+        category: Category::Durability,
+        summary: "data is stored to persistent memory and its cache line is never flushed",
+        explanation: "\
 ## What it does
 
-Finds stores to persistent memory whose cache line is never flushed or written back in the whole run.
+Reports stores to persistent memory whose cache line is never flushed or written back in the whole run.
 
 ## Why is this bad?
 
-Either the data must survive a crash, and its flush is missing everywhere, or it need not, and takes up slow and
-scarce memory (locks, caches, counters of statistics). After a restart its content is whatever happened
-to reach the medium.
+Either the data must survive a crash, and its flush is missing everywhere, or it need not, and occupies slow and
+scarce memory (locks, caches, statistics counters). After a restart its content is unpredictable.
 
 ## Example
 
@@ -37,23 +41,20 @@ pool->hits++;               /* never flushed */
 Flush the data where it is stored, or move it to volatile memory. If it is meant to be there and is reset at
 every start, suppress the finding with that reason.
 ",
-};
+    };
 
-pub(crate) struct TransientData(pub(crate) Tally);
-
-impl TransientData {
-    pub(crate) fn lost(&mut self, lost: &LostStore) {
-        if lost.why != Lost::NeverFlushed {
+    fn lost(&mut self, lost: &LostStore, found: &mut Tally) {
+        if lost.reason != LossReason::NeverFlushed {
             return;
         }
         let key = Key::single(lost.tag.site, Some(lost.file()));
-        self.0.add_many(key, lost.count, lost.time, || Occurrence {
+        found.add_many(key, lost.count, lost.time, || Occurrence {
             message: format!(
                 "{} {} stored here in a cache line that is never flushed",
                 bytes_text(lost.bytes),
                 be(lost.bytes)
             ),
-            places: vec![("store", lost.tag.site, lost.time)],
+            sites: vec![("store", lost.tag.site, lost.time)],
             bytes: vec![(lost.line, lost.bytes)],
             values: vec![lost.tag.value("stored")],
         });

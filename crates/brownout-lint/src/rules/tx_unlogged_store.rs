@@ -2,46 +2,50 @@
 //!
 //! pmemcheck's "stores made without adding to transaction", without annotations; Agamotto §2.4.2.2 (atomic operation
 //! oracle) for all objects at once. A store counts if the user's code makes it to the pool while the thread's transaction
-//! is at work, before the bytes are added: what is added later is logged with its new value. It is judged when
-//! the outermost transaction is committed or aborted. The same store is then not told by the rules for single stores
-//! as well: that it is lost, late or overwritten comes of the same forgotten call.
+//! is running, before the bytes are added: bytes added later are logged with their new value. It is judged when
+//! the outermost transaction is committed or aborted. The rules for single stores do not report the same store
+//! again: that it is lost, late or overwritten has the same cause.
 //!
 //! Never reports: what the library stores for itself; stores to objects that the transaction has allocated, or that
 //! were reserved for publication; stores whose line the program flushes or writes back itself before the
 //! transaction ends, or that are non-temporal (it persists them on purpose, as with counters of attempts or with
-//! data that only becomes reachable later); locks: what the C library's functions for them store, locked
-//! instructions, and stores to words that these have changed in the transaction; anything after a call of the library that failed.
+//! data that only becomes reachable later); locks, that is, what the C library's lock functions store, locked
+//! instructions, and stores to words that these have changed in the transaction; anything after a call of the library
+//! that failed.
 //!
 //! Can miss: stores that happen to share a line with one that the program flushes; stores to parts of a pool set other
-//! than the first; transactions of which a process forked while they ran; statically linked programs without
-//! symbols. Fields that are meant to be lost at a crash, and are neither locks nor flushed, have to be
+//! than the first; transactions during which the process forked; statically linked programs without
+//! symbols. Fields that may be lost in a crash, and are neither locks nor flushed, have to be
 //! suppressed.
 
 use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::raw_finding::RawValue;
-use crate::rule_inputs::{be, bytes_text, file};
-use crate::site_keys::SiteId;
+use crate::rule::Rule;
+use crate::rule_inputs::{TransactionEnd, be, bytes_text, file};
 use crate::tally::{Key, Occurrence, Tally};
-use crate::transactions::UnloggedStore;
 
-pub(crate) const INFO: RuleInfo = RuleInfo {
-    id: "tx-unlogged-store",
-    severity: Severity::Bug,
-    category: Category::Atomicity,
-    summary: "a transaction changes data that is not in its log",
-    explanation: "\
+#[derive(Default)]
+pub(crate) struct TxUnloggedStore;
+
+impl Rule for TxUnloggedStore {
+    const INFO: &'static RuleInfo = &RuleInfo {
+        id: "tx-unlogged-store",
+        severity: Severity::Bug,
+        category: Category::Atomicity,
+        summary: "a transaction changes data that is not in its log",
+        explanation: "\
 ## What it does
 
-Finds stores in a libpmemobj transaction to bytes of the pool that were not added to the transaction before
+Reports stores in a libpmemobj transaction to bytes of the pool that were not added to the transaction before
 (`pmemobj_tx_add_range`, `TX_ADD`, `TX_SET`, ...), are not part of an object that it has allocated, and are
 not persisted by the program itself before the transaction ends.
 
 ## Why is this bad?
 
 If the transaction is aborted, or the program crashes in it, all logged changes are undone and this one
-may stay. If it is committed, only what is logged is flushed, so that this change may be lost. Either way
-the data is no longer what the transaction was to guarantee.
+may remain. If it is committed, only logged ranges are flushed, so this change may be lost. Either way
+the transaction is not atomic.
 
 ## Example
 
@@ -66,30 +70,28 @@ TX_BEGIN(pop) {
 } TX_END
 ```
 ",
-};
+    };
 
-pub(crate) struct TxUnloggedStore(pub(crate) Tally);
-
-impl TxUnloggedStore {
-    /// The transaction that made the store has ended.
-    pub(crate) fn ended(&mut self, store: &UnloggedStore, begun: Option<(SiteId, u64)>) {
-        let key = Key::single(store.site, Some(file(store.line)));
-        self.0.add(key, store.time, || {
-            let mut places = vec![("store", store.site, store.time)];
-            places.extend(begun.map(|(site, time)| ("transaction", site, time)));
-            Occurrence {
-                message: format!(
-                    "{} stored in a transaction {} not in its log",
-                    bytes_text(store.bytes),
-                    be(store.bytes)
-                ),
-                places,
-                bytes: vec![(store.line, store.bytes)],
-                values: vec![RawValue {
-                    name: "stored",
-                    bytes: store.value.to_le_bytes()[..usize::from(store.len)].to_vec(),
-                }],
-            }
-        });
+    fn transaction_end(&mut self, end: &TransactionEnd, found: &mut Tally) {
+        for store in &end.unlogged {
+            let key = Key::single(store.site, Some(file(store.line)));
+            found.add(key, store.time, || {
+                let mut sites = vec![("store", store.site, store.time)];
+                sites.extend(end.begun.map(|(site, time)| ("transaction", site, time)));
+                Occurrence {
+                    message: format!(
+                        "{} stored in a transaction {} not in its log",
+                        bytes_text(store.bytes),
+                        be(store.bytes)
+                    ),
+                    sites,
+                    bytes: vec![(store.line, store.bytes)],
+                    values: vec![RawValue {
+                        name: "stored",
+                        bytes: store.value.to_le_bytes()[..usize::from(store.len)].to_vec(),
+                    }],
+                }
+            });
+        }
     }
 }

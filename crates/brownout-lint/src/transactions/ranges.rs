@@ -1,13 +1,13 @@
-//! Sets of bytes of files, each with how it came there first.
+//! Sets of bytes of files, each with a note on how it was first added.
 
 use std::collections::BTreeMap;
 
 use brownout_trace::{FileId, FileRange};
 
-/// A set of bytes. Each is kept with what was said when it was first put there.
+/// A set of bytes. Each byte keeps the note of its first insertion.
 #[derive(Debug)]
 pub(crate) struct ByteRanges<T> {
-    /// Ranges that do not overlap: file and start, end, and what was said.
+    /// Ranges that do not overlap: file and start, end, and note.
     ranges: BTreeMap<(FileId, u64), (u64, T)>,
 }
 
@@ -24,8 +24,8 @@ impl<T: Copy> ByteRanges<T> {
         self.ranges.clear();
     }
 
-    /// Puts those bytes into the set that are not there yet.
-    pub(crate) fn insert(&mut self, range: FileRange, said: T) {
+    /// Adds those bytes that are not in the set yet.
+    pub(crate) fn insert(&mut self, range: FileRange, note: T) {
         let (mut from, to) = (range.offset, range.offset.saturating_add(range.len));
         while from < to {
             if let Some((end, _)) = self.around(range.file, from) {
@@ -34,12 +34,12 @@ impl<T: Copy> ByteRanges<T> {
             }
             let next = self.ranges.range((range.file, from)..(range.file, to));
             let until = next.map(|(&(_, start), _)| start).next().unwrap_or(to);
-            self.ranges.insert((range.file, from), (until, said));
+            self.ranges.insert((range.file, from), (until, note));
             from = until;
         }
     }
 
-    /// If all of the range is in the set, what was said of its first byte.
+    /// The note of the first byte, if all of the range is in the set.
     pub(crate) fn cover(&self, range: FileRange) -> Option<T> {
         let (mut from, to) = (range.offset, range.offset.saturating_add(range.len));
         let (_, first) = self.around(range.file, from)?;
@@ -49,10 +49,10 @@ impl<T: Copy> ByteRanges<T> {
         Some(first)
     }
 
-    /// The end of the range that holds a byte, and what was said of it.
+    /// The end of the range that holds a byte, and its note.
     fn around(&self, file: FileId, byte: u64) -> Option<(u64, T)> {
-        let (&(of, _), &(end, said)) = self.ranges.range(..=(file, byte)).next_back()?;
-        (of == file && byte < end).then_some((end, said))
+        let (&(of, _), &(end, note)) = self.ranges.range(..=(file, byte)).next_back()?;
+        (of == file && byte < end).then_some((end, note))
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_cover_together_and_the_first_to_come_is_told() {
+    fn adjacent_ranges_cover_together_and_the_first_note_wins() {
         let mut ranges = ByteRanges::default();
         assert_eq!(ranges.cover(range(0, 1)), None);
         ranges.insert(range(0, 8), 'a');

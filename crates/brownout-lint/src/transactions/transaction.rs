@@ -6,31 +6,31 @@ use brownout_trace::{CallArguments, FileId, FileRange};
 use rustc_hash::FxHashMap;
 
 use super::ranges::ByteRanges;
-use crate::site_keys::SiteId;
+use crate::site_keys::SiteKey;
 
 /// A call of the library that has not returned.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OpenCall {
-    pub(super) function: TxFunction,
-    pub(super) args: CallArguments,
-    pub(super) site: SiteId,
-    pub(super) time: u64,
+pub(crate) struct OpenCall {
+    pub(crate) function: TxFunction,
+    pub(crate) args: CallArguments,
+    pub(crate) site: SiteKey,
+    pub(crate) time: u64,
 }
 
-/// Why bytes need not be logged any more.
+/// Why bytes need no logging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum SafeReason {
     /// They are in the log.
     Added,
-    /// They belong to an object that the transaction has made.
+    /// They belong to an object that the transaction has allocated.
     Allocated,
 }
 
-/// How bytes came to be safe.
+/// How bytes became safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Safe {
-    pub(crate) reason: Reason,
-    pub(crate) site: SiteId,
+    pub(crate) reason: SafeReason,
+    pub(crate) site: SiteKey,
     pub(crate) time: u64,
 }
 
@@ -39,47 +39,51 @@ pub(crate) struct Safe {
 pub(crate) struct UnloggedStore {
     pub(crate) line: PmAddress,
     pub(crate) bytes: ByteMask,
-    pub(crate) site: SiteId,
+    pub(crate) site: SiteKey,
     pub(crate) time: u64,
     /// The first bytes, as a little-endian number, and how many they are.
     pub(crate) value: u64,
     pub(crate) len: u8,
 }
 
-/// The transaction that a thread is in, if any.
+/// The state of a thread's transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     /// Calls of the library, the innermost last.
     pub(super) open: Vec<OpenCall>,
-    /// How many are nested.
+    /// How many transactions are nested.
     pub(super) levels: u32,
-    /// The innermost is at work: it has neither been committed nor aborted.
+    /// The innermost is running: it has been neither committed nor aborted.
     pub(super) working: bool,
-    /// It is known that the outermost will be aborted.
+    /// The outermost will be aborted.
     pub(super) aborted: bool,
     pub(super) pool: u64,
     pub(super) file: Option<FileId>,
-    /// Where and when the outermost was begun.
-    pub(super) begun: Option<(SiteId, u64)>,
+    /// Site and time of the beginning of the outermost.
+    pub(super) begun: Option<(SiteKey, u64)>,
     pub(super) safe: ByteRanges<Safe>,
-    /// By line. What is flushed before the end leaves: the program persists it itself.
+    /// By line. Flushing a line removes its stores: the target persists them itself.
     unlogged: FxHashMap<PmAddress, Vec<UnloggedStore>>,
-    /// Words that locked instructions have stored to: locks, which are no data.
+    /// Words that locked instructions have stored to: locks, which are not data.
     locks: Vec<PmAddress>,
 }
 
 impl Transaction {
-    /// Whether the user's stores are to be looked at: not those of the library, which come in the course
-    /// of a call.
+    /// Whether the transaction is running user code, not a function of the library.
     #[inline]
-    pub(crate) fn is_at_work(&self) -> bool {
+    pub(crate) fn is_in_user_code(&self) -> bool {
         self.working && self.open.is_empty()
     }
 
-    /// Whether all of a store of the user is logged, or goes to an object that the transaction has made.
+    /// Whether all bytes of a store by user code are logged or belong to an object that the transaction has allocated.
     #[inline]
     pub(crate) fn covers(&self, range: FileRange) -> bool {
-        self.is_at_work() && self.safe.cover(range).is_some()
+        self.is_in_user_code() && self.safe(range).is_some()
+    }
+
+    /// How the first byte of a range became safe, if all of the range is.
+    pub(crate) fn safe(&self, range: FileRange) -> Option<Safe> {
+        self.safe.cover(range)
     }
 
     /// A locked instruction has stored to a word.
@@ -89,7 +93,7 @@ impl Transaction {
         }
     }
 
-    /// Whether a word is that of a lock.
+    /// Whether a word is a lock.
     pub(super) fn is_lock(&self, word: PmAddress) -> bool {
         self.locks.contains(&word)
     }
@@ -102,8 +106,8 @@ impl Transaction {
         }
     }
 
-    /// A line was flushed, not in the course of a transactional call. The flush may come from the library:
-    /// `pmemobj_persist` leaves the stack before it does what it is asked for.
+    /// A line was flushed outside of transactional calls. The flush may come from the library:
+    /// `pmemobj_persist` ends with a jump to the function that flushes.
     #[inline]
     pub(crate) fn flushed(&mut self, line: PmAddress) {
         if !self.unlogged.is_empty() {
@@ -111,22 +115,22 @@ impl Transaction {
         }
     }
 
-    /// The user has written pages of a file back.
+    /// The user has written back pages of a file.
     pub(crate) fn written_back(&mut self, range: FileRange) {
         let bytes = range.offset..range.offset.saturating_add(range.len);
         self.unlogged
             .retain(|line, _| line.space.0 != range.file.0 || !bytes.contains(&line.offset));
     }
 
-    /// The stores that are neither logged nor flushed, in the order of the first of each place.
+    /// The stores that are neither logged nor flushed, in the order of issue.
     pub(super) fn take_unlogged(&mut self) -> Vec<UnloggedStore> {
         let mut stores: Vec<UnloggedStore> = self.unlogged.drain().flat_map(|(_, of)| of).collect();
         stores.sort_unstable_by_key(|store| (store.time, store.line.offset));
         stores
     }
 
-    /// The outermost transaction has ended.
-    pub(super) fn end(&mut self) {
+    /// The outermost transaction has ended: only open calls remain.
+    pub(super) fn reset(&mut self) {
         let open = std::mem::take(&mut self.open);
         *self = Transaction {
             open,

@@ -3,32 +3,32 @@
 use brownout_lint::Profile;
 use brownout_trace::{Address, EventKind, Sync};
 
-use crate::target_run::{A, A2, B, C, MAIN, POOL, POOL_LEN, Run, SECOND};
+use crate::target_run::{A, A2, B, C, MAIN, POOL, POOL_LEN, SECOND, TargetRun};
 
 #[test]
 fn a_store_that_is_flushed_and_fenced_is_fine() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     assert_eq!(run.findings(), [""; 0]);
 }
 
 #[test]
 fn a_store_after_the_last_flush_of_its_line_misses_a_flush() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A).at(4).store(A);
     assert_eq!(run.findings(), ["missing-flush store@4"]);
 }
 
 #[test]
 fn a_line_that_is_never_flushed_holds_transient_data() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).store(B).persist(3, B);
     assert_eq!(run.findings(), ["transient-data store@1"]);
 }
 
 #[test]
 fn whether_a_line_is_ever_flushed_is_known_at_the_end() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).unmap().map_pool();
     run.at(2).store(A2).persist(3, A2);
     // The first store was lost when it was unmapped, whatever came by later.
@@ -37,11 +37,11 @@ fn whether_a_line_is_ever_flushed_is_known_at_the_end() {
 
 #[test]
 fn a_store_that_was_unmapped_and_overwritten_was_lost_too() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).unmap().map_pool();
     run.at(2).store(A).persist(3, A);
     assert_eq!(run.findings_of("missing-flush"), ["missing-flush store@1"]);
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).unmap().map_pool();
     run.at(2).store(A).at(3).store(B).persist(4, B);
     assert_eq!(
@@ -52,7 +52,7 @@ fn a_store_that_was_unmapped_and_overwritten_was_lost_too() {
 
 #[test]
 fn a_store_that_only_lost_stores_overwrite_is_lost_too() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store_value(A, &[1; 8]).persist(2, A);
     run.at(4).store_value(A, &[4; 8]);
     run.at(5).store_value(A, &[5; 8]);
@@ -67,7 +67,7 @@ fn a_store_that_only_lost_stores_overwrite_is_lost_too() {
             "missing-flush store@6"
         ]
     );
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(4).store_value(A, &[4; 8]);
     run.at(5).store_value(A, &[5; 8]).persist(6, A);
     assert_eq!(run.findings_of("missing-flush"), [""; 0]);
@@ -76,7 +76,7 @@ fn a_store_that_only_lost_stores_overwrite_is_lost_too() {
 #[test]
 fn bytes_count_not_lines() {
     // Half of the store is overwritten and persisted, the other half is not.
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.at(4).store(A);
     run.at(5).store_value(A + 4, &[9; 4]);
@@ -84,7 +84,7 @@ fn bytes_count_not_lines() {
     let lost: Vec<_> = outcome
         .findings
         .iter()
-        .map(|finding| (finding.places[0].pc.0, finding.ranges[0]))
+        .map(|finding| (finding.sites[0].pc.0, finding.ranges[0]))
         .collect();
     let range = |offset, len| brownout_lint::RawRange {
         file: run.pool,
@@ -96,13 +96,13 @@ fn bytes_count_not_lines() {
 
 #[test]
 fn a_store_across_lines_needs_both_flushes_and_counts_once() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(B - 4).persist(2, A);
     assert_eq!(run.findings(), ["transient-data store@1"]);
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(B - 4).persist(2, A).persist(4, B);
     assert_eq!(run.findings_of("transient-data"), [""; 0]);
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(B - 4);
     run.at(2).store(C).persist(3, C);
     assert_eq!(run.findings(), ["transient-data store@1"]);
@@ -110,7 +110,7 @@ fn a_store_across_lines_needs_both_flushes_and_counts_once() {
 
 #[test]
 fn the_same_place_is_told_once_with_a_count() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.at(4);
     for word in 0..8 {
@@ -121,35 +121,35 @@ fn the_same_place_is_told_once_with_a_count() {
 
 #[test]
 fn a_flush_without_a_fence_misses_one() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A);
     assert_eq!(run.findings(), ["missing-fence flush@2 store@1"]);
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clflush(A);
     assert_eq!(run.findings(), [""; 0]);
 }
 
 #[test]
 fn a_non_temporal_store_without_a_fence_misses_one() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).nt_store(A).at(2).sfence().at(3).nt_store(B);
     assert_eq!(run.findings(), ["missing-fence store@3"]);
 }
 
 #[test]
 fn the_fence_must_be_of_the_thread_that_flushed() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A);
     run.thread(SECOND).at(3).store(B).persist(4, B);
     assert_eq!(run.findings(), ["missing-fence flush@2 store@1"]);
-    run = Run::new();
+    run = TargetRun::new();
     run.at(1).store(A).thread(SECOND).persist(2, A).thread(MAIN);
     assert_eq!(run.findings(), [""; 0]);
 }
 
 #[test]
 fn a_fence_after_unmapping_is_not_too_late() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A).unmap().at(3).sfence();
     assert_eq!(run.findings(), [""; 0]);
 }
@@ -157,11 +157,11 @@ fn a_fence_after_unmapping_is_not_too_late() {
 #[test]
 fn a_program_that_relies_on_msync_is_judged_by_msync() {
     for profile in [Profile::ADR, Profile::MSYNC] {
-        let mut run = Run::under(profile);
+        let mut run = TargetRun::under(profile);
         run.at(1).store(A).at(2).store(C).at(3).msync(POOL, 0x1000);
         run.at(4).store(B).at(5).fsync();
         assert_eq!(run.findings_of("missing-flush"), [""; 0]);
-        let mut run = Run::under(profile);
+        let mut run = TargetRun::under(profile);
         run.at(1).store(A).at(2).msync(POOL, 0x1000).at(3).store(B);
         assert_eq!(run.findings(), ["missing-flush store@3"]);
     }
@@ -169,14 +169,14 @@ fn a_program_that_relies_on_msync_is_judged_by_msync() {
 
 #[test]
 fn fsync_after_unmapping_is_not_too_late() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).msync(C, 1).unmap().fsync();
     assert_eq!(run.findings(), [""; 0]);
 }
 
 #[test]
 fn msync_that_does_not_wait_guarantees_nothing() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).event(EventKind::Sync(Sync::Msync {
         addr: Address(POOL),
         len: POOL_LEN,
@@ -187,7 +187,7 @@ fn msync_that_does_not_wait_guarantees_nothing() {
 
 #[test]
 fn flushes_do_not_count_under_msync() {
-    let mut run = Run::under(Profile::MSYNC);
+    let mut run = TargetRun::under(Profile::MSYNC);
     run.at(1)
         .store(A)
         .persist(2, A)
@@ -201,7 +201,7 @@ fn flushes_do_not_count_under_msync() {
 #[test]
 fn under_eadr_only_non_temporal_stores_can_be_lost() {
     for profile in [Profile::EADR, Profile::GPF] {
-        let mut run = Run::under(profile);
+        let mut run = TargetRun::under(profile);
         run.at(1)
             .store(A)
             .persist(2, A)
@@ -215,14 +215,14 @@ fn under_eadr_only_non_temporal_stores_can_be_lost() {
 
 #[test]
 fn what_was_in_flight_when_the_program_was_killed_is_not_judged() {
-    for end in [Run::killed, Run::cut_off] {
-        let mut run = Run::new();
+    for end in [TargetRun::killed, TargetRun::cut_off] {
+        let mut run = TargetRun::new();
         run.at(1).store(A).persist(2, A);
         run.at(4).store(A).at(5).store(B).at(6).clwb(B);
         end(&mut run);
         assert_eq!(run.findings(), [""; 0]);
         // The thread went on to persist something else, so that it had done with the first.
-        let mut run = Run::new();
+        let mut run = TargetRun::new();
         run.at(1).store(A).persist(2, A);
         run.at(4).store(A).at(5).store(B).persist(6, B);
         end(&mut run);

@@ -3,11 +3,11 @@
 use brownout_lint::Origin;
 use brownout_trace::{Event, EventKind};
 
-use crate::target_run::{A, A2, B, C, HEAP, Run, SECOND};
+use crate::target_run::{A, A2, B, C, HEAP, SECOND, TargetRun};
 
 #[test]
 fn a_second_fence_has_nothing_to_wait_for() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .persist(2, A)
@@ -23,14 +23,14 @@ fn a_second_fence_has_nothing_to_wait_for() {
 
 #[test]
 fn clflush_needs_no_fence() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clflush(A).at(3).sfence();
     assert_eq!(run.findings(), ["redundant-fence fence@3"]);
 }
 
 #[test]
 fn a_fence_waits_for_flushes_that_were_for_nothing() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.at(4)
         .clwb(HEAP)
@@ -45,7 +45,7 @@ fn a_fence_waits_for_flushes_that_were_for_nothing() {
 
 #[test]
 fn threads_without_persistent_data_fence_for_other_reasons() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.thread(SECOND).at(4).sfence().at(5).mfence();
     assert_eq!(run.findings(), [""; 0]);
@@ -53,7 +53,7 @@ fn threads_without_persistent_data_fence_for_other_reasons() {
 
 #[test]
 fn fences_inside_the_c_library_order_volatile_memory() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A).at(50).sfence();
     let found = run.findings_by(|event: &Event<'_>, _: &_| match event.pc.0 {
         50 => Origin::CLibrary,
@@ -64,7 +64,7 @@ fn fences_inside_the_c_library_order_volatile_memory() {
 
 #[test]
 fn locked_instructions_are_never_redundant() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .persist(2, A)
@@ -78,7 +78,7 @@ fn locked_instructions_are_never_redundant() {
 
 #[test]
 fn a_locked_store_to_the_pool_is_a_fence() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A).at(3).locked_store(B);
     run.persist(4, B);
     assert_eq!(run.findings(), [""; 0]);
@@ -86,10 +86,10 @@ fn a_locked_store_to_the_pool_is_a_fence() {
 
 #[test]
 fn a_flush_that_only_a_lock_has_ordered_is_ordered_by_accident() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A).at(3).lock();
     assert_eq!(run.findings(), ["accidental-fence flush@2 fence@3"]);
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.thread(SECOND).at(1).nt_store(A).at(2).lock();
     run.event(EventKind::ThreadExit);
     assert_eq!(run.findings(), ["accidental-fence store@1 fence@2"]);
@@ -97,14 +97,14 @@ fn a_flush_that_only_a_lock_has_ordered_is_ordered_by_accident() {
 
 #[test]
 fn a_real_fence_makes_it_no_accident_and_is_not_redundant() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A).at(3).lock().at(4).sfence();
     assert_eq!(run.findings(), [""; 0]);
 }
 
 #[test]
 fn writing_the_page_back_makes_it_no_accident() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).nt_store(A).at(2).lock();
     run.at(3).msync(A, 8);
     assert_eq!(run.findings_of("accidental-fence"), [""; 0]);
@@ -112,7 +112,7 @@ fn writing_the_page_back_makes_it_no_accident() {
 
 #[test]
 fn a_program_that_always_relies_on_its_lock_is_told_once() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     for _ in 0..50 {
         run.at(1).store(A).at(2).clwb(A).at(3).lock();
     }
@@ -121,7 +121,7 @@ fn a_program_that_always_relies_on_its_lock_is_told_once() {
 
 #[test]
 fn a_flush_that_different_locks_have_ordered_is_told_once() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A).at(3).lock();
     run.at(1).store(A).at(2).clwb(A).at(4).lock();
     assert_eq!(run.findings(), ["accidental-fence flush@2 fence@3 ×2"]);
@@ -129,7 +129,7 @@ fn a_flush_that_different_locks_have_ordered_is_told_once() {
 
 #[test]
 fn what_waits_for_one_fence_is_in_no_order() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .at(2)
@@ -143,7 +143,7 @@ fn what_waits_for_one_fence_is_in_no_order() {
         run.findings(),
         ["fence-orders-many fence@5 flush@2 flush@4"]
     );
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).nt_store(A).at(2).nt_store(A2).at(3).sfence();
     assert_eq!(
         run.findings(),
@@ -153,7 +153,7 @@ fn what_waits_for_one_fence_is_in_no_order() {
 
 #[test]
 fn only_what_has_something_to_persist_counts() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .at(2)
@@ -168,7 +168,7 @@ fn only_what_has_something_to_persist_counts() {
 
 #[test]
 fn what_a_lock_has_ordered_does_not_wait_for_the_fence() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A).at(3).lock();
     run.at(4).store(B).at(5).clwb(B).at(6).sfence();
     assert_eq!(run.findings(), [""; 0]);
@@ -180,13 +180,13 @@ fn one_copy_to_one_line_is_one_thing_to_order() {
         1000.. => Origin::Carrier,
         _ => Origin::User,
     };
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     for word in 0..8 {
         run.at(1000 + word).nt_store(A + word * 8);
     }
     run.at(1).sfence();
     assert_eq!(run.findings_by(copy), [""; 0]);
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1000).nt_store(A).at(1001).nt_store(B).at(1).sfence();
     assert_eq!(
         run.findings_by(copy),

@@ -2,13 +2,13 @@
 
 use brownout_trace::EventKind;
 
-use crate::target_run::{A, B, POOL, POOL_LEN, Run};
+use crate::target_run::{A, B, POOL, POOL_LEN, TargetRun};
 
 const OTHER: u64 = 0x70_0000;
 
 #[test]
 fn files_that_nobody_treats_as_persistent_are_not_judged() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     let other = run.file("/dev/shm/sem", 2);
     run.map(other, OTHER, 0x1000, 0);
     run.at(1)
@@ -23,7 +23,7 @@ fn files_that_nobody_treats_as_persistent_are_not_judged() {
 
 #[test]
 fn the_users_choice_of_files_decides_alone() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     let other = run.file("/dev/shm/sem", 2);
     run.map(other, OTHER, 0x1000, 0).select("sem");
     run.at(1).store(A).at(2).clwb(A).at(4).store(OTHER);
@@ -32,7 +32,7 @@ fn the_users_choice_of_files_decides_alone() {
 
 #[test]
 fn a_place_that_stores_to_several_files_is_told_of_those_that_count() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     let other = run.file("/dev/shm/sem", 2);
     run.map(other, OTHER, 0x1000, 0);
     run.at(1).store(OTHER).store(A).at(2).store(B).persist(3, B);
@@ -47,7 +47,7 @@ fn a_place_that_stores_to_several_files_is_told_of_those_that_count() {
 
 #[test]
 fn nothing_is_said_where_nothing_is_persistent() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .at(2)
@@ -59,7 +59,7 @@ fn nothing_is_said_where_nothing_is_persistent() {
 
 #[test]
 fn bytes_that_are_cut_off_are_nobodys_loss() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     let file = run.pool;
     run.at(1)
         .store(A)
@@ -80,7 +80,7 @@ fn bytes_that_are_cut_off_are_nobodys_loss() {
 
 #[test]
 fn writing_to_the_file_replaces_what_was_stored() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     let file = run.pool;
     run.at(1).store(A).persist(2, A).at(4).store(A);
     run.event(EventKind::FileWrite {
@@ -94,7 +94,7 @@ fn writing_to_the_file_replaces_what_was_stored() {
 
 #[test]
 fn a_mapping_that_moves_takes_its_state_along() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).event(EventKind::Remap {
         old: brownout_trace::Address(POOL),
         old_len: POOL_LEN,
@@ -107,7 +107,7 @@ fn a_mapping_that_moves_takes_its_state_along() {
 
 #[test]
 fn a_part_that_is_cut_off_a_mapping_is_unmapped() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     let lost = POOL + POOL_LEN - 0x1000;
     run.at(1).store(lost).persist(2, lost).at(4).store(lost);
     run.event(EventKind::Remap {

@@ -3,14 +3,14 @@
 use brownout_lint::Profile;
 use brownout_trace::{Address, EventKind};
 
-use crate::target_run::{A, A2, B, C, HEAP, MAIN, POOL, Run, SECOND};
+use crate::target_run::{A, A2, B, C, HEAP, MAIN, POOL, SECOND, TargetRun};
 
 #[test]
 fn a_line_is_flushed_once_for_its_stores() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A).persist(4, A);
     assert_eq!(run.findings(), ["redundant-flush flush@4"]);
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .persist(2, A)
@@ -22,7 +22,7 @@ fn a_line_is_flushed_once_for_its_stores() {
 
 #[test]
 fn flushing_twice_before_the_fence_is_redundant_too() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .at(2)
@@ -36,7 +36,7 @@ fn flushing_twice_before_the_fence_is_redundant_too() {
 
 #[test]
 fn a_line_that_nobody_stored_to_has_nothing_to_flush() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .at(2)
@@ -50,13 +50,13 @@ fn a_line_that_nobody_stored_to_has_nothing_to_flush() {
 
 #[test]
 fn a_thread_cannot_rely_on_a_flush_that_another_has_not_fenced() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A);
     run.thread(SECOND).at(3).clwb(A).at(4).sfence();
     run.thread(MAIN).at(5).sfence();
     assert_eq!(run.findings(), [""; 0]);
     // It can once that fence is there.
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.thread(SECOND).persist(4, A);
     assert_eq!(run.findings(), ["redundant-flush flush@4"]);
@@ -64,7 +64,7 @@ fn a_thread_cannot_rely_on_a_flush_that_another_has_not_fenced() {
 
 #[test]
 fn what_the_kernel_wrote_is_worth_a_flush() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).event(EventKind::KernelWrite {
         addr: Address(A),
         bytes: &[1; 16],
@@ -84,14 +84,14 @@ fn what_the_kernel_wrote_is_worth_a_flush() {
 
 #[test]
 fn written_back_pages_need_no_flush() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).msync(POOL, 8).persist(2, A);
     assert_eq!(run.findings(), ["redundant-flush flush@2"]);
 }
 
 #[test]
 fn the_same_file_mapped_twice_has_one_set_of_lines() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     let second = 0x90_0000;
     run.map(run.pool, second, 0x1000, 0);
     run.at(1).store(A).persist(2, second + 0x40).persist(4, A);
@@ -100,7 +100,7 @@ fn the_same_file_mapped_twice_has_one_set_of_lines() {
 
 #[test]
 fn flushing_other_memory_is_for_nothing() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .persist(2, A)
@@ -113,18 +113,18 @@ fn flushing_other_memory_is_for_nothing() {
 
 #[test]
 fn a_non_temporal_store_needs_no_flush() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).nt_store(A).persist(2, A);
     assert_eq!(run.findings(), ["flush-of-nt-store flush@2 store@1"]);
     // Fenced, it is as persistent as it gets.
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).nt_store(A).at(2).sfence().persist(3, A);
     assert_eq!(run.findings(), ["redundant-flush flush@3"]);
 }
 
 #[test]
 fn a_line_with_a_cached_store_needs_its_flush() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .nt_store(A)
         .at(2)
@@ -141,13 +141,13 @@ fn a_line_with_a_cached_store_needs_its_flush() {
 
 #[test]
 fn several_stores_to_a_line_share_a_flush() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).store(A2).persist(3, A);
     assert_eq!(
         run.findings(),
         ["flush-covers-many flush@3 first store@1 last store@2"]
     );
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .persist(2, A)
@@ -159,10 +159,10 @@ fn several_stores_to_a_line_share_a_flush() {
 
 #[test]
 fn a_store_that_was_overwritten_is_not_covered() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).store(A).persist(3, A);
     assert_eq!(run.findings_of("flush-covers-many"), [""; 0]);
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).at(2).store(A + 4).persist(3, A);
     assert_eq!(
         run.findings_of("flush-covers-many"),
@@ -172,7 +172,7 @@ fn a_store_that_was_overwritten_is_not_covered() {
 
 #[test]
 fn a_store_that_was_flushed_before_is_not_covered_again() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .at(2)
@@ -185,7 +185,7 @@ fn a_store_that_was_flushed_before_is_not_covered_again() {
 
 #[test]
 fn flushes_are_judged_alike_where_caches_are_persistent() {
-    let mut run = Run::under(Profile::EADR);
+    let mut run = TargetRun::under(Profile::EADR);
     run.at(1).store(A).persist(2, A).persist(4, A);
     assert_eq!(run.findings(), ["redundant-flush flush@4"]);
 }

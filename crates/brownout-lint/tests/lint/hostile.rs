@@ -4,7 +4,7 @@ use brownout_lint::{Origin, Profile};
 use brownout_trace::{Address, Event, EventKind, FileId, Mapping, ThreadId};
 use proptest::prelude::*;
 
-use crate::target_run::Run;
+use crate::target_run::TargetRun;
 
 /// An event with numbers from everywhere, near each other often enough to meet.
 #[derive(Clone, Debug)]
@@ -60,19 +60,19 @@ proptest! {
         acts in proptest::collection::vec((0_u32..3, act()), 0..60),
         profile in 0..Profile::ALL.len(),
     ) {
-        let mut run = Run::under(Profile::ALL[profile]);
+        let mut run = TargetRun::under(Profile::ALL[profile]);
         for (number, (thread, act)) in (0..).zip(&acts) {
             run.thread(ThreadId(*thread)).at(number);
             perform(&mut run, act);
         }
         let outcome = run.lint(|_: &Event<'_>, _: &_| Origin::User);
         for finding in outcome.findings {
-            prop_assert!(finding.count > 0 && !finding.places.is_empty());
+            prop_assert!(finding.count > 0 && !finding.sites.is_empty());
         }
     }
 }
 
-fn perform(run: &mut Run, act: &Act) {
+fn perform(run: &mut TargetRun, act: &Act) {
     let file: FileId = run.pool;
     match *act {
         Act::Map(addr, len, offset) => {

@@ -1,9 +1,9 @@
 //! Whose events are reported, and how those of libraries count.
 
-use brownout_lint::Origin;
+use brownout_lint::{Attribution, Origin, SiteKey};
 use brownout_trace::{Definitions, Event};
 
-use crate::target_run::{A, A2, B, C, HEAP, Run};
+use crate::target_run::{A, A2, B, C, HEAP, TargetRun};
 
 /// Instructions from 500 on are the library's, from 900 on those of a lock's functions, from 1000 on those
 /// of a copying function.
@@ -18,7 +18,7 @@ fn by_number(event: &Event<'_>, _: &Definitions) -> Origin {
 
 #[test]
 fn what_a_library_does_for_itself_is_not_reported() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     // Each of these would be a finding.
     run.at(500).store(A).at(501).store(A).persist(502, A);
     run.at(504)
@@ -48,7 +48,7 @@ fn what_a_library_does_for_itself_is_not_reported() {
 
 #[test]
 fn locks_in_persistent_memory_need_not_be_persistent() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.at(900).store(A2).at(901).store(C);
     assert_eq!(run.findings_by(by_number), [""; 0]);
@@ -56,14 +56,14 @@ fn locks_in_persistent_memory_need_not_be_persistent() {
 
 #[test]
 fn the_users_store_is_persisted_by_the_librarys_flush() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(500, A);
     assert_eq!(run.findings_by(by_number), [""; 0]);
 }
 
 #[test]
 fn a_librarys_store_does_not_make_the_users_late() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .at(500)
@@ -75,7 +75,7 @@ fn a_librarys_store_does_not_make_the_users_late() {
 
 #[test]
 fn what_a_library_has_begun_does_not_count_at_the_users_fence() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(500).store(A).at(501).clwb(A).at(502).nt_store(B);
     run.at(1).store(C).persist(2, C);
     assert_eq!(run.findings_by(by_number), [""; 0]);
@@ -83,32 +83,37 @@ fn what_a_library_has_begun_does_not_count_at_the_users_fence() {
 
 #[test]
 fn each_place_is_asked_about_once_and_numbered() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     for _ in 0..3 {
         run.at(1).store(A).at(2).store(A2).persist(3, A);
     }
-    let mut asked = Vec::new();
-    let findings = run
-        .lint(|event: &Event<'_>, _: &Definitions| {
-            asked.push(event.pc.0);
-            Origin::User
-        })
-        .findings;
-    for finding in &findings {
-        for place in &finding.places {
-            assert_eq!(place.number as u64 + 1, place.pc.0);
-        }
+    let outcome = run.lint(Asked::default());
+    let Asked(asked) = outcome.attribution;
+    for site in outcome.findings.iter().flat_map(|finding| &finding.sites) {
+        assert!(asked.contains(&(site.key, site.pc.0)));
     }
-    assert_eq!(asked, [1, 2, 3, 4]);
+    let instructions: Vec<u64> = asked.iter().map(|&(_, pc)| pc).collect();
+    assert_eq!(instructions, [1, 2, 3, 4]);
+}
+
+/// Remembers the sites it was asked about.
+#[derive(Default)]
+struct Asked(Vec<(SiteKey, u64)>);
+
+impl Attribution for Asked {
+    fn origin(&mut self, site: SiteKey, event: &Event<'_>, _: &Definitions) -> Origin {
+        self.0.push((site, event.pc.0));
+        Origin::User
+    }
 }
 
 #[test]
 fn one_copy_is_one_store() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1000).store(A).at(1001).store(A2).persist(1, A);
     assert_eq!(run.findings_by(by_number), [""; 0]);
     // Two calls from two places are two stores.
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1000).store(A).at(2000).store(A2).persist(1, A);
     assert_eq!(
         run.findings_by(by_number),

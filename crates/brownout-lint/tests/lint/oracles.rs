@@ -1,16 +1,17 @@
 //! Demands of one program's own: declared ones, and one written in Rust.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use brownout_lint::oracle::{
-    Action, Declared, Demand, Frame, FunctionPattern, Memory, Moment, Oracle, Region, Violation,
+    Action, Declared, Demand, FunctionPattern, Memory, Oracle, OracleFrame, Region, Step, Violation,
 };
-use brownout_lint::{Attribution, Origin};
+use brownout_lint::{Attribution, Origin, SiteKey};
 use brownout_report::{Category, RuleInfo, Severity};
 use brownout_trace::selection::Patterns;
 use brownout_trace::{Definitions, Event};
 
-use crate::target_run::{A, B, C, POOL, Run, SECOND, short};
+use crate::target_run::{A, B, C, POOL, SECOND, TargetRun, short};
 
 static RULE: RuleInfo = RuleInfo {
     id: "own-rule",
@@ -24,18 +25,18 @@ static RULE: RuleInfo = RuleInfo {
 /// `log.c`, at the line of their number.
 #[derive(Default)]
 struct Program {
-    met: Vec<u64>,
+    sites: HashMap<SiteKey, u64>,
 }
 
 impl Attribution for Program {
-    fn origin(&mut self, event: &Event<'_>, _: &Definitions) -> Origin {
-        self.met.push(event.pc.0);
+    fn origin(&mut self, site: SiteKey, event: &Event<'_>, _: &Definitions) -> Origin {
+        self.sites.insert(site, event.pc.0);
         Origin::User
     }
 
-    fn stack(&mut self, place: usize) -> Vec<Frame> {
-        let line = self.met[place];
-        let frame = |function: &str, line: u64| Frame {
+    fn stack(&mut self, site: SiteKey) -> Vec<OracleFrame> {
+        let line = self.sites[&site];
+        let frame = |function: &str, line: u64| OracleFrame {
             module: "log".to_owned(),
             function: Some(function.to_owned()),
             source: Some(("/src/store/log.c".to_owned(), line as u32)),
@@ -55,7 +56,7 @@ fn bytes(addr: u64, len: u64) -> Region {
     }
 }
 
-fn found(run: &mut Run, demand: Demand) -> Vec<String> {
+fn found(run: &mut TargetRun, demand: Demand) -> Vec<String> {
     let oracle: Box<dyn Oracle> = Box::new(Declared::new(&RULE, demand));
     run.select("pool");
     let outcome = run.lint_with(Program::default(), vec![oracle]);
@@ -76,12 +77,12 @@ fn a_range_is_written_only_inside_a_function() {
         stores: bytes(A, 8),
         functions: vec![function("app*")],
     };
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1000).store(A).persist(1001, A);
     run.at(1).store(B).persist(2, B);
     assert_eq!(found(&mut run, demand()), [""; 0]);
 
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store_value(A - 4, &[1; 8]).persist(2, A - 8);
     run.at(1).store_value(A - 4, &[2; 8]).persist(2, A);
     assert_eq!(found(&mut run, demand()), ["own-rule store@1 ×2"]);
@@ -93,7 +94,7 @@ fn data_is_persistent_before_it_is_pointed_to() {
         first: bytes(C, 0x1000),
         then: bytes(A, 8),
     };
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(C)
         .persist(2, C)
@@ -102,7 +103,7 @@ fn data_is_persistent_before_it_is_pointed_to() {
         .persist(5, A);
     assert_eq!(found(&mut run, demand()), [""; 0]);
 
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(C)
         .at(2)
@@ -123,7 +124,7 @@ fn another_thread_has_to_have_persisted_it_too() {
         first: bytes(C, 8),
         then: bytes(A, 8),
     };
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.thread(SECOND).at(1).store(C);
     run.thread(crate::target_run::MAIN).at(2).store(A);
     assert_eq!(
@@ -142,12 +143,12 @@ fn nothing_is_stored_after_the_mark() {
         },
     };
     let (set, clear) = (1u64.to_le_bytes(), 0u64.to_le_bytes());
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(C).at(2).store_value(A, &set);
     run.at(3).store_value(A, &clear).at(4).store(C);
     assert_eq!(found(&mut run, demand()), [""; 0]);
 
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(2).store_value(A, &set).at(3).store(B).at(4).store(C);
     assert_eq!(found(&mut run, demand()), ["own-rule store@4"]);
 }
@@ -159,7 +160,7 @@ fn regions_are_narrowed_by_file_function_and_source() {
         functions: vec![function("nobody")],
     };
     let run = || {
-        let mut run = Run::new();
+        let mut run = TargetRun::new();
         run.at(1000).store(A).at(2).store(A);
         run
     };
@@ -199,15 +200,15 @@ impl Oracle for FencesAreComplete {
         &RULE
     }
 
-    fn observe(&mut self, moment: &Moment<'_>, memory: &Memory<'_>) -> Option<Violation> {
-        let Action::Fence { .. } = moment.action else {
+    fn observe(&mut self, step: &Step<'_>, memory: &Memory<'_>) -> Option<Violation> {
+        let Action::Fence { .. } = step.action else {
             return None;
         };
         let mut files = memory.files();
         let left = files.find_map(|(file, _)| {
             let mut stores = memory.unpersisted(file, 0..u64::MAX);
             stores.find(|store| {
-                let stack = memory.stack(store.place);
+                let stack = memory.stack(store.site);
                 stack[0].function.as_deref() == Some("append")
             })
         })?;
@@ -217,7 +218,7 @@ impl Oracle for FencesAreComplete {
 
 #[test]
 fn an_oracle_of_ones_own_sees_fences_before_they_take_effect() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1000)
         .store(A)
         .at(3)

@@ -2,14 +2,14 @@
 
 use brownout_trace::{ProcessId, ProcessOrigin};
 
-use crate::target_run::{A, B, Run};
+use crate::target_run::{A, B, TargetRun};
 
 const PARENT: ProcessId = ProcessId(1);
 const CHILD: ProcessId = ProcessId(2);
 
 #[test]
 fn a_child_may_leave_persisting_to_its_parent() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.start(CHILD, 101, Some(PARENT), ProcessOrigin::Fork);
     run.at(1)
         .store(A)
@@ -22,7 +22,7 @@ fn a_child_may_leave_persisting_to_its_parent() {
 
 #[test]
 fn what_the_last_process_leaves_is_judged() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.start(CHILD, 101, Some(PARENT), ProcessOrigin::Fork);
     run.at(4)
@@ -36,7 +36,7 @@ fn what_the_last_process_leaves_is_judged() {
 
 #[test]
 fn a_store_whose_process_is_gone_is_lost_for_the_next_one() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).exit();
     run.start(CHILD, 101, None, ProcessOrigin::Exec);
     run.map_pool();
@@ -46,7 +46,7 @@ fn a_store_whose_process_is_gone_is_lost_for_the_next_one() {
 
 #[test]
 fn replacing_the_program_unmaps_what_the_old_one_had() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A);
     // The same pid runs another program.
     run.start(CHILD, 100, None, ProcessOrigin::Exec);
@@ -57,7 +57,7 @@ fn replacing_the_program_unmaps_what_the_old_one_had() {
 
 #[test]
 fn threads_of_different_processes_differ_though_their_numbers_are_equal() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.start(CHILD, 101, Some(PARENT), ProcessOrigin::Fork);
     run.at(1)
         .store(A)

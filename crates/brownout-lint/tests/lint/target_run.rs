@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use brownout_lint::oracle::Oracle;
-use brownout_lint::{Attribution, Lint, Origin, Outcome, Profile, RawFinding};
+use brownout_lint::{Attribution, Lint, LintOutcome, Origin, Profile, RawFinding};
 use brownout_trace::selection::Patterns;
 use brownout_trace::{
     Address, AppPc, Arguments, ContextId, Definitions, Ending, Event, EventIndex, EventKind,
@@ -31,8 +31,8 @@ pub const SECOND: ThreadId = ThreadId(11);
 
 pub const PROCESS: ProcessId = ProcessId(1);
 
-/// A run of a program. Instructions are named by their number, set by [`at`](Run::at).
-pub struct Run {
+/// A run of a program. Instructions are named by their number, set by [`at`](TargetRun::at).
+pub struct TargetRun {
     writer: TraceWriter<Vec<u8>>,
     pub pool: FileId,
     profile: Profile,
@@ -43,7 +43,7 @@ pub struct Run {
     ended: bool,
 }
 
-impl Run {
+impl TargetRun {
     /// A run that has mapped its pool.
     pub fn new() -> Self {
         Self::under(Profile::ADR)
@@ -51,7 +51,7 @@ impl Run {
 
     pub fn under(profile: Profile) -> Self {
         let writer = writer();
-        let mut run = Run {
+        let mut run = TargetRun {
             writer,
             pool: FileId(0),
             profile,
@@ -281,7 +281,7 @@ impl Run {
         found
     }
 
-    pub fn lint<A: Attribution>(&mut self, attribution: A) -> Outcome<A> {
+    pub fn lint<A: Attribution>(&mut self, attribution: A) -> LintOutcome<A> {
         self.lint_with(attribution, Vec::new())
     }
 
@@ -289,7 +289,7 @@ impl Run {
         &mut self,
         attribution: A,
         oracles: Vec<Box<dyn Oracle>>,
-    ) -> Outcome<A> {
+    ) -> LintOutcome<A> {
         let trace = self.take_trace();
         let mut lint = Lint::new(self.profile, attribution).with_oracles(oracles);
         let mut reader = TraceReader::new(Cursor::new(&trace)).expect("the trace opens");
@@ -339,7 +339,7 @@ pub fn replay(trace: &[u8], mut visit: impl FnMut(&Event<'_>, &Definitions)) -> 
 
 pub fn short(finding: &RawFinding) -> String {
     let mut text = finding.rule.id.to_owned();
-    for place in &finding.places {
+    for place in &finding.sites {
         text += &format!(" {}@{}", place.role, place.pc.0);
     }
     if finding.count > 1 {

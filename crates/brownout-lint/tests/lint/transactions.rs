@@ -3,11 +3,11 @@
 use brownout_lint::Origin;
 use brownout_trace::{CallArguments, Definitions, Event, EventKind};
 
-use crate::target_run::{A, A2, B, C, MAIN, POOL, Run, SECOND};
+use crate::target_run::{A, A2, B, C, MAIN, POOL, SECOND, TargetRun};
 
 const OK: [u64; 2] = [0, 0];
 
-impl Run {
+impl TargetRun {
     /// A call that returns `value`, as the instruction `pc`; without, it is jumped out of.
     fn call(&mut self, pc: u64, name: &str, args: &[u64], value: Option<[u64; 2]>) -> &mut Self {
         self.enter(pc, name, args).leave(name, value)
@@ -80,7 +80,7 @@ fn by_number(event: &Event<'_>, _: &Definitions) -> Origin {
 
 #[test]
 fn what_is_added_once_and_then_stored_is_right() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1).add(2, A, 8).at(3).store(A).add(4, C, 16);
     run.at(5).store(C).at(6).store(C + 8).commit(&[A, C]);
     // And again, in the next transaction.
@@ -90,11 +90,11 @@ fn what_is_added_once_and_then_stored_is_right() {
 
 #[test]
 fn adding_what_was_added_is_redundant() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1).add(2, A, 16).add(3, A2, 8).commit(&[]);
     assert_eq!(run.found(), ["tx-redundant-add add@3 added before@2"]);
     // Also by address, and when several ranges cover it together.
-    run = Run::new();
+    run = TargetRun::new();
     run.begin(1).add(2, A, 8).add(3, A2, 8);
     run.call(4, "tx_add_range_direct", &[A, 16], Some(OK));
     run.call(5, "tx_xadd_range_direct", &[A, 24, 2], Some(OK));
@@ -104,19 +104,19 @@ fn adding_what_was_added_is_redundant() {
 
 #[test]
 fn bindings_that_add_on_each_assignment_may_do_so() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1).add(60, A, 16).add(60, A2, 8);
     // What they have added is added.
     run.at(2).store(A).at(3).store(A2).commit(&[A]);
     assert_eq!(run.found(), [""; 0]);
-    run = Run::new();
+    run = TargetRun::new();
     run.begin(1).add(60, A, 16).add(2, A2, 8).commit(&[]);
     assert_eq!(run.found(), ["tx-redundant-add add@2 added before@60"]);
 }
 
 #[test]
 fn each_transaction_has_its_own_log() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     for _ in 0..3 {
         run.begin(1).add(2, A, 8).commit(&[A]);
     }
@@ -128,7 +128,7 @@ fn each_transaction_has_its_own_log() {
 
 #[test]
 fn nested_transactions_share_the_log() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1).add(2, A, 8).begin(3);
     run.at(4).store(A).add(5, A, 8).add(6, B, 8).commit(&[]);
     run.at(7).store(B).commit(&[A, B]);
@@ -137,7 +137,7 @@ fn nested_transactions_share_the_log() {
 
 #[test]
 fn a_new_object_needs_no_log() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1)
         .alloc(2, C, 64)
         .at(3)
@@ -156,7 +156,7 @@ fn a_new_object_needs_no_log() {
 
 #[test]
 fn an_add_that_failed_has_added_nothing_and_ends_the_judgement() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     let args = [7, A - POOL, 0, 8];
     run.begin(1).call(2, "tx_add_range", &args, Some([12, 0]));
     run.add(3, A, 8).add(4, A, 8).at(5).store(C).finish();
@@ -167,7 +167,7 @@ fn an_add_that_failed_has_added_nothing_and_ends_the_judgement() {
 
 #[test]
 fn stores_outside_the_log_are_told_at_commit_and_at_abort() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1).add(2, A, 8).at(3).store(A2).commit(&[A]);
     run.begin(4).at(5).store(B);
     run.call(6, "tx_abort", &[1], None).finish();
@@ -182,14 +182,14 @@ fn stores_outside_the_log_are_told_at_commit_and_at_abort() {
 
 #[test]
 fn adding_after_the_store_is_too_late() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1).at(2).store(A).add(3, A, 8).commit(&[A]);
     assert_eq!(run.found(), ["tx-unlogged-store store@2 transaction@1"]);
 }
 
 #[test]
 fn stores_outside_of_transactions_and_of_their_work_are_not_judged() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).begin(2).add(3, B, 8);
     run.call(4, "tx_process", &[], Some(OK)).at(5).store(A);
     run.call(6, "tx_process", &[], Some(OK)).at(7).store(A);
@@ -201,13 +201,13 @@ fn stores_outside_of_transactions_and_of_their_work_are_not_judged() {
 
 #[test]
 fn what_the_program_persists_in_the_transaction_is_meant_to_be_so() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1).at(2).store(A).persist(3, A);
     run.at(5).nt_store(B).at(6).sfence();
     run.at(7).store(C).at(8).msync(POOL, 0x2000).commit(&[]);
     assert_eq!(run.found(), [""; 0]);
     // But not what is stored again.
-    run = Run::new();
+    run = TargetRun::new();
     run.begin(1).at(2).store(A).persist(3, A).at(5).store(A);
     run.commit(&[A]);
     assert_eq!(run.found(), ["tx-unlogged-store store@5 transaction@1"]);
@@ -215,7 +215,7 @@ fn what_the_program_persists_in_the_transaction_is_meant_to_be_so() {
 
 #[test]
 fn what_the_library_does_is_not_the_users() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1).at(500).store(A);
     // A statically linked library is told by its calls.
     run.enter(2, "tx_add_range", &[7, B - POOL, 0, 8]);
@@ -229,7 +229,7 @@ fn what_the_library_does_is_not_the_users() {
 
 #[test]
 fn locks_are_no_data() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1).at(2).locked_store(A).at(3).store(B);
     run.at(4).store(A).at(50).store(C).commit(&[]);
     assert_eq!(run.found(), ["tx-unlogged-store store@3 transaction@1"]);
@@ -237,7 +237,7 @@ fn locks_are_no_data() {
 
 #[test]
 fn reserved_objects_are_not_reachable_yet() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.call(1, "reserve", &[POOL, 0, 32, 1], Some([7, C - POOL]));
     run.begin(2).at(3).store(C).at(4).store(C + 32);
     run.call(5, "tx_publish", &[0, 1], Some(OK)).commit(&[C]);
@@ -246,20 +246,20 @@ fn reserved_objects_are_not_reachable_yet() {
 
 #[test]
 fn what_no_transaction_commits_need_not_become_persistent() {
-    let mut aborted = Run::new();
+    let mut aborted = TargetRun::new();
     aborted.at(1).store(A).persist(2, A);
     aborted.begin(4).alloc(5, A, 64).at(6).store(A);
     aborted.call(7, "tx_abort", &[1], None).finish();
     assert_eq!(aborted.findings(), [""; 0]);
 
-    let mut killed = Run::new();
+    let mut killed = TargetRun::new();
     killed.at(1).store(A).persist(2, A);
     killed.begin(4).add(5, A, 8).at(6).store(A);
     killed.at(7).store(B).persist(8, B);
     killed.killed();
     assert_eq!(killed.findings_of("missing-flush"), [""; 0]);
 
-    let mut outside = Run::new();
+    let mut outside = TargetRun::new();
     outside.at(1).store(A).persist(2, A);
     outside.begin(4).alloc(5, B, 64).at(6).store(A);
     outside.call(7, "tx_abort", &[1], None).finish();
@@ -272,7 +272,7 @@ fn what_no_transaction_commits_need_not_become_persistent() {
 
 #[test]
 fn a_forgotten_log_entry_is_one_finding() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1)
         .store(A)
         .persist(2, A)
@@ -292,7 +292,7 @@ fn a_forgotten_log_entry_is_one_finding() {
         ]
     );
     // What another transaction does not log is judged there, what none does as ever.
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.begin(4).at(5).store(A).commit(&[]);
     run.at(6).store(B).persist(7, B).at(6).store(B);
@@ -307,7 +307,7 @@ fn a_forgotten_log_entry_is_one_finding() {
 
 #[test]
 fn an_inner_abort_aborts_the_outer_transaction() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1).begin(2).at(3).store(A);
     run.call(4, "tx_abort", &[1], None);
     run.call(5, "tx_process", &[], Some(OK));
@@ -319,7 +319,7 @@ fn an_inner_abort_aborts_the_outer_transaction() {
 
 #[test]
 fn a_transaction_that_was_left_unseen_does_not_go_on_for_ever() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1)
         .at(2)
         .store(A)
@@ -331,7 +331,7 @@ fn a_transaction_that_was_left_unseen_does_not_go_on_for_ever() {
 
 #[test]
 fn the_end_of_a_transaction_ends_what_was_not_seen_to_end() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     // Committed from inside the library.
     run.begin(1).at(2).store(A).call(3, "tx_end", &[], Some(OK));
     run.at(4).store(B);
@@ -350,7 +350,7 @@ fn the_end_of_a_transaction_ends_what_was_not_seen_to_end() {
 
 #[test]
 fn other_pools_and_files_are_not_the_transactions() {
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     let other = run.file("/mnt/other", 2);
     run.map(other, 0x80_0000, 0x1000, 0);
     run.begin(1).at(2).store(0x80_0000).commit(&[]);
@@ -359,23 +359,23 @@ fn other_pools_and_files_are_not_the_transactions() {
 
 #[test]
 fn order_does_not_matter_for_what_a_transaction_has_logged() {
-    let stores = |run: &mut Run| {
+    let stores = |run: &mut TargetRun| {
         run.at(3).store(A).at(4).store(A).at(5).store(B);
         run.persist(6, B).persist(8, A);
     };
-    let mut run = Run::new();
+    let mut run = TargetRun::new();
     run.begin(1).add(2, A, 64);
     stores(&mut run);
     run.commit(&[]);
     let ordering = ["dirty-overwrite", "delayed-persist"];
-    let of_order = |run: &mut Run| -> Vec<String> {
+    let of_order = |run: &mut TargetRun| -> Vec<String> {
         let mut found = run.findings_by(by_number);
         found.retain(|finding| ordering.iter().any(|rule| finding.starts_with(rule)));
         found
     };
     assert_eq!(of_order(&mut run), [""; 0]);
     // The next transaction has not logged it.
-    run = Run::new();
+    run = TargetRun::new();
     run.begin(1).add(2, A, 64).commit(&[]);
     run.begin(1);
     stores(&mut run);

@@ -4,7 +4,7 @@ use brownout_lint::{Lint, Origin, Profile};
 use brownout_trace::{Definitions, Event, ThreadId, TraceReader};
 use std::io::Cursor;
 
-use crate::target_run::{HEAP, MAIN, POOL, Run, SECOND, replay, short};
+use crate::target_run::{HEAP, MAIN, POOL, SECOND, TargetRun, replay, short};
 
 /// A fixed sequence of numbers without pattern (xorshift).
 struct Random(u64);
@@ -19,8 +19,8 @@ impl Random {
 }
 
 /// A program that does everything at random, from few places, so that each is met often.
-fn program(random: &mut Random) -> Run {
-    let mut run = Run::new();
+fn program(random: &mut Random) -> TargetRun {
+    let mut run = TargetRun::new();
     for _ in 0..600 {
         let line = POOL + random.below(12) * 64;
         let addr = line + random.below(60);

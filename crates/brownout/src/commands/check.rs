@@ -13,7 +13,7 @@ use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
-use crate::lint_run::examine;
+use crate::lint_run::lint;
 use crate::output_directory::{OutputDirectory, TRACE};
 use crate::results::{Results, Shown};
 use crate::settings::Settings;
@@ -68,17 +68,17 @@ pub fn check(
             return Err(failure);
         }
     };
-    let examined = examine(&directory.unfinished_trace(), settings, console);
+    let linted = lint(&directory.unfinished_trace(), settings, console);
     directory.keep_trace()?;
-    let examination = examined?;
-    directory.write_run_file(&examination.subject)?;
+    let lint_run = linted?;
+    directory.write_run_file(&lint_run.subject)?;
     let mut results = Results {
-        subject: examination.subject,
-        findings: examination.findings,
+        subject: lint_run.subject,
+        findings: lint_run.findings,
     };
     let failed = failed(&recording, console);
     let mut not_tried = None;
-    if let (Some(plan), None) = (&plan, &examination.nothing_persistent) {
+    if let (Some(plan), None) = (&plan, &lint_run.nothing_persistent) {
         if failed.is_some() {
             console.remark("crashes of a run that failed are not tried");
         } else {
@@ -89,7 +89,7 @@ pub fn check(
             }
         }
     }
-    let shown = match examination.nothing_persistent {
+    let shown = match lint_run.nothing_persistent {
         None => Shown::To(stream),
         Some(_) => Shown::ToNobody,
     };
@@ -100,7 +100,7 @@ pub fn check(
     if let Some(code) = failed {
         return Ok(code);
     }
-    if let Some(why) = examination.nothing_persistent {
+    if let Some(why) = lint_run.nothing_persistent {
         console.warn(why);
         return Ok(ExitCode::NothingPersistent);
     }

@@ -8,26 +8,26 @@ use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::{self, Stream};
-use crate::lint_run::examine;
+use crate::lint_run::lint;
 use crate::rules;
 use crate::settings::Settings;
 
 pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure> {
     let settings = Settings::new(&arguments.findings, &arguments.selection.patterns)?;
     let decisions = Decisions::read(&settings)?;
-    let examination = examine(&arguments.trace, &settings, console)?;
+    let lint_run = lint(&arguments.trace, &settings, console)?;
     let mut report = Report::new(
-        examination.subject,
+        lint_run.subject,
         rules::in_force(&settings),
-        examination.findings,
+        lint_run.findings,
     );
     decisions.apply(&mut report, &settings, console)?;
-    let nothing = examination.nothing_persistent;
+    let nothing = lint_run.nothing_persistent;
     if nothing.is_none() {
         finding_output::print(&report, &settings, Stream::Output)?;
     }
     // A damaged trace is told last, where it is seen.
-    examination.trace.conclude(console)?;
+    lint_run.trace.conclude(console)?;
     if let Some(why) = nothing {
         console.warn(why);
         return Ok(ExitCode::NothingPersistent);

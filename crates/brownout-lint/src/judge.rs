@@ -1,0 +1,57 @@
+//! The judge: decides at the end of a trace what is reported.
+//!
+//! Two things are known only then: which files are persistent memory, and which stores can no longer become
+//! guaranteed. The judge shows the rules the lost stores and drops findings on other files.
+
+mod lost_stores;
+
+use brownout_trace::selection::{Patterns, Survey};
+use brownout_trace::{Definitions, Event};
+
+use crate::attribution::Attribution;
+use crate::follower::Follower;
+use crate::judge::lost_stores::LostStores;
+use crate::lint::LintOutcome;
+
+/// Surveys the trace for persistent memory, then judges.
+#[derive(Default)]
+pub(crate) struct Judge {
+    survey: Survey,
+}
+
+impl Judge {
+    /// Takes the next event. `definitions` are those after it.
+    #[inline]
+    pub(crate) fn observe(&mut self, event: &Event<'_>, definitions: &Definitions) {
+        self.survey.observe(event, definitions);
+    }
+
+    /// Whether stores, flushes and fences may still change which files are persistent memory.
+    pub(crate) fn needs_every_event(&self) -> bool {
+        self.survey.is_open()
+    }
+
+    /// Ends the pass. Where patterns are given, they alone decide which files are persistent memory.
+    pub(crate) fn judge<A: Attribution>(
+        self,
+        mut follower: Follower<A>,
+        definitions: &Definitions,
+        patterns: Option<&Patterns>,
+    ) -> LintOutcome<A> {
+        let selection = self.survey.select(definitions, patterns);
+        follower.end();
+        let lost = LostStores::new(&mut follower).find(&selection);
+        let sites = follower.guarantees.sites;
+        let mut rules = follower.guarantees.rules;
+        for lost in &lost {
+            rules.lost(&sites, lost);
+        }
+        let mut findings = rules.into_findings(&sites, &selection);
+        findings.extend(follower.oracles.into_findings(&sites, &selection));
+        LintOutcome {
+            findings,
+            selection,
+            attribution: follower.site_keys.into_attribution(),
+        }
+    }
+}

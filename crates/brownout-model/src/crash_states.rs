@@ -1,4 +1,4 @@
-//! All that a crash at one moment can leave: the product, over all units, of what it can leave of each.
+//! All states that a crash at one time can leave: the product of the possible states of all units.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,64 @@ use crate::address::PmAddress;
 use crate::live_stores::LiveStore;
 use crate::profile::Profile;
 use crate::tracker::StoreKind;
-use crate::unit_states::{Standing, Tearing, UnitState, UnitStates};
+use crate::unit_states::{Presence, Tearing, UnitState, UnitStates};
 
-/// What a crash can leave of the units that hold stores which are not settled. Everything else is
-/// as it was [settled](crate::PersistObserver::settled).
+/// The states that a crash can leave of the units with stores that are not settled. All other bytes have their
+/// [settled](crate::PersistObserver::settled) values.
+///
+/// ```
+/// use brownout_model::*;
+///
+/// # struct Ignore;
+/// # impl PersistObserver for Ignore {
+/// #     type Store = &'static str;
+/// #     type Flush = ();
+/// #     const HISTORY: bool = true;
+/// #     fn guaranteed(&mut self, _: LineRef<'_>, _: Marks<'_>, _: &LiveStore<&'static str>, _: Access) {}
+/// #     fn overwritten(
+/// #         &mut self,
+/// #         _: LineRef<'_>,
+/// #         _: &LiveStore<&'static str>,
+/// #         _: &mut LiveStore<&'static str>,
+/// #         _: ByteMask,
+/// #     ) {
+/// #     }
+/// # }
+/// // `Ignore` is an observer with history that tags each store with a name.
+/// let mut tracker = Tracker::<Ignore>::new(Profile::ADR);
+/// let thread = tracker.add_thread();
+/// let mut store = |time, offset, name| {
+///     let by = Access { thread, time: Time(time) };
+///     let line = tracker.line(PmAddress { space: SpaceId(0), offset });
+///     tracker.store(&mut Ignore, by, line, ByteMask::range(0, 8), StoreKind::Cached, name);
+/// };
+/// store(1, 0, "a"); // line 0
+/// store(2, 0, "b"); // line 0, after "a"
+/// store(3, 64, "c"); // line 1, independent of line 0
+///
+/// // Line 0 keeps nothing, "a", or "a" and "b"; line 1 keeps nothing or "c".
+/// let states = tracker.crash_states(Tearing::Whole);
+/// assert_eq!(states.count(), Some(3 * 2));
+/// let kept: Vec<Vec<&str>> = states
+///     .iter()
+///     .map(|state| {
+///         let units = states.units().iter().zip(&state);
+///         units
+///             .flat_map(|(unit, state)| state.pieces.iter().map(|piece| unit.parts()[piece.part].tag))
+///             .collect()
+///     })
+///     .collect();
+/// assert!(kept.contains(&vec!["c"]));
+/// assert!(kept.contains(&vec!["a", "b"]));
+/// assert!(!kept.contains(&vec!["b"]));
+/// ```
 #[derive(Clone, Debug)]
 pub struct CrashStates<T> {
     unit: u64,
     units: Vec<UnitStates<T>>,
 }
 
-/// One way in which a crash can leave persistent memory: a state for each of the
-/// [units](CrashStates::units), in their order.
+/// One state that a crash can leave: the state of each of the [units](CrashStates::units), in the same order.
 pub type CrashState = Vec<UnitState>;
 
 impl<T: Copy> CrashStates<T> {
@@ -40,7 +86,7 @@ impl<T: Copy> CrashStates<T> {
         }
         let in_sequence = |kind| match kind {
             StoreKind::Cached => true,
-            // Where non-temporal stores wait for the same as all others, they are no exception.
+            // If non-temporal stores wait for the same as cached stores, they are part of the sequence.
             StoreKind::NonTemporal => profile.non_temporal == profile.cached,
         };
         let units = units
@@ -48,14 +94,14 @@ impl<T: Copy> CrashStates<T> {
             .map(|(address, mut stores)| {
                 stores.sort_by_key(|&(line, store)| (store.time, line));
                 let parts = stores.into_iter().map(|(line, store)| {
-                    let standing = if store.guaranteed {
-                        Standing::Guaranteed
+                    let presence = if store.guaranteed {
+                        Presence::Guaranteed
                     } else if in_sequence(store.kind) {
-                        Standing::Sequence
+                        Presence::InSequence
                     } else {
-                        Standing::Loose
+                        Presence::Optional
                     };
-                    (store.time, line, store.bytes, standing, store.tag)
+                    (store.time, line, store.bytes, presence, store.tag)
                 });
                 UnitStates::new(address, profile.unit, tearing, parts)
             })
@@ -68,12 +114,12 @@ impl<T: Copy> CrashStates<T> {
 }
 
 impl<T> CrashStates<T> {
-    /// The units that can differ, in the order of their addresses.
+    /// The units with stores that are not settled, ordered by address.
     pub fn units(&self) -> &[UnitStates<T>] {
         &self.units
     }
 
-    /// The unit that holds `address`, unless all of it is settled.
+    /// The unit that contains `address`, unless all its stores are settled.
     pub fn unit_mut(&mut self, address: PmAddress) -> Option<&mut UnitStates<T>> {
         let offset = address.offset - address.offset % self.unit;
         let unit = PmAddress { offset, ..address };
@@ -81,14 +127,14 @@ impl<T> CrashStates<T> {
         at.ok().map(|at| &mut self.units[at])
     }
 
-    /// Number of states; `None` when there are too many to count.
+    /// The number of states; `None` if it does not fit in 128 bits.
     pub fn count(&self) -> Option<u128> {
         self.units.iter().try_fold(1_u128, |product, unit| {
             product.checked_mul(unit.states().len() as u128)
         })
     }
 
-    /// All states, one after the other.
+    /// All states, computed one at a time.
     pub fn iter(&self) -> impl Iterator<Item = CrashState> + use<T> {
         let choices: Vec<Vec<UnitState>> = self.units.iter().map(UnitStates::states).collect();
         let mut next = choices

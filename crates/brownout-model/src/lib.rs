@@ -1,25 +1,73 @@
-//! Persistency semantics: what persistent memory may hold after a crash.
+//! Persistency semantics: what persistent memory may contain after a crash.
 //!
-//! The model is told of stores, flushes, fences and write-backs in the one order in which they took
-//! effect. It has no idea where they come from, and does no input or output. Its two faces share
-//! one set of semantics, chosen by a [`Profile`]:
+//! The model processes stores, flushes, fences and write-backs in the single order in which they took effect. It
+//! does not depend on where they come from and performs no I/O. It has two interfaces with the same semantics,
+//! which are selected by a [`Profile`]:
 //!
-//! - the [`Tracker`] streams: it holds the stores that are not yet *guaranteed*, and tells a
-//!   [`PersistObserver`] when one becomes so;
-//! - [`CrashStates`], taken from a tracker at any moment, are what a crash at that moment can leave:
-//!   for each [unit](Profile::unit) an interval of its store sequence, independently of all others.
-//!   They can be enumerated, and narrowed by what a recovery reads.
+//! - The [`Tracker`] processes a stream of events. It keeps the stores that are not yet *guaranteed* to survive a
+//!   crash, and notifies a [`PersistObserver`] when a store becomes guaranteed.
+//! - [`CrashStates`], which a tracker computes at any time, are the states that a crash at that time can leave: for each
+//!   [unit](Profile::unit) an interval of its store sequence, independently of all other units. They can be
+//!   enumerated, and narrowed by what a recovery reads.
 //!
-//! The semantics are those of Px86 as in Jaaru (ASPLOS'21, Table 1, Figs. 7 and 8) and Raad et al.
-//! (POPL'20), on an execution whose order is known:
+//! The semantics are those of Px86 as in Jaaru (ASPLOS'21, Table 1, Figs. 7 and 8) and Raad et al. (POPL'20), for an
+//! execution whose order is known:
 //!
-//! - a cached store joins its unit's sequence; a crash keeps a prefix of it, at least what is guaranteed;
-//! - `clflush` guarantees every cached store to the line before it;
-//! - `clflushopt` and `clwb` do so from the next fence of their thread on, for the stores before the *flush*;
-//! - a non-temporal store is in no sequence: until its thread's next fence it may be there or not,
-//!   whatever else is;
-//! - `sfence`, `mfence` and locked instructions are fences;
-//! - writing back pages (`msync`, `fsync`) guarantees all stores to them.
+//! - A cached store is appended to the sequence of its unit. A crash keeps a prefix of the sequence that includes at
+//!   least all guaranteed stores.
+//! - `clflush` guarantees all earlier cached stores to the line.
+//! - `clflushopt` and `clwb` guarantee the cached stores before the *flush*, once the same thread executes a fence.
+//! - A non-temporal store is in no sequence. Until the next fence of its thread, a crash may keep or lose it,
+//!   independently of all other stores.
+//! - `sfence`, `mfence` and locked instructions are fences.
+//! - Writing back pages (`msync`, `fsync`) guarantees all stores to them.
+//!
+//! Not modelled: failures of the memory itself, and stores whose order of effect is not known.
+//!
+//! # Example: a store, a flush and a fence
+//!
+//! ```
+//! use brownout_model::*;
+//!
+//! /// Counts the stores that become guaranteed.
+//! #[derive(Default)]
+//! struct Count(usize);
+//!
+//! impl PersistObserver for Count {
+//!     type Store = ();
+//!     type Flush = ();
+//!     const HISTORY: bool = false;
+//!
+//!     fn guaranteed(&mut self, _: LineRef<'_>, _: Marks<'_>, _: &LiveStore<()>, _: Access) {
+//!         self.0 += 1;
+//!     }
+//!
+//!     fn overwritten(
+//!         &mut self,
+//!         _: LineRef<'_>,
+//!         _: &LiveStore<()>,
+//!         _: &mut LiveStore<()>,
+//!         _: ByteMask,
+//!     ) {
+//!     }
+//! }
+//!
+//! let mut tracker = Tracker::new(Profile::ADR);
+//! let mut count = Count::default();
+//! let thread = tracker.add_thread();
+//! let at = |time| Access { thread, time: Time(time) };
+//! let line = tracker.line(PmAddress { space: SpaceId(0), offset: 0x40 });
+//!
+//! let bytes = ByteMask::range(0, 8);
+//! tracker.store(&mut count, at(1), line, bytes, StoreKind::Cached, ());
+//! tracker.flush(&mut count, at(2), line, FlushKind::Deferred, ());
+//! assert_eq!((count.0, tracker.live_stores()), (0, 1)); // flushed, but a crash can still lose it
+//! tracker.fence(&mut count, at(3));
+//! assert_eq!((count.0, tracker.live_stores()), (1, 0));
+//! ```
+//!
+//! [`CrashStates`] and [`UnitStates::choose`] have examples for crash states and narrowing.
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod address;

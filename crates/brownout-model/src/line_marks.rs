@@ -1,17 +1,20 @@
-//! What a observer wants to know of every line that was ever touched: three things that are so or not.
+//! Three boolean marks per cache line, whose meaning the observer defines.
 //!
-//! They are kept by the page, so that a page in which nothing happens takes half a cache line, and most of what
-//! a program uses at a time is at hand.
+//! They are stored per page, so that an idle page takes half a cache line and the working set of a target stays in
+//! the processor's cache.
 
-/// One of the things that are so or not.
+/// One of the three marks of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
+    /// The first mark.
     First,
+    /// The second mark.
     Second,
+    /// The third mark.
     Third,
 }
 
-/// The marks of all lines of a page, a bit for each line.
+/// The marks of all lines of a page, one bit per line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageMarks([u64; 3]);
 
@@ -34,23 +37,26 @@ impl PageMarks {
     }
 }
 
-/// The marks of a line.
+/// The marks of one line.
 pub struct Marks<'a> {
     page: &'a mut PageMarks,
     line: u64,
 }
 
 impl Marks<'_> {
+    /// Sets a mark.
     #[inline]
     pub fn set(&mut self, mark: Mark) {
         self.page.0[mark as usize] |= self.line;
     }
 
+    /// Clears a mark.
     #[inline]
     pub fn clear(&mut self, mark: Mark) {
         self.page.0[mark as usize] &= !self.line;
     }
 
+    /// Whether a mark is set.
     #[inline]
     pub fn has(&self, mark: Mark) -> bool {
         self.page.0[mark as usize] & self.line != 0
@@ -62,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_and_marks_are_told_apart() {
+    fn lines_and_marks_are_independent() {
         let mut page = PageMarks::default();
         page.of(0).set(Mark::First);
         page.of(63).set(Mark::Third);

@@ -1,27 +1,30 @@
-//! The stores that are not guaranteed yet: for each line a list in the order of issue, in memory that
-//! is used again. A page has room for the lists of its lines only while one of them has live stores.
+//! The stores that are not yet guaranteed: a list per line in the order of issue, in memory that is reused. A page
+//! has a table of lists only while one of its lines has live stores.
 
 use crate::address::{LINES_IN_PAGE, ThreadSlot, Time};
 use crate::byte_mask::ByteMask;
 use crate::tracker::{Access, StoreKind};
 
-/// No store.
+/// The index of no store.
 const NIL: u32 = u32::MAX;
 
-/// A store, or the part of one that falls into one line, that a crash may lose.
+/// A store, or the part of a store in one line, that a crash may lose.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveStore<T> {
-    /// When it was issued; all parts of a store have the same time.
+    /// When the store was issued; all parts of a store have the same time.
     pub time: Time,
-    /// What is left of it: without history, bytes that later stores cover are taken away.
+    /// The bytes stored. Without [history](crate::PersistObserver::HISTORY), bytes that a later store
+    /// overwrites are removed.
     pub bytes: ByteMask,
+    /// The thread that stored.
     pub thread: ThreadSlot,
+    /// How the store travels to memory.
     pub kind: StoreKind,
-    /// Guaranteed, but after an earlier store to the line that is not: kept for the order in which they
-    /// were issued.
+    /// Whether the store is guaranteed. It is then kept only because an earlier store to the same bytes is
+    /// not guaranteed.
     pub guaranteed: bool,
     pub(crate) next: u32,
-    /// What the caller wants to know of it.
+    /// What the observer keeps with the store.
     pub tag: T,
 }
 
@@ -46,8 +49,8 @@ impl<T> LiveStore<T> {
     }
 }
 
-/// The lists of the lines of one page. Most pages have no live stores at most times, so that all a page
-/// keeps is this.
+/// The table of the lists of one page, or none. Most pages have no live stores most of the time, so a page keeps
+/// only this id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableId(u32);
 
@@ -69,7 +72,7 @@ impl TableId {
 struct LiveList {
     head: u32,
     tail: u32,
-    /// All bytes of all stores in the list.
+    /// The union of the bytes of all stores in the list.
     bytes: ByteMask,
 }
 
@@ -84,15 +87,15 @@ impl LiveList {
 #[derive(Debug)]
 struct Table {
     lists: [LiveList; LINES_IN_PAGE],
-    /// Lines with live stores, a bit each.
+    /// The lines with live stores, one bit each.
     used: u64,
 }
 
-/// Room for live stores and their lists.
+/// The memory of live stores and their lists.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     stores: Vec<LiveStore<T>>,
-    /// The first free store, which names the next.
+    /// The first free entry, which links to the next.
     free: u32,
     count: usize,
     tables: Vec<Table>,
@@ -110,7 +113,7 @@ impl<T: Copy> Slab<T> {
         }
     }
 
-    /// Number of live stores.
+    /// The number of live stores.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
@@ -147,7 +150,7 @@ impl<T: Copy> Slab<T> {
                 let index = self.stores.len();
                 assert!(
                     index < NIL as usize,
-                    "more than four billion stores are not persistent at once"
+                    "too many stores are not persistent at the same time (limit: 4 billion)"
                 );
                 self.stores.push(store);
                 index as u32
@@ -187,8 +190,8 @@ impl<T: Copy> Slab<T> {
         TableId(self.tables.len() as u32 - 1)
     }
 
-    /// Goes through the stores to line `line` of a page and keeps those for which `keep` says so; it
-    /// may change them.
+    /// Keeps only the stores to line `line` of a page for which `keep` returns `true`. `keep` may modify
+    /// them.
     #[inline]
     pub(crate) fn retain(
         &mut self,
@@ -230,7 +233,7 @@ impl<T: Copy> Slab<T> {
         }
     }
 
-    /// Shows `visit` the stores to line `line` of a page in the order of issue.
+    /// Calls `visit` for the stores to line `line` of a page in the order of issue.
     #[inline(always)]
     pub(crate) fn for_each(
         &mut self,
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_share_room_and_keep_their_order() {
+    fn lists_share_memory_and_keep_their_order() {
         let mut slab = Slab::new();
         let mut page = TableId::default();
         for time in 0..6 {
@@ -299,7 +302,7 @@ mod tests {
         slab.append(&mut page, 1, store(9));
         assert_eq!(times(&slab, page, 1), [9]);
         assert_eq!(slab.len(), 6);
-        assert_eq!(slab.stores.len(), 6, "room is used again");
+        assert_eq!(slab.stores.len(), 6, "memory is reused");
     }
 
     #[test]
@@ -315,6 +318,6 @@ mod tests {
         slab.append(&mut other, 63, store(2));
         assert_eq!(times(&slab, other, 63), [2]);
         assert!(slab.is_empty(other, 0));
-        assert_eq!(slab.tables.len(), 1, "room is used again");
+        assert_eq!(slab.tables.len(), 1, "memory is reused");
     }
 }

@@ -1,4 +1,4 @@
-//! What a thread has begun to make persistent and its next fence will finish.
+//! The flushes and non-temporal stores of a thread that its next fence will complete.
 
 use rustc_hash::FxHashMap;
 
@@ -7,13 +7,26 @@ use crate::address::{LineSlot, Time};
 /// A flush or a non-temporal store that waits for a fence of its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pending<F> {
-    /// A flush of stores to `line` that were issued before `time`.
-    Flush { line: LineSlot, time: Time, tag: F },
-    /// The non-temporal store issued at `time`.
-    NonTemporal { line: LineSlot, time: Time },
+    /// A deferred flush.
+    Flush {
+        /// The flushed line.
+        line: LineSlot,
+        /// When the flush was issued; it covers earlier stores.
+        time: Time,
+        /// What the observer keeps with the flush.
+        tag: F,
+    },
+    /// A non-temporal store.
+    NonTemporal {
+        /// The line stored to.
+        line: LineSlot,
+        /// When the store was issued.
+        time: Time,
+    },
 }
 
 impl<F> Pending<F> {
+    /// The line that is flushed or stored to.
     pub fn line(&self) -> LineSlot {
         match self {
             Pending::Flush { line, .. } | Pending::NonTemporal { line, .. } => *line,
@@ -25,7 +38,7 @@ impl<F> Pending<F> {
 #[derive(Debug)]
 pub(crate) struct PendingList<F> {
     entries: Vec<Pending<F>>,
-    /// Length past which it is worth looking for what is out of date.
+    /// The length above which the list should be compacted.
     limit: usize,
 }
 
@@ -39,8 +52,7 @@ impl<F: Copy> PendingList<F> {
         }
     }
 
-    /// Adds an operation. `true` when the list has grown so much that it should be
-    /// [compacted](Self::compact).
+    /// Adds an operation. Returns `true` if the list should be [compacted](Self::compact).
     #[inline]
     pub(crate) fn push(&mut self, pending: Pending<F>) -> bool {
         self.entries.push(pending);
@@ -57,7 +69,7 @@ impl<F: Copy> PendingList<F> {
         std::mem::take(&mut self.entries)
     }
 
-    /// Gives the room of a list that was taken back.
+    /// Returns the memory of a list that was [taken](Self::take).
     #[inline]
     pub(crate) fn reuse(&mut self, mut entries: Vec<Pending<F>>) {
         entries.clear();
@@ -65,8 +77,8 @@ impl<F: Copy> PendingList<F> {
         self.limit = FIRST_LIMIT;
     }
 
-    /// Drops entries whose line `matters` no more, and all but the last flush of each line: it
-    /// covers what the earlier ones do. Keeps a thread that never fences from growing without bound.
+    /// Removes entries that no longer `matter`, and all but the last flush of each line, which covers the
+    /// same stores as the earlier ones. This bounds the memory of a thread that never fences.
     pub(crate) fn compact(&mut self, matters: impl Fn(&Pending<F>) -> bool) {
         let mut last = FxHashMap::default();
         for (number, entry) in self.entries.iter().enumerate() {

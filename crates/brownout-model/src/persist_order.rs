@@ -1,22 +1,24 @@
-//! Which of two stores persists first: an interval order, asked without building any graph.
+//! Which of two stores persists first: an interval order, computed without building a graph.
 
 use crate::address::{PmAddress, Time};
 use crate::tracker::StoreKind;
 
-/// When a store was issued, and from when on it was guaranteed.
+/// When a store was issued and when it became guaranteed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersistInterval {
     /// The start of the [unit](crate::Profile::unit) stored to.
     pub unit: PmAddress,
+    /// How the store travels to memory.
     pub kind: StoreKind,
+    /// When the store was issued.
     pub issued: Time,
-    /// `None` while it is not.
+    /// When it became guaranteed; `None` if it has not.
     pub guaranteed: Option<Time>,
 }
 
 impl PersistInterval {
-    /// No crash can leave `other` in persistent memory without this store having been there: it was
-    /// guaranteed when `other` was issued, or comes earlier in the sequence of the same unit.
+    /// Whether no crash can keep `other` and lose this store: either this store was guaranteed when `other`
+    /// was issued, or it is earlier in the sequence of the same unit.
     pub fn persists_before(&self, other: &PersistInterval) -> bool {
         if self.guaranteed.is_some_and(|time| time <= other.issued) {
             return true;
@@ -25,8 +27,8 @@ impl PersistInterval {
         in_sequence && self.unit == other.unit && self.issued < other.issued
     }
 
-    /// Either can be in persistent memory without the other.
-    pub fn is_open_to(&self, other: &PersistInterval) -> bool {
+    /// Whether a crash can keep either store without the other.
+    pub fn is_unordered_with(&self, other: &PersistInterval) -> bool {
         !self.persists_before(other) && !other.persists_before(self)
     }
 }
@@ -49,20 +51,20 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_was_guaranteed_persists_before_later_ones() {
+    fn a_guaranteed_store_persists_before_later_stores() {
         let (first, second) = (interval(0, 1, Some(3)), interval(64, 4, None));
         assert!(first.persists_before(&second));
         assert!(!second.persists_before(&first));
     }
 
     #[test]
-    fn overlapping_stores_to_two_lines_are_open() {
-        assert!(interval(0, 1, Some(5)).is_open_to(&interval(64, 4, Some(5))));
-        assert!(interval(0, 1, None).is_open_to(&interval(64, 4, Some(5))));
+    fn overlapping_stores_to_two_lines_are_unordered() {
+        assert!(interval(0, 1, Some(5)).is_unordered_with(&interval(64, 4, Some(5))));
+        assert!(interval(0, 1, None).is_unordered_with(&interval(64, 4, Some(5))));
     }
 
     #[test]
-    fn stores_to_one_line_persist_in_their_order() {
+    fn stores_to_one_line_persist_in_program_order() {
         let (first, second) = (interval(0, 1, None), interval(0, 4, None));
         assert!(first.persists_before(&second));
         assert!(!second.persists_before(&first));
@@ -72,6 +74,6 @@ mod tests {
     fn a_non_temporal_store_is_in_no_sequence() {
         let mut first = interval(0, 1, None);
         first.kind = StoreKind::NonTemporal;
-        assert!(first.is_open_to(&interval(0, 4, None)));
+        assert!(first.is_unordered_with(&interval(0, 4, None)));
     }
 }

@@ -1,6 +1,6 @@
-//! Persistency profiles: when a store is guaranteed, on which kind of machine.
+//! Persistency profiles: when a store is guaranteed to survive a crash on a kind of machine.
 //!
-//! A profile is a file below this one that holds a [`Profile`], named in [`Profile::ALL`].
+//! To add a profile, add a file with a [`Profile`] to this folder and list it in [`Profile::ALL`].
 
 mod adr;
 mod eadr;
@@ -10,50 +10,55 @@ mod msync;
 use crate::address::LINE;
 use crate::tracker::StoreKind;
 
-/// What a store waits for before it is guaranteed to survive a crash. Writing back its page
-/// (`msync`, `fsync`) ends every wait.
+/// What a store needs before it is guaranteed to survive a crash. Writing back its page (`msync`, `fsync`)
+/// always guarantees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Nothing.
+    /// Nothing: it is guaranteed at once.
     Nothing,
     /// The next fence of its own thread.
     Fence,
     /// A flush of its line, and the fence that the flush waits for.
     Flush,
-    /// Writing back of its page.
+    /// A write-back of its page.
     WriteBack,
 }
 
 /// A kind of persistent memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// As given on the command line.
+    /// The name used on the command line.
     pub name: &'static str,
-    /// Where the border of persistence is.
+    /// A one-line description.
     pub summary: &'static str,
-    /// Stores through the cache.
+    /// What cached stores wait for.
     pub cached: Wait,
-    /// Stores past the cache.
+    /// What non-temporal stores wait for.
     pub non_temporal: Wait,
-    /// Bytes that reach persistence together: a crash leaves each aligned unit as it was after some
-    /// prefix of its stores.
+    /// The number of bytes that become persistent together: a crash leaves each aligned unit as it was
+    /// after some prefix of its stores.
     pub unit: u64,
 }
 
 impl Profile {
+    /// ADR: the memory controller is in the persistent domain, caches are not.
     pub const ADR: Profile = adr::PROFILE;
+    /// eADR: caches are in the persistent domain.
     pub const EADR: Profile = eadr::PROFILE;
+    /// Global persistent flush of CXL: the platform flushes caches when power fails.
     pub const GPF: Profile = gpf::PROFILE;
+    /// A file on a disk that is made durable with `msync` or `fsync`.
     pub const MSYNC: Profile = msync::PROFILE;
 
     /// All profiles, the default first.
     pub const ALL: [Profile; 4] = [Self::ADR, Self::EADR, Self::GPF, Self::MSYNC];
 
+    /// The profile with this name.
     pub fn named(name: &str) -> Option<Profile> {
         Self::ALL.into_iter().find(|profile| profile.name == name)
     }
 
-    /// What a store of that kind waits for.
+    /// What a store of this kind waits for.
     #[inline]
     pub fn wait(&self, kind: StoreKind) -> Wait {
         match kind {
@@ -62,17 +67,17 @@ impl Profile {
         }
     }
 
-    /// Flush instructions take part in making stores persistent.
+    /// Whether flush instructions are needed to make stores persistent.
     pub fn needs_flushes(&self) -> bool {
         self.cached == Wait::Flush
     }
 
-    /// Fences take part in making stores persistent.
+    /// Whether fences are needed to make stores persistent.
     pub fn needs_fences(&self) -> bool {
         self.needs_flushes() || self.non_temporal == Wait::Fence
     }
 
-    /// Cache lines of a unit.
+    /// The number of cache lines in a unit.
     pub fn lines_of_unit(&self) -> u64 {
         self.unit / LINE
     }
@@ -99,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_made_of_lines_and_lie_in_pages() {
+    fn a_unit_is_at_least_a_line_and_at_most_a_page() {
         for profile in Profile::ALL {
             assert!(profile.unit.is_power_of_two());
             assert!(profile.unit >= LINE && profile.unit <= PAGE);

@@ -1,7 +1,7 @@
-//! State for each page of persistent memory that was touched, one beside the other.
+//! Shadow memory: the state of each accessed page of persistent memory, in one array.
 //!
-//! Pages are numbered, so that a page's state is one array access once its number is known, and
-//! nothing is allocated for pages that are touched again. They are found through regions of 2 MiB.
+//! Pages are numbered. Once the number is known, the state is one array access, and nothing is allocated for a page
+//! that is accessed again. Numbers are found through tables for regions of 2 MiB.
 
 use std::ops::{Index, IndexMut, Range};
 
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::address::{LINE, LINES_IN_PAGE, LineSlot, PAGE, PmAddress, SpaceId};
 
 const PAGES_IN_REGION: u64 = 512;
-/// No page: its number would stand for more lines than slots can number.
+/// No page. A real page number is smaller, because line slots are 32-bit numbers.
 const ABSENT: u32 = u32::MAX;
 
 pub(crate) struct Shadow<P> {
@@ -18,14 +18,14 @@ pub(crate) struct Shadow<P> {
     keys: Vec<PageKey>,
     free: Vec<u32>,
     regions: FxHashMap<(SpaceId, u64), u32>,
-    /// The table of each region that was looked for last, by the region's number.
+    /// A direct-mapped cache of region tables, indexed by region number.
     recent: Vec<(SpaceId, u64, u32)>,
-    /// The page that was looked for last.
+    /// The page that was looked up last.
     last: Option<(SpaceId, u64, LineSlot)>,
     tables: Vec<[u32; PAGES_IN_REGION as usize]>,
 }
 
-/// Regions found without hashing: 1 GiB if nothing else is in use.
+/// Regions in the cache: 1 GiB of contiguous persistent memory.
 const RECENT: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ struct PageKey {
     number: u64,
 }
 
-/// A line that something happens to. Where it is costs a look into memory, which few want.
+/// A line that an event affects. Its address is computed only on request, because that costs a memory access.
 #[derive(Clone, Copy, Debug)]
 pub struct LineRef<'a> {
     keys: &'a [PageKey],
@@ -42,7 +42,7 @@ pub struct LineRef<'a> {
 }
 
 impl LineRef<'_> {
-    /// The line's first byte.
+    /// The address of the line's first byte.
     #[inline]
     pub fn address(&self) -> PmAddress {
         let key = self.keys[self.line.page()];
@@ -66,7 +66,7 @@ impl<P: Default> Shadow<P> {
         }
     }
 
-    /// The first line of a page, if it was touched.
+    /// The first line of a page, if the page has state.
     pub(crate) fn find(&self, space: SpaceId, page: u64) -> Option<LineSlot> {
         let table = *self.regions.get(&(space, page / PAGES_IN_REGION))?;
         self.in_table(table, page)
@@ -78,19 +78,19 @@ impl<P: Default> Shadow<P> {
         (index != ABSENT).then(|| LineSlot::first_of(index))
     }
 
-    /// As [`find`](Self::find), and remembers where it looked.
+    /// Like [`find`](Self::find), with a cache.
     #[inline]
-    pub(crate) fn find_again(&mut self, space: SpaceId, page: u64) -> Option<LineSlot> {
+    pub(crate) fn find_cached(&mut self, space: SpaceId, page: u64) -> Option<LineSlot> {
         match self.last {
             Some((last_space, last_page, slot)) if (last_space, last_page) == (space, page) => {
                 Some(slot)
             }
-            _ => self.find_elsewhere(space, page),
+            _ => self.find_uncached(space, page),
         }
     }
 
     #[inline(never)]
-    fn find_elsewhere(&mut self, space: SpaceId, page: u64) -> Option<LineSlot> {
+    fn find_uncached(&mut self, space: SpaceId, page: u64) -> Option<LineSlot> {
         let region = page / PAGES_IN_REGION;
         let recent = self.recent[region as usize % RECENT];
         let table = if (recent.0, recent.1) == (space, region) {
@@ -105,7 +105,7 @@ impl<P: Default> Shadow<P> {
         Some(slot)
     }
 
-    /// The first line of a page.
+    /// The first line of a page, which gets state if it has none.
     #[inline]
     pub(crate) fn touch(&mut self, space: SpaceId, page: u64) -> LineSlot {
         match self.find(space, page) {
@@ -135,7 +135,7 @@ impl<P: Default> Shadow<P> {
                 let index = self.keys.len() as u32;
                 assert!(
                     self.keys.len() < ABSENT as usize / LINES_IN_PAGE,
-                    "more than 256 GiB of persistent memory are in use at once"
+                    "too much persistent memory is in use at the same time (limit: 256 GiB)"
                 );
                 self.keys.push(key);
                 self.states.push(P::default());
@@ -146,21 +146,21 @@ impl<P: Default> Shadow<P> {
         LineSlot::first_of(index)
     }
 
-    /// Where a line is.
+    /// The address of a line.
     #[inline]
     pub(crate) fn address(&self, line: LineSlot) -> PmAddress {
         let keys = &self.keys;
         LineRef { keys, line }.address()
     }
 
-    /// The state of a line's page, and the line for others to ask where it is.
+    /// The state of a line's page, and a reference to the line for its address.
     #[inline]
     pub(crate) fn split(&mut self, line: LineSlot) -> (&mut P, LineRef<'_>) {
         let keys = &self.keys;
         (&mut self.states[line.page()], LineRef { keys, line })
     }
 
-    /// The touched pages that hold bytes of `range`, in order: offset and first line.
+    /// The pages with state that contain bytes of `range`, in order: offset and first line.
     pub(crate) fn pages_in(&self, space: SpaceId, range: Range<u64>) -> Vec<(u64, LineSlot)> {
         let mut found = Vec::new();
         if range.is_empty() {
@@ -189,7 +189,7 @@ impl<P: Default> Shadow<P> {
         found
     }
 
-    /// All touched pages, in order.
+    /// All pages with state, in order.
     pub(crate) fn all_pages(&self) -> Vec<(PmAddress, LineSlot)> {
         let mut found = Vec::new();
         for ((space, region), table) in &self.regions {
@@ -208,12 +208,12 @@ impl<P: Default> Shadow<P> {
         found
     }
 
-    /// Pages that are held.
+    /// The number of pages with state.
     pub(crate) fn len(&self) -> usize {
         self.keys.len() - self.free.len()
     }
 
-    /// Forgets the pages that are idle.
+    /// Drops the state of idle pages.
     pub(crate) fn forget(&mut self, idle: impl Fn(&P) -> bool) {
         self.last = None;
         for (address, first) in self.all_pages() {
@@ -255,7 +255,7 @@ mod tests {
     const OTHER: SpaceId = SpaceId(1);
 
     #[test]
-    fn each_page_has_a_state_of_its_own() {
+    fn each_page_has_separate_state() {
         let mut shadow: Shadow<u8> = Shadow::new();
         let far = u64::MAX / PAGE;
         for (number, (space, page)) in [(FILE, 0), (FILE, 600), (OTHER, 0), (FILE, far)]
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_range_come_in_order() {
+    fn pages_of_a_range_are_in_order() {
         let mut shadow: Shadow<u8> = Shadow::new();
         for page in [9000, 5, 4, 700, 0] {
             shadow.touch(FILE, page);
@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn idle_pages_are_forgotten_and_their_room_is_used_again() {
+    fn idle_pages_are_dropped_and_their_memory_is_reused() {
         let mut shadow: Shadow<u8> = Shadow::new();
         let kept = shadow.touch(FILE, 1);
         shadow[kept] = 1;
         let idle = shadow.touch(FILE, 2);
-        assert_eq!(shadow.find_again(FILE, 2), Some(idle));
+        assert_eq!(shadow.find_cached(FILE, 2), Some(idle));
         shadow.forget(|&page| page == 0);
-        assert_eq!(shadow.find_again(FILE, 2), None);
+        assert_eq!(shadow.find_cached(FILE, 2), None);
         assert_eq!(shadow.len(), 1);
         assert_eq!(shadow.find(FILE, 2), None);
         assert_eq!(shadow.find(FILE, 1), Some(kept));

@@ -1,10 +1,10 @@
-//! The streaming face of the model: takes events in the order of their effect, holds what is not
-//! guaranteed, and tells a [`PersistObserver`] what becomes so.
+//! The streaming interface of the model: processes events in the order of their effect, keeps the stores that are
+//! not yet guaranteed, and notifies a [`PersistObserver`] when a store becomes guaranteed.
 //!
-//! What is held follows the stores that a crash could still lose, not the number of events: lines are
-//! forgotten when nothing of them is live, and flushes that no fence follows are held once for each line.
-//! A observer without [history](PersistObserver::HISTORY) makes that a fixed bound per line, as only the latest
-//! store to each byte counts for it.
+//! Memory use depends on the stores that a crash could still lose, not on the number of events: pages without live
+//! stores are dropped, and flushes without a fence are kept once per line. For an observer without
+//! [history](PersistObserver::HISTORY), memory use per line is bounded, because only the latest store to each byte is
+//! kept.
 
 use std::ops::Range;
 
@@ -21,12 +21,13 @@ use crate::unit_states::Tearing;
 /// How a store travels to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreKind {
-    /// Through the cache, as part of its line's sequence.
+    /// Through the cache, as part of the sequence of its unit.
     Cached,
-    /// Past the cache, on its own.
+    /// Past the cache, in no sequence.
     NonTemporal,
 }
 
+/// When a flush instruction takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlushKind {
     /// `clflush`: takes effect at once.
@@ -35,23 +36,26 @@ pub enum FlushKind {
     Deferred,
 }
 
-/// Who does something, and when.
+/// The thread and time of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
+    /// The thread that executes the instruction.
     pub thread: ThreadSlot,
+    /// The position in the order of all events.
     pub time: Time,
 }
 
-/// Is told what happens to stores, and says what to remember of them.
+/// Is notified of what happens to stores, and defines what the tracker keeps with them.
 pub trait PersistObserver {
-    /// Remembered of each store.
+    /// Kept with each store.
     type Store: Copy;
-    /// Remembered of each flush that waits for a fence.
+    /// Kept with each flush that waits for a fence.
     type Flush: Copy;
-    /// Keep stores that are wholly overwritten by later ones: a crash may still show them.
+    /// Whether to keep stores that are completely overwritten by later ones. [`CrashStates`] need them, because
+    /// a crash may still expose them.
     const HISTORY: bool;
 
-    /// `store` is guaranteed from `by.time` on, by what `by.thread` did then.
+    /// `store` is guaranteed from `by.time` on, because of an action of `by.thread`.
     fn guaranteed(
         &mut self,
         line: LineRef<'_>,
@@ -60,7 +64,7 @@ pub trait PersistObserver {
         by: Access,
     );
 
-    /// Some `bytes` of `older`, which is not guaranteed, are overwritten by `newer`. Only without history.
+    /// `newer` overwrites `bytes` of `older`, which is not guaranteed. Called only without history.
     fn overwritten(
         &mut self,
         line: LineRef<'_>,
@@ -69,14 +73,14 @@ pub trait PersistObserver {
         bytes: ByteMask,
     );
 
-    /// `store` is guaranteed, and so are all before it to the same bytes: it belongs to what every
-    /// crash from now on leaves. Stores to a byte settle in the order of issue.
+    /// `store` is guaranteed, and so are all earlier stores to the same bytes: every later crash keeps it unless
+    /// it is overwritten. Stores to a byte settle in the order of issue.
     fn settled(&mut self, line: LineRef<'_>, store: &LiveStore<Self::Store>) {
         let _ = (line, store);
     }
 }
 
-/// What is known of a page and its lines. Two fill a cache line.
+/// The state of a page and its lines. Two fit in a cache line.
 #[derive(Default)]
 #[repr(align(32))]
 struct PageState {
@@ -84,19 +88,20 @@ struct PageState {
     live: TableId,
 }
 
-/// Follows an execution.
+/// Tracks which stores of an execution a crash can lose. The crate documentation has an example.
 pub struct Tracker<W: PersistObserver> {
     profile: Profile,
     pages: Shadow<PageState>,
     live: Slab<W::Store>,
     threads: Vec<PendingList<W::Flush>>,
-    /// Pages past which idle ones are looked for.
+    /// The number of pages above which idle pages are dropped.
     page_limit: usize,
 }
 
 const FIRST_PAGE_LIMIT: usize = 4096;
 
 impl<W: PersistObserver> Tracker<W> {
+    /// A tracker for a machine of this kind, without threads and stores.
     pub fn new(profile: Profile) -> Self {
         Tracker {
             profile,
@@ -107,17 +112,19 @@ impl<W: PersistObserver> Tracker<W> {
         }
     }
 
+    /// The profile that the tracker uses.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// Announces a thread.
+    /// Adds a thread.
     pub fn add_thread(&mut self) -> ThreadSlot {
         self.threads.push(PendingList::new());
         ThreadSlot(self.threads.len() as u32 - 1)
     }
 
-    /// The line that holds `address`. Lines of which nothing is known, neither store nor note, may be forgotten.
+    /// The line that contains `address`. May drop the state of other pages without live stores and marks, which
+    /// invalidates their slots.
     #[inline]
     pub fn line(&mut self, address: PmAddress) -> LineSlot {
         match self.find_line(address) {
@@ -139,39 +146,40 @@ impl<W: PersistObserver> Tracker<W> {
         self.pages.touch(space, page)
     }
 
-    /// The line that holds `address`, if anything is known of it; for those who will ask for its neighbours.
+    /// The line that contains `address`, if its page has state. Caches the page, which speeds up lookups nearby.
     #[inline]
     pub fn find_line(&mut self, address: PmAddress) -> Option<LineSlot> {
         let first = self
             .pages
-            .find_again(address.space, address.offset / PAGE)?;
+            .find_cached(address.space, address.offset / PAGE)?;
         Some(first.in_page(address.offset % PAGE / LINE))
     }
 
-    /// The line that holds `address`, if anything is known of it.
+    /// The line that contains `address`, if its page has state.
     pub fn known_line(&self, address: PmAddress) -> Option<LineSlot> {
         let first = self.pages.find(address.space, address.offset / PAGE)?;
         Some(first.in_page(address.offset % PAGE / LINE))
     }
 
-    /// Where a line is.
+    /// The address of a line.
     #[inline]
     pub fn address(&self, line: LineSlot) -> PmAddress {
         self.pages.address(line)
     }
 
-    /// Whether a line has a mark. Lines begin with none; those with any are not forgotten.
+    /// Whether a line has a mark. Lines start without marks. Pages with marked lines are not dropped.
     #[inline]
     pub fn has_mark(&self, line: LineSlot, mark: Mark) -> bool {
         self.pages[line].marks.has(line.number(), mark)
     }
 
+    /// The marks of a line.
     #[inline]
     pub fn marks(&mut self, line: LineSlot) -> Marks<'_> {
         self.pages[line].marks.of(line.number())
     }
 
-    /// Stores to `bytes` of a line.
+    /// Processes a store to `bytes` of a line.
     #[inline]
     pub fn store(
         &mut self,
@@ -185,7 +193,7 @@ impl<W: PersistObserver> Tracker<W> {
         self.store_with(observer, by, line, bytes, kind, || tag);
     }
 
-    /// As [`store`](Self::store), with a tag that is made where it is kept and not moved there.
+    /// Like [`store`](Self::store), with a tag that is constructed in place.
     #[inline(always)]
     pub fn store_with(
         &mut self,
@@ -217,7 +225,7 @@ impl<W: PersistObserver> Tracker<W> {
         }
     }
 
-    /// A store that others hear of: those whose bytes it takes, or the observer, as it is guaranteed.
+    /// A store that needs a notification: it overwrites live stores or is guaranteed at once.
     #[inline(never)]
     fn store_over(
         &mut self,
@@ -245,7 +253,7 @@ impl<W: PersistObserver> Tracker<W> {
         self.live.append(&mut page.live, number, store);
     }
 
-    /// Takes what a new store covers away from older ones.
+    /// Removes the bytes of a new store from older stores.
     fn overwrite(&mut self, observer: &mut W, line: LineSlot, newer: &mut LiveStore<W::Store>) {
         let (page, at) = self.pages.split(line);
         self.live.retain(&mut page.live, line.number(), |older| {
@@ -258,7 +266,7 @@ impl<W: PersistObserver> Tracker<W> {
         });
     }
 
-    /// Flushes a line.
+    /// Processes a flush of a line.
     #[inline]
     pub fn flush(
         &mut self,
@@ -299,7 +307,7 @@ impl<W: PersistObserver> Tracker<W> {
         });
     }
 
-    /// A fence: what the thread has pending is guaranteed.
+    /// Processes a fence, which guarantees the pending flushes and non-temporal stores of the thread.
     #[inline]
     pub fn fence(&mut self, observer: &mut W, by: Access) {
         let thread = by.thread.index();
@@ -313,7 +321,7 @@ impl<W: PersistObserver> Tracker<W> {
         self.threads[thread].reuse(pending);
     }
 
-    /// The kernel wrote back the pages that hold bytes of `range`.
+    /// Processes a write-back by the kernel of the pages that contain bytes of `range`.
     pub fn write_back(&mut self, observer: &mut W, by: Access, space: SpaceId, range: Range<u64>) {
         for (_, first) in self.pages.pages_in(space, range) {
             for number in 0..PAGE / LINE {
@@ -322,14 +330,14 @@ impl<W: PersistObserver> Tracker<W> {
         }
     }
 
-    /// What the thread's next fence will guarantee. Entries may have become moot: see
+    /// What the thread's next fence will guarantee. Stores to a line may have been guaranteed since: see
     /// [`live`](Self::live).
     #[inline]
     pub fn pending(&self, thread: ThreadSlot) -> &[Pending<W::Flush>] {
         self.threads[thread.index()].entries()
     }
 
-    /// The threads announced so far.
+    /// The threads added so far.
     pub fn threads(&self) -> impl Iterator<Item = ThreadSlot> + use<W> {
         (0..self.threads.len() as u32).map(ThreadSlot)
     }
@@ -339,8 +347,8 @@ impl<W: PersistObserver> Tracker<W> {
         self.live.iter(self.pages[line].live, line.number())
     }
 
-    /// Shows `visit` the stores to a line that are not settled, in the order of issue, and their tags, which
-    /// it may change.
+    /// Calls `visit` with the stores to a line that are not settled, in the order of issue. It may modify the
+    /// tags.
     #[inline(always)]
     pub fn visit_live(
         &mut self,
@@ -353,7 +361,7 @@ impl<W: PersistObserver> Tracker<W> {
         });
     }
 
-    /// The stores to bytes of `range` that are not settled, in the order of addresses, then of issue.
+    /// The stores to bytes of `range` that are not settled, ordered by address, then by issue.
     pub fn live_in(
         &self,
         space: SpaceId,
@@ -383,18 +391,18 @@ impl<W: PersistObserver> Tracker<W> {
         !self.live.is_empty(self.pages[line].live, line.number())
     }
 
-    /// Number of stores, or parts of them, that are not settled.
+    /// The number of stores, or parts of stores in one line, that are not settled.
     pub fn live_stores(&self) -> usize {
         self.live.len()
     }
 
-    /// Pages of 4 KiB that state is held for.
+    /// The number of pages with state.
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// Shows `visit` every live store to a byte of `range`, in the order of addresses, then of issue; it
-    /// says whether to keep it.
+    /// Calls `visit` with every live store to bytes of `range`, ordered by address, then by issue. It returns
+    /// whether to keep the store.
     pub fn retain(
         &mut self,
         space: SpaceId,
@@ -418,8 +426,7 @@ impl<W: PersistObserver> Tracker<W> {
         }
     }
 
-    /// The bytes of `range` are no more, or no longer those that were stored: what is live of them is
-    /// dropped.
+    /// Drops live stores to the bytes of `range`, which no longer exist or were replaced by other means.
     pub fn discard(&mut self, space: SpaceId, range: Range<u64>) {
         let gone = range.clone();
         self.retain(space, range, |address, _, store| {
@@ -428,7 +435,7 @@ impl<W: PersistObserver> Tracker<W> {
         });
     }
 
-    /// What a crash now can leave.
+    /// The states that a crash at this time can leave. Needs [history](PersistObserver::HISTORY).
     pub fn crash_states(&self, tearing: Tearing) -> CrashStates<W::Store> {
         let lines = self
             .pages
@@ -446,7 +453,7 @@ impl<W: PersistObserver> Tracker<W> {
         CrashStates::new(&self.profile, tearing, live)
     }
 
-    /// Guarantees the stores of a line that `which` accepts.
+    /// Guarantees the stores to a line that `which` accepts.
     #[inline]
     fn guarantee(
         &mut self,
@@ -462,7 +469,7 @@ impl<W: PersistObserver> Tracker<W> {
                 store.guaranteed = true;
                 observer.guaranteed(at, page.marks.of(line.number()), store, by);
             }
-            // Without history no two live stores share a byte, so that none has to wait.
+            // Without history no two live stores share a byte, so none has to wait for another.
             if store.guaranteed && (!W::HISTORY || waits.and(store.bytes).is_empty()) {
                 observer.settled(at, store);
                 return false;
@@ -473,7 +480,7 @@ impl<W: PersistObserver> Tracker<W> {
     }
 }
 
-/// Whether a pending operation guarantees a store to its line once it is fenced.
+/// Whether a fence after the pending operation guarantees the store.
 #[inline]
 fn covers<F, T>(pending: &Pending<F>, store: &LiveStore<T>) -> bool {
     match pending {
@@ -484,7 +491,7 @@ fn covers<F, T>(pending: &Pending<F>, store: &LiveStore<T>) -> bool {
     }
 }
 
-/// The bytes of the line at `start` that lie in `range`.
+/// The bytes of the line at `start` that are in `range`.
 fn bytes_in(start: u64, range: &Range<u64>) -> ByteMask {
     let from = range.start.saturating_sub(start).min(LINE);
     let to = range.end.saturating_sub(start).min(LINE);

@@ -1,109 +1,118 @@
-//! What a crash can leave of one unit: an interval of its store sequence, and any of the non-temporal
-//! stores that no fence has followed.
+//! The states that a crash can leave of one unit: a prefix of its store sequence within an interval, and any subset of
+//! the non-temporal stores without a later fence.
 //!
-//! Reading narrows: once recovery has seen which store a byte comes from, later bytes of the unit
-//! must agree with it (Jaaru, Figs. 9 and 10). Where stores may tear, one store of the sequence, the
-//! last that is there, can be there in some of its 8-byte words only; bounds are therefore kept for each word.
+//! Reading narrows the states: once recovery has read a byte from one store, other bytes of the unit must be
+//! consistent with it (Jaaru, Figs. 9 and 10). If stores can tear, the last store of the prefix can be present in only
+//! some of its 8-byte words; the interval is therefore kept per word.
 
 use std::ops::RangeInclusive;
 
 use crate::address::{LINE, PmAddress, Time};
 use crate::byte_mask::ByteMask;
 
-/// Whether a store inside a unit can be left in part.
+/// Whether a crash can keep part of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tearing {
-    /// A store inside a unit is there or not.
+    /// The part of a store in one unit is kept or lost as a whole.
     #[default]
     Whole,
-    /// Aligned words of 8 bytes are there or not.
+    /// Each aligned 8-byte word is kept or lost separately.
     Words,
 }
 
-/// A store, or the part of one in one line, that a crash may leave or lose.
+/// A store, or the part of a store in one line, that is not settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part<T> {
+    /// When the store was issued.
     pub time: Time,
-    /// The start of its line.
+    /// The address of the line.
     pub line: PmAddress,
+    /// The bytes stored.
     pub bytes: ByteMask,
+    /// What the observer keeps with the store.
     pub tag: T,
     role: Role,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// There in any case.
+    /// Present in every state.
     Guaranteed,
-    /// Number in the sequence of stores that may be lost.
+    /// The index in the sequence of stores that may be lost.
     Step(usize),
-    /// A non-temporal store, with the words that are known to be there or not.
-    Loose { present: u8, absent: u8 },
+    /// A non-temporal store, with the words that are known to be present or absent.
+    Optional { present: u8, absent: u8 },
 }
 
-/// How a part takes part in a crash.
+/// When a part is present after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Presence {
+    /// Always.
     Guaranteed,
-    Sequence,
-    Loose,
+    /// If all earlier stores of the sequence are present.
+    InSequence,
+    /// Independently of other stores.
+    Optional,
 }
 
-/// Where a byte can come from after a crash.
+/// The store that a byte comes from after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// What was settled before any part of the unit.
+    /// The settled value, older than all parts of the unit.
     Settled,
-    /// The part of that number.
+    /// The part with this index in [`UnitStates::parts`].
     Part(usize),
 }
 
-/// Bytes of a part that are there.
+/// The bytes of a part that are present in a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
+    /// The index of the part in [`UnitStates::parts`].
     pub part: usize,
+    /// The bytes that are present.
     pub bytes: ByteMask,
 }
 
-/// One thing that a crash can leave of a unit: what to lay over the settled bytes, in that order.
+/// One state that a crash can leave of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnitState {
+    /// The pieces to apply to the settled bytes, in this order.
     pub pieces: Vec<Piece>,
 }
 
-/// All that a crash can leave of a unit.
+/// All states that a crash can leave of a unit.
 #[derive(Clone, Debug)]
 pub struct UnitStates<T> {
     address: PmAddress,
     tearing: Tearing,
     parts: Vec<Part<T>>,
     steps: usize,
-    /// For each word of the unit how many steps it has at least, and at most.
+    /// For each word of the unit, the minimum and maximum number of steps that are present.
     bounds: Vec<(usize, usize)>,
 }
 
 const WORD: u64 = 8;
 
 impl<T> UnitStates<T> {
-    /// `parts` in the order of issue, those of one store together.
+    /// `parts` are in the order of issue; the parts of one store are adjacent.
     pub(crate) fn new(
         address: PmAddress,
         unit: u64,
         tearing: Tearing,
-        parts: impl IntoIterator<Item = (Time, PmAddress, ByteMask, Standing, T)>,
+        parts: impl IntoIterator<Item = (Time, PmAddress, ByteMask, Presence, T)>,
     ) -> Self {
         let mut last = None;
         let mut steps = 0;
         let parts: Vec<Part<T>> = parts
             .into_iter()
-            .map(|(time, line, bytes, standing, tag)| {
-                let role = match standing {
-                    Standing::Guaranteed => Role::Guaranteed,
-                    Standing::Loose => Role::Loose {
+            .map(|(time, line, bytes, presence, tag)| {
+                let role = match presence {
+                    Presence::Guaranteed => Role::Guaranteed,
+                    Presence::Optional => Role::Optional {
                         present: 0,
                         absent: 0,
                     },
-                    Standing::Sequence => {
+                    Presence::InSequence => {
                         steps += usize::from(last != Some(time));
                         last = Some(time);
                         Role::Step(steps - 1)
@@ -127,7 +136,7 @@ impl<T> UnitStates<T> {
         }
     }
 
-    /// The start of the unit.
+    /// The address of the unit.
     pub fn address(&self) -> PmAddress {
         self.address
     }
@@ -137,19 +146,19 @@ impl<T> UnitStates<T> {
         &self.parts
     }
 
-    /// How many stores of the sequence are there at least, and at most. Empty when what was
-    /// [chosen](Self::choose) contradicts itself.
+    /// The minimum and maximum number of stores of the sequence that are present. Empty if contradictory
+    /// [choices](Self::choose) were made.
     pub fn interval(&self) -> RangeInclusive<usize> {
         let lower = self.bounds.iter().map(|bound| bound.0).max().unwrap_or(0);
         let upper = self.bounds.iter().map(|bound| bound.1).min().unwrap_or(0);
         match self.tearing {
             Tearing::Whole => lower..=upper,
-            // The store that is torn is not counted.
+            // A torn store is not counted.
             Tearing::Words => lower.saturating_sub(1)..=upper,
         }
     }
 
-    /// Where the byte `byte` of the unit can come from, the oldest first.
+    /// The stores that byte number `byte` of the unit can come from, oldest first.
     pub fn sources(&self, byte: u64) -> Vec<Source>
     where
         T: Clone,
@@ -165,7 +174,45 @@ impl<T> UnitStates<T> {
             .collect()
     }
 
-    /// Keeps only the states in which the byte `byte` of the unit comes from `source`.
+    /// Narrows the states to those in which byte number `byte` of the unit comes from `source`.
+    ///
+    /// ```
+    /// use brownout_model::*;
+    ///
+    /// # struct Ignore;
+    /// # impl PersistObserver for Ignore {
+    /// #     type Store = ();
+    /// #     type Flush = ();
+    /// #     const HISTORY: bool = true;
+    /// #     fn guaranteed(&mut self, _: LineRef<'_>, _: Marks<'_>, _: &LiveStore<()>, _: Access) {}
+    /// #     fn overwritten(
+    /// #         &mut self,
+    /// #         _: LineRef<'_>,
+    /// #         _: &LiveStore<()>,
+    /// #         _: &mut LiveStore<()>,
+    /// #         _: ByteMask,
+    /// #     ) {
+    /// #     }
+    /// # }
+    /// // `Ignore` is an observer with history. Two stores to one line: bytes 0 to 7, then bytes 8 to 15.
+    /// let mut tracker = Tracker::<Ignore>::new(Profile::ADR);
+    /// let thread = tracker.add_thread();
+    /// let address = PmAddress { space: SpaceId(0), offset: 0 };
+    /// let line = tracker.line(address);
+    /// for (time, start) in [(1, 0), (2, 8)] {
+    ///     let by = Access { thread, time: Time(time) };
+    ///     let bytes = ByteMask::range(start, 8);
+    ///     tracker.store(&mut Ignore, by, line, bytes, StoreKind::Cached, ());
+    /// }
+    /// let mut states = tracker.crash_states(Tearing::Whole);
+    /// let unit = states.unit_mut(address).unwrap();
+    /// assert_eq!(unit.sources(0), [Source::Settled, Source::Part(0)]);
+    ///
+    /// // Recovery reads byte 8 and finds the second store: the first one must be present too.
+    /// unit.choose(8, Source::Part(1));
+    /// assert_eq!(unit.sources(0), [Source::Part(0)]);
+    /// assert_eq!(unit.states().len(), 1);
+    /// ```
     pub fn choose(&mut self, byte: u64, source: Source) {
         let word = (byte / WORD) as usize;
         let bit = 1 << (byte % LINE / WORD);
@@ -178,7 +225,7 @@ impl<T> UnitStates<T> {
                         let least = *step + 1;
                         self.bounds[word].0 = self.bounds[word].0.max(least);
                     }
-                    Role::Loose { present, .. } => *present |= bit,
+                    Role::Optional { present, .. } => *present |= bit,
                 }
                 part + 1
             }
@@ -188,18 +235,18 @@ impl<T> UnitStates<T> {
                 continue;
             }
             match &mut self.parts[part].role {
-                // It hides the source in every state.
+                // It overwrites the source in every state.
                 Role::Guaranteed => self.bounds[word] = (1, 0),
                 Role::Step(step) => {
                     let most = *step;
                     self.bounds[word].1 = self.bounds[word].1.min(most);
                 }
-                Role::Loose { absent, .. } => *absent |= bit,
+                Role::Optional { absent, .. } => *absent |= bit,
             }
         }
     }
 
-    /// All states, each once.
+    /// All states, without duplicates.
     pub fn states(&self) -> Vec<UnitState> {
         let mut states = Vec::new();
         for whole in 0..=self.steps {
@@ -212,19 +259,19 @@ impl<T> UnitStates<T> {
         states
     }
 
-    /// Whether any state is left.
+    /// Whether any state remains.
     pub fn is_possible(&self) -> bool {
-        let loose = self.parts.iter().all(|part| match part.role {
-            Role::Loose { present, absent } => match self.tearing {
+        let consistent = self.parts.iter().all(|part| match part.role {
+            Role::Optional { present, absent } => match self.tearing {
                 Tearing::Whole => present == 0 || absent == 0,
                 Tearing::Words => present & absent == 0,
             },
             _ => true,
         });
-        loose && (0..=self.steps).any(|whole| self.can_be_torn_at(whole))
+        consistent && (0..=self.steps).any(|whole| self.can_be_torn_at(whole))
     }
 
-    /// Whether the first `whole` stores can be there, and of the next one all, some or none of its words.
+    /// Whether the first `whole` stores can be present, with any words of the next store.
     fn can_be_torn_at(&self, whole: usize) -> bool {
         let torn = self.words_of_step(whole);
         self.bounds
@@ -242,8 +289,8 @@ impl<T> UnitStates<T> {
         byte >= start && byte - start < LINE && part.bytes.contains((byte - start) as u32)
     }
 
-    /// The ways in which the store after the first `whole` ones can be there in part: sets of words of the
-    /// unit, the empty one first. All of its words would be one whole store more.
+    /// The sets of words of which the store after the first `whole` ones can be present, the empty set first. The
+    /// set of all its words is not included: that is one more whole store.
     fn torn_words(&self, whole: usize) -> Vec<Vec<usize>> {
         let touched = self.words_of_step(whole);
         let sets = 1_u64.checked_shl(touched.len() as u32);
@@ -259,7 +306,7 @@ impl<T> UnitStates<T> {
             .collect()
     }
 
-    /// The words of the unit in which a store of the sequence can be torn.
+    /// The words of the unit at which a store of the sequence can be torn.
     fn words_of_step(&self, step: usize) -> Vec<usize> {
         if self.tearing == Tearing::Whole {
             return Vec::new();
@@ -271,7 +318,7 @@ impl<T> UnitStates<T> {
             .collect()
     }
 
-    /// The words of its line that a part touches: number in the line and number in the unit.
+    /// The words that a part covers: number in the line and number in the unit.
     fn words_of(&self, part: &Part<T>) -> impl Iterator<Item = (u32, usize)> + use<T> {
         let start = ((part.line.offset - self.address.offset) / WORD) as usize;
         let bytes = part.bytes;
@@ -311,19 +358,19 @@ impl<T> UnitStates<T> {
         states.append(&mut partial);
     }
 
-    /// What can be there of a part when so much of the sequence is.
+    /// The bytes of a part that can be present, given the number of whole stores and the torn words.
     fn choices(&self, part: &Part<T>, whole: usize, torn: &[usize]) -> Vec<ByteMask> {
         match part.role {
             Role::Guaranteed => vec![part.bytes],
             Role::Step(step) if step < whole => vec![part.bytes],
             Role::Step(step) if step > whole => vec![ByteMask::NONE],
             Role::Step(_) => {
-                let there = self.words_of(part).filter(|(_, word)| torn.contains(word));
-                let words = there.map(|(word, _)| ByteMask::word(word));
+                let present = self.words_of(part).filter(|(_, word)| torn.contains(word));
+                let words = present.map(|(word, _)| ByteMask::word(word));
                 let mask = words.fold(ByteMask::NONE, ByteMask::or);
                 vec![part.bytes.and(mask)]
             }
-            Role::Loose { present, absent } => {
+            Role::Optional { present, absent } => {
                 let grains: Vec<(u8, ByteMask)> = match self.tearing {
                     Tearing::Whole => vec![(u8::MAX, part.bytes)],
                     Tearing::Words => self

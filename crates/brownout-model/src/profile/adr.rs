@@ -1,5 +1,5 @@
-//! `adr`: asynchronous DRAM refresh, the guarantee of Optane and NVDIMM platforms. What reached the memory
-//! controller survives; caches and write-combining buffers are lost.
+//! `adr`: asynchronous DRAM refresh, the guarantee of Optane and NVDIMM platforms. Data that has reached the memory
+//! controller survives a power failure; the contents of caches and write-combining buffers are lost.
 
 use super::{Profile, Wait};
 use crate::address::LINE;

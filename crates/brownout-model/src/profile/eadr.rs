@@ -1,5 +1,5 @@
-//! `eadr`: extended ADR. Caches survive as well; write-combining buffers, through which
-//! non-temporal stores go, do not.
+//! `eadr`: extended ADR. The contents of caches survive too. Non-temporal stores go through write-combining
+//! buffers, whose contents are lost.
 
 use super::{Profile, Wait};
 use crate::address::LINE;

@@ -1,7 +1,7 @@
 //! `gpf`: global persistent flush of CXL. When power fails, every host writes its caches back to the
-//! devices, so that a store is safe once it is in the cache, as with [`eadr`](super::eadr).
+//! devices. A store is therefore guaranteed once it is in the cache, as with [`eadr`](super::eadr).
 //!
-//! A flush that itself fails is reported by the device (dirty shutdown) and is not modelled.
+//! Not modelled: a flush that fails itself, which the device reports as a dirty shutdown.
 
 use super::{Profile, Wait};
 use crate::address::LINE;

@@ -1,7 +1,7 @@
-//! `msync`: a file on an ordinary disk, mapped, and made durable by `msync(MS_SYNC)`, `fsync` or `fdatasync`.
+//! `msync`: a mapped file on a disk, made durable with `msync(MS_SYNC)`, `fsync` or `fdatasync`.
 //!
-//! The kernel may write any page back at any time, and a disk writes whole sectors of 512 bytes.
-//! Instructions that flush and fence concern memory, not the disk: they guarantee nothing.
+//! The kernel may write back any page at any time, and a disk writes whole sectors of 512 bytes. Flush and fence
+//! instructions do not affect the disk: they guarantee nothing.
 
 use super::{Profile, Wait};
 

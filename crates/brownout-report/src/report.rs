@@ -193,11 +193,11 @@ mod tests {
     use crate::samples::{FENCE_RULE, FLUSH_RULE, finding, finding_at};
 
     fn ids(report: &Report) -> Vec<String> {
-        let place = |finding: &Finding| finding.primary_frame().and_then(Frame::source).unwrap();
+        let source = |finding: &Finding| finding.primary_frame().and_then(Frame::source).unwrap();
         report
             .findings()
             .iter()
-            .map(|f| format!("{} {}", f.rule, place(f)))
+            .map(|f| format!("{} {}", f.rule, source(f)))
             .collect()
     }
 

@@ -37,7 +37,7 @@ pub enum Failure {
         #[source]
         source: Damage,
     },
-    #[error("event {event} is not in trace `{}`; its events are numbered from 0, and there are {events}", path.display())]
+    #[error("event {event} is not in trace `{}`, which has {events} events numbered from 0", path.display())]
     NoSuchEvent {
         path: PathBuf,
         event: EventIndex,

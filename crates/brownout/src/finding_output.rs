@@ -25,7 +25,7 @@ const MIN_WIDTH: usize = 60;
 /// The stream for human-readable output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output holds nothing but the results.
+    /// Standard output contains only the results.
     Output,
     /// Standard output belongs to the target.
     Error,

@@ -1,4 +1,4 @@
-//! Drives the tracker with a program and collects what it says.
+//! Runs a program through the tracker and collects crash states and persist intervals.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use crate::program::{Offset, Op, Step};
 
 pub const SPACE: SpaceId = SpaceId(0);
 
-/// Values of the bytes that were ever stored to and are not zero.
+/// The values of all bytes that are not zero.
 pub type Memory = BTreeMap<Offset, u8>;
 
-/// The value of each byte of a part of a store, where it has one.
+/// The values of the bytes of a part of a store.
 pub type Values = [u8; LINE as usize];
 
-/// Keeps what is settled, and when each store was issued and guaranteed.
+/// An observer that keeps the settled bytes and the time when each store became guaranteed.
 #[derive(Default)]
 pub struct Base {
     pub memory: Memory,
@@ -53,11 +53,11 @@ impl PersistObserver for Base {
     }
 
     fn settled(&mut self, line: LineRef<'_>, store: &LiveStore<Values>) {
-        lay(&mut self.memory, line.address(), store.bytes, &store.tag);
+        apply(&mut self.memory, line.address(), store.bytes, &store.tag);
     }
 }
 
-/// Follows a program with the tracker.
+/// Runs a program through the tracker.
 pub struct Follower {
     pub tracker: Tracker<Base>,
     pub base: Base,
@@ -145,7 +145,7 @@ impl Follower {
         }
     }
 
-    /// What a crash now can leave.
+    /// The states that a crash at this time can leave.
     pub fn crash(&self, tearing: Tearing) -> BTreeSet<Memory> {
         let states = self.tracker.crash_states(tearing);
         let mut found = BTreeSet::new();
@@ -156,7 +156,7 @@ impl Follower {
             for (unit, state) in states.units().iter().zip(&state) {
                 for piece in &state.pieces {
                     let part = &unit.parts()[piece.part];
-                    lay(&mut memory, part.line, piece.bytes, &part.tag);
+                    apply(&mut memory, part.line, piece.bytes, &part.tag);
                 }
             }
             memory.retain(|_, value| *value != 0);
@@ -166,7 +166,7 @@ impl Follower {
         found
     }
 
-    /// The parts of all stores with the time from which on they were guaranteed.
+    /// The persist intervals of the parts of all stores.
     pub fn intervals(&self) -> Vec<PersistInterval> {
         let stores = self.issued.iter().zip(&self.lines);
         stores
@@ -178,7 +178,7 @@ impl Follower {
     }
 }
 
-fn lay(memory: &mut Memory, line: PmAddress, bytes: ByteMask, values: &Values) {
+fn apply(memory: &mut Memory, line: PmAddress, bytes: ByteMask, values: &Values) {
     for (start, len) in bytes.runs() {
         for at in start..start + len {
             memory.insert(line.offset + at, values[at as usize]);
@@ -186,7 +186,7 @@ fn lay(memory: &mut Memory, line: PmAddress, bytes: ByteMask, values: &Values) {
     }
 }
 
-/// What crashes can leave, after each step of a program.
+/// The states that a crash can leave before the first and after each step of a program.
 pub fn crashes(
     profile: Profile,
     tearing: Tearing,

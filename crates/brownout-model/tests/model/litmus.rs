@@ -1,4 +1,4 @@
-//! A litmus test: some threads, and the exact set of what a crash at any time can leave.
+//! A litmus test: a few threads and the exact set of states that a crash can leave.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ enum Crash {
     AtTheEnd,
 }
 
-/// What a crash leaves, as the values of the locations that the test shows.
+/// The states that a crash can leave, as values of the locations of the test.
 type Outcomes<const N: usize> = BTreeSet<[u8; N]>;
 
 pub struct Litmus<const N: usize> {
@@ -34,7 +34,7 @@ pub fn litmus<const N: usize>(threads: &[&[Op]], shown: [Offset; N]) -> Litmus<N
 }
 
 impl<const N: usize> Litmus<N> {
-    /// Only crashes after the last step count.
+    /// Restricts the test to crashes after the last step.
     pub fn at_the_end(mut self) -> Self {
         self.crash = Crash::AtTheEnd;
         self
@@ -44,7 +44,7 @@ impl<const N: usize> Litmus<N> {
         self.check(Profile::ADR, expected)
     }
 
-    /// Both profiles under which caches survive.
+    /// Checks both profiles in which caches survive.
     pub fn eadr_and_gpf(self, expected: &[[u8; N]]) -> Self {
         self.check(Profile::EADR, expected)
             .check(Profile::GPF, expected)

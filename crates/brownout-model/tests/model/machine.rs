@@ -1,11 +1,10 @@
-//! A machine with persistent memory that does everything it may, one small step at a time.
+//! A reference machine with persistent memory that explores all permitted behaviours.
 //!
-//! Written from the description of the hardware, not from the tracker: cached stores queue up
-//! before the persistent medium, one queue for each unit, which empties from its front whenever it likes
-//! (eviction); a write-back instruction remembers how far a queue must have emptied by its thread's
-//! next fence; non-temporal stores sit in buffers of their thread that drain in any order and are
-//! drained by its fence. No byte ever goes back to an older store. All states that can be reached
-//! are kept, so that only tiny programs can be run.
+//! It is written from the description of the hardware, independently of the tracker. Cached stores wait in one queue per
+//! unit; the front of a queue can move to the persistent medium at any time (eviction). A write-back instruction
+//! records which entries must have left the queue at the next fence of its thread. Non-temporal stores wait in buffers
+//! of their thread, which drain in any order, at the latest at its next fence. No byte ever returns to an older store.
+//! All reachable states are kept, so only tiny programs can be run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,18 +34,18 @@ struct State {
     write_backs: BTreeMap<usize, Vec<(Offset, Stamp)>>,
 }
 
-/// How a kind of machine differs from others.
+/// The properties of a kind of machine.
 #[derive(Clone, Copy)]
 struct Hardware {
     /// Bytes that become persistent together.
     unit: Offset,
     caches_survive: bool,
-    /// A disk behind the page cache: instructions have no say.
+    /// A disk behind the page cache: flush and fence instructions have no effect.
     disk: bool,
     words: bool,
 }
 
-/// Runs a program; what the medium can hold at first and after each step.
+/// Runs a program. Returns the possible contents of the medium before the first and after each step.
 pub fn run(profile: Profile, tearing: Tearing, steps: &[Step]) -> Vec<BTreeSet<Memory>> {
     let mut found = Vec::new();
     explore(profile, tearing, steps, |states| {
@@ -55,8 +54,7 @@ pub fn run(profile: Profile, tearing: Tearing, steps: &[Step]) -> Vec<BTreeSet<M
     found
 }
 
-/// The pairs of stores such that the second can be on the medium without the first ever having
-/// been there.
+/// The pairs of stores of which the second can be on the medium before the first.
 pub fn open_pairs(profile: Profile, steps: &[Step]) -> BTreeSet<(Stamp, Stamp)> {
     let mut open = BTreeSet::new();
     let mut issued = BTreeSet::new();
@@ -103,13 +101,13 @@ fn explore(
             state.execute(hardware, *thread, stamp, op);
             state
         });
-        states = settle_in_all_ways(hardware, stepped.collect());
+        states = with_internal_steps(hardware, stepped.collect());
         visit(&states);
     }
 }
 
-/// Adds all states that the machine reaches without the program doing anything.
-fn settle_in_all_ways(hardware: Hardware, states: BTreeSet<State>) -> BTreeSet<State> {
+/// Adds all states that the machine can reach by itself, without a step of the program.
+fn with_internal_steps(hardware: Hardware, states: BTreeSet<State>) -> BTreeSet<State> {
     let mut reached = states.clone();
     let mut fresh: Vec<State> = states.into_iter().collect();
     while let Some(state) = fresh.pop() {
@@ -131,10 +129,10 @@ impl State {
         bytes.filter(|(_, value)| *value != 0).collect()
     }
 
-    /// Stores of which something has not reached the medium.
+    /// Stores that have not completely reached the medium.
     fn waiting(&self) -> BTreeSet<Stamp> {
-        let places = self.queues.values().chain(self.buffers.values());
-        places.flatten().map(|write| write.stamp).collect()
+        let lists = self.queues.values().chain(self.buffers.values());
+        lists.flatten().map(|write| write.stamp).collect()
     }
 
     fn execute(&mut self, hardware: Hardware, thread: usize, stamp: Stamp, op: &Op) {
@@ -187,7 +185,7 @@ impl State {
         }
     }
 
-    /// The queue of the unit of `line` empties of everything up to `stamp`.
+    /// Moves everything up to `stamp` from the queue of the unit of `line` to the medium.
     fn empty(&mut self, hardware: Hardware, line: Offset, stamp: Stamp) {
         let unit = line - line % hardware.unit;
         let Some(queue) = self.queues.get_mut(&unit) else {
@@ -228,8 +226,8 @@ impl State {
         }
     }
 
-    /// What the machine may do on its own: move the front of a queue, or anything in a buffer, to the
-    /// medium; where stores tear, a word of it.
+    /// The steps that the machine can take by itself: move the front of a queue, or any entry of a buffer, to
+    /// the medium; if stores tear, only a word of it.
     fn internal_steps(&self, hardware: Hardware) -> Vec<State> {
         let mut next = Vec::new();
         for (&unit, queue) in &self.queues {
@@ -271,7 +269,7 @@ impl State {
     }
 }
 
-/// A store as one write for each unit it touches.
+/// Splits a store into one write per unit.
 fn pieces(
     hardware: Hardware,
     stamp: Stamp,
@@ -290,7 +288,7 @@ fn pieces(
     pieces
 }
 
-/// What of a write can reach the medium at once.
+/// The parts of a write that can reach the medium in one step.
 fn portions(hardware: Hardware, write: &Write) -> Vec<Vec<(Offset, u8)>> {
     if !hardware.words {
         return vec![write.bytes.clone()];

@@ -1,5 +1,5 @@
-//! The model's specification: litmus tests that assert exact sets of crash states, and random programs
-//! compared with a machine that was written from the prose of the architecture alone.
+//! The specification of the model: litmus tests that assert exact sets of crash states, and random programs
+//! compared with a reference machine that was written from the architecture manuals alone.
 
 mod following;
 mod litmus;

@@ -1,4 +1,4 @@
-//! What recovery reads narrows what a crash can have left.
+//! What recovery reads narrows the possible crash states.
 
 use brownout_model::{PmAddress, Profile, Source, Tearing};
 
@@ -6,7 +6,7 @@ use crate::following::{Follower, SPACE};
 use crate::program::Op::{Clflush, Fence};
 use crate::program::{Op, X, X2, nt_store, store};
 
-/// What a crash after these steps of one thread can leave.
+/// Executes the steps in one thread.
 fn after(steps: &[Op]) -> Follower {
     let mut follower = Follower::new(Profile::ADR, 1);
     steps.iter().for_each(|op| follower.step(&(0, op.clone())));
@@ -43,7 +43,7 @@ fn reading_one_byte_narrows_the_others_of_its_line() {
     let follower = after(&[store(X, 1), store(X2, 1), store(X, 2), store(X2, 2)]);
     let mut states = follower.tracker.crash_states(Tearing::Whole);
     let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
-    // X reads 2, so that X2 is 1 or 2; X2 reads 1, so that it stays so.
+    // X reads 2, so X2 is 1 or 2. Then X2 reads 1.
     unit.choose(X, Source::Part(2));
     assert_eq!(unit.interval(), 3..=4);
     assert_eq!(unit.sources(X2), [Source::Part(1), Source::Part(3)]);
@@ -54,7 +54,7 @@ fn reading_one_byte_narrows_the_others_of_its_line() {
 }
 
 #[test]
-fn non_temporal_stores_narrow_on_their_own() {
+fn non_temporal_stores_are_narrowed_independently() {
     let follower = after(&[nt_store(X, 1), store(X, 2), nt_store(X2, 1)]);
     let mut states = follower.tracker.crash_states(Tearing::Whole);
     let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
@@ -66,7 +66,7 @@ fn non_temporal_stores_narrow_on_their_own() {
 }
 
 #[test]
-fn a_contradiction_leaves_nothing() {
+fn contradictory_choices_leave_no_state() {
     let follower = after(&[store(X, 1), store(X2, 1)]);
     let mut states = follower.tracker.crash_states(Tearing::Whole);
     let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
@@ -78,8 +78,8 @@ fn a_contradiction_leaves_nothing() {
 }
 
 #[test]
-fn a_guaranteed_store_hides_what_is_under_it() {
-    // Fenced, but younger than a cached store to the same byte that is not flushed.
+fn a_guaranteed_store_hides_older_stores() {
+    // Fenced, but newer than a cached store to the same byte that is not flushed.
     let follower = after(&[store(X, 1), nt_store(X, 2), Fence]);
     let mut states = follower.tracker.crash_states(Tearing::Whole);
     let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
@@ -87,7 +87,7 @@ fn a_guaranteed_store_hides_what_is_under_it() {
 }
 
 #[test]
-fn where_stores_tear_words_narrow_each_other_by_one_store_at_most() {
+fn with_tearing_words_differ_by_at_most_one_store() {
     let wide = |value| Op::Store(X, vec![value; 16]);
     let follower = after(&[wide(1), wide(2), wide(3)]);
     let mut states = follower.tracker.crash_states(Tearing::Words);

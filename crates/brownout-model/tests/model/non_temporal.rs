@@ -1,5 +1,5 @@
 //! Non-temporal stores, as in "Extending Intel-x86 Consistency and Persistency" (Raad et al., POPL'22) for
-//! write-back memory: past the cache, weakly ordered, finished by a fence of their thread alone.
+//! write-back memory: they bypass the cache, are weakly ordered, and only a fence of their thread guarantees them.
 
 use crate::litmus::litmus;
 use crate::program::Op::{Clflush, Clwb, Fence, Read, Sync};
@@ -9,7 +9,7 @@ const ALL: &[[u8; 2]] = &[[0, 0], [0, 1], [1, 0], [1, 1]];
 const IN_ORDER: &[[u8; 2]] = &[[0, 0], [1, 0], [1, 1]];
 
 #[test]
-fn one_is_not_in_order_with_later_stores() {
+fn a_non_temporal_store_is_not_ordered_with_later_stores() {
     litmus(&[&[nt_store(X, 1), store(Y, 1)]], [X, Y])
         .adr(ALL)
         .eadr_and_gpf(ALL)
@@ -21,7 +21,7 @@ fn one_is_not_in_order_with_later_stores() {
 }
 
 #[test]
-fn not_even_within_a_line() {
+fn nor_with_later_stores_to_its_line() {
     litmus(&[&[nt_store(X, 1), store(X2, 1)]], [X, X2])
         .adr(ALL)
         .eadr_and_gpf(ALL)
@@ -33,7 +33,7 @@ fn not_even_within_a_line() {
 }
 
 #[test]
-fn a_fence_or_locked_instruction_of_its_thread_finishes_it() {
+fn a_fence_or_locked_instruction_of_its_thread_guarantees_it() {
     for fence in [Fence, locked(Z, 1)] {
         litmus(&[&[nt_store(X, 1), fence, store(Y, 1)]], [X, Y])
             .adr(IN_ORDER)
@@ -43,7 +43,7 @@ fn a_fence_or_locked_instruction_of_its_thread_finishes_it() {
 }
 
 #[test]
-fn a_fence_of_another_thread_does_not() {
+fn a_fence_of_another_thread_does_not_guarantee_it() {
     let writer = [nt_store(X, 1), store(Z, 1)];
     let other = [Read(Z, 1), Fence, store(Y, 1)];
     litmus(&[&writer, &other], [X, Y])
@@ -53,7 +53,7 @@ fn a_fence_of_another_thread_does_not() {
 }
 
 #[test]
-fn a_flush_does_not_finish_it() {
+fn a_flush_does_not_guarantee_it() {
     litmus(&[&[nt_store(X, 1), Clflush(X), store(Y, 1)]], [X, Y])
         .adr(ALL)
         .eadr_and_gpf(ALL)
@@ -75,8 +75,8 @@ fn it_does_not_persist_the_rest_of_its_line() {
 }
 
 #[test]
-fn no_byte_goes_back_to_an_older_store() {
-    // The older one, finished or evicted late, does not undo the newer.
+fn no_byte_returns_to_an_older_store() {
+    // The older store, fenced or evicted late, does not overwrite the newer one.
     litmus(&[&[nt_store(X, 1), store(X, 2), Clflush(X), Fence]], [X])
         .at_the_end()
         .adr(&[[2]])
@@ -97,7 +97,7 @@ fn no_byte_goes_back_to_an_older_store() {
 }
 
 #[test]
-fn writing_back_its_page_finishes_it() {
+fn writing_back_its_page_guarantees_it() {
     litmus(&[&[nt_store(X, 1), Sync(X), store(Y, 1)]], [X, Y])
         .adr(IN_ORDER)
         .eadr_and_gpf(IN_ORDER)

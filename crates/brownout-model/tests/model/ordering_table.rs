@@ -1,6 +1,6 @@
-//! Jaaru's Table 1 (that of Px86), a test for each of its rows: which earlier instruction keeps its place before
-//! which later one, as far as a crash can tell. `mfence` and `sfence` differ only towards loads, which
-//! leave nothing behind, so that their rows are one.
+//! Jaaru's Table 1 (that of Px86), one test per row: which instruction is ordered before which later one, as far as a
+//! crash can show it. `mfence` and `sfence` differ only in their effect on loads, which a crash does not show, so they
+//! share a row.
 
 use crate::litmus::litmus;
 use crate::program::Op::{Clflush, Clwb, Fence, Read};
@@ -10,8 +10,8 @@ const ALL: &[[u8; 2]] = &[[0, 0], [0, 1], [1, 0], [1, 1]];
 const IN_ORDER: &[[u8; 2]] = &[[0, 0], [1, 0], [1, 1]];
 
 #[test]
-fn a_read_comes_before_everything_later() {
-    // Whoever saw the store flushes it.
+fn a_read_is_ordered_before_everything_later() {
+    // The thread that has read the store flushes it.
     let reader = [Read(X, 1), Clwb(X), Fence, store(Y, 1)];
     litmus(&[&[store(X, 1)], &reader], [X, Y])
         .adr(IN_ORDER)
@@ -25,7 +25,7 @@ fn a_read_comes_before_everything_later() {
 }
 
 #[test]
-fn writes_reach_the_cache_in_order_but_persist_so_only_within_a_line() {
+fn writes_persist_in_order_only_within_a_line() {
     litmus(&[&[store(X, 1), store(Y, 1)]], [X, Y])
         .adr(ALL)
         .eadr_and_gpf(IN_ORDER)
@@ -37,7 +37,7 @@ fn writes_reach_the_cache_in_order_but_persist_so_only_within_a_line() {
 }
 
 #[test]
-fn a_write_comes_before_a_later_clflushopt_of_its_own_line_only() {
+fn a_write_is_ordered_before_a_later_clflushopt_only_of_its_line() {
     litmus(&[&[store(X, 1), Clwb(X), Fence, store(Y, 1)]], [X, Y])
         .adr(IN_ORDER)
         .eadr_and_gpf(IN_ORDER)
@@ -49,7 +49,7 @@ fn a_write_comes_before_a_later_clflushopt_of_its_own_line_only() {
 }
 
 #[test]
-fn a_write_after_a_clflushopt_of_its_line_is_not_part_of_it() {
+fn a_clflushopt_does_not_cover_later_writes() {
     litmus(&[&[Clwb(X), store(X, 1), Fence, store(Y, 1)]], [X, Y])
         .adr(ALL)
         .eadr_and_gpf(IN_ORDER)
@@ -57,12 +57,12 @@ fn a_write_after_a_clflushopt_of_its_line_is_not_part_of_it() {
 }
 
 #[test]
-fn a_locked_instruction_is_a_write_and_comes_before_a_clflushopt() {
+fn a_locked_instruction_is_a_write_ordered_before_a_clflushopt() {
     litmus(&[&[locked(X, 1), Clwb(X), Fence, store(Y, 1)]], [X, Y])
         .adr(IN_ORDER)
         .eadr_and_gpf(IN_ORDER)
         .msync(ALL);
-    // Its own store is not made persistent by being locked.
+    // Being locked does not make its own store persistent.
     litmus(&[&[locked(X, 1), locked(Y, 1)]], [X, Y])
         .adr(ALL)
         .eadr_and_gpf(IN_ORDER)
@@ -75,7 +75,7 @@ fn a_fence_alone_makes_nothing_persistent() {
         .adr(ALL)
         .eadr_and_gpf(IN_ORDER)
         .msync(ALL);
-    // A flush after the fence waits for another one.
+    // A flush after the fence needs another fence.
     litmus(&[&[store(X, 1), Fence, Clwb(X), store(Y, 1)]], [X, Y])
         .adr(ALL)
         .eadr_and_gpf(IN_ORDER)
@@ -83,7 +83,7 @@ fn a_fence_alone_makes_nothing_persistent() {
 }
 
 #[test]
-fn a_clflushopt_does_not_come_before_a_later_write() {
+fn a_clflushopt_is_not_ordered_before_a_later_write() {
     litmus(&[&[store(X, 1), Clwb(X), store(Y, 1)]], [X, Y])
         .adr(ALL)
         .eadr_and_gpf(IN_ORDER)
@@ -91,14 +91,14 @@ fn a_clflushopt_does_not_come_before_a_later_write() {
 }
 
 #[test]
-fn a_clflushopt_comes_before_a_later_fence_or_locked_instruction() {
+fn a_clflushopt_is_ordered_before_a_later_fence_or_locked_instruction() {
     for fence in [Fence, locked(Z, 1)] {
         litmus(&[&[store(X, 1), Clwb(X), fence, store(Y, 1)]], [X, Y])
             .adr(IN_ORDER)
             .eadr_and_gpf(IN_ORDER)
             .msync(ALL);
     }
-    // The store of the locked instruction is after the fence that it is.
+    // The store of the locked instruction comes after its fence effect.
     litmus(&[&[store(X, 1), Clwb(X), locked(Y, 1)]], [X, Y])
         .adr(IN_ORDER)
         .eadr_and_gpf(IN_ORDER)
@@ -106,7 +106,7 @@ fn a_clflushopt_comes_before_a_later_fence_or_locked_instruction() {
 }
 
 #[test]
-fn two_clflushopts_are_not_in_order() {
+fn two_clflushopts_are_not_ordered() {
     let program = [store(X, 1), store(Y, 1), Clwb(X), Clwb(Y)];
     litmus(&[&program], [X, Y])
         .at_the_end()
@@ -116,7 +116,7 @@ fn two_clflushopts_are_not_in_order() {
 }
 
 #[test]
-fn a_clflushopt_comes_before_a_later_clflush_of_its_line_only() {
+fn a_clflushopt_is_ordered_before_a_later_clflush_only_of_its_line() {
     let program = [store(X, 1), Clwb(X), Clflush(X), store(Y, 1)];
     litmus(&[&program], [X, Y])
         .adr(IN_ORDER)
@@ -130,7 +130,7 @@ fn a_clflushopt_comes_before_a_later_clflush_of_its_line_only() {
 }
 
 #[test]
-fn a_clflush_comes_before_every_later_write() {
+fn a_clflush_is_ordered_before_every_later_write() {
     litmus(&[&[store(X, 1), Clflush(X), store(Y, 1)]], [X, Y])
         .adr(IN_ORDER)
         .eadr_and_gpf(IN_ORDER)
@@ -138,7 +138,7 @@ fn a_clflush_comes_before_every_later_write() {
 }
 
 #[test]
-fn two_clflushes_are_in_order() {
+fn two_clflushes_are_ordered() {
     let program = [
         store(Y, 1),
         store(X, 1),

@@ -1,4 +1,4 @@
-//! Small programs on persistent memory.
+//! Small programs that access persistent memory, and all orders in which their steps can take effect.
 
 use std::ops::Range;
 
@@ -22,19 +22,19 @@ pub enum Op {
     Store(Offset, Vec<u8>),
     NonTemporal(Offset, Vec<u8>),
     Clflush(Offset),
-    /// `clflushopt` too.
+    /// `clwb` or `clflushopt`.
     Clwb(Offset),
-    /// `sfence` or `mfence`: they do not differ in what they make persistent.
+    /// `sfence` or `mfence`; their effect on persistence is the same.
     Fence,
     /// A locked read-modify-write or `xchg` that stores.
     Locked(Offset, Vec<u8>),
     /// `msync(MS_SYNC)` on the page.
     Sync(Offset),
-    /// A load that the litmus test takes to have returned this value.
+    /// A load; only executions in which it returns this value are considered.
     Read(Offset, u8),
 }
 
-/// An operation, the thread that does it.
+/// A thread and its operation.
 pub type Step = (usize, Op);
 
 pub fn store(offset: Offset, value: u8) -> Op {
@@ -49,11 +49,11 @@ pub fn locked(offset: Offset, value: u8) -> Op {
     Op::Locked(offset, vec![value])
 }
 
-/// All orders in which the steps of some threads can take effect such that each load reads what the
-/// test says. A thread whose load would read something else stops there.
+/// All orders in which the steps of the threads can take effect such that each load reads the value that the test
+/// states. A thread whose load would read another value stops there.
 ///
-/// Two steps of a thread stay in the program's order where Px86 keeps them so (Table 1 of Jaaru); a load of what
-/// its own thread stores waits for that store instead of being given its value early.
+/// Two steps of a thread take effect in program order if Px86 requires it (Table 1 of Jaaru). A load waits for an
+/// earlier store of its thread to the same location; store forwarding is not modelled.
 pub fn executions(threads: &[Vec<Op>]) -> Vec<Vec<Step>> {
     let mut found = Vec::new();
     let mut left: Vec<Vec<&Op>> = threads
@@ -89,12 +89,12 @@ fn interleave(left: &mut [Vec<&Op>], done: &mut Vec<Step>, found: &mut Vec<Vec<S
 }
 
 impl Op {
-    /// Whether this takes effect before `later`, which comes after it in the same thread.
+    /// Whether this takes effect before `later`, a later operation of the same thread.
     fn precedes(&self, later: &Op) -> bool {
         match (self, later) {
             (Op::Store(..) | Op::NonTemporal(..), Op::Read(..) | Op::Clwb(_))
             | (Op::Clflush(_), Op::Clwb(_))
-            | (Op::Clwb(_), Op::Clflush(_)) => self.meets_line_of(later),
+            | (Op::Clwb(_), Op::Clflush(_)) => self.shares_line_with(later),
             (Op::Clflush(_), Op::Read(..)) => false,
             (Op::Clwb(_), Op::Read(..) | Op::Store(..) | Op::NonTemporal(..) | Op::Clwb(_)) => {
                 false
@@ -103,7 +103,7 @@ impl Op {
         }
     }
 
-    fn meets_line_of(&self, other: &Op) -> bool {
+    fn shares_line_with(&self, other: &Op) -> bool {
         let (own, others) = (self.lines(), other.lines());
         own.start < others.end && others.start < own.end
     }
@@ -114,13 +114,13 @@ impl Op {
                 (*at, bytes.len() as Offset)
             }
             Op::Clflush(at) | Op::Clwb(at) | Op::Read(at, _) => (*at, 1),
-            Op::Fence | Op::Sync(_) => unreachable!("is ordered with everything"),
+            Op::Fence | Op::Sync(_) => unreachable!("ordered with all other operations"),
         };
         start / LINE..(start + len).div_ceil(LINE)
     }
 }
 
-/// What a load reads.
+/// The value that a load reads.
 fn visible(done: &[Step], offset: Offset) -> u8 {
     let newest = done.iter().rev().find_map(|(_, op)| match op {
         Op::Store(at, bytes) | Op::NonTemporal(at, bytes) | Op::Locked(at, bytes) => {

@@ -1,8 +1,8 @@
-//! Shapes with one or two threads, after published ones: the running example of Jaaru (ASPLOS'21, Fig. 2), and what
-//! its §2 retells of Px86 ("Persistency Semantics of the Intel-x86 Architecture", Raad et al., POPL'20): a `clflush`
-//! is in order with all stores, `clflushopt` and `clwb` wait for a fence or a locked instruction of their thread, and
-//! being seen by another thread makes nothing persistent. The tests are named by what they show; the numbering of
-//! Raad et al.'s figures is not followed. Table 1 has a file of its own.
+//! Published examples with one or two threads: the running example of Jaaru (ASPLOS'21, Fig. 2), and the examples of
+//! Px86 in its §2 ("Persistency Semantics of the Intel-x86 Architecture", Raad et al., POPL'20). A `clflush` is
+//! ordered with all stores, `clflushopt` and `clwb` need a fence or a locked instruction of their thread, and being
+//! read by another thread does not make a store persistent. The tests are named after what they show, not after the
+//! figures. Table 1 is tested in `ordering_table`.
 
 use crate::litmus::litmus;
 use crate::program::Op::{Clflush, Clwb, Fence, Read};
@@ -28,7 +28,7 @@ fn a_flush_persists_the_whole_line() {
 }
 
 #[test]
-fn one_fence_finishes_many_flushes() {
+fn one_fence_completes_many_flushes() {
     let program = [
         store(X, 1),
         store(Y, 1),
@@ -53,7 +53,7 @@ fn a_location_written_twice_keeps_one_of_the_newest_values() {
 
 #[test]
 fn the_running_example_of_jaaru() {
-    // Fig. 2: x and y share a line; a clflush after the second store leaves the lower bound there.
+    // Fig. 2: x and y share a line; the lower bound of the interval is the clflush after the second store.
     let program = [
         store(X2, 1),
         store(X, 2),
@@ -72,7 +72,7 @@ fn the_running_example_of_jaaru() {
 }
 
 #[test]
-fn that_another_thread_saw_a_store_does_not_make_it_persistent() {
+fn being_read_by_another_thread_does_not_make_a_store_persistent() {
     let writer = [store(X, 1)];
     let reader = [Read(X, 1), store(Y, 1)];
     litmus(&[&writer, &reader], [X, Y])
@@ -82,13 +82,13 @@ fn that_another_thread_saw_a_store_does_not_make_it_persistent() {
 }
 
 #[test]
-fn a_store_can_be_seen_before_its_own_thread_flushes_it() {
+fn a_store_can_be_read_before_its_thread_flushes_it() {
     let writer = [store(X, 1), Clflush(X)];
     let reader = [Read(X, 1), store(Y, 1)];
     litmus(&[&writer, &reader], [X, Y])
         .adr(ALL)
         .eadr_and_gpf(IN_ORDER);
-    // Not once the writer says that it has.
+    // Not if the writer signals that it has flushed it.
     let writer = [store(X, 1), Clwb(X), Fence, store(Z, 1)];
     let reader = [Read(Z, 1), store(Y, 1)];
     litmus(&[&writer, &reader], [X, Y])
@@ -98,7 +98,7 @@ fn a_store_can_be_seen_before_its_own_thread_flushes_it() {
 }
 
 #[test]
-fn whoever_flushes_and_fences_guarantees_the_stores_of_others() {
+fn a_flush_and_fence_guarantee_the_stores_of_other_threads() {
     let writer = [store(X, 1)];
     let helper = [Read(X, 1), Clwb(X), locked(Z, 1), store(Y, 1)];
     litmus(&[&writer, &helper], [X, Y])
@@ -108,14 +108,14 @@ fn whoever_flushes_and_fences_guarantees_the_stores_of_others() {
 }
 
 #[test]
-fn a_fence_finishes_only_the_flushes_of_its_own_thread() {
+fn a_fence_completes_only_the_flushes_of_its_thread() {
     let writer = [store(X, 1), Clwb(X), store(Z, 1)];
     let other = [Read(Z, 1), Fence, store(Y, 1)];
     litmus(&[&writer, &other], [X, Y])
         .adr(ALL)
         .eadr_and_gpf(IN_ORDER)
         .msync(ALL);
-    // A clflush waits for nobody's fence.
+    // A clflush needs no fence.
     let writer = [store(X, 1), Clflush(X), store(Z, 1)];
     let other = [Read(Z, 1), store(Y, 1)];
     litmus(&[&writer, &other], [X, Y]).adr(IN_ORDER);
@@ -171,7 +171,7 @@ fn a_locked_instruction_orders_like_a_fence() {
         .adr(IN_ORDER)
         .eadr_and_gpf(IN_ORDER)
         .msync(ALL);
-    // Only what its thread has flushed before: the flush comes too late, or from another thread.
+    // It covers only earlier flushes of its thread: these flushes are too late or from another thread.
     let late = [store(X, 1), locked(Z, 1), Clwb(X), store(Y, 1)];
     litmus(&[&late], [X, Y]).adr(ALL);
     let flusher = [store(X, 1), Clwb(X), store(Z, 1)];
@@ -180,7 +180,7 @@ fn a_locked_instruction_orders_like_a_fence() {
 }
 
 #[test]
-fn a_flush_of_one_line_says_nothing_of_another() {
+fn a_flush_of_one_line_does_not_affect_another() {
     let program = [store(X, 1), store(Y, 1), Clflush(Y), store(Z, 1)];
     litmus(&[&program], [X, Y, Z]).adr(&[
         [0, 0, 0],
@@ -200,7 +200,7 @@ fn message_passing_needs_the_flush_before_the_message() {
     litmus(&[&writer, &reader], [X, Y])
         .adr(ALL)
         .eadr_and_gpf(IN_ORDER);
-    // The reader may as well persist what it relies on itself.
+    // Alternatively, the reader persists the data it depends on.
     let writer = [store(X, 1), store(Z, 1)];
     let reader = [Read(Z, 1), Clwb(X), Fence, store(Y, 1)];
     litmus(&[&writer, &reader], [X, Y])

@@ -1,5 +1,5 @@
-//! Random programs: at every moment the model's crash states are those that the machine can reach, and
-//! its persist order is the one that no reachable state contradicts.
+//! Random programs: after every step, the model's crash states are exactly those that the reference machine can reach,
+//! and its persist order is exactly the one that no reachable state contradicts.
 
 use brownout_model::{LINE, PersistInterval, Profile, StoreKind, Tearing, Time};
 use proptest::prelude::*;
@@ -45,7 +45,7 @@ fn profile() -> impl Strategy<Value = Profile> {
     (0..Profile::ALL.len()).prop_map(|at| Profile::ALL[at])
 }
 
-/// The time at which the follower issues the store of that step.
+/// The time at which the follower issues the store of this step.
 fn time(step: usize) -> Time {
     Time(step as u64 + 1)
 }
@@ -82,7 +82,7 @@ proptest! {
             let mut parts: Vec<PersistInterval> = intervals.clone();
             parts.retain(|part| part.issued == time(step));
             if profile == Profile::MSYNC {
-                // To the disk all stores are alike.
+                // The disk does not distinguish kinds of stores.
                 parts.iter_mut().for_each(|part| part.kind = StoreKind::Cached);
             }
             parts
@@ -90,7 +90,7 @@ proptest! {
         for &first in &stores {
             for &second in stores.iter().filter(|&&second| second != first) {
                 let (firsts, seconds) = (parts(first), parts(second));
-                // The machine looks at whole stores; one that is cut has no single interval.
+                // The machine orders whole stores; a store that spans two units has no single interval.
                 let whole = |parts: &[PersistInterval]| {
                     parts.iter().all(|part| part.unit == parts[0].unit)
                 };

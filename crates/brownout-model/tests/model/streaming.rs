@@ -1,4 +1,4 @@
-//! The tracker without history: it remembers the newest store of each byte, and no more than is live.
+//! The tracker without history: it keeps only the newest store to each byte, and only live stores.
 
 use brownout_model::{
     Access, ByteMask, FlushKind, LINE, LineRef, LineSlot, LiveStore, Mark, Marks, PAGE,
@@ -7,7 +7,7 @@ use brownout_model::{
 
 const FILE: SpaceId = SpaceId(3);
 
-/// Notes what it is told, by the numbers of the stores.
+/// Records notifications by the times of the stores.
 #[derive(Default)]
 struct Log {
     guaranteed: Vec<u64>,
@@ -34,18 +34,18 @@ impl PersistObserver for Log {
     }
 }
 
-struct Run {
+struct Execution {
     tracker: Tracker<Log>,
     log: Log,
     thread: ThreadSlot,
     time: u64,
 }
 
-impl Run {
+impl Execution {
     fn new() -> Self {
         let mut tracker = Tracker::new(Profile::ADR);
         let thread = tracker.add_thread();
-        Run {
+        Execution {
             tracker,
             log: Log::default(),
             thread,
@@ -89,8 +89,8 @@ impl Run {
 use StoreKind::{Cached, NonTemporal};
 
 #[test]
-fn bytes_that_are_overwritten_are_taken_from_the_older_store() {
-    let mut run = Run::new();
+fn overwritten_bytes_are_removed_from_the_older_store() {
+    let mut run = Execution::new();
     run.store(0, 8, Cached);
     run.store(4, 8, Cached);
     let line = run.line(0);
@@ -101,14 +101,14 @@ fn bytes_that_are_overwritten_are_taken_from_the_older_store() {
     assert_eq!(run.tracker.live_stores(), 2);
     run.clwb(0);
     run.fence();
-    // The fence finishes what waits for it in the order in which it began to.
+    // The fence completes pending operations in the order in which they were issued.
     assert_eq!(run.log.guaranteed, [3, 2]);
     assert_eq!(run.tracker.live_stores(), 0);
 }
 
 #[test]
-fn a_counter_that_nobody_flushes_takes_the_room_of_one_store() {
-    let mut run = Run::new();
+fn a_counter_without_flushes_takes_the_memory_of_one_store() {
+    let mut run = Execution::new();
     for _ in 0..10_000 {
         run.store(0, 8, Cached);
     }
@@ -116,8 +116,8 @@ fn a_counter_that_nobody_flushes_takes_the_room_of_one_store() {
 }
 
 #[test]
-fn a_thread_that_never_fences_takes_the_room_of_its_lines() {
-    let mut run = Run::new();
+fn memory_of_a_thread_without_fences_is_bounded_by_its_lines() {
+    let mut run = Execution::new();
     for number in 0..100_000 {
         let offset = number % 7 * LINE;
         run.store(offset, 8, Cached);
@@ -133,8 +133,8 @@ fn a_thread_that_never_fences_takes_the_room_of_its_lines() {
 }
 
 #[test]
-fn pages_without_live_stores_or_marks_are_forgotten() {
-    let mut run = Run::new();
+fn pages_without_live_stores_and_marks_are_dropped() {
+    let mut run = Execution::new();
     let marked = run.line(5 * PAGE);
     run.tracker.marks(marked).set(Mark::Second);
     run.store(6 * PAGE, 8, Cached);
@@ -157,8 +157,8 @@ fn pages_without_live_stores_or_marks_are_forgotten() {
 }
 
 #[test]
-fn discarded_bytes_are_nobodys() {
-    let mut run = Run::new();
+fn discarded_bytes_have_no_live_stores() {
+    let mut run = Execution::new();
     run.store(60, 4, Cached);
     run.store(64, 8, Cached);
     run.store(PAGE, 8, Cached);
@@ -176,7 +176,7 @@ fn discarded_bytes_are_nobodys() {
 
 #[test]
 fn writing_back_reaches_every_line_of_the_pages_in_range() {
-    let mut run = Run::new();
+    let mut run = Execution::new();
     for offset in [0, PAGE - 8, PAGE, 3 * PAGE] {
         run.store(offset, 8, Cached);
     }

@@ -1,4 +1,4 @@
-//! Stores that may tear at 8-byte words.
+//! Stores that can tear between 8-byte words.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ fn value(byte: u8, words: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_store_is_whole_unless_it_may_tear() {
+fn a_store_is_whole_unless_tearing_is_enabled() {
     let steps = [(0, Store(X, value(1, 2)))];
     assert_eq!(
         words(Profile::ADR, Tearing::Whole, &steps),
@@ -66,15 +66,15 @@ fn a_guaranteed_store_is_whole() {
 }
 
 #[test]
-fn a_non_temporal_store_tears_like_others() {
+fn a_non_temporal_store_can_tear() {
     let steps = [(0, NonTemporal(X, value(1, 2)))];
     assert_eq!(words(Profile::EADR, Tearing::Words, &steps).len(), 4);
     assert_eq!(words(Profile::EADR, Tearing::Whole, &steps).len(), 2);
 }
 
 #[test]
-fn a_word_stays_whole() {
-    // Unaligned: it touches two words.
+fn a_word_is_never_torn() {
+    // An unaligned store covers two words.
     let steps = [(0, Store(X + 4, vec![1; 8]))];
     let states = crashes(Profile::ADR, Tearing::Words, 1, &steps)
         .pop()

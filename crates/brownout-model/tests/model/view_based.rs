@@ -1,6 +1,6 @@
 //! The examples of Cho, Lee, Raad and Kang, "Revamping Hardware Persistency Models" (PLDI'21), with the exact sets of
-//! states that the authors' model checker lists for them (its documentation, `NVM States`). They give them for
-//! Armv8, with `DC CVAP` and `DSB` in the places of `clwb` and a fence; where that makes a difference to x86, the test says so.
+//! states that the authors' model checker lists for them (its documentation, `NVM States`). The
+//! originals are for Armv8, with `DC CVAP` and `DSB` instead of `clwb` and a fence. Tests note where x86 differs.
 
 use crate::litmus::litmus;
 use crate::program::Op::{Clflush, Clwb, Fence, Read};
@@ -11,7 +11,7 @@ const W: u64 = 12288;
 const ALL: &[[u8; 2]] = &[[0, 0], [0, 1], [42, 0], [42, 1]];
 const IN_ORDER: &[[u8; 2]] = &[[0, 0], [42, 0], [42, 1]];
 
-/// Every state of four locations except those that `without` says.
+/// All states of four locations except those for which `without` returns `true`.
 fn all_of_four(without: impl Fn([u8; 4]) -> bool) -> Vec<[u8; 4]> {
     let states = (0..16_u8).map(|bits| [bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3]);
     states.filter(|state| !without(*state)).collect()
@@ -95,11 +95,11 @@ fn flush_mca() {
     litmus(&[&one, &other], [X, Y, Z, W])
         .adr(&all_of_four(lost))
         .msync(&all_of_four(|_| false));
-    // Without the first fences, each write-back may have been before the other thread's store.
+    // Without the first fences, each write-back may precede the other thread's store.
     let one = [store(X, 1), Clwb(Y), Fence, store(Z, 1)];
     let other = [store(Y, 1), Clwb(X), Fence, store(W, 1)];
     litmus(&[&one, &other], [X, Y, Z, W]).adr(&all_of_four(|_| false));
-    // Unless it is a clflush, which no store passes.
+    // A clflush is not reordered with stores.
     let one = [store(X, 1), Clflush(Y), store(Z, 1)];
     let other = [store(Y, 1), Clflush(X), store(W, 1)];
     litmus(&[&one, &other], [X, Y, Z, W]).adr(&all_of_four(lost));
@@ -107,7 +107,7 @@ fn flush_mca() {
 
 #[test]
 fn atomic_persists() {
-    // Whoever has the lock next relies on what the last one stored. 2 is a lock that was held and is free.
+    // The next owner of the lock depends on the stores of the previous owner. The value 2 means a released lock.
     let first = [
         locked(W, 1),
         store(X, 1),

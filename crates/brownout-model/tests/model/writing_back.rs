@@ -1,4 +1,4 @@
-//! `msync` and `fsync`: pages are written back, a disk keeps whole sectors.
+//! `msync` and `fsync` write back pages, and a disk writes whole sectors.
 
 use crate::litmus::litmus;
 use crate::program::Op::{Clwb, Fence, Read, Store, Sync};
@@ -44,7 +44,7 @@ fn a_sector_is_written_as_a_whole() {
         .adr(ALL)
         .eadr_and_gpf(IN_ORDER)
         .msync(IN_ORDER);
-    // A store that crosses a line, but no sector, is not torn by the disk.
+    // The disk does not tear a store that crosses a line boundary but no sector boundary.
     let (end, next) = (NEAR_X - 1, NEAR_X);
     litmus(&[&[Store(end, vec![1, 1])]], [end, next])
         .adr(ALL)

@@ -1,4 +1,4 @@
-//! A directory of its own for each test, with a program in it, and brownout run there.
+//! A temporary directory for each test, in which programs are compiled and brownout runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The directory.
+/// A temporary directory.
 pub struct TestDir {
     pub directory: tempfile::TempDir,
 }
 
-/// What a run of brownout gave.
+/// The exit status and output of brownout.
 pub struct Completed {
     pub status: Option<i32>,
     pub stdout: String,
@@ -30,7 +30,7 @@ impl From<Output> for Completed {
 }
 
 impl TestDir {
-    /// With a program that is made of one of the tests' sources.
+    /// Creates a directory with a program compiled from one of the tests' sources.
     pub fn with(source: &str, options: &[&str]) -> Self {
         let dir = Self {
             directory: tempfile::tempdir().unwrap(),
@@ -71,13 +71,13 @@ impl TestDir {
         self.command(arguments).output().unwrap().into()
     }
 
-    /// The findings in the usual dir.
+    /// The findings in `brownout.out`.
     pub fn findings(&self) -> Vec<Value> {
         findings(&self.path("brownout.out"))
     }
 }
 
-/// The findings in a directory of results.
+/// The findings in a results directory.
 pub fn findings(directory: &Path) -> Vec<Value> {
     let text = fs::read_to_string(directory.join("findings.jsonl")).unwrap();
     text.lines()

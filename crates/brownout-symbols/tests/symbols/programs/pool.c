@@ -1,4 +1,4 @@
-/* A store two inlined calls deep, and a plain call. MARK names the place after it, so that a test
+/* A store two inlined calls deep, and a plain call. MARK labels the address after it, so that a test
  * can ask for exactly that line. */
 #define MARK(name) __asm__ volatile(".globl " #name "\n" #name ":")
 

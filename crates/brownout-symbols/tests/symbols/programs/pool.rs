@@ -1,4 +1,4 @@
-//! Rust: a generic method, inlined into a caller in a module. The label is how a test finds the place.
+//! Rust: a generic method, inlined into a caller in a module. A test finds the address by the label.
 #![allow(named_asm_labels)]
 
 use std::arch::asm;

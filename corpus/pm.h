@@ -33,7 +33,12 @@ static inline struct line *map_pool(const char *path) {
   return (struct line *)map;
 }
 
+/* On a CPU without clwb, clflushopt takes its place: it is ordered in the same way. */
+#if defined(NO_CLWB)
+#define CLWB(place) CLFLUSHOPT(place)
+#else
 #define CLWB(place) __asm__ volatile("clwb %0" : "+m"(*(volatile char *)&(place))::"memory")
+#endif
 #define CLFLUSHOPT(place) __asm__ volatile("clflushopt %0" : "+m"(*(volatile char *)&(place))::"memory")
 #define CLFLUSH(place) __asm__ volatile("clflush %0" : "+m"(*(volatile char *)&(place))::"memory")
 #define SFENCE() __asm__ volatile("sfence" ::: "memory")

@@ -49,7 +49,7 @@ macro_rules! flush {
         if cfg!(variant = "clflush") {
             // SAFETY: flushing changes no memory.
             unsafe { std::arch::asm!("clflush [{}]", in(reg) &raw const $place, options(nostack)) }
-        } else if cfg!(variant = "clflushopt") {
+        } else if cfg!(any(variant = "clflushopt", no_clwb)) {
             // SAFETY: flushing changes no memory.
             unsafe { std::arch::asm!("clflushopt [{}]", in(reg) &raw const $place, options(nostack)) }
         } else {

@@ -1,5 +1,4 @@
 /* AMX tiles, where the kernel permits them, survive a system call and a handler. */
-#include <cpuid.h>
 #include <sys/syscall.h>
 #include "check.h"
 
@@ -21,10 +20,8 @@ __attribute__((target("amx-tile"))) static void use_tiles(void) {
 }
 
 int main(void) {
-  unsigned a, b, c, d;
-  __cpuid_count(7, 0, a, b, c, d);
   handle(SIGUSR1, handler, 0);
-  if ((d & (1u << 24)) && syscall(SYS_arch_prctl, 0x1023, 18) == 0) use_tiles();
+  if (cpu_has("amx") && syscall(SYS_arch_prctl, 0x1023, 18) == 0) use_tiles();
   say("tiles kept, or not there");
   return 0;
 }

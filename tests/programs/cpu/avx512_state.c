@@ -42,7 +42,7 @@ __attribute__((target("avx512f,avx512bw"))) static void *hold(void *argument) {
 
 int main(void) {
   struct itimerval every = {{0, 300}, {0, 300}}, off = {{0, 0}, {0, 0}};
-  if (__builtin_cpu_supports("avx512bw")) {
+  if (cpu_has("avx512bw")) {
     pthread_t threads[3];
     handle(SIGALRM, handler, SA_RESTART);
     for (long i = 0; i < 3; i++) check(pthread_create(&threads[i], NULL, hold, (void *)(i * 1000 + 7)) == 0);

@@ -1,12 +1,9 @@
 /* A restricted transaction either commits or aborts into its fallback; xtest says where we are. */
-#include <cpuid.h>
 #include "check.h"
 
 int main(void) {
-  unsigned a, b, c, d;
-  __cpuid_count(7, 0, a, b, c, d);
   long value = 0;
-  if (b & (1u << 11)) {
+  if (cpu_has("rtm")) {
     for (int i = 0; i < 100; i++) {
       int status = -1;
       __asm__ volatile("xbegin 1f\nincq %1\nxend\n1:" : "+a"(status), "+m"(value) : : "memory", "cc");

@@ -1,12 +1,10 @@
 /* xgetbv, xsave and xrstor give and take the program's own state. */
-#include <cpuid.h>
 #include <immintrin.h>
 #include "check.h"
 
 __attribute__((target("xsave"))) int main(void) {
   unsigned a, b, c, d;
-  __cpuid_count(1, 0, a, b, c, d);
-  if (!(c & (1u << 27))) {
+  if (!cpu_has("xsave")) {
     say("no xsave: -");
     return 0;
   }

@@ -2,7 +2,6 @@
  *
  * @varying
  */
-#include <cpuid.h>
 #include <immintrin.h>
 #include <setjmp.h>
 #include "pm.h"
@@ -25,20 +24,17 @@ static char *map;
   } while (0)
 
 static void states(char *edge, int distance) {
-  unsigned a, b, c, d;
   SAVE("fxsave", edge - distance, 0);
   SAVE("fxsave64", edge - distance, 0);
   SAVE("fnstenv", edge - distance % 28 + 2, 0);
   SAVE_TWICE("fnsave", "frstor (%0)\n", edge - distance % 108 + 1, 0);
-  __cpuid_count(1, 0, a, b, c, d);
-  if (!(c & (1u << 27))) return;
-  __cpuid_count(13, 1, a, b, c, d);
+  if (!cpu_has("xsave")) return;
   for (unsigned mask = 1; mask < 256; mask = mask * 2 + 1) {
     SAVE("xsave", edge - distance, mask & 0xe7);
     SAVE("xsave64", edge - distance, mask & 0xe7);
-    if (a & 1) SAVE("xsaveopt", edge - distance, mask & 0xe7);
-    if (a & 2) SAVE("xsavec", edge - distance, mask & 0xe7);
-    if (a & 2) SAVE("xsavec64", edge - distance, mask & 0xe7);
+    if (cpu_has("xsaveopt")) SAVE("xsaveopt", edge - distance, mask & 0xe7);
+    if (cpu_has("xsavec")) SAVE("xsavec", edge - distance, mask & 0xe7);
+    if (cpu_has("xsavec")) SAVE("xsavec64", edge - distance, mask & 0xe7);
   }
 }
 
@@ -93,7 +89,7 @@ int main(int argc, char **argv) {
     states(map, distance);
     states(map + LENGTH, distance);
   }
-  if (__builtin_cpu_supports("avx512bw")) {
+  if (cpu_has("avx512bw")) {
     scatters(map);
     scatters(map + LENGTH);
   }

@@ -30,10 +30,10 @@ int main(int argc, char **argv) {
   char *map = pm_map(directory_of(argc, argv), "file", 4 << 20);
   struct cursor cursor = {map, map + (4 << 20)};
   map[0] = 1;
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+  if (cpu_has("avx512bw") && cpu_has("avx512vl") && cpu_has("avx512dq")) {
     whole(&cursor);
     masked(&cursor);
-    if (__builtin_cpu_supports("avx512vbmi2")) bytes_compressed(&cursor);
+    if (cpu_has("avx512vbmi2")) bytes_compressed(&cursor);
   }
   return 0;
 }

@@ -28,13 +28,13 @@ int main(int argc, char **argv) {
   struct cursor cursor = {map, map + (1 << 20)};
   memset(map, 0x77, 1 << 20);
   sse(&cursor);
-  if (__builtin_cpu_supports("avx2")) avx2(&cursor);
+  if (cpu_has("avx2")) avx2(&cursor);
   char *reserved = mmap(NULL, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   int fd = pm_open(directory, "page", 4096);
   char *page = mmap(reserved + 4096, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
   check(page == reserved + 4096);
-  if (__builtin_cpu_supports("avx2")) at_the_end(page + 4096);
-  if (__builtin_cpu_supports("avx512f")) at_the_end_512(page + 4000 + 96);
+  if (cpu_has("avx2")) at_the_end(page + 4096);
+  if (cpu_has("avx512f")) at_the_end_512(page + 4000 + 96);
   page[0] = 1;
   return 0;
 }

@@ -1,5 +1,4 @@
 /* Non-temporal and direct stores: movnti, movntq, movntdq, movntps, movntpd, their wide forms, movdiri, movdir64b. */
-#include <cpuid.h>
 #include "pm.h"
 
 static void sse(struct cursor *cursor) {
@@ -30,14 +29,12 @@ static void direct_line(struct cursor *cursor) {
 }
 
 int main(int argc, char **argv) {
-  unsigned a, b, c, d;
   char *map = pm_map(directory_of(argc, argv), "file", 1 << 20);
   struct cursor cursor = {map, map + (1 << 20)};
   sse(&cursor);
-  if (__builtin_cpu_supports("avx")) avx(&cursor);
-  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) avx512(&cursor);
-  __cpuid_count(7, 0, a, b, c, d);
-  if (c & (1u << 27)) direct(&cursor);
-  if (c & (1u << 28)) direct_line(&cursor);
+  if (cpu_has("avx")) avx(&cursor);
+  if (cpu_has("avx512vl") && cpu_has("avx512dq")) avx512(&cursor);
+  if (cpu_has("movdiri")) direct(&cursor);
+  if (cpu_has("movdir64b")) direct_line(&cursor);
   return 0;
 }

@@ -36,8 +36,8 @@ static void work(int number, uint64_t *random) {
 }
 
 int main(int argc, char **argv) {
-  has_avx2 = __builtin_cpu_supports("avx2");
-  has_avx512 = __builtin_cpu_supports("avx512f");
+  has_avx2 = cpu_has("avx2");
+  has_avx512 = cpu_has("avx512f");
   map = pm_map(directory_of(argc, argv), "file", 4096);
   race(4, work);
   return 0;

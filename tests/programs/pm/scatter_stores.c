@@ -31,6 +31,6 @@ __attribute__((target("avx512f,avx512vl,avx512dq"))) static void scatter(char *b
 int main(int argc, char **argv) {
   char *map = pm_map(directory_of(argc, argv), "file", 1 << 20);
   map[0] = 1;
-  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) scatter(map + 4096);
+  if (cpu_has("avx512vl") && cpu_has("avx512dq")) scatter(map + 4096);
   return 0;
 }

@@ -2,13 +2,11 @@
  *
  * @varying
  */
-#include <cpuid.h>
 #include "pm.h"
 
 #define save(text, mask) __asm__ volatile(text ::"D"(at), "a"(mask), "d"(0) : "memory")
 
 int main(int argc, char **argv) {
-  unsigned a, b, c, d;
   char *map = pm_map(directory_of(argc, argv), "file", 1 << 20), *at = map;
   memset(map, 0x33, 1 << 20);
   __asm__ volatile("fldpi\nfld1" ::: "memory");
@@ -19,10 +17,7 @@ int main(int argc, char **argv) {
   save("fxsave (%0)", 0);
   at += 1024;
   save("fxsave64 (%0)", 0);
-  __cpuid_count(1, 0, a, b, c, d);
-  if (c & (1u << 27)) {
-    __cpuid_count(13, 1, a, b, c, d);
-    unsigned features = a;
+  if (cpu_has("xsave")) {
     for (unsigned mask = 0; mask < 256; mask = mask * 2 + 1) {
       at = map + 65536 + mask * 2048;
       memset(at + 512, 0, 64); /* the header must be valid */
@@ -30,11 +25,11 @@ int main(int argc, char **argv) {
       at += 64;
       memset(at + 512, 0, 64);
       save("xsave64 (%0)", mask & 0xe7);
-      if (features & 1) save("xsaveopt64 (%0)", mask & 0xe7);
+      if (cpu_has("xsaveopt")) save("xsaveopt64 (%0)", mask & 0xe7);
       __asm__ volatile("pxor %%xmm7, %%xmm7" ::: "xmm7");
-      if (features & 1) save("xsaveopt (%0)", mask & 0xe7); /* leaves out what has not changed */
+      if (cpu_has("xsaveopt")) save("xsaveopt (%0)", mask & 0xe7); /* leaves out what has not changed */
       at += 64;
-      if (features & 2) save("xsavec (%0)", mask & 0xe7);
+      if (cpu_has("xsavec")) save("xsavec (%0)", mask & 0xe7);
     }
   }
   __asm__ volatile("fninit");

@@ -1,5 +1,4 @@
 /* AMX tiles stored to persistent memory and loaded from it, with strides that cross pages and the edge of the mapping. */
-#include <cpuid.h>
 #include <sys/syscall.h>
 #include "pm.h"
 
@@ -41,13 +40,11 @@ static void use_tiles(char *map) {
 }
 
 int main(int argc, char **argv) {
-  unsigned a, b, c, d;
   int fd = pm_open(directory_of(argc, argv), "file", LENGTH);
   char *map = mmap(NULL, LENGTH + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   check(mmap(map, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == map);
   map[0] = 1;
-  __cpuid_count(7, 0, a, b, c, d);
-  if ((d & (1u << 24)) && syscall(SYS_arch_prctl, 0x1023, 18) == 0) use_tiles(map);
+  if (cpu_has("amx") && syscall(SYS_arch_prctl, 0x1023, 18) == 0) use_tiles(map);
   memcpy(map + PAGE * 40, map + LENGTH, PAGE); /* what came to lie behind */
   return 0;
 }

@@ -38,9 +38,9 @@ int main(int argc, char **argv) {
   char *map = pm_map(directory_of(argc, argv), "file", 4 << 20);
   struct cursor cursor = {map, map + (4 << 20)};
   sse(&cursor);
-  if (__builtin_cpu_supports("sse4.1")) sse4(&cursor);
-  if (__builtin_cpu_supports("avx")) avx(&cursor);
-  if (__builtin_cpu_supports("avx2")) avx2(&cursor);
-  if (__builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx2")) f16c(&cursor);
+  if (cpu_has("sse4.1")) sse4(&cursor);
+  if (cpu_has("avx")) avx(&cursor);
+  if (cpu_has("avx2")) avx2(&cursor);
+  if (cpu_has("f16c") && cpu_has("avx2")) f16c(&cursor);
   return 0;
 }

@@ -15,7 +15,7 @@ static void handler(int signal, siginfo_t *info, void *context) {
   (void)signal, (void)info;
   ucontext_t *machine = context;
   check(machine->uc_mcontext.fpregs->_xmm[6].element[0] == 0xabcd0001);
-  if (__builtin_cpu_supports("avx2")) dirty_wide();
+  if (cpu_has("avx2")) dirty_wide();
   __asm__ volatile("pxor %%xmm6, %%xmm6" ::: "xmm6");
   machine->uc_mcontext.fpregs->_xmm[5].element[1] = 0x55;
   ticks++;
@@ -40,7 +40,7 @@ int main(void) {
   struct itimerval every = {{0, 300}, {0, 300}}, off = {{0, 0}, {0, 0}};
   unsigned changed;
   handle(SIGALRM, handler, 0);
-  if (__builtin_cpu_supports("avx2")) {
+  if (cpu_has("avx2")) {
     __asm__ volatile("movd %0, %%xmm6" ::"r"(0xabcd0001) : "xmm6");
     setitimer(ITIMER_REAL, &every, NULL);
     check(spin_wide() == 0);

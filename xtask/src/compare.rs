@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::{Outcome, Produced};
+use crate::test_directory::{Outcome, Produced};
 
 /// Takes declared nondeterminism out of a text before it is compared.
 #[derive(Clone, Copy, Debug)]
@@ -231,7 +231,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::sandbox::End;
+    use crate::test_directory::End;
 
     const ALL: Scope = Scope {
         stdout: true,

@@ -8,12 +8,13 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use brownout_corpus::{Bench, Build, Built, Program, Verdict, discover};
+use brownout_corpus::{Build, Built, Harness, Outcome, Program, discover};
 
 use crate::args::Args;
+use crate::cpu::Flushes;
 use crate::pool;
-use crate::sandbox::forbid_core_files;
 use crate::shell::{memory_dir, root, target_dir};
+use crate::test_directory::forbid_core_files;
 use crate::wrapper::Wrapper;
 
 /// Whether recovery can be given an image at the original path, without which the programs cannot be told apart.
@@ -64,21 +65,35 @@ pub fn run(mut args: Args) -> Result<()> {
             before - programs.len()
         );
     }
-    let bench = Bench {
+    let flushes = Flushes::of_this_machine();
+    let harness = Harness {
         brownout: brownout(&mut args, native)?,
         built: target_dir()?.join("corpus"),
         scratch: memory_dir()?,
+        defines: if flushes.clwb {
+            Vec::new()
+        } else {
+            vec!["NO_CLWB".to_owned()]
+        },
     };
     args.finish()?;
     forbid_core_files()?;
 
     let started = Instant::now();
-    let pieces: Vec<(&Program, &Build)> = programs
+    let mut pieces: Vec<(&Program, &Build)> = programs
         .iter()
         .flat_map(|program| builds(program, core).map(move |build| (program, build)))
         .collect();
+    if !flushes.clflushopt {
+        let before = pieces.len();
+        pieces.retain(|(_, build)| !needs_fence(build));
+        println!(
+            "{} builds are left out: this CPU has neither clwb nor clflushopt, and clflush needs no fence",
+            before - pieces.len()
+        );
+    }
     let outcomes = pool::map(&pieces, jobs, |&(program, build)| {
-        judge(&bench, program, build, native)
+        judge(&harness, program, build, native)
     });
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     for ((program, build), outcome) in pieces.iter().zip(outcomes) {
@@ -110,6 +125,11 @@ pub fn run(mut args: Args) -> Result<()> {
     Ok(())
 }
 
+/// Whether a build flushes with an instruction that a fence must follow.
+fn needs_fence(build: &Build) -> bool {
+    !matches!(build.variant.as_deref(), Some("clflush" | "nt"))
+}
+
 /// The builds to judge: all, or the first and the last of each variant, which differ in compiler and level.
 fn builds(program: &Program, core: bool) -> impl Iterator<Item = &Build> {
     let all = &program.builds;
@@ -133,22 +153,22 @@ fn brownout(args: &mut Args, native: bool) -> Result<PathBuf> {
 
 /// The number of findings, or complaints, each with the line it is about.
 fn judge(
-    bench: &Bench,
+    harness: &Harness,
     program: &Program,
     build: &Build,
     native: bool,
 ) -> Result<usize, Vec<String>> {
-    let verdict = bench.build(program, build).and_then(|built: Built| {
+    let verdict = harness.build(program, build).and_then(|built: Built| {
         if !native {
-            return bench.judge(&built);
+            return harness.judge(&built);
         }
-        let complaint = bench.try_natively(&built)?;
-        Ok(complaint.map_or(Verdict::AsExpected { findings: 0 }, Verdict::Broken))
+        let complaint = harness.try_natively(&built)?;
+        Ok(complaint.map_or(Outcome::AsExpected { findings: 0 }, Outcome::Broken))
     });
     match verdict {
-        Ok(Verdict::AsExpected { findings }) => Ok(findings),
-        Ok(Verdict::Broken(complaint)) => Err(vec![complaint]),
-        Ok(Verdict::Mismatched(mismatches)) => Err(mismatches
+        Ok(Outcome::AsExpected { findings }) => Ok(findings),
+        Ok(Outcome::Broken(complaint)) => Err(vec![complaint]),
+        Ok(Outcome::Mismatched(mismatches)) => Err(mismatches
             .iter()
             .map(|mismatch| match mismatch.line() {
                 Some(line) => format!("line {line}: {mismatch}"),

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::args::Args;
+use crate::cpu::Cpu;
 use crate::pool;
-use crate::sandbox::{End, Job, Outcome, Sandbox, forbid_core_files};
 use crate::shell::{cargo, memory_dir, step, target_dir};
+use crate::test_directory::{End, Job, Outcome, TestDirectory, forbid_core_files};
 use crate::wrapper::Wrapper;
 
 /// Cases of one process.
@@ -26,7 +27,7 @@ const CASES: usize = 60 * BATCH;
 const LIMIT: Duration = Duration::from_secs(120);
 /// How many times a batch is taken up again after a case that ended it.
 const MAX_ENDED: usize = 40;
-const PLACES: [&str; 3] = ["low", "high", "middle"];
+const REGIONS: [&str; 3] = ["low", "high", "middle"];
 
 /// Where the operands lie and what is recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,14 +55,14 @@ struct Batch<'a> {
     brownout: &'a Path,
     seed: u64,
     count: usize,
-    place: &'static str,
+    region: &'static str,
     cpu: &'a str,
     folder: PathBuf,
 }
 
 /// What a batch found.
 #[derive(Default)]
-struct Verdict {
+struct BatchResult {
     failures: Vec<String>,
     /// Instructions that ended the run with a sentence.
     unsupported: Vec<String>,
@@ -74,7 +75,7 @@ pub fn run(mut args: Args) -> Result<()> {
         .number("--cases")?
         .unwrap_or(if core { CORE_CASES } else { CASES });
     let jobs = args.number("--jobs")?.unwrap_or_else(pool::cores);
-    let cpu = args.value("--cpu")?.unwrap_or_else(|| "host".to_owned());
+    let cpu = Cpu::from_args(&mut args)?;
     let wrapper = Wrapper::from_args(&mut args)?;
     args.finish()?;
     let Some(brownout) = wrapper.brownout() else {
@@ -96,8 +97,8 @@ pub fn run(mut args: Args) -> Result<()> {
             brownout,
             seed: seed + number as u64,
             count: BATCH.min(cases - number * BATCH),
-            place: PLACES[number % PLACES.len()],
-            cpu: &cpu,
+            region: REGIONS[number % REGIONS.len()],
+            cpu: cpu.name(),
             folder: root.join(number.to_string()),
         })
         .collect();
@@ -109,7 +110,7 @@ pub fn run(mut args: Args) -> Result<()> {
         };
         println!(
             "seed {:<6} {:>5} cases, {:<6}  {result}",
-            batch.seed, batch.count, batch.place
+            batch.seed, batch.count, batch.region
         );
         verdict
     });
@@ -119,16 +120,16 @@ pub fn run(mut args: Args) -> Result<()> {
 
 fn report(
     batches: &[Batch],
-    verdicts: Vec<Result<Verdict>>,
+    verdicts: Vec<Result<BatchResult>>,
     cases: usize,
     started: Instant,
 ) -> Result<()> {
     let mut failures = 0;
     let mut unsupported = Vec::new();
     for (batch, verdict) in batches.iter().zip(verdicts) {
-        let verdict = verdict.with_context(|| format!("seed {}, {}", batch.seed, batch.place))?;
+        let verdict = verdict.with_context(|| format!("seed {}, {}", batch.seed, batch.region))?;
         for failure in &verdict.failures {
-            println!("\nseed {}, {}: {failure}", batch.seed, batch.place);
+            println!("\nseed {}, {}: {failure}", batch.seed, batch.region);
         }
         failures += verdict.failures.len();
         unsupported.extend(verdict.unsupported);
@@ -140,7 +141,8 @@ fn report(
         unsupported.iter().for_each(|line| println!("    {line}"));
     }
     println!(
-        "\ndifferential: {cases} cases in {} ways: {failures} differ; {} s",
+        "\ndifferential: {cases} cases for {} in {} ways: {failures} differ; {} s",
+        batches.first().map_or("no CPU", |batch| batch.cpu),
         Mode::ALL.len(),
         started.elapsed().as_secs()
     );
@@ -151,19 +153,19 @@ fn report(
 }
 
 impl Batch<'_> {
-    fn judge(&self) -> Result<Verdict> {
+    fn judge(&self) -> Result<BatchResult> {
         fs::create_dir_all(&self.folder)?;
         let cases = self.folder.join("cases");
         self.tool(&[
             "generate".into(),
             self.seed.to_string().into(),
             self.count.to_string().into(),
-            self.place.into(),
+            self.region.into(),
             self.cpu.into(),
             cases.clone().into(),
         ])?;
         let native = self.native(&cases, "native")?;
-        let mut verdict = Verdict::default();
+        let mut verdict = BatchResult::default();
         for mode in Mode::ALL {
             let results = self.folder.join("engine");
             let ended = self.recorded(&cases, mode, &results)?;
@@ -224,7 +226,7 @@ impl Batch<'_> {
         results: &Path,
         wrapper: Option<&Wrapper>,
     ) -> Result<Outcome> {
-        let sandbox = Sandbox::create(&self.folder.join("sandbox"))?;
+        let directory = TestDirectory::create(&self.folder.join("directory"))?;
         let mut argv: Vec<OsString> = vec![
             self.tool.into(),
             "execute".into(),
@@ -233,20 +235,22 @@ impl Batch<'_> {
             results.into(),
         ];
         if mode != Mode::Ordinary {
-            argv.push(sandbox.cwd().join("memory").into());
+            argv.push(directory.cwd().join("memory").into());
         }
         let argv = match wrapper {
-            Some(wrapper) => wrapper.wrap(&sandbox.trace(), Some(&sandbox.cwd().join("*")), &argv),
+            Some(wrapper) => {
+                wrapper.wrap(&directory.trace(), Some(&directory.cwd().join("*")), &argv)
+            }
             None => argv,
         };
-        let outcome = sandbox.run_unread(&Job {
+        let outcome = directory.run_unread(&Job {
             argv: &argv,
             setup: "",
             stdin: b"",
             env: &[],
             limit: LIMIT,
         })?;
-        sandbox.remove()?;
+        directory.remove()?;
         Ok(outcome)
     }
 
@@ -257,7 +261,7 @@ impl Batch<'_> {
         mode: Mode,
         index: usize,
         outcome: &Outcome,
-        verdict: &mut Verdict,
+        verdict: &mut BatchResult,
     ) -> Result<()> {
         const UNSUPPORTED: i32 = 2;
         let line = last_line(outcome);

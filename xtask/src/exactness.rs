@@ -17,9 +17,10 @@ use nix::errno::Errno;
 use nix::unistd::{Whence, lseek};
 
 use crate::args::Args;
+use crate::cpu::Cpu;
 use crate::programs::Built;
-use crate::sandbox::{End, Job, Outcome, Sandbox, forbid_core_files, output_of};
 use crate::shell::{memory_dir, target_dir};
+use crate::test_directory::{End, Job, Outcome, TestDirectory, forbid_core_files, output_of};
 use crate::wrapper::Wrapper;
 use crate::{pool, programs};
 
@@ -31,6 +32,7 @@ const ORDINARY_RUNS: usize = 2;
 struct Options {
     wrapper: Wrapper,
     runs: Option<usize>,
+    cpu: Cpu,
     core: bool,
     keep: bool,
 }
@@ -40,6 +42,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let filter = args.value("--filter")?.unwrap_or_default();
     let runs = args.number("--runs")?;
     let jobs = args.number("--jobs")?.unwrap_or_else(pool::cores);
+    let cpu = Cpu::from_args(&mut args)?;
     let keep = args.switch("--keep");
     let list = args.switch("--list");
     let programs = programs::discover(|group| group == "pm")?;
@@ -53,6 +56,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let options = Options {
         wrapper: Wrapper::from_args(&mut args)?,
         runs,
+        cpu,
         core,
         keep,
     };
@@ -81,7 +85,7 @@ pub fn run(mut args: Args) -> Result<()> {
     });
     if !options.keep {
         // Empty unless something was kept.
-        let _ = fs::remove_dir(sandboxes()?);
+        let _ = fs::remove_dir(directories()?);
     }
     let failures: Vec<_> = built
         .iter()
@@ -93,8 +97,9 @@ pub fn run(mut args: Args) -> Result<()> {
         .for_each(|(built, error)| println!("\n{}: FAILED\n    {error:#}", built.title()));
     let total: usize = verdicts.iter().flatten().map(|(runs, _)| runs).sum();
     println!(
-        "\nexactness: {} programs, {total} runs: {} passed, {} failed; {} s",
+        "\nexactness: {} programs on {}, {total} runs: {} passed, {} failed; {} s",
         built.len(),
+        options.cpu.name(),
         built.len() - failures.len(),
         failures.len(),
         started.elapsed().as_secs()
@@ -111,11 +116,11 @@ pub fn run(mut args: Args) -> Result<()> {
 /// Judges one program in directories that are gone afterwards, unless they are to be kept.
 fn judge(built: &Built, options: &Options) -> Result<(usize, Duration)> {
     let folder = format!("{}-{}", built.program.name, built.variant.name());
-    let sandbox = Sandbox::create(&sandboxes()?.join(&folder))?;
+    let directory = TestDirectory::create(&directories()?.join(&folder))?;
     let images = target_dir()?.join("exactness").join(&folder);
-    let verdict = judge_in(built, options, &sandbox, &images);
+    let verdict = judge_in(built, options, &directory, &images);
     if !options.keep {
-        sandbox.remove()?;
+        directory.remove()?;
         remove(&images)?;
     }
     verdict
@@ -125,7 +130,7 @@ fn judge(built: &Built, options: &Options) -> Result<(usize, Duration)> {
 fn judge_in(
     built: &Built,
     options: &Options,
-    sandbox: &Sandbox,
+    directory: &TestDirectory,
     images: &Path,
 ) -> Result<(usize, Duration)> {
     let program = built.program;
@@ -139,19 +144,19 @@ fn judge_in(
         });
     let native_files = images.join("native");
 
-    let outcome = run_once(built, sandbox, None)?;
+    let outcome = run_once(built, &options.cpu, directory, None)?;
     expect_success(&outcome).context("natively")?;
     let repeatable = !program.threaded && !program.varying;
     if repeatable {
-        copy_files(&sandbox.cwd(), &native_files)?;
+        copy_files(&directory.cwd(), &native_files)?;
     }
     let mut best = Duration::MAX;
     for number in 1..=runs {
-        let outcome = run_once(built, sandbox, Some(&options.wrapper))?;
+        let outcome = run_once(built, &options.cpu, directory, Some(&options.wrapper))?;
         best = best.min(outcome.wall);
         expect_success(&outcome).with_context(|| format!("run {number}"))?;
         if repeatable {
-            compare_files(&native_files, &sandbox.cwd(), 0).with_context(|| {
+            compare_files(&native_files, &directory.cwd(), 0).with_context(|| {
                 format!("run {number}: the files differ from those of a native run")
             })?;
         }
@@ -161,15 +166,20 @@ fn judge_in(
             let words: [OsString; 7] = [
                 brownout.into(),
                 "image".into(),
-                sandbox.trace().into(),
+                directory.trace().into(),
                 "--at".into(),
                 "end".into(),
                 "-o".into(),
                 image.clone().into(),
             ];
             output_of(&words, Duration::from_secs(120)).with_context(|| format!("run {number}"))?;
-            let rebuilt = image.join(sandbox.cwd().strip_prefix("/").unwrap_or(&sandbox.cwd()));
-            compare_files(&sandbox.cwd(), &rebuilt, program.missed).with_context(|| {
+            let rebuilt = image.join(
+                directory
+                    .cwd()
+                    .strip_prefix("/")
+                    .unwrap_or(&directory.cwd()),
+            );
+            compare_files(&directory.cwd(), &rebuilt, program.missed).with_context(|| {
                 format!("run {number}: the trace does not give the final files")
             })?;
         }
@@ -177,22 +187,28 @@ fn judge_in(
     Ok((runs, best))
 }
 
-/// The directory for all sandboxes of this process.
-fn sandboxes() -> Result<PathBuf> {
+/// The directory for all directories of this process.
+fn directories() -> Result<PathBuf> {
     Ok(memory_dir()?.join(format!("brownout-exactness-{}", std::process::id())))
 }
 
-fn run_once(built: &Built, sandbox: &Sandbox, wrapper: Option<&Wrapper>) -> Result<Outcome> {
+fn run_once(
+    built: &Built,
+    cpu: &Cpu,
+    directory: &TestDirectory,
+    wrapper: Option<&Wrapper>,
+) -> Result<Outcome> {
     let mut argv: Vec<OsString> = vec![built.path.clone().into()];
     argv.extend(built.args().into_iter().map(OsString::from));
-    argv.push(sandbox.cwd().into());
+    argv.push(directory.cwd().into());
     let words = match wrapper {
-        Some(wrapper) => wrapper.wrap(&sandbox.trace(), Some(&sandbox.cwd().join("*")), &argv),
+        Some(wrapper) => wrapper.wrap(&directory.trace(), Some(&directory.cwd().join("*")), &argv),
         None => argv,
     };
     let mut env = built.program.env.clone();
     env.push(("PMEM_IS_PMEM_FORCE".to_owned(), "1".to_owned()));
-    sandbox.run_unread(&Job {
+    env.extend(cpu.environment());
+    directory.run_unread(&Job {
         argv: &words,
         setup: "",
         stdin: b"",

@@ -1,12 +1,16 @@
-//! `test` and `ci`: all that must hold before a change is accepted, cheapest checks first.
+//! `test` and `ci`: everything that must hold before a change is accepted, the cheapest checks first.
 
 use std::time::Instant;
 
 use anyhow::Result;
 
 use crate::args::Args;
+use crate::cpu;
 use crate::shell::{cargo, step};
 use crate::{corpus, differential, exactness, fuzz, setup, tidy, transparency};
+
+/// Packages that are not published: they test the others.
+const UNPUBLISHED: [&str; 3] = ["brownout-corpus", "differential", "xtask"];
 
 /// `cargo xtask ci`
 pub fn ci(args: Args) -> Result<()> {
@@ -29,17 +33,48 @@ pub fn test(args: Args) -> Result<()> {
         "-D",
         "warnings",
     ])?)?;
+    document()?;
     step(&mut cargo(&["test", "--workspace"])?)?;
-    if cargo(&["deny", "--version"])?.output()?.status.success() {
-        step(&mut cargo(&[
-            "deny", "check", "bans", "licenses", "sources",
-        ])?)?;
-    }
+    package(Args::none())?;
     fuzz::run(Args::none())?;
     differential::run(Args::given(&["--core"]))?;
     transparency::run(Args::given(&["--core", "--runs", "1"]))?;
     exactness::run(Args::given(&["--core"]))?;
     corpus::run(Args::given(&["--core"]))?;
+    for mask in cpu::MASKS {
+        run_as(mask)?;
+    }
     println!("all checks passed in {} s", started.elapsed().as_secs());
     Ok(())
+}
+
+/// The documentation of every crate is without errors and broken links.
+fn document() -> Result<()> {
+    let words = [
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+    ];
+    step(cargo(&words)?.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// `cargo xtask package`: every published crate builds from what its package holds.
+pub fn package(args: Args) -> Result<()> {
+    args.finish()?;
+    let mut command = cargo(&["package", "--workspace", "--allow-dirty", "--quiet"])?;
+    for name in UNPUBLISHED {
+        command.args(["--exclude", name]);
+    }
+    step(&mut command)
+}
+
+/// What depends on features of the CPU, run as on another one.
+fn run_as(mask: &str) -> Result<()> {
+    differential::run(Args::given(&["--cpu", mask, "--cases", "2000"]))?;
+    for filter in ["cpu/", "signals/vector", "system/ifunc"] {
+        let words = ["--cpu", mask, "--core", "--runs", "1", "--filter", filter];
+        transparency::run(Args::given(&words))?;
+    }
+    exactness::run(Args::given(&["--cpu", mask, "--core", "--runs", "1"]))
 }

@@ -7,16 +7,17 @@ mod args;
 mod bench;
 mod compare;
 mod corpus;
+mod cpu;
 mod differential;
 mod exactness;
 mod fuzz;
 mod gate;
 mod pool;
 mod programs;
-mod sandbox;
 mod setup;
 mod shell;
 mod soak;
+mod test_directory;
 mod tidy;
 mod transparency;
 mod wrapper;
@@ -31,20 +32,23 @@ const USAGE: &str = "\
 cargo xtask COMMAND [OPTIONS]
 
   setup [--all]         install the Debian packages that `test` needs (--all: that every command needs)
-  test                  everything that must pass: format, clippy, tidy, unit tests, a bounded fuzz run,
-                        and the core of transparency, exactness and the corpus
+  test                  everything that must pass: format, tidy, clippy, documentation, unit tests, packages, a
+                        bounded fuzz run, the core of differential, transparency, exactness and the corpus, and
+                        what depends on CPU features once more as on CPUs of x86-64-v2, v3 and v4
   ci                    setup, then test
-  tidy                  what no other tool checks of the sources and documents
+  tidy                  what no other tool checks of the sources, documents and dependencies
+  package               every published crate builds from what its package holds
   fuzz [--iterations N] [--libfuzzer [--seconds N]]
                         feed broken traces to the reader
   transparency          programs behave under `brownout record` as they do natively
   exactness             the trace replayed over the initial files gives the final files
       options of both:  --core  --filter TEXT  --runs N  --jobs N  --keep  --allow-missing  --list
                         --brownout PATH (instead of building it)  --wrapper 'CMD ARGS' (instead of recording)
+                        --cpu CPU (run as on a CPU of x86-64-v2, v3 or v4: v2, v3+rtm, v4+clwb, …)
   soak                  programs that go on for long do not grow under `brownout record`
       options:          --minutes N  --filter TEXT  --jobs N  --brownout PATH
   differential          generated instructions do what they do natively
-      options:          --core  --seed N  --cases N  --jobs N  --brownout PATH
+      options:          --core  --seed N  --cases N  --jobs N  --brownout PATH  --cpu CPU (make cases for it)
   corpus                programs yield exactly the findings that are written on their lines
       options:          --core (two builds of each variant)  --filter TEXT  --jobs N  --list  --brownout PATH
                         --native (without brownout)  --dir DIR (programs of your own)
@@ -76,6 +80,7 @@ fn run() -> Result<()> {
         "test" => gate::test(args),
         "ci" => gate::ci(args),
         "tidy" => tidy::run(args),
+        "package" => gate::package(args),
         "fuzz" => fuzz::run(args),
         "transparency" => transparency::run(args),
         "exactness" => exactness::run(args),

@@ -26,8 +26,8 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 
 use crate::pool;
-use crate::sandbox::End;
 use crate::shell::{find_program, root, target_dir};
+use crate::test_directory::End;
 
 /// A way to build and link a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -75,7 +75,7 @@ pub struct Job<'a> {
 }
 
 /// A directory for the runs of one case: `cwd/`, wiped before each run, and outputs beside it.
-pub struct Sandbox {
+pub struct TestDirectory {
     dir: PathBuf,
     marker: String,
 }
@@ -89,13 +89,13 @@ pub fn forbid_core_files() -> Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0).context("cannot forbid core files")
 }
 
-impl Sandbox {
+impl TestDirectory {
     /// Makes `dir` empty and uses it.
-    pub fn create(dir: &Path) -> Result<Sandbox> {
+    pub fn create(dir: &Path) -> Result<TestDirectory> {
         remove_tree(dir)?;
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let marker = format!("{}:{}", std::process::id(), dir.display());
-        Ok(Sandbox {
+        Ok(TestDirectory {
             dir: dir.to_owned(),
             marker,
         })
@@ -238,7 +238,7 @@ pub fn wait(child: &mut Child, limit: Duration) -> Result<End> {
     })
 }
 
-/// Runs `argv` outside of any sandbox, for tools; its standard output if it succeeds.
+/// Runs `argv` outside of any directory, for tools; its standard output if it succeeds.
 pub fn output_of(argv: &[OsString], limit: Duration) -> Result<Vec<u8>> {
     let line = argv
         .iter()
@@ -315,21 +315,21 @@ mod tests {
         }
     }
 
-    fn sandbox(name: &str) -> Sandbox {
+    fn directory(name: &str) -> TestDirectory {
         let dir = std::env::temp_dir().join(format!("xtask-{}-{name}", std::process::id()));
-        Sandbox::create(&dir).unwrap()
+        TestDirectory::create(&dir).unwrap()
     }
 
     #[test]
     fn an_outcome_holds_status_outputs_and_files() {
-        let sandbox = sandbox("outcome");
+        let directory = directory("outcome");
         let argv = [
             "/bin/sh",
             "-c",
             "cat; cat given >made; echo err >&2; kill -9 $$",
         ]
         .map(OsString::from);
-        let outcome = sandbox.run(&job(&argv, 10_000)).unwrap();
+        let outcome = directory.run(&job(&argv, 10_000)).unwrap();
         assert_eq!(outcome.end, End::Signal(9));
         assert_eq!(outcome.stdout, b"in");
         assert_eq!(outcome.stderr, b"err\n");
@@ -337,14 +337,14 @@ mod tests {
             panic!()
         };
         assert_eq!(bytes, b"from-setup\n");
-        sandbox.remove().unwrap();
+        directory.remove().unwrap();
     }
 
     #[test]
     fn what_cannot_be_prepared_is_not_started() {
-        let sandbox = sandbox("unprepared");
+        let directory = directory("unprepared");
         let argv = ["/bin/sh", "-c", "echo started"].map(OsString::from);
-        let outcome = sandbox
+        let outcome = directory
             .run(&Job {
                 setup: "echo why >&2; exit 3",
                 ..job(&argv, 10_000)
@@ -353,20 +353,20 @@ mod tests {
         assert_eq!(outcome.end, End::Unprepared);
         assert_eq!(outcome.stderr, b"why\n");
         assert!(outcome.stdout.is_empty());
-        sandbox.remove().unwrap();
+        directory.remove().unwrap();
     }
 
     #[test]
     fn a_hang_is_killed_with_what_it_started() {
-        let sandbox = sandbox("hang");
+        let directory = directory("hang");
         let argv = ["/bin/sh", "-c", "setsid sleep 987 & wait"].map(OsString::from);
-        let outcome = sandbox.run(&job(&argv, 300)).unwrap();
+        let outcome = directory.run(&job(&argv, 300)).unwrap();
         assert_eq!(outcome.end, End::TimedOut);
         let left = Command::new("/bin/sh")
             .args(["-c", "ps ax | grep '[s]leep 987'"])
             .output()
             .unwrap();
         assert!(left.stdout.is_empty());
-        sandbox.remove().unwrap();
+        directory.remove().unwrap();
     }
 }

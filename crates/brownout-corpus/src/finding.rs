@@ -8,39 +8,39 @@ use crate::error::{Error, Result};
 
 /// One finding: its rule, how grave it is, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Finding {
+pub struct ReportedFinding {
     pub rule: String,
-    pub severity: Severity,
+    pub severity: ReportedSeverity,
     #[serde(default)]
     pub message: String,
-    pub stacks: Vec<Stack>,
+    pub stacks: Vec<ReportedStack>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum ReportedSeverity {
     Bug,
     Warning,
 }
 
 /// A call stack, innermost frame first.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Stack {
+pub struct ReportedStack {
     /// What happened there.
     #[serde(default)]
     pub role: String,
-    pub frames: Vec<Frame>,
+    pub frames: Vec<ReportedFrame>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Frame {
+pub struct ReportedFrame {
     pub function: Option<String>,
     pub file: Option<PathBuf>,
     pub line: Option<u32>,
 }
 
 /// Reads findings from JSON lines.
-pub fn read_findings(text: &str) -> Result<Vec<Finding>> {
+pub fn read_findings(text: &str) -> Result<Vec<ReportedFinding>> {
     text.lines()
         .enumerate()
         .filter(|(_, line)| !line.trim().is_empty())
@@ -65,7 +65,7 @@ mod tests {
         let findings = read_findings(text).unwrap();
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].rule, "missing-flush");
-        assert_eq!(findings[0].severity, Severity::Bug);
+        assert_eq!(findings[0].severity, ReportedSeverity::Bug);
         assert_eq!(findings[0].stacks[0].frames[1].line, Some(7));
     }
 

@@ -1,4 +1,4 @@
-//! The workbench: builds programs, runs each natively and under `brownout check`, and judges.
+//! Builds programs, runs each natively and under `brownout check`, and compares findings with annotations.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::build::{Build, Compiler, Level};
 use crate::error::{Error, Result};
-use crate::finding::{Finding, Severity, read_findings};
+use crate::finding::{ReportedFinding, ReportedSeverity, read_findings};
 use crate::matching::{self, Mismatch};
 use crate::program::{Language, Program};
 use crate::run::{Ended, run};
@@ -17,13 +17,15 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Where programs are built and run.
 #[derive(Clone, Debug)]
-pub struct Bench {
+pub struct Harness {
     /// The `brownout` under test.
     pub brownout: PathBuf,
     /// Built programs are kept here and built again when a source is newer.
     pub built: PathBuf,
     /// Runs get directories of their own here; best in memory, because pools are flushed often.
     pub scratch: PathBuf,
+    /// Seen by every source as a macro, in Rust as a `cfg` in lower case: what the CPU lacks (`NO_CLWB`).
+    pub defines: Vec<String>,
 }
 
 /// A program built in one way.
@@ -42,7 +44,7 @@ impl Built<'_> {
 
 /// What came of one program in one build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Outcome {
     /// It yielded exactly what is written in it.
     AsExpected {
         findings: usize,
@@ -52,7 +54,7 @@ pub enum Verdict {
     Broken(String),
 }
 
-impl Bench {
+impl Harness {
     /// Compiles `program` unless that has been done since the last change of a source or header.
     pub fn build<'a>(&self, program: &'a Program, build: &'a Build) -> Result<Built<'a>> {
         // By the whole path of the source: programs of two corpora may have one name.
@@ -66,26 +68,26 @@ impl Bench {
         };
         if !is_up_to_date(&built.path, &program.source) {
             fs::create_dir_all(&folder).map_err(Error::io(&folder))?;
-            compile(&built)?;
+            compile(&built, &self.defines)?;
         }
         Ok(built)
     }
 
     /// Runs it natively, then under `brownout check`, and compares.
-    pub fn judge(&self, built: &Built) -> Result<Verdict> {
+    pub fn judge(&self, built: &Built) -> Result<Outcome> {
         if let Some(complaint) = self.try_natively(built)? {
-            return Ok(Verdict::Broken(complaint));
+            return Ok(Outcome::Broken(complaint));
         }
         let scratch = self.scratch_dir()?;
         let out = scratch.path().join("out");
         let command = self.check_command(built, &out, &pools(scratch.path())?);
         let checked = run_program(command, built, scratch.path())?;
         let Some(status) = checked.code().filter(|code| (0..=1).contains(code)) else {
-            return Ok(Verdict::Broken(format!("check: {}", checked.describe())));
+            return Ok(Outcome::Broken(format!("check: {}", checked.describe())));
         };
         let file = out.join("findings.jsonl");
         let text = fs::read_to_string(&file).map_err(Error::io(&file))?;
-        Ok(verdict(built, status, &read_findings(&text)?))
+        Ok(compare(built, status, &read_findings(&text)?))
     }
 
     /// Runs it natively; what is wrong with that, if anything.
@@ -127,7 +129,7 @@ impl Bench {
     }
 }
 
-fn verdict(built: &Built, status: i32, findings: &[Finding]) -> Verdict {
+fn compare(built: &Built, status: i32, findings: &[ReportedFinding]) -> Outcome {
     let Program {
         source,
         annotations,
@@ -136,15 +138,15 @@ fn verdict(built: &Built, status: i32, findings: &[Finding]) -> Verdict {
     let mismatches = matching::compare(source, annotations, built.build, findings);
     let has_bugs = findings
         .iter()
-        .any(|finding| finding.severity == Severity::Bug);
+        .any(|finding| finding.severity == ReportedSeverity::Bug);
     if !mismatches.is_empty() {
-        Verdict::Mismatched(mismatches)
+        Outcome::Mismatched(mismatches)
     } else if status != i32::from(has_bugs) {
-        Verdict::Broken(format!(
+        Outcome::Broken(format!(
             "check ends with status {status}, which does not fit its findings"
         ))
     } else {
-        Verdict::AsExpected {
+        Outcome::AsExpected {
             findings: findings.len(),
         }
     }
@@ -206,10 +208,17 @@ fn is_up_to_date(path: &Path, source: &Path) -> bool {
         .is_some_and(|(built, newest)| built > newest)
 }
 
-fn compile(built: &Built) -> Result<()> {
+fn compile(built: &Built, defines: &[String]) -> Result<()> {
     // Under another name until it is complete: a compiler that is stopped leaves a piece.
     let unfinished = built.path.with_extension("unfinished");
     let mut command = compiler(built.program.language, built.build);
+    for define in defines {
+        if built.build.compiler == Compiler::Rustc {
+            command.arg("--cfg").arg(define.to_lowercase());
+        } else {
+            command.arg(format!("-D{define}"));
+        }
+    }
     command
         .arg(&built.program.source)
         .args(&built.program.flags)
@@ -268,8 +277,8 @@ fn compiler(language: Language, build: &Build) -> Command {
 mod tests {
     use super::*;
 
-    /// A bench whose `brownout` is a script that writes `findings` and ends with `status`.
-    fn bench(dir: &Path, findings: &str, status: i32) -> Bench {
+    /// A harness whose `brownout` is a script that writes `findings` and ends with `status`.
+    fn harness(dir: &Path, findings: &str, status: i32) -> Harness {
         use std::os::unix::fs::PermissionsExt;
         let brownout = dir.join("brownout");
         let script = format!(
@@ -278,14 +287,15 @@ mod tests {
         );
         fs::write(&brownout, script).unwrap();
         fs::set_permissions(&brownout, fs::Permissions::from_mode(0o755)).unwrap();
-        Bench {
+        Harness {
             brownout,
             built: dir.join("built"),
             scratch: dir.join("scratch"),
+            defines: Vec::new(),
         }
     }
 
-    fn judged(text: &str, findings: &str, status: i32) -> Result<Verdict> {
+    fn judged(text: &str, findings: &str, status: i32) -> Result<Outcome> {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("corpus/clean");
         fs::create_dir_all(&folder).unwrap();
@@ -293,9 +303,9 @@ mod tests {
         fs::write(&source, text).unwrap();
         let program = Program::read(&source).unwrap();
         let findings = findings.replace("SOURCE", &program.source.to_string_lossy());
-        let bench = bench(dir.path(), &findings, status);
-        let built = bench.build(&program, &program.builds[0])?;
-        bench.judge(&built)
+        let harness = harness(dir.path(), &findings, status);
+        let built = harness.build(&program, &program.builds[0])?;
+        harness.judge(&built)
     }
 
     const CLEAN: &str = "/* P. */\n// compilers: gcc\nint main(void) { return 0; }\n";
@@ -305,28 +315,28 @@ mod tests {
     #[test]
     fn a_clean_program_without_findings_is_as_expected() {
         let verdict = judged(CLEAN, "", 0).unwrap();
-        assert_eq!(verdict, Verdict::AsExpected { findings: 0 });
+        assert_eq!(verdict, Outcome::AsExpected { findings: 0 });
     }
 
     #[test]
     fn a_buggy_program_with_its_finding_is_as_expected() {
         let verdict = judged(BUGGY, FOUND, 1).unwrap();
-        assert_eq!(verdict, Verdict::AsExpected { findings: 1 });
+        assert_eq!(verdict, Outcome::AsExpected { findings: 1 });
     }
 
     #[test]
     fn differences_are_mismatches() {
-        assert!(matches!(judged(BUGGY, "", 0), Ok(Verdict::Mismatched(list)) if list.len() == 1));
+        assert!(matches!(judged(BUGGY, "", 0), Ok(Outcome::Mismatched(list)) if list.len() == 1));
         assert!(
-            matches!(judged(CLEAN, FOUND, 1), Ok(Verdict::Mismatched(list)) if list.len() == 1)
+            matches!(judged(CLEAN, FOUND, 1), Ok(Outcome::Mismatched(list)) if list.len() == 1)
         );
     }
 
     #[test]
     fn the_status_must_fit_the_findings() {
-        assert!(matches!(judged(BUGGY, FOUND, 0), Ok(Verdict::Broken(_))));
-        assert!(matches!(judged(CLEAN, "", 1), Ok(Verdict::Broken(_))));
-        assert!(matches!(judged(CLEAN, "", 70), Ok(Verdict::Broken(_))));
+        assert!(matches!(judged(BUGGY, FOUND, 0), Ok(Outcome::Broken(_))));
+        assert!(matches!(judged(CLEAN, "", 1), Ok(Outcome::Broken(_))));
+        assert!(matches!(judged(CLEAN, "", 70), Ok(Outcome::Broken(_))));
     }
 
     #[test]
@@ -334,7 +344,7 @@ mod tests {
         let text = CLEAN.replace("return 0", "return 9");
         let verdict = judged(&text, "", 0).unwrap();
         assert!(
-            matches!(verdict, Verdict::Broken(why) if why.contains("natively") && why.contains('9'))
+            matches!(verdict, Outcome::Broken(why) if why.contains("natively") && why.contains('9'))
         );
     }
 
@@ -352,8 +362,8 @@ mod tests {
             build: &program.builds[0],
             path: "/built here/a".into(),
         };
-        let bench = bench(tempfile::tempdir().unwrap().path(), "", 0);
-        let command = bench.check_command(&built, Path::new("/out"), Path::new("/pools"));
+        let harness = harness(tempfile::tempdir().unwrap().path(), "", 0);
+        let command = harness.check_command(&built, Path::new("/out"), Path::new("/pools"));
         let given = command.get_args().skip(6);
         given
             .map(|word| word.to_string_lossy().into_owned())
@@ -387,7 +397,7 @@ mod tests {
         let text = "/* P. */\n// variants: nt\n#ifndef VARIANT_nt\n#error\n#endif\nint main(void) { return 0; }\n";
         assert_eq!(
             judged(text, "", 0).unwrap(),
-            Verdict::AsExpected { findings: 0 }
+            Outcome::AsExpected { findings: 0 }
         );
     }
 }

@@ -25,7 +25,7 @@
 //! |---|---|
 //! | [`Program`] | a source file with its [directives](program) and [annotations](annotation) |
 //! | [`Build`] | one way to build it: compiler, optimisation, variant |
-//! | [`Bench`] | where programs are built and run, natively and under `brownout check` |
+//! | [`Harness`] | where programs are built and run, natively and under `brownout check` |
 //! | [`matching`] | findings against annotations |
 //!
 //! To hold brownout to programs of one's own, put them in a folder and call [`discover`], or name the
@@ -35,16 +35,16 @@
 #![forbid(unsafe_code)]
 
 pub mod annotation;
-mod bench;
 mod build;
 mod error;
 mod finding;
+mod harness;
 pub mod matching;
 pub mod program;
 mod run;
 
-pub use bench::{Bench, Built, Verdict};
 pub use build::{Build, Compiler, Level, Scope};
 pub use error::{Error, Result};
-pub use finding::{Finding, Severity, read_findings};
+pub use finding::{ReportedFinding, ReportedSeverity, read_findings};
+pub use harness::{Built, Harness, Outcome};
 pub use program::{Language, Program, discover};

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::annotation::{Annotation, Claim};
 use crate::build::Build;
-use crate::finding::{Finding, Stack};
+use crate::finding::{ReportedFinding, ReportedStack};
 
 /// The role of a store without which recovery does not pass, in a finding of crash testing.
 const MISSING_STORE: &str = "store that is missing";
@@ -76,11 +76,11 @@ impl fmt::Display for Mismatch {
 }
 
 /// The line of `source` that a finding belongs to.
-pub fn line_of(finding: &Finding, source: &Path) -> Option<u32> {
+pub fn line_of(finding: &ReportedFinding, source: &Path) -> Option<u32> {
     line_of_stack(finding.stacks.first()?, source)
 }
 
-fn line_of_stack(stack: &Stack, source: &Path) -> Option<u32> {
+fn line_of_stack(stack: &ReportedStack, source: &Path) -> Option<u32> {
     stack
         .frames
         .iter()
@@ -103,9 +103,9 @@ pub fn compare(
     source: &Path,
     annotations: &[Annotation],
     build: &Build,
-    findings: &[Finding],
+    findings: &[ReportedFinding],
 ) -> Vec<Mismatch> {
-    let mut left: BTreeMap<(Option<u32>, &str), Vec<&Finding>> = BTreeMap::new();
+    let mut left: BTreeMap<(Option<u32>, &str), Vec<&ReportedFinding>> = BTreeMap::new();
     for finding in findings {
         let place = (line_of(finding, source), finding.rule.as_str());
         left.entry(place).or_default().push(finding);
@@ -113,7 +113,7 @@ pub fn compare(
     let mut named: BTreeSet<(Option<u32>, &str)> = findings
         .iter()
         .flat_map(|finding| {
-            let missing = |stack: &&Stack| stack.role == MISSING_STORE;
+            let missing = |stack: &&ReportedStack| stack.role == MISSING_STORE;
             let stacks = finding.stacks.iter().filter(missing);
             stacks.map(|stack| (line_of_stack(stack, source), finding.rule.as_str()))
         })
@@ -164,35 +164,35 @@ mod tests {
     use super::*;
     use crate::annotation;
     use crate::build::{Compiler, Level};
-    use crate::finding::{Frame, Severity, Stack};
+    use crate::finding::{ReportedFrame, ReportedSeverity, ReportedStack};
 
     const SOURCE: &str = "/corpus/clean/a.c";
 
-    fn frame(file: &str, line: u32) -> Frame {
-        Frame {
+    fn frame(file: &str, line: u32) -> ReportedFrame {
+        ReportedFrame {
             function: None,
             file: Some(file.into()),
             line: Some(line),
         }
     }
 
-    fn finding(rule: &str, frames: Vec<Frame>) -> Finding {
-        Finding {
+    fn finding(rule: &str, frames: Vec<ReportedFrame>) -> ReportedFinding {
+        ReportedFinding {
             rule: rule.to_owned(),
-            severity: Severity::Bug,
+            severity: ReportedSeverity::Bug,
             message: "m".to_owned(),
-            stacks: vec![Stack {
+            stacks: vec![ReportedStack {
                 role: String::new(),
                 frames,
             }],
         }
     }
 
-    fn found(rule: &str, line: u32) -> Finding {
+    fn found(rule: &str, line: u32) -> ReportedFinding {
         finding(rule, vec![frame(SOURCE, line)])
     }
 
-    fn compare_with(text: &str, findings: &[Finding]) -> Vec<Mismatch> {
+    fn compare_with(text: &str, findings: &[ReportedFinding]) -> Vec<Mismatch> {
         let annotations = annotation::parse(text).unwrap();
         let build = Build {
             compiler: Compiler::Gcc,
@@ -293,7 +293,7 @@ mod tests {
         let text = "x; // expect: a\ny; // missing-store: a\nz;\n";
         let naming = |line: u32| {
             let mut finding = found("a", 1);
-            finding.stacks.push(Stack {
+            finding.stacks.push(ReportedStack {
                 role: MISSING_STORE.to_owned(),
                 frames: vec![frame(SOURCE, line)],
             });

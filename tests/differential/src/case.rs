@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::layout::{ARENA_BYTES, Place};
+use crate::layout::{ARENA_BYTES, Region};
 
 const MAGIC: &[u8; 8] = b"diffcas1";
 
@@ -31,7 +31,7 @@ pub struct Case {
 /// The cases of one run.
 #[derive(Clone, Debug)]
 pub struct Cases {
-    pub place: Place,
+    pub region: Region,
     /// What the arena holds at the start of each case, but for its patches.
     pub arena: Vec<u8>,
     pub cases: Vec<Case>,
@@ -52,9 +52,9 @@ impl Cases {
     pub fn save(&self, path: &Path) -> Result<()> {
         let mut out = Writer(MAGIC.to_vec());
         out.number(
-            Place::ALL
+            Region::ALL
                 .iter()
-                .position(|place| *place == self.place)
+                .position(|region| *region == self.region)
                 .unwrap_or(0) as u64,
         );
         out.bytes(&self.arena);
@@ -85,9 +85,9 @@ impl Cases {
                 .strip_prefix(MAGIC)
                 .with_context(|| format!("{}: no cases", path.display()))?,
         );
-        let place = *Place::ALL
+        let region = *Region::ALL
             .get(from.number()? as usize)
-            .context("no such place")?;
+            .context("no such region")?;
         let arena = from.bytes()?.to_vec();
         ensure!(
             arena.len() == ARENA_BYTES,
@@ -97,7 +97,7 @@ impl Cases {
         let count = from.number()?;
         let cases = (0..count).map(|_| from.case()).collect::<Result<_>>()?;
         Ok(Cases {
-            place,
+            region,
             arena,
             cases,
         })

@@ -51,7 +51,7 @@ pub fn show(cases: &Cases, case: &Case) -> String {
         "r13", "r14", "r15",
     ];
     let mut text = format!("    {}\n", case.title);
-    let start = cases.place.slot(case.slot);
+    let start = cases.region.slot(case.slot);
     let mut formatter = IntelFormatter::new();
     formatter.options_mut().set_rip_relative_addresses(false);
     formatter
@@ -79,8 +79,8 @@ pub fn show(cases: &Cases, case: &Case) -> String {
             .collect();
         let _ = writeln!(text, "    {}", words.join(" "));
     }
-    let arena = cases.place.arena();
-    let file = cases.place.file_range();
+    let arena = cases.region.arena();
+    let file = cases.region.file_range();
     let _ = writeln!(
         text,
         "    flags={:#x} fs={:#x} gs={:#x}; memory from {arena:#x}, the file {:#x}..{:#x}",

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::case::{Case, Cases};
-use crate::layout::{ARENA_BYTES, FILE_AT, FILE_BYTES, PAGE, Place, SLOT};
+use crate::layout::{ARENA_BYTES, FILE_AT, FILE_BYTES, PAGE, Region, SLOT};
 use crate::outcome::{Outcome, Signal};
 use crate::state::Areas;
 use crate::trampoline::{AREA, EXCHANGE, enter_case, handle_signal, leave_case, leave_signal};
@@ -24,7 +24,7 @@ static mut SIGNAL: Option<Signal> = None;
 pub fn execute(cases: &Cases, from: usize, file: Option<&Path>, results: &Path) -> Result<()> {
     let areas = Areas::of_this_machine();
     ensure!(areas.len <= AREA, "the processor's state is too large");
-    let arena = Arena::map(cases.place, file)?;
+    let arena = Arena::map(cases.region, file)?;
     map_code(cases)?;
     catch_signals()?;
     let mut out = OpenOptions::new().create(true).append(true).open(results)?;
@@ -59,8 +59,8 @@ fn map(at: u64, len: usize, protection: i32, flags: i32, fd: i32) -> Result<u64>
 }
 
 impl Arena {
-    fn map(place: Place, file: Option<&Path>) -> Result<Arena> {
-        let start = place.arena();
+    fn map(region: Region, file: Option<&Path>) -> Result<Arena> {
+        let start = region.arena();
         let around = ARENA_BYTES + 2 * PAGE as usize;
         let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let both = libc::PROT_READ | libc::PROT_WRITE;
@@ -168,7 +168,7 @@ fn map_code(cases: &Cases) -> Result<()> {
         .map(|case| case.slot)
         .max()
         .map_or(0, |slot| slot + 1);
-    let start = cases.place.exit();
+    let start = cases.region.exit();
     let len = (slots + 1) * SLOT as usize;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     map(start, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
@@ -199,7 +199,7 @@ fn run(case: &Case, cases: &Cases, arena: &Arena, areas: &Areas) -> Result<Outco
     given.flags = case.flags;
     given.fs_base = case.fs_base;
     given.gs_base = case.gs_base;
-    given.target = cases.place.slot(case.slot);
+    given.target = cases.region.slot(case.slot);
     given.components = areas.components;
     given.image[..case.image.len()].copy_from_slice(&case.image);
     given.area[..areas.len].fill(0);

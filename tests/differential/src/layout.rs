@@ -19,7 +19,7 @@ pub const SECOND_FUNCTION: u64 = 192;
 
 /// Where everything lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Region {
     /// Below 2 GiB, where engines like code to be.
     Low,
     /// Where the kernel puts libraries: out of reach of displacements from anything low.
@@ -28,22 +28,22 @@ pub enum Place {
     Middle,
 }
 
-impl Place {
-    pub const ALL: [Place; 3] = [Place::Low, Place::High, Place::Middle];
+impl Region {
+    pub const ALL: [Region; 3] = [Region::Low, Region::High, Region::Middle];
 
     pub fn name(self) -> &'static str {
         match self {
-            Place::Low => "low",
-            Place::High => "high",
-            Place::Middle => "middle",
+            Region::Low => "low",
+            Region::High => "high",
+            Region::Middle => "middle",
         }
     }
 
     fn base(self) -> u64 {
         match self {
-            Place::Low => 0,
-            Place::High => 0x6f00_0000_0000,
-            Place::Middle => 0xc0_0000_0000,
+            Region::Low => 0,
+            Region::High => 0x6f00_0000_0000,
+            Region::Middle => 0xc0_0000_0000,
         }
     }
 

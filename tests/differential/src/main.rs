@@ -20,10 +20,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use crate::case::Cases;
-use crate::layout::Place;
+use crate::layout::Region;
 
 const USAGE: &str = "\
-differential generate SEED COUNT PLACE CPU CASES make cases; PLACE is low, high or middle, CPU v2, v3, v4 or
+differential generate SEED COUNT REGION CPU CASES make cases; REGION is low, high or middle, CPU v2, v3, v4 or
                                                  host, followed by any number of +FEATURE and -FEATURE
 differential execute CASES FROM RESULTS [FILE]   execute them; operands lie in a mapping of FILE if given
 differential compare CASES NATIVE ENGINE         print each case that differs; exit 1 if there is one
@@ -46,13 +46,13 @@ fn run() -> Result<ExitCode> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["generate", seed, count, place, cpu, out] => {
-            let place = Place::ALL
+        ["generate", seed, count, region, cpu, out] => {
+            let region = Region::ALL
                 .into_iter()
-                .find(|known| known.name() == place)
-                .context("no such place")?;
+                .find(|known| known.name() == region)
+                .context("no such region")?;
             let cpu = cpu.parse()?;
-            generate::generate(seed.parse()?, count.parse()?, place, &cpu).save(out.as_ref())?;
+            generate::generate(seed.parse()?, count.parse()?, region, &cpu).save(out.as_ref())?;
         }
         ["execute", cases, from, results] => {
             execute::execute(

@@ -187,7 +187,7 @@ impl Outcome {
         forgive_dead_words(
             &native,
             &mut engine,
-            self.gpr[RSP].wrapping_sub(cases.place.arena()),
+            self.gpr[RSP].wrapping_sub(cases.region.arena()),
         );
         if native != engine && !known.pushed {
             found.push(format!(
@@ -232,7 +232,7 @@ fn changed(contents: &[u8], changes: &[(usize, Vec<u8>)]) -> Vec<u8> {
 }
 
 /// The engine's calls and returns use the word below the stack pointer, which is nobody's. `stack` is the
-/// stack pointer's place in the arena.
+/// stack pointer's offset in the arena.
 fn forgive_dead_words(native: &[u8], engine: &mut [u8], stack: u64) {
     if stack > native.len() as u64 {
         return;

@@ -33,14 +33,14 @@ impl Areas {
         );
         // SAFETY: the feature was just found.
         let components = unsafe { Areas::enabled() } & COMPONENTS;
-        let place = |component: u32| {
+        let region = |component: u32| {
             if components >> component & 1 == 0 {
                 return (0, 0);
             }
             let leaf = __cpuid_count(0xd, component);
             (leaf.ebx as usize, leaf.eax as usize)
         };
-        let places = [place(2), place(5), place(6), place(7)];
+        let places = [region(2), region(5), region(6), region(7)];
         let len = places
             .iter()
             .map(|(at, len)| at + len)

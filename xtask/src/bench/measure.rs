@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-use crate::sandbox::{End, wait};
 use crate::shell::{SEARCH_PATH, find_program};
+use crate::test_directory::{End, wait};
 
 const LIMIT: Duration = Duration::from_secs(300);
 /// Requests of each kind that the client sends to the server.
@@ -40,14 +40,14 @@ impl Cost {
 }
 
 /// Where a load runs.
-pub struct Place {
+pub struct WorkDirectories {
     /// Its working directory, prepared once.
     pub cwd: PathBuf,
     /// An empty directory in memory for persistent files.
     pub pm: PathBuf,
 }
 
-impl Place {
+impl WorkDirectories {
     /// Runs a program to its end.
     pub fn run(&self, words: &[OsString]) -> Result<Cost> {
         let cpu = children_time()?;

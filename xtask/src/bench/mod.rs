@@ -21,11 +21,11 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use self::load::{Kind, LOADS, Load};
-use self::measure::{Cost, Place};
+use self::measure::{Cost, WorkDirectories};
 use crate::args::Args;
 use crate::programs::{self, Built, Variant};
-use crate::sandbox::output_of;
 use crate::shell::{cargo, find_program, memory_dir, target_dir};
+use crate::test_directory::output_of;
 use crate::wrapper::Wrapper;
 
 const RUNS: usize = 4;
@@ -161,7 +161,7 @@ fn measure<'a>(load: &'a Load, built: &[Built], options: &Options) -> Result<Row
 }
 
 /// Makes the directories of a load and what its setup puts there.
-fn prepare(load: &Load) -> Result<Place> {
+fn prepare(load: &Load) -> Result<WorkDirectories> {
     let cwd = target_dir()?
         .join("bench")
         .join(load.name.replace([' ', ','], "-"));
@@ -177,11 +177,11 @@ fn prepare(load: &Load) -> Result<Place> {
         }
     }
     let pm = memory_dir()?.join(format!("brownout-bench-{}", std::process::id()));
-    Ok(Place { cwd, pm })
+    Ok(WorkDirectories { cwd, pm })
 }
 
 /// The words of a load's command with everything filled in.
-fn arguments(load: &Load, built: &[Built], place: &Place) -> Result<Vec<OsString>> {
+fn arguments(load: &Load, built: &[Built], place: &WorkDirectories) -> Result<Vec<OsString>> {
     let mut words: Vec<OsString> = Vec::new();
     for word in load.command {
         let placeholder = word

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::sandbox::Sandbox;
+use crate::test_directory::TestDirectory;
 
 /// Memory of their own (not files) that some processes had together, in KiB, in order of time.
 #[derive(Default, Debug)]
@@ -47,11 +47,11 @@ fn typical(samples: &[i64]) -> i64 {
     sorted.get(sorted.len() / 4).copied().unwrap_or(0)
 }
 
-/// Runs `work` while the processes of the sandbox's run are watched; those of the executable `recorder` for
+/// Runs `work` while the processes of the directory's run are watched; those of the executable `recorder` for
 /// themselves.
 pub fn sample<R>(
     interval: Duration,
-    sandbox: &Sandbox,
+    directory: &TestDirectory,
     recorder: Option<&Path>,
     work: impl FnOnce() -> R,
 ) -> (R, Watched) {
@@ -60,7 +60,7 @@ pub fn sample<R>(
         let watcher = scope.spawn(move || {
             let mut seen = Watched::default();
             while watched.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                let (recorders, programs): (Vec<i32>, Vec<i32>) = sandbox
+                let (recorders, programs): (Vec<i32>, Vec<i32>) = directory
                     .processes()
                     .partition(|pid| is_recorder(*pid, recorder));
                 seen.program.take(&programs);

@@ -19,8 +19,8 @@ use anyhow::{Result, bail};
 
 use self::memory::{Samples, Watched};
 use crate::args::Args;
-use crate::sandbox::{End, Job, Outcome, Sandbox};
 use crate::shell::{find_program, target_dir};
+use crate::test_directory::{End, Job, Outcome, TestDirectory};
 use crate::wrapper::Wrapper;
 use crate::{pool, programs};
 
@@ -42,7 +42,7 @@ struct Subject {
 }
 
 /// A run and what its processes took.
-struct Run {
+struct MeasuredRun {
     outcome: Outcome,
     memory: Watched,
 }
@@ -123,10 +123,10 @@ fn judge(subject: &Subject, seconds: u64, wrapper: &Wrapper) -> Result<Option<St
     let folder = subject
         .title
         .replace(|letter: char| !letter.is_alphanumeric(), "-");
-    let sandbox = Sandbox::create(&target_dir()?.join("soak").join(folder))?;
-    let native = sampled(&sandbox, subject, (seconds / 3).max(3), None)?;
-    let tested = sampled(&sandbox, subject, seconds, Some(wrapper))?;
-    sandbox.remove()?;
+    let directory = TestDirectory::create(&target_dir()?.join("soak").join(folder))?;
+    let native = sampled(&directory, subject, (seconds / 3).max(3), None)?;
+    let tested = sampled(&directory, subject, seconds, Some(wrapper))?;
+    directory.remove()?;
     let failure = verdict(&native, &tested);
     println!(
         "{:<24} {:>7} KiB {:>7} {:>7} KiB {:>7} {:>7} KiB {:>7}  {}",
@@ -142,7 +142,7 @@ fn judge(subject: &Subject, seconds: u64, wrapper: &Wrapper) -> Result<Option<St
     Ok(failure)
 }
 
-fn verdict(native: &Run, tested: &Run) -> Option<String> {
+fn verdict(native: &MeasuredRun, tested: &MeasuredRun) -> Option<String> {
     if native.outcome.end != End::Exit(0) {
         return Some(format!("natively {}", native.outcome.end));
     }
@@ -166,15 +166,15 @@ fn allowed(samples: &Samples) -> i64 {
 }
 
 fn sampled(
-    sandbox: &Sandbox,
+    directory: &TestDirectory,
     subject: &Subject,
     seconds: u64,
     wrapper: Option<&Wrapper>,
-) -> Result<Run> {
+) -> Result<MeasuredRun> {
     let mut argv = subject.argv.clone();
     argv.push(seconds.to_string().into());
     let words = match wrapper {
-        Some(wrapper) => wrapper.wrap(&sandbox.trace(), None, &argv),
+        Some(wrapper) => wrapper.wrap(&directory.trace(), None, &argv),
         None => argv,
     };
     let recorder = wrapper
@@ -188,10 +188,10 @@ fn sampled(
         env: &[],
         limit: Duration::from_secs(seconds) + GRACE,
     };
-    let (outcome, memory) = memory::sample(INTERVAL, sandbox, recorder.as_deref(), || {
-        sandbox.run_unread(&job)
+    let (outcome, memory) = memory::sample(INTERVAL, directory, recorder.as_deref(), || {
+        directory.run_unread(&job)
     });
-    Ok(Run {
+    Ok(MeasuredRun {
         outcome: outcome?,
         memory,
     })

@@ -1,10 +1,16 @@
-//! `cargo xtask tidy`: what no other tool checks of the sources and documents.
+//! `cargo xtask tidy`: what no other tool checks of the sources, documents and dependencies.
+
+mod dependencies;
+mod glossary;
+mod layers;
+mod rust_code;
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use self::glossary::Glossary;
 use crate::args::Args;
 use crate::shell::root;
 
@@ -24,8 +30,10 @@ pub fn run(args: Args) -> Result<()> {
     args.finish()?;
     let mut slips = Vec::new();
     let files = tracked_files()?;
+    let instruments = layers::instrument_names(&files);
+    let mut definitions = Vec::new();
     for path in &files {
-        // A file that another change has deleted is no business of this check.
+        // A file that another change has deleted need not be checked.
         let Ok(bytes) = std::fs::read(root().join(path)) else {
             continue;
         };
@@ -37,8 +45,18 @@ pub fn run(args: Args) -> Result<()> {
                 .into_iter()
                 .map(|slip| format!("{path}: {slip}")),
         );
+        if path.ends_with(".rs") {
+            let found = layers::check(path, &text, &instruments);
+            slips.extend(found.into_iter().map(|slip| format!("{path}: {slip}")));
+        }
+        if glossary::applies_to(path) {
+            definitions.extend(glossary::definitions(path, &text));
+        }
     }
     check_documents(&files, &mut slips)?;
+    let contributing = std::fs::read_to_string(root().join("CONTRIBUTING.md"))?;
+    slips.extend(Glossary::parse(&contributing)?.check(&definitions));
+    slips.extend(dependencies::check()?);
     slips.iter().for_each(|slip| println!("{slip}"));
     if !slips.is_empty() {
         bail!("tidy: {} slips in {} files", slips.len(), files.len());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::compare::Normaliser;
-use crate::sandbox::End;
+use crate::test_directory::End;
 
 /// What is run.
 #[derive(Clone, Copy)]

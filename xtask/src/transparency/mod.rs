@@ -23,8 +23,9 @@ use self::case::{Case, Program};
 use self::verdict::{Runs, Standing, allowed_odd};
 use crate::args::Args;
 use crate::compare::{Normaliser, Scope};
-use crate::sandbox::{End, Job, Outcome, Sandbox, forbid_core_files};
+use crate::cpu::Cpu;
 use crate::shell::{find_program, target_dir};
+use crate::test_directory::{End, Job, Outcome, TestDirectory, forbid_core_files};
 use crate::wrapper::Wrapper;
 use crate::{pool, programs, setup};
 
@@ -37,6 +38,7 @@ const NATIVE_RUNS: usize = 5;
 struct Options {
     wrapper: Wrapper,
     runs: usize,
+    cpu: Cpu,
     keep: bool,
     allow_missing: bool,
 }
@@ -59,7 +61,7 @@ struct Subject {
 }
 
 /// What became of a subject.
-struct Verdict {
+struct SubjectResult {
     standing: Standing,
     notes: Vec<String>,
     native: Duration,
@@ -78,6 +80,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let filter = args.value("--filter")?.unwrap_or_default();
     let runs = args.number("--runs")?.unwrap_or(RUNS);
     let jobs = args.number("--jobs")?.unwrap_or_else(pool::cores);
+    let cpu = Cpu::from_args(&mut args)?;
     let keep = args.switch("--keep");
     let allow_missing = args.switch("--allow-missing");
     let list = args.switch("--list");
@@ -93,6 +96,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let options = Options {
         wrapper: Wrapper::from_args(&mut args)?,
         runs,
+        cpu,
         keep,
         allow_missing,
     };
@@ -116,6 +120,9 @@ pub fn run(mut args: Args) -> Result<()> {
         subjects.push(table_subject(case)?);
     }
     subjects.retain(|subject| subject.title.contains(&filter));
+    for subject in &mut subjects {
+        subject.env.extend(options.cpu.environment());
+    }
     if subjects.is_empty() {
         bail!("no run is named like {filter:?}");
     }
@@ -213,7 +220,8 @@ fn report(subjects: &[Subject], options: &Options, jobs: usize) -> Result<()> {
         verdict
     });
     let count = |wanted: Standing| {
-        let has = |verdict: &&Result<Verdict>| matches!(verdict, Ok(v) if v.standing == wanted);
+        let has =
+            |verdict: &&Result<SubjectResult>| matches!(verdict, Ok(v) if v.standing == wanted);
         verdicts.iter().filter(has).count()
     };
     let (passed, unusual) = (count(Standing::Ok), count(Standing::Unusual));
@@ -235,8 +243,9 @@ fn report(subjects: &[Subject], options: &Options, jobs: usize) -> Result<()> {
         }
     }
     println!(
-        "\ntransparency: {} programs, {} runs each: {passed} passed, {unusual} unusual, {unstable} unstable, {failed} failed, {skipped} skipped; {} s",
+        "\ntransparency: {} programs on {}, {} runs each: {passed} passed, {unusual} unusual, {unstable} unstable, {failed} failed, {skipped} skipped; {} s",
         subjects.len(),
+        options.cpu.name(),
         options.runs,
         started.elapsed().as_secs()
     );
@@ -258,7 +267,7 @@ fn report(subjects: &[Subject], options: &Options, jobs: usize) -> Result<()> {
 }
 
 /// Judges one subject in a directory that is gone afterwards, unless it is to be kept.
-fn judge(subject: &Subject, options: &Options) -> Result<Verdict> {
+fn judge(subject: &Subject, options: &Options) -> Result<SubjectResult> {
     if !subject.missing.is_empty() {
         let package = |name: &&'static str| setup::package_of(name).unwrap_or(name);
         let packages: Vec<_> = subject.missing.iter().map(package).collect();
@@ -272,17 +281,21 @@ fn judge(subject: &Subject, options: &Options) -> Result<Verdict> {
         }
     };
     let folder: String = subject.title.chars().map(plain).collect();
-    let sandbox = Sandbox::create(&target_dir()?.join("transparency").join(folder))?;
-    let verdict = judge_in(subject, options, &sandbox);
+    let directory = TestDirectory::create(&target_dir()?.join("transparency").join(folder))?;
+    let verdict = judge_in(subject, options, &directory);
     if !options.keep {
-        sandbox.remove()?;
+        directory.remove()?;
     }
     verdict
 }
 
 /// Runs one subject natively and under test; an error if it cannot be judged. What the first failing run
-/// left stays in the sandbox if it is to be kept.
-fn judge_in(subject: &Subject, options: &Options, sandbox: &Sandbox) -> Result<Verdict> {
+/// left stays in the directory if it is to be kept.
+fn judge_in(
+    subject: &Subject,
+    options: &Options,
+    directory: &TestDirectory,
+) -> Result<SubjectResult> {
     let scope = Scope {
         stdout: subject.stdout,
         stderr: subject.stderr,
@@ -292,12 +305,14 @@ fn judge_in(subject: &Subject, options: &Options, sandbox: &Sandbox) -> Result<V
     };
     let mut runs = Runs {
         expected: subject.end,
-        natives: vec![run_once(subject, sandbox, &subject.argv)?],
+        natives: vec![run_once(subject, directory, &subject.argv)?],
         tested: Vec::new(),
     };
-    let words = options.wrapper.wrap(&sandbox.trace(), None, &subject.argv);
+    let words = options
+        .wrapper
+        .wrap(&directory.trace(), None, &subject.argv);
     for _ in 0..options.runs {
-        let tested = run_once(subject, sandbox, &words)?;
+        let tested = run_once(subject, directory, &words)?;
         let hung = tested.end == End::TimedOut;
         runs.tested.push(tested);
         if hung || (options.keep && !runs.all_native(scope)) {
@@ -306,21 +321,21 @@ fn judge_in(subject: &Subject, options: &Options, sandbox: &Sandbox) -> Result<V
     }
     if options.keep && !runs.all_native(scope) {
         let (standing, mut notes) = runs.judge(scope);
-        notes.push(format!("see {}", sandbox.dir().display()));
+        notes.push(format!("see {}", directory.dir().display()));
         return Ok(verdict(&runs, standing, notes));
     }
     while !runs.all_native(scope) && !runs.natives_differ(scope) && runs.natives.len() < NATIVE_RUNS
     {
         runs.natives
-            .push(run_once(subject, sandbox, &subject.argv)?);
+            .push(run_once(subject, directory, &subject.argv)?);
     }
     let (standing, notes) = runs.judge(scope);
     Ok(verdict(&runs, standing, notes))
 }
 
-fn verdict(runs: &Runs, standing: Standing, notes: Vec<String>) -> Verdict {
+fn verdict(runs: &Runs, standing: Standing, notes: Vec<String>) -> SubjectResult {
     let best = |outcomes: &[Outcome]| outcomes.iter().map(|outcome| outcome.wall).min();
-    Verdict {
+    SubjectResult {
         standing,
         notes,
         native: best(&runs.natives).unwrap_or_default(),
@@ -328,8 +343,8 @@ fn verdict(runs: &Runs, standing: Standing, notes: Vec<String>) -> Verdict {
     }
 }
 
-fn run_once(subject: &Subject, sandbox: &Sandbox, words: &[OsString]) -> Result<Outcome> {
-    sandbox.run(&Job {
+fn run_once(subject: &Subject, directory: &TestDirectory, words: &[OsString]) -> Result<Outcome> {
+    directory.run(&Job {
         argv: words,
         setup: &subject.setup,
         stdin: subject.stdin.as_bytes(),

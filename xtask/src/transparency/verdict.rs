@@ -6,7 +6,7 @@
 //! them, unless the difference can only be the engine's doing.
 
 use crate::compare::{Scope, differences};
-use crate::sandbox::{End, Outcome};
+use crate::test_directory::{End, Outcome};
 
 /// Exit status by which `brownout` confesses a fault of its own, and what it says then.
 const OWN_FAULT: End = End::Exit(70);

@@ -6,7 +6,7 @@ use iced_x86::{
 };
 
 use crate::case::Case;
-use crate::layout::{FILE_AT, FILE_BYTES, PAGE, Place};
+use crate::layout::{FILE_AT, FILE_BYTES, PAGE, Region};
 use crate::random::Random;
 use crate::state::{self, Areas};
 
@@ -25,7 +25,7 @@ const UNKNOWN_SIZE: u64 = 64;
 pub struct Draft<'a> {
     pub random: &'a mut Random,
     pub areas: &'a Areas,
-    pub place: Place,
+    pub region: Region,
     pub case: Case,
     /// Registers whose values addresses depend on.
     fixed: u32,
@@ -35,7 +35,7 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub fn new(random: &'a mut Random, areas: &'a Areas, place: Place, slot: usize) -> Draft<'a> {
+    pub fn new(random: &'a mut Random, areas: &'a Areas, region: Region, slot: usize) -> Draft<'a> {
         let gpr = std::array::from_fn(|_| random.value());
         let flags = state::random_flags(random);
         let image = state::random_image(random, areas);
@@ -46,15 +46,15 @@ impl<'a> Draft<'a> {
             lengths: Vec::new(),
             gpr,
             flags,
-            fs_base: place.arena() + 0x7f8,
-            gs_base: place.arena() + 0x2a00,
+            fs_base: region.arena() + 0x7f8,
+            gs_base: region.arena() + 0x2a00,
             image,
             patches: Vec::new(),
         };
         let mut draft = Draft {
             random,
             areas,
-            place,
+            region,
             case,
             fixed: 0,
             written: 0,
@@ -66,7 +66,7 @@ impl<'a> Draft<'a> {
         } else {
             PAGE
         };
-        let stack = place.arena() + page + 0x400 + 8 * draft.random.below(0x100);
+        let stack = region.arena() + page + 0x400 + 8 * draft.random.below(0x100);
         draft.fix(RSP, stack);
         draft
     }
@@ -83,7 +83,7 @@ impl<'a> Draft<'a> {
 
     /// Address of the next instruction.
     pub fn here(&self) -> u64 {
-        self.place.slot(self.case.slot) + self.case.code.len() as u64
+        self.region.slot(self.case.slot) + self.case.code.len() as u64
     }
 
     pub fn is_free(&self, register: usize) -> bool {
@@ -109,7 +109,7 @@ impl<'a> Draft<'a> {
 
     /// Lets the arena hold `bytes` at `address`, as far as it is in the arena.
     pub fn patch(&mut self, address: u64, bytes: &[u8]) {
-        let range = self.place.arena_range();
+        let range = self.region.arena_range();
         if range.contains(&address) && range.contains(&(address + bytes.len() as u64 - 1)) {
             self.case
                 .patches
@@ -150,7 +150,7 @@ impl<'a> Draft<'a> {
 
     /// An address for an access of `size` bytes: mostly aligned and in the file, at times across an edge.
     pub fn address(&mut self, size: u64) -> u64 {
-        let arena = self.place.arena();
+        let arena = self.region.arena();
         let file = arena + FILE_AT as u64;
         let len = FILE_BYTES as u64;
         if size < PAGE / 2 && self.random.chance(12) {

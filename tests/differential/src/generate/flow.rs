@@ -7,14 +7,14 @@ use iced_x86::{Code, Instruction, MemoryOperand, OpKind, Register};
 
 use super::draft::{Draft, RAX, RCX, RSP};
 use crate::case::Case;
-use crate::layout::{FUNCTION, Place, SECOND_FUNCTION, SLOT};
+use crate::layout::{FUNCTION, Region, SECOND_FUNCTION, SLOT};
 
 /// Appends the way out.
-pub fn leave(case: &mut Case, place: Place) {
-    let after = place.slot(case.slot) + case.code.len() as u64 + 5;
+pub fn leave(case: &mut Case, region: Region) {
+    let after = region.slot(case.slot) + case.code.len() as u64 + 5;
     case.code.push(0xe9);
     case.code
-        .extend_from_slice(&(place.exit().wrapping_sub(after) as u32).to_le_bytes());
+        .extend_from_slice(&(region.exit().wrapping_sub(after) as u32).to_le_bytes());
 }
 
 /// A case of a kind of control flow chosen at random.
@@ -87,10 +87,10 @@ impl Flow<'_> {
     }
 
     fn leave(&mut self) {
-        leave(&mut self.draft.case, self.draft.place);
+        leave(&mut self.draft.case, self.draft.region);
     }
 
-    /// Fills up to a fixed place; what is skipped traps.
+    /// Fills up to a fixed offset; what is skipped traps.
     fn pad_to(&mut self, offset: u64) {
         assert!(
             self.draft.case.code.len() as u64 <= offset,
@@ -274,7 +274,7 @@ impl Flow<'_> {
 
     fn return_to_pushed(&mut self) -> Option<&'static str> {
         let target = self.function();
-        if self.draft.place == Place::Low && self.draft.random.chance(50) {
+        if self.draft.region == Region::Low && self.draft.random.chance(50) {
             self.put(&[0x68]);
             self.put(&(target as u32).to_le_bytes());
         } else {
@@ -288,7 +288,7 @@ impl Flow<'_> {
 
     /// Calls, jumps and returns to where there is no code.
     fn bad_target(&mut self) -> Option<&'static str> {
-        let arena = self.draft.place.arena();
+        let arena = self.draft.region.arena();
         let target = self.draft.random.pick(&[
             0,
             8,

@@ -106,7 +106,7 @@ fn set_operand(
         insn.set_op_register(operand, register);
         return Some(Chosen::Other);
     }
-    let narrow = draft.place == crate::layout::Place::Low && draft.random.chance(10);
+    let narrow = draft.region == crate::layout::Region::Low && draft.random.chance(10);
     let second = (0..operand).any(|earlier| {
         matches!(
             insn.op_kind(earlier),

@@ -12,7 +12,7 @@ use iced_x86::Code;
 
 use crate::case::{Case, Cases};
 use crate::cpu::Cpu;
-use crate::layout::{ARENA_BYTES, Place};
+use crate::layout::{ARENA_BYTES, Region};
 use crate::random::Random;
 use crate::state::Areas;
 use draft::Draft;
@@ -21,7 +21,7 @@ use draft::Draft;
 const TRIES: usize = 24;
 
 /// Makes `count` cases for a CPU. The same seed gives the same cases on machines with the same vector state.
-pub fn generate(seed: u64, count: usize, place: Place, cpu: &Cpu) -> Cases {
+pub fn generate(seed: u64, count: usize, region: Region, cpu: &Cpu) -> Cases {
     let mut random = Random::new(seed);
     let areas = Areas::of_this_machine().limited_to(cpu.state());
     let mut arena = vec![0; ARENA_BYTES];
@@ -44,7 +44,7 @@ pub fn generate(seed: u64, count: usize, place: Place, cpu: &Cpu) -> Cases {
     while cases.len() < count {
         let slot = cases.len();
         let case = if random.chance(12) {
-            let draft = Draft::new(&mut random, &areas, place, slot);
+            let draft = Draft::new(&mut random, &areas, region, slot);
             Some(flow::case(draft, cpu.has_transactions()))
         } else {
             let length = if random.chance(75) {
@@ -53,12 +53,12 @@ pub fn generate(seed: u64, count: usize, place: Place, cpu: &Cpu) -> Cases {
                 2 + random.below(3)
             };
             let chosen: Vec<Code> = next.by_ref().take(length as usize).copied().collect();
-            straight(&mut random, &areas, place, slot, &chosen)
+            straight(&mut random, &areas, region, slot, &chosen)
         };
         cases.extend(case);
     }
     Cases {
-        place,
+        region,
         arena,
         cases,
     }
@@ -68,11 +68,11 @@ pub fn generate(seed: u64, count: usize, place: Place, cpu: &Cpu) -> Cases {
 fn straight(
     random: &mut Random,
     areas: &Areas,
-    place: Place,
+    region: Region,
     slot: usize,
     codes: &[Code],
 ) -> Option<Case> {
-    let mut draft = Draft::new(random, areas, place, slot);
+    let mut draft = Draft::new(random, areas, region, slot);
     for code in codes {
         if codes.len() > 1 && special::stands_alone(*code) || draft.known(draft::RSP).is_none() {
             continue;
@@ -92,7 +92,7 @@ fn straight(
         .map(|code| format!("{code:?}"))
         .collect::<Vec<_>>()
         .join(", ");
-    flow::leave(&mut case, place);
+    flow::leave(&mut case, region);
     Some(case)
 }
 
@@ -100,14 +100,14 @@ fn straight(
 mod tests {
     use super::*;
 
-    fn cases(seed: u64, count: usize, place: Place, cpu: &str) -> Cases {
-        generate(seed, count, place, &cpu.parse().unwrap())
+    fn cases(seed: u64, count: usize, region: Region, cpu: &str) -> Cases {
+        generate(seed, count, region, &cpu.parse().unwrap())
     }
 
     #[test]
     fn a_seed_gives_the_same_cases_again() {
         for cpu in ["host", "v2", "v3", "v4"] {
-            let make = |seed| cases(seed, 300, Place::High, cpu);
+            let make = |seed| cases(seed, 300, Region::High, cpu);
             let (a, b) = (make(7), make(7));
             assert_eq!(a.arena, b.arena);
             for (a, b) in a.cases.iter().zip(&b.cases) {
@@ -150,7 +150,7 @@ mod tests {
 
     /// Asserts that cases of all `wanted` kinds are made for a CPU, and none of the `unwanted`.
     fn assert_kinds(cpu: &str, wanted: &[&[&str]], unwanted: &[&[&str]]) {
-        let cases = cases(1, 12_000, Place::Low, cpu);
+        let cases = cases(1, 12_000, Region::Low, cpu);
         let made = |kind: &str| cases.cases.iter().any(|case| case.title.contains(kind));
         for kind in wanted.concat() {
             assert!(made(kind), "{cpu}: no case for {kind}");

@@ -113,10 +113,10 @@ pub fn address(draft: &mut Draft, insn: &Instruction) -> u64 {
     match insn.mnemonic() {
         Xsave | Xsave64 | Xsavec | Xsavec64 | Xsaveopt | Xsaveopt64 | Xrstor | Xrstor64
         | Xsaves | Xsaves64 | Xrstors | Xrstors64 => {
-            draft.place.file_range().start + 64 * draft.random.below(80)
+            draft.region.file_range().start + 64 * draft.random.below(80)
         }
         Bt | Bts | Btr | Btc if insn.op1_kind() == OpKind::Register => {
-            draft.place.file_range().start + 1024 + draft.random.below(6000)
+            draft.region.file_range().start + 1024 + draft.random.below(6000)
         }
         _ => draft.sized_address(insn),
     }
@@ -220,7 +220,7 @@ pub fn prepare(draft: &mut Draft, insn: &Instruction, memory: Option<u64>) -> bo
             fix_components(draft)
         }
         Wrfsbase | Wrgsbase => {
-            let base = draft.place.arena() + draft.random.below(4096);
+            let base = draft.region.arena() + draft.random.below(4096);
             draft.prefer(insn.op0_register().full_register().number(), base);
             true
         }
@@ -271,7 +271,7 @@ fn prepare_string(draft: &mut Draft, insn: &Instruction) -> bool {
     let mut addresses = [0; 2];
     for address in &mut addresses {
         let spread = draft.random.below(6000);
-        let file = draft.place.file_range();
+        let file = draft.region.file_range();
         *address = if draft.random.chance(20) {
             draft.address(64)
         } else if backwards {

@@ -1,7 +1,7 @@
 //! Compilers and build tools: large programs, many processes, temporary files, vfork and pipes.
 
 use super::super::case::{Case, sh};
-use crate::sandbox::End;
+use crate::test_directory::End;
 
 /// A small C project of eight files.
 const PROJECT: &str = "for i in 1 2 3 4 5 6 7 8; do printf '#include <stdio.h>\\n#include <string.h>\\nint f%d(int x) { char b[64]; snprintf(b, sizeof b, \"%%%%d\", x); int s = 0; for (char *p = b; *p; p++) s = s * 31 + *p; return s; }\\n' $i >f$i.c; done; \

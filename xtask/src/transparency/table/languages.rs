@@ -1,7 +1,7 @@
 //! Interpreters: heaps of generated calls, garbage collectors, threads, extension modules, JITs.
 
 use super::super::case::{Case, argv, sh};
-use crate::sandbox::End;
+use crate::test_directory::End;
 
 const PYTHON: &[&str] = &["python3"];
 

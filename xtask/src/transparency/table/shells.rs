@@ -2,7 +2,7 @@
 
 use super::super::case::{Case, argv, sh};
 use crate::compare::Normaliser::SortLines;
-use crate::sandbox::End;
+use crate::test_directory::End;
 
 pub const CASES: &[Case] = &[
     argv("true", &["true"]).core(),

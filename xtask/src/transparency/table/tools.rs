@@ -2,7 +2,7 @@
 
 use super::super::case::{Case, argv, sh};
 use crate::compare::Normaliser::{DropLines, MaskNumbers};
-use crate::sandbox::End;
+use crate::test_directory::End;
 
 /// A tree of small files, always the same.
 const TREE: &str = "mkdir -p tree/a tree/b/c; for i in $(seq 1 120); do seq $i $((i*3)) >tree/a/f$i; cp tree/a/f$i tree/b/c/g$i; done; \

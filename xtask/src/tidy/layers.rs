@@ -1,0 +1,189 @@
+//! Which parts of the code may name which: the translator no instrument, and only `arch/` the instructions and registers
+//! of one architecture.
+
+use super::rust_code::{code_of, identifiers};
+
+/// Folder of the instruments.
+const INSTRUMENTS: &str = "crates/brownout-runtime/src/instruments/";
+
+/// Names that only files under an `arch/` folder may use. The names of flush instructions are not among them: they
+/// are words of the trace and of the model.
+const X86_NAMES: &[&str] = &[
+    "iced_x86",
+    "naked_asm",
+    "global_asm",
+    "asm",
+    "_xgetbv",
+    "__cpuid",
+    "__cpuid_count",
+    "rax",
+    "rbx",
+    "rcx",
+    "rdx",
+    "rsi",
+    "rdi",
+    "rbp",
+    "rsp",
+    "rip",
+    "rflags",
+    "eflags",
+    "RAX",
+    "RBX",
+    "RCX",
+    "RDX",
+    "RSI",
+    "RDI",
+    "RBP",
+    "RSP",
+    "RIP",
+    "xmm",
+    "ymm",
+    "zmm",
+    "gregs",
+    "app_gs",
+    "fs_base",
+    "gs_base",
+];
+
+/// The names of the instruments: their modules.
+pub fn instrument_names<'a>(files: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    let mut names: Vec<String> = files
+        .into_iter()
+        .filter_map(|path| path.strip_prefix(INSTRUMENTS))
+        .filter_map(|below| below.split(['/', '.']).next())
+        .filter(|name| *name != "mod" && *name != "registry")
+        .map(str::to_owned)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// What is wrong with the names that one file of Rust code uses.
+pub fn check(path: &str, text: &str, instruments: &[String]) -> Vec<String> {
+    let mut slips = Vec::new();
+    if is_test(path) {
+        return slips;
+    }
+    let code = code_of(text);
+    for (number, line) in (1..).zip(code.lines()) {
+        if is_translator(path)
+            && let Some(name) = named_instrument(line, instruments)
+        {
+            slips.push(format!(
+                "line {number}: the translator names the instrument `{name}`"
+            ));
+        }
+        if is_neutral(path)
+            && let Some((name, _)) = identifiers(line).find(|(word, _)| X86_NAMES.contains(word))
+        {
+            slips.push(format!(
+                "line {number}: `{name}` is x86-64's and belongs under `arch/`"
+            ));
+        }
+    }
+    slips
+}
+
+fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("/tests.rs")
+}
+
+fn is_translator(path: &str) -> bool {
+    let Some(below) = path.strip_prefix("crates/brownout-runtime/src/") else {
+        return false;
+    };
+    let mut folders = below.split('/');
+    match folders.next() {
+        Some("translator") => true,
+        Some("arch") => folders.nth(1) == Some("translator"),
+        _ => false,
+    }
+}
+
+/// Whether a file must compile for any architecture.
+fn is_neutral(path: &str) -> bool {
+    let is_source = path.starts_with("crates/") && path.contains("/src/");
+    is_source && !path.contains("/arch/")
+}
+
+/// An instrument that the code names: the folder of all of them, a path through one, or a name with its own in it.
+fn named_instrument<'a>(line: &str, instruments: &'a [String]) -> Option<&'a str> {
+    const PERSISTENT_MEMORY: &str = "pm";
+    let all = identifiers(line).any(|(word, _)| word == "instruments");
+    if all {
+        return Some("instruments");
+    }
+    let is_pm = |word: &str| {
+        word.split('_').any(|part| part == PERSISTENT_MEMORY)
+            || word
+                .strip_prefix("Pm")
+                .is_some_and(|rest| rest.starts_with(char::is_uppercase))
+    };
+    instruments.iter().map(String::as_str).find(|name| {
+        identifiers(line).any(|(word, after)| {
+            word == *name && after.starts_with("::") || *name == PERSISTENT_MEMORY && is_pm(word)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slips(path: &str, text: &str) -> usize {
+        check(path, text, &["calls".to_owned(), "pm".to_owned()]).len()
+    }
+
+    #[test]
+    fn the_translator_names_no_instrument() {
+        for translator in ["translator/dispatch.rs", "arch/x86_64/translator/gate.rs"] {
+            let path = format!("crates/brownout-runtime/src/{translator}");
+            assert_eq!(slips(&path, "use crate::instruments::pm;\n"), 1);
+            assert_eq!(slips(&path, "fn f() { pm::fault() }\n"), 1);
+            assert_eq!(slips(&path, "let x = context.to_pm_begin;\n"), 1);
+            assert_eq!(slips(&path, "Exit::PmDone => calls::visit(),\n"), 1);
+            assert_eq!(
+                slips(&path, "// pm::fault, instruments\nfn calls() {}\n"),
+                0
+            );
+        }
+        let instrument = "crates/brownout-runtime/src/instruments/pm/mod.rs";
+        assert_eq!(slips(instrument, "use crate::instruments::pm;\n"), 0);
+    }
+
+    #[test]
+    fn an_architecture_is_named_only_under_arch() {
+        let text = "use iced_x86::Decoder;\nfn f(rip: u64) {}\n";
+        assert_eq!(
+            slips("crates/brownout-runtime/src/translator/load.rs", text),
+            2
+        );
+        assert_eq!(slips("crates/brownout-engine/src/drain.rs", text), 2);
+        assert_eq!(
+            slips("crates/brownout-runtime/src/arch/x86_64/encoder.rs", text),
+            0
+        );
+        assert_eq!(
+            slips("crates/brownout-runtime/src/unwind/tests.rs", text),
+            0
+        );
+        assert_eq!(
+            slips("crates/brownout/src/a.rs", "fn strip() {} // rip\n"),
+            0
+        );
+    }
+
+    #[test]
+    fn instruments_are_the_modules_of_their_folder() {
+        let files = [
+            "mod.rs",
+            "registry.rs",
+            "pm/mod.rs",
+            "pm/site.rs",
+            "coverage.rs",
+        ]
+        .map(|name| format!("{INSTRUMENTS}{name}"));
+        assert_eq!(instrument_names(&files), ["coverage", "pm"]);
+    }
+}

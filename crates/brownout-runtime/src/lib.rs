@@ -26,6 +26,7 @@ pub mod fatal;
 pub mod instruments;
 pub mod lock;
 pub mod memory;
+pub mod plain_data;
 pub mod sys;
 pub mod target_memory;
 pub mod translator;

@@ -3,33 +3,13 @@
 //! These never block for long and are never interrupted: what may block on behalf of the program goes
 //! through [`crate::arch::translator::gate::native_syscall`], which knows about signals.
 
-use core::arch::asm;
 pub use linux_raw_sys::errno;
 pub use linux_raw_sys::general as linux;
 
 /// A system call's raw result: a value, or a small negative error number.
 pub type Raw = u64;
 
-/// Issues system call `nr`.
-///
-/// # Safety
-/// The call must be sound with these arguments: it may write where they point.
-#[inline(always)]
-pub unsafe fn syscall(nr: u32, args: [u64; 6]) -> Raw {
-    let mut rax = u64::from(nr);
-    // SAFETY: the kernel preserves all registers but rax, rcx and r11; the rest is the caller's promise.
-    unsafe {
-        asm!(
-            "syscall",
-            inout("rax") rax,
-            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
-            in("r10") args[3], in("r8") args[4], in("r9") args[5],
-            out("rcx") _, out("r11") _,
-            options(nostack),
-        );
-    }
-    rax
-}
+pub use crate::arch::translator::cpu::syscall;
 
 /// Issues a system call with fewer than six arguments.
 #[macro_export]
@@ -182,6 +162,12 @@ pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
             i32::MAX
         )
     };
+}
+
+/// Yields the processor to other threads.
+pub fn yield_now() {
+    // SAFETY: takes no arguments and touches no memory.
+    unsafe { sys!(linux::__NR_sched_yield) };
 }
 
 /// Sleeps for less than a second.

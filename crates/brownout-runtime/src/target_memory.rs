@@ -2,6 +2,7 @@
 
 use crate::arch::translator::guarded;
 use crate::memory::{PAGE, page_down};
+use crate::plain_data::PlainData;
 use crate::sys::{is_err, linux};
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
@@ -10,28 +11,26 @@ use core::mem::MaybeUninit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 
-/// Reads a plain value. Meant for types any bit pattern of which is valid.
-pub fn read<T: Copy>(addr: u64) -> Result<T, Fault> {
+/// Reads a plain value.
+pub fn read<T: PlainData>(addr: u64) -> Result<T, Fault> {
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: `value` is ours and as long as said.
     let left = unsafe { guarded::copy(value.as_mut_ptr() as u64, addr, size_of::<T>() as u64) };
     if left != 0 {
         return Err(Fault);
     }
-    // SAFETY: all bytes were written, and callers use integer-only types.
+    // SAFETY: all bytes were written, and any bytes are a valid `T`.
     Ok(unsafe { value.assume_init() })
 }
 
 /// Writes a plain value.
-pub fn write<T: Copy>(addr: u64, value: &T) -> Result<(), Fault> {
-    // SAFETY: the program's own pointer: what it overwrites is the program's affair.
-    let left = unsafe { guarded::copy(addr, &raw const *value as u64, size_of::<T>() as u64) };
-    if left == 0 { Ok(()) } else { Err(Fault) }
+pub fn write<T: PlainData>(addr: u64, value: &T) -> Result<(), Fault> {
+    write_bytes(addr, value.as_bytes())
 }
 
 /// Writes bytes.
 pub fn write_bytes(addr: u64, bytes: &[u8]) -> Result<(), Fault> {
-    // SAFETY: as above.
+    // SAFETY: the address is one of the target's own: what is overwritten there is the target's.
     let left = unsafe { guarded::copy(addr, bytes.as_ptr() as u64, bytes.len() as u64) };
     if left == 0 { Ok(()) } else { Err(Fault) }
 }

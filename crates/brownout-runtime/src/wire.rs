@@ -360,6 +360,22 @@ impl Producer {
         sys::futex_wake(&control.doorbell);
     }
 
+    /// Whether the store that was noted last is still to be recorded.
+    pub fn has_open_intent(&self) -> bool {
+        let intent = self.intent as *const Intent;
+        // SAFETY: the slot's own intent, mapped as long as the slot is the thread's.
+        !intent.is_null() && unsafe { (*intent).at } == self.head
+    }
+
+    /// Keeps the note of a store open though something else was published.
+    pub fn renew_intent(&mut self) {
+        let intent = self.intent as *mut Intent;
+        if !intent.is_null() {
+            // SAFETY: as above.
+            unsafe { (&raw mut (*intent).at).write_volatile(self.head) };
+        }
+    }
+
     /// Waits until the recorder has taken everything, at most `tries` times 50 ms.
     pub fn drained(&mut self, tries: usize) {
         for _ in 0..tries {

@@ -1,34 +1,17 @@
-//! What the runtime keeps per thread of the program; reached through GS.
+//! What the runtime keeps for each thread of the target.
 //!
-//! The first part is known to generated code and to the gate by offset. While the thread runs
-//! translated code, its registers are in the CPU; while it is in Rust code, they are in `gpr`, `flags`
-//! and `xmm` here, and the rest of the CPU's state is where the program left it.
+//! Assembly and generated code know the first part by offset: the registers ([`Cpu`]), the entry points of
+//! the gate, and the areas of the instruments. While the thread runs translated code, its registers are in the
+//! CPU; while it is in Rust code, they are here, and the rest of the CPU's state is as the target left it.
 
-use crate::instruments::calls::OpenCalls;
-use crate::instruments::pm::ThreadState;
+use crate::arch::translator::cpu::{self, Cpu};
+use crate::instruments::{self, Areas};
 use crate::memory;
-use crate::translator::signal::{Actions, Pending};
+use crate::translator::signal::{Actions, AltStack, Pending};
 use crate::wire::Producer;
-use core::arch::asm;
-use core::mem::offset_of;
 
-/// Index of a general-purpose register in [`Context::gpr`], in the hardware's numbering.
-pub mod reg {
-    pub const RAX: usize = 0;
-    pub const RCX: usize = 1;
-    pub const RDX: usize = 2;
-    pub const RBX: usize = 3;
-    pub const RSP: usize = 4;
-    pub const RBP: usize = 5;
-    pub const RSI: usize = 6;
-    pub const RDI: usize = 7;
-    pub const R8: usize = 8;
-    pub const R9: usize = 9;
-    pub const R10: usize = 10;
-    pub const R11: usize = 11;
-}
-
-/// Why generated code or the gate entered [`crate::translator::dispatch::dispatch`].
+/// Why generated code or the gate entered [`crate::translator::dispatch::dispatch`]. Numbers from
+/// [`instruments::FIRST_EXIT`] on belong to instruments.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -38,100 +21,41 @@ pub enum Exit {
     Indirect = 1,
     /// An indirect call to `pc`, which has no call entry yet.
     IndirectCall = 2,
-    /// A system call of the program; `next_pc` is the instruction after it.
+    /// A system call of the target; `next_pc` is the instruction after it.
     Syscall = 3,
-    /// Go on at `pc`.
+    /// Continue at `pc`.
     Resync = 4,
-    /// An access to persistent memory was made; `argument` is its site.
-    PmDone = 5,
-    /// The place of an access at `ea` has to be looked up.
-    PmLookup = 6,
-    /// An instruction of site `argument` is to be carried out by the runtime.
-    PmEmulate = 7,
-    /// A fence or a flush of site `argument` is about to happen.
-    PmOrder = 8,
-    /// An instruction the engine cannot run; `argument` is its site.
-    Unsupported = 9,
+    /// The instruction at `pc` is one that the engine cannot run.
+    Unsupported = 5,
     /// The instruction at `pc` raised the signal in `pending`.
-    Fault = 10,
+    Fault = 6,
     /// The code at `pc` is no longer what was translated.
-    Stale = 11,
-    /// The thread enters the watched function whose number is `ea`, or may have returned from one, at site
-    /// `argument`.
-    Watch = 12,
+    Stale = 7,
 }
-
-/// Two vector registers in memory, each on a cache line of its own: a dump that crosses lines cannot be
-/// read back at once.
-#[repr(C, align(64))]
-pub struct Vectors(pub [[u8; 64]; 2]);
 
 #[repr(C, align(64))]
 pub struct Context {
-    /// The program's registers while the thread is in Rust code.
-    pub gpr: [u64; 16],
-    pub flags: u64,
-    /// The program's instruction pointer, where the exit defines it.
+    pub cpu: Cpu,
+    /// The target's instruction pointer, where the exit defines it.
     pub pc: u64,
     pub exit: u32,
     pub argument: u32,
     /// Where in the code cache the thread goes on.
     pub resume: u64,
-    pub spill_rcx: u64,
-    pub spill_rax: u64,
-    pub spill_scratch: u64,
-    pub spill_flags: u64,
-    pub spill_r11: u64,
-    /// Effective address of an access to what may be persistent memory.
-    pub ea: u64,
-    /// Where the access is really made.
-    pub alias: u64,
-    /// The lock that the access holds, or 0.
-    pub stripe: u64,
-    /// The second lock of an access that crosses a page, or 0.
-    pub stripe2: u64,
-    /// Size of the access in bytes.
-    pub size: u64,
-    /// Size of an access that is made on a copy, or 0.
-    pub split: u64,
-    /// Extra word of the access: mask bits of a masked store, a flags byte of `cmpxchg`.
-    pub extra: u64,
-    /// Where the gate's PM routines return to.
-    pub pm_return: u64,
-    /// The hull of all candidate mappings.
-    pub hull_start: u64,
-    pub hull_len: u64,
-    /// The candidate mapping that the thread used last, and the distances to its alias and to the numbers
-    /// by which its stripes are chosen.
-    pub near_start: u64,
-    pub near_len: u64,
-    pub near_delta: u64,
-    pub near_stripe: u64,
-    /// A range inside the hull known to be no candidate.
-    pub gap_start: u64,
-    pub gap_len: u64,
-    pub stripes: u64,
-    /// Non-zero while the process has one thread: its accesses need no locks.
-    pub alone: u64,
-    /// Entry points that generated code jumps to through GS.
+    /// Entry points that generated code jumps to.
     pub to_link: u64,
     pub to_indirect: u64,
     pub to_indirect_call: u64,
     pub to_syscall: u64,
     pub to_resync: u64,
-    pub to_pm_begin: u64,
-    pub to_pm_end: u64,
-    pub to_pm_emulate: u64,
-    pub to_pm_order: u64,
     pub to_unsupported: u64,
     pub to_stale: u64,
     pub to_hash: u64,
-    pub to_call: u64,
-    pub to_return: u64,
     /// Table of the hash lookup of branch targets.
     pub hash_table: u64,
     /// One byte per system call number, non-zero if it goes through Rust code.
     pub syscall_table: u64,
+    /// The instruction after a system call; also where instruments leave the target of a branch.
     pub next_pc: u64,
     /// Where the system-call gate goes on; another thread may redirect it.
     pub sys_resume: u64,
@@ -139,25 +63,14 @@ pub struct Context {
     pub in_call: u64,
     /// Top of the runtime's own stack of this thread.
     pub stack: u64,
+    /// The address of this context.
     pub this: u64,
     /// Non-zero while a signal waits for delivery.
     pub pending_flag: u64,
     /// Non-zero while in Rust code.
     pub in_rust: u64,
-    /// Non-zero if the thread had a PM event since its last recorded fence.
-    pub dirty: u64,
-    /// The program's GS base, which is not in the CPU.
-    pub app_gs: u64,
-    /// Table of the sites.
-    pub sites: u64,
-    /// The stacks that the thread has met, and the one that it met last; or 0.
-    pub memos: u64,
-    pub last_memo: u64,
-    /// Distance from an address in the mapping used last to where it is flushed.
-    pub flush_delta: u64,
-    pub xmm: [[u64; 2]; 16],
-    /// Vector registers: the value of a non-temporal store, the operands of scatters.
-    pub vectors: Vectors,
+    pub wire: Producer,
+    pub areas: Areas,
 
     // Known to Rust code only from here on.
     pub tid: u32,
@@ -166,17 +79,15 @@ pub struct Context {
     /// Non-zero while single-stepping to a boundary, and the address stepped from.
     pub stepping: u64,
     pub last_step: u64,
-    /// Non-zero if the next boundary is not a step that the program made.
-    pub skip_trap: u64,
-    /// Non-zero if the pending fault came from an access already observed.
-    pub fault_repair: u64,
+    /// Whether the next boundary is not a step that the target made.
+    pub skip_trap: bool,
     /// Instruction and address of the last write to code that was repeated, and how often in a row.
     pub repeated: ((u64, u64), u32),
-    /// The last change of the address space that the thread knows of.
+    /// The last change of the address space that the thread has seen.
     pub seen_change: u32,
     /// An indirect branch that has just met a target beyond the branch table, or 0.
     pub far_branch: u64,
-    /// The program's signal mask as it would be without the engine.
+    /// The target's signal mask as it would be without the engine.
     pub mask: u64,
     /// Mask to be in force while the handler of a signal runs that ended a wait (`sigsuspend`, `ppoll`…).
     pub wait_mask: Option<u64>,
@@ -187,10 +98,7 @@ pub struct Context {
     pub held: [Pending; 3],
     /// What the process does on signals: shared by its threads.
     pub actions: *const Actions,
-    pub altstack: crate::translator::signal::AltStack,
-    pub wire: Producer,
-    pub pm: ThreadState,
-    pub watch: OpenCalls,
+    pub altstack: AltStack,
     pub block: ThreadBlock,
 }
 
@@ -226,24 +134,54 @@ impl Context {
             signal_stack: state_area + STATE_AREA + STACK,
             state_area,
         };
-        // SAFETY: the mapping is this thread's alone and large enough; zero is valid for the plain part,
-        // and the fields that have no valid zero are written here before anyone reads them.
-        unsafe {
-            core::ptr::write_bytes(context, 0, 1);
-            (&raw mut (*context).postponed).write(Pending::none());
-            (&raw mut (*context).held).write([Pending::none(); 3]);
-            (&raw mut (*context).pending).write(Pending::none());
-            (&raw mut (*context).altstack).write(crate::translator::signal::AltStack::disabled());
-            (&raw mut (*context).wire).write(Producer::none());
-            (&raw mut (*context).pm).write(ThreadState::new());
-            (&raw mut (*context).watch).write(OpenCalls::new());
-            (&raw mut (*context).wait_mask).write(None);
-            (*context).block = block;
-            (*context).this = addr;
-            (*context).stack = block.signal_stack;
-            (*context).flags = 0x202;
-            crate::arch::translator::gate::fill_entry_points(&mut *context);
-        }
+        let new = Context {
+            cpu: Cpu::new(),
+            pc: 0,
+            exit: 0,
+            argument: 0,
+            resume: 0,
+            to_link: 0,
+            to_indirect: 0,
+            to_indirect_call: 0,
+            to_syscall: 0,
+            to_resync: 0,
+            to_unsupported: 0,
+            to_stale: 0,
+            to_hash: 0,
+            hash_table: 0,
+            syscall_table: 0,
+            next_pc: 0,
+            sys_resume: 0,
+            in_call: 0,
+            stack: block.signal_stack,
+            this: addr,
+            pending_flag: 0,
+            in_rust: 0,
+            wire: Producer::none(),
+            areas: Areas::new(),
+            tid: 0,
+            epoch: 0,
+            stepping: 0,
+            last_step: 0,
+            skip_trap: false,
+            repeated: ((0, 0), 0),
+            seen_change: 0,
+            far_branch: 0,
+            mask: 0,
+            wait_mask: None,
+            pending: Pending::none(),
+            postponed: Pending::none(),
+            held: [Pending::none(); 3],
+            actions: core::ptr::null(),
+            altstack: AltStack::disabled(),
+            block,
+        };
+        // SAFETY: the mapping is this thread's alone, aligned to a page and large enough.
+        unsafe { context.write(new) };
+        // SAFETY: just written, and not shared yet.
+        let created = unsafe { &mut *context };
+        crate::arch::translator::gate::fill_entry_points(created);
+        instruments::connect(created);
         context
     }
 
@@ -267,21 +205,18 @@ impl Context {
     /// The context of the calling thread.
     ///
     /// # Safety
-    /// GS must have been set by [`Context::install`], and no other reference may be in use.
+    /// The context must have been installed by [`Context::install`], and no other reference may be in use.
     pub unsafe fn current<'a>() -> &'a mut Context {
-        let this: u64;
-        // SAFETY: GS points to a context whose `this` points to itself.
-        unsafe { asm!("mov {}, gs:[{}]", out(reg) this, const offset_of!(Context, this)) };
-        // SAFETY: as above.
-        unsafe { &mut *(this as *mut Context) }
+        // SAFETY: the caller's promise.
+        unsafe { &mut *cpu::current_context() }
     }
 
-    /// Puts the context behind GS.
+    /// Makes this the context of the calling thread.
     ///
     /// # Safety
     /// `self` must live as long as the thread.
     pub unsafe fn install(&mut self) {
-        // SAFETY: the start-up code has checked that the CPU and kernel allow wrgsbase.
-        unsafe { asm!("wrgsbase {}", in(reg) self.this) };
+        // SAFETY: the caller's promise.
+        unsafe { cpu::install_context(self) };
     }
 }

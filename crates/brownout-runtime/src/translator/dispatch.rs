@@ -1,17 +1,15 @@
 //! Where generated code goes when it cannot go on by itself.
 
-use crate::arch::translator::translate::{NotExecutable, Translator};
-use crate::arch::translator::{fetch_fault, translate};
+use crate::arch::translator::translate::{self, NotExecutable, Translator};
+use crate::arch::translator::{fetch_fault, vsyscall};
 use crate::fatal;
-use crate::instruments::{calls, pm};
+use crate::instruments::{self, FIRST_EXIT, Resumption};
 use crate::memory::page_down;
 use crate::sys::linux::SIGFPE;
-use crate::translator::cache;
-use crate::translator::cache::{Cache, EPOCH, FAR, TRANSLATOR};
-use crate::translator::context::{Context, Exit, reg};
-use crate::translator::signal;
-use crate::translator::signal::{Pending, SIGBUS, SIGSEGV, TRAP_FLAG};
-use crate::translator::{map_lock, process, space, syscall};
+use crate::translator::cache::{self, Cache, EPOCH, FAR, TRANSLATOR};
+use crate::translator::context::{Context, Exit};
+use crate::translator::signal::{self, Pending, SIGSEGV};
+use crate::translator::{map_lock, space, syscall};
 use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Times that a write to code is tried again in a row before it is taken for the program's fault.
@@ -21,28 +19,31 @@ const MAX_REPEATS: u32 = 1000;
 pub extern "C" fn dispatch(context: &mut Context) {
     context.in_rust = 1;
     context.in_call = 0;
-    if !comes_back(context.exit) {
+    // After the exit of an instrument a thread goes on in the code that it comes from: it has not left that
+    // code, whose unit must not be reused.
+    if context.exit < FIRST_EXIT {
         context.epoch = EPOCH.load(Ordering::Relaxed);
     }
     if context.stepping != 0 {
-        context.flags &= !TRAP_FLAG;
+        context.cpu.set_single_step(false);
         context.stepping = 0;
     }
-    // While an access is under way there is no boundary: the signal waits until it is over.
-    let mut at_boundary = true;
+    let resumption = if context.exit >= FIRST_EXIT {
+        let resumption = instruments::exit(context);
+        if resumption == Resumption::AtPc {
+            write_again(context);
+        }
+        resumption
+    } else {
+        serve(context);
+        Resumption::AtPc
+    };
+    leave(context, resumption);
+}
+
+/// Serves an exit of the translator's own, after which the thread goes on at `pc`.
+fn serve(context: &mut Context) {
     match context.exit {
-        // The most frequent ones first.
-        x if x == Exit::PmDone as u32 => at_boundary = pm::access_done(context),
-        x if x == Exit::PmOrder as u32 => {
-            pm::order(context);
-            at_boundary = false;
-        }
-        x if x == Exit::PmLookup as u32 => at_boundary = pm::access_lookup(context),
-        x if x == Exit::PmEmulate as u32 => at_boundary = pm::emulate(context),
-        x if x == Exit::Watch as u32 => {
-            calls::visit(context);
-            at_boundary = false;
-        }
         x if x == Exit::Link as u32 => link(context),
         x if x == Exit::Indirect as u32 => indirect(context),
         x if x == Exit::IndirectCall as u32 => indirect_call(context),
@@ -53,31 +54,15 @@ pub extern "C" fn dispatch(context: &mut Context) {
             with_translator(|translator| translator.cache.invalidate_instruction(context.pc));
             begin_again(context);
         }
-        x if x == Exit::Unsupported as u32 => unsupported(context),
+        x if x == Exit::Unsupported as u32 => translate::refuse(context),
         other => fatal::fault(format_args!("unknown exit {other}")),
     }
-    if at_boundary && comes_back(context.exit) {
-        write_again(context);
-    }
-    leave(context, at_boundary);
-}
-
-/// Whether a thread goes on in the code that it comes from. It has not left that code, so that its unit
-/// must not be reused.
-fn comes_back(exit: u32) -> bool {
-    [
-        Exit::PmDone,
-        Exit::PmLookup,
-        Exit::PmEmulate,
-        Exit::PmOrder,
-        Exit::Watch,
-    ]
-    .into_iter()
-    .any(|visit| visit as u32 == exit)
 }
 
 /// Delivers what is pending and finds where to resume.
-fn leave(context: &mut Context, at_boundary: bool) {
+fn leave(context: &mut Context, resumption: Resumption) {
+    // While an instrument's visit is under way there is no boundary: a signal waits until it is over.
+    let at_boundary = resumption == Resumption::AtPc;
     loop {
         if at_boundary {
             while pending(context) || signal::take_held(context) {
@@ -94,7 +79,7 @@ fn leave(context: &mut Context, at_boundary: bool) {
         if !at_boundary {
             context.stepping = 1;
             context.last_step = 0;
-            context.flags |= TRAP_FLAG;
+            context.cpu.set_single_step(true);
             return;
         }
         context.in_rust = 1;
@@ -109,7 +94,7 @@ fn pending(context: &Context) -> bool {
 /// Sets `resume` to the translation of the program's instruction pointer.
 fn resume_at_pc(context: &mut Context) {
     loop {
-        if process::vsyscall(context) {
+        if vsyscall::emulate(context) {
             continue;
         }
         match with_translator(|translator| translator.block(context.pc)) {
@@ -196,21 +181,14 @@ fn indirect_call(context: &mut Context) {
 
 /// The program's instruction at `pc` raised a signal: perhaps only because of the engine.
 fn fault(context: &mut Context) {
-    if translate::spills_rcx(context.pc) {
-        context.gpr[reg::RCX] = context.spill_rcx;
-    }
+    translate::restore_spilled(context);
     if context.pending.signal == SIGFPE {
         // Its address is that of the instruction, not of an operand.
         context.pending.info.set_address(context.pc);
     }
-    context.watch.faulted(context.pc, context.gpr[reg::RSP]);
-    let signal = context.pending.signal;
+    let observed = instruments::fault(context);
     let address = context.pending.info.address();
-    let explained = match signal {
-        SIGSEGV => pm::fault(context, address) || code_write(context, address),
-        SIGBUS => false,
-        _ => false,
-    };
+    let explained = observed || context.pending.signal == SIGSEGV && code_write(context, address);
     if explained {
         context.pending = Pending::none();
         context.pending_flag = 0;
@@ -219,7 +197,7 @@ fn fault(context: &mut Context) {
     }
 }
 
-/// An access that the runtime makes for the target may fault on code that is write-protected only because copies
+/// An access that an instrument makes for the target may fault on code that is write-protected only because copies
 /// of it exist: the instruction is then run again.
 fn write_again(context: &mut Context) {
     let pending = &context.pending;
@@ -236,13 +214,13 @@ fn write_again(context: &mut Context) {
 
 /// The thread goes on at an instruction whose beginning it has already seen, if it steps through itself.
 fn begin_again(context: &mut Context) {
-    context.skip_trap = context.flags & TRAP_FLAG;
+    context.skip_trap = context.cpu.single_steps();
 }
 
 /// A write to code that is translated: the translations go, the write is repeated.
 fn code_write(context: &mut Context, address: u64) -> bool {
     let page = page_down(address);
-    let is_write = context.pending.trap[1] & 2 != 0;
+    let is_write = context.pending.is_write();
     // Repeating is pointless where the program itself has no right to write.
     let again = (context.pc, address) == context.repeated.0;
     context.repeated = (
@@ -261,14 +239,4 @@ fn code_write(context: &mut Context, address: u64) -> bool {
             .invalidate(page, page + crate::memory::PAGE)
     });
     true
-}
-
-fn unsupported(context: &mut Context) {
-    let insn = pm::site(context.argument).insn;
-    fatal::unsupported(format_args!(
-        "the program uses the instruction {:?} at {:#x}, which the engine does not support (rsp {:#x})",
-        insn.code(),
-        insn.ip(),
-        context.gpr[reg::RSP]
-    ));
 }

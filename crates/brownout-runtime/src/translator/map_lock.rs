@@ -10,7 +10,7 @@
 //! under way, or has come to its end since, is tried again.
 
 use crate::lock::{Guard, Lock};
-use crate::sys::linux;
+use crate::sys;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 static CHANGES: Lock<()> = Lock::new(());
@@ -58,8 +58,7 @@ impl Drop for MapLock {
 pub fn is_unsettled(seen: &mut u32) -> bool {
     let now = GENERATION.load(Ordering::Acquire);
     if now % 2 == 1 {
-        // SAFETY: gives the processor away.
-        unsafe { crate::sys!(linux::__NR_sched_yield) };
+        sys::yield_now();
         return true;
     }
     core::mem::replace(seen, now) != now

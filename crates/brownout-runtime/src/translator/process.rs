@@ -15,12 +15,12 @@ pub use exit::{about_to_die, exit_process, exit_thread};
 pub use own_image::keep as keep_own_image;
 
 use crate::arch::translator::gate;
-use crate::instruments::pm;
+use crate::instruments;
 use crate::lock::{Lock, set_single};
+use crate::plain_data::PlainData;
 use crate::sys;
 use crate::sys::{is_err, linux};
-use crate::target_memory;
-use crate::translator::context::{Context, Exit, reg};
+use crate::translator::context::{Context, Exit};
 use crate::translator::load::Image;
 use crate::wire;
 use crate::wire::Head;
@@ -52,13 +52,12 @@ pub fn register(context: &mut Context) {
     // True only when the process starts: whoever makes a thread is in the list itself.
     set_single(alone);
     for thread in threads.iter() {
-        // SAFETY: set by the first thread for itself, cleared by a thread that makes the second one: then
-        // the others, of which there is one, are that thread itself, which is not in an access.
-        unsafe { (&raw mut (*thread.0).alone).write_volatile(u64::from(alone)) };
+        // SAFETY: the context is in the list, which is locked.
+        unsafe { instruments::set_alone(thread.0, alone) };
     }
     drop(threads);
     wire::set_alone(alone);
-    pm::refresh(context);
+    instruments::thread_joined(context);
 }
 
 /// Runs `visit` on the context of every thread. Only fields that are safe to change from outside may
@@ -187,7 +186,7 @@ fn announce(
         kind: kind::PROCESS_START,
         ..Head::default()
     };
-    context.wire.record(head, &[wire_bytes(&start), text]);
+    context.wire.record(head, &[start.as_bytes(), text]);
     context.wire.record(
         Head {
             kind: kind::THREAD_START,
@@ -195,12 +194,6 @@ fn announce(
         },
         &[],
     );
-}
-
-/// The bytes of a wire structure.
-pub fn wire_bytes<T>(value: &T) -> &[u8] {
-    // SAFETY: wire structures are plain integers without padding.
-    unsafe { core::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>()) }
 }
 
 fn parent_pid() -> u32 {
@@ -221,10 +214,9 @@ pub fn announce_module(context: &mut Context, addr: u64, len: u64, file_offset: 
         addr,
         ..Head::default()
     };
-    context.wire.record(
-        head,
-        &[wire_bytes(&ring::Module { len, file_offset }), path],
-    );
+    context
+        .wire
+        .record(head, &[ring::Module { len, file_offset }.as_bytes(), path]);
 }
 
 fn unregister(context: *mut Context) {
@@ -234,27 +226,4 @@ fn unregister(context: *mut Context) {
 /// Whether the caller is a vfork child: a process in the memory of another.
 fn is_guest_in_memory() -> bool {
     sys::getpid() != OWNER.load(Ordering::Relaxed)
-}
-
-/// The fixed addresses of the old vsyscall page, which no mapping shows.
-pub fn vsyscall(context: &mut Context) -> bool {
-    let nr = match context.pc {
-        0xffff_ffff_ff60_0000 => linux::__NR_gettimeofday,
-        0xffff_ffff_ff60_0400 => linux::__NR_time,
-        0xffff_ffff_ff60_0800 => linux::__NR_getcpu,
-        _ => return false,
-    };
-    let Ok(back) = target_memory::read::<u64>(context.gpr[reg::RSP]) else {
-        return false;
-    };
-    let (rdi, rsi, rdx) = (
-        context.gpr[reg::RDI],
-        context.gpr[reg::RSI],
-        context.gpr[reg::RDX],
-    );
-    // SAFETY: the program's own call with its own pointers.
-    context.gpr[reg::RAX] = unsafe { crate::sys!(nr, rdi, rsi, rdx) };
-    context.gpr[reg::RSP] += 8;
-    context.pc = back;
-    true
 }

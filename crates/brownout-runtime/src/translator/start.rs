@@ -1,13 +1,13 @@
 //! The first code of a process: loads the program and starts translating it.
 
 use crate::arch::translator::translate::Translator;
-use crate::arch::translator::{cpu, gate};
-use crate::instruments::{calls, pm};
+use crate::arch::translator::{cpu_features, gate};
+use crate::instruments;
 use crate::memory::{PAGE, page_down};
 use crate::sys;
 use crate::sys::{is_err, linux};
 use crate::translator::cache::TRANSLATOR;
-use crate::translator::context::{Context, reg};
+use crate::translator::context::Context;
 use crate::translator::load;
 use crate::translator::load::{Image, InitialStack, Refusal};
 use crate::translator::signal;
@@ -30,7 +30,7 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     // SAFETY: the caller's promise.
     let stack = unsafe { InitialStack::new(stack) };
     let hwcap2 = stack.auxiliary(auxvec::AT_HWCAP2).unwrap_or(0);
-    if let Some(feature) = cpu::missing_feature(hwcap2) {
+    if let Some(feature) = cpu_features::missing_feature(hwcap2) {
         fatal::unsupported(format_args!(
             "this machine lacks {feature}, which brownout needs: use Linux 5.9 or later on a CPU of 2013 or later, \
              and enable the feature if the kernel command line or the hypervisor disables it"
@@ -53,7 +53,7 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     }
     process::protect_descriptor(fd);
     *TRANSLATOR.lock() = Some(Translator::new());
-    pm::create();
+    instruments::create();
     signal::xstate_init();
 
     let program = open_and_map(path, &stack);
@@ -98,7 +98,7 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     signal::apply_mask(context.mask);
 
     let entry = interpreter.map_or(program.entry, |(image, _)| image.entry);
-    context.gpr[reg::RSP] = stack.pointer();
+    context.cpu.set_stack_pointer(stack.pointer());
     context.pc = entry;
     match crate::translator::dispatch::with_translator(|translator| translator.block(entry)) {
         Ok(at) => context.resume = at,
@@ -138,7 +138,7 @@ fn open_and_map(path: &CStr, stack: &InitialStack) -> Image {
                         translator.cache.all_far = true
                     });
                 }
-                calls::module_mapped(fd as i32, addr, len, offset);
+                instruments::module_mapped(fd as i32, addr, len, offset);
             }
             image
         }

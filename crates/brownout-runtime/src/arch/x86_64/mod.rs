@@ -2,3 +2,5 @@
 
 pub mod instruments;
 pub mod translator;
+
+pub use iced_x86::Instruction;

@@ -15,125 +15,197 @@ mod symbols;
 mod table;
 mod thread;
 
-pub use crate::arch::instruments::calls::fast_path::{connect, fault_in_assembly};
 pub use open_calls::OpenCalls;
-pub use thread::left_thread;
 
-use crate::instruments::pm;
-use crate::instruments::pm::SiteKind;
-use crate::sys;
-use crate::sys::is_err;
+use crate::arch::Instruction;
+use crate::arch::instruments::calls::fast_path;
+use crate::arch::translator::translate::Emission;
+use crate::gs;
+use crate::instruments::events::{Effect, RecordPlan, SiteTable, Sites, Source};
+use crate::instruments::{Instrument, Resumption, exit_number};
+use crate::sys::{self, is_err};
 use crate::translator::cache::{FastMap, FastSet};
 use crate::translator::context::Context;
 use crate::translator::dispatch::with_translator;
-use symbols::Mapping;
-use table::Table;
+use brownout_ring::kind;
+use symbols::MappedCode;
+use table::WatchedFunctions;
 
-/// The start of a watched function.
+/// The instrument.
+pub struct WatchedCalls;
+
+/// What a thread keeps for the instrument. Known by offset to assembly and generated code.
+#[repr(C)]
+pub struct CallsArea {
+    /// Entry points that generated code jumps to.
+    pub to_call: u64,
+    pub to_return: u64,
+    /// Address of the table of sites.
+    pub sites: u64,
+    pub open: OpenCalls,
+}
+
+/// The instrument's only exit: the thread enters a watched function, whose number is the address of the
+/// event, or may have returned from one, at site `argument`.
+pub const VISIT: u32 = exit_number::<WatchedCalls>(0);
+
+/// What happens at a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its number.
-    pub function: u32,
-    /// How many of its arguments are to be told.
-    pub arguments: u8,
+pub enum CallSite {
+    /// The first instruction of a watched function; the size is that of its arguments.
+    Entry,
+    /// Where calls of watched functions have returned to; the size is that of a result.
+    Return,
 }
 
-/// The visits that are wanted before an instruction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Visits {
-    /// Calls have returned there.
-    pub is_return: bool,
-    pub entry: Option<Entry>,
+impl CallSite {
+    fn plan(self) -> RecordPlan {
+        let (kind, effect) = match self {
+            CallSite::Entry => (kind::CALL, Effect::Increments),
+            CallSite::Return => (kind::RETURN, Effect::Decrements),
+        };
+        RecordPlan {
+            kind,
+            effect,
+            source: Source::Payload,
+            ..RecordPlan::BY_RUST
+        }
+    }
 }
 
-/// The translator's side: where visits are wanted.
-pub struct Watches {
-    table: Table,
+static SITES: SiteTable<CallSite> = SiteTable::new();
+
+/// What the instrument keeps under the translator's lock: where visits are wanted.
+pub struct CallsCode {
+    table: WatchedFunctions,
+    sites: Sites<CallSite>,
     /// The first instructions of watched functions.
     entries: FastMap<u64, u32>,
     /// Where calls of them have returned to. Nothing leaves this set: a visit without a call is ignored.
     returns: FastSet<u64>,
 }
 
-impl Watches {
-    pub fn new() -> Watches {
-        Watches {
-            table: Table::of_the_wire(),
+impl CallsCode {
+    /// Observes the function at `pc`.
+    pub fn enter_at(&mut self, pc: u64, function: u32) {
+        self.entries.insert(pc, function);
+    }
+
+    /// Observes returns to `pc`. False if that is done already.
+    pub fn return_at(&mut self, pc: u64) -> bool {
+        self.returns.insert(pc)
+    }
+}
+
+impl Instrument for WatchedCalls {
+    type Area = CallsArea;
+    type Code = CallsCode;
+
+    fn create() {
+        SITES.create();
+    }
+
+    fn area() -> CallsArea {
+        CallsArea {
+            to_call: 0,
+            to_return: 0,
+            sites: SITES.address(),
+            open: OpenCalls::new(),
+        }
+    }
+
+    fn code() -> CallsCode {
+        CallsCode {
+            table: WatchedFunctions::of_the_wire(),
+            sites: Sites::new(&SITES),
             entries: FastMap::default(),
             returns: FastSet::default(),
         }
     }
 
-    /// The visits that are wanted before the instruction at `pc`.
+    fn connect(context: &mut Context) {
+        fast_path::connect(&mut context.areas.calls);
+        context.areas.events.counter = &raw const context.areas.calls.open.len as u64;
+    }
+
+    fn thread_left(context: &mut Context) {
+        context.areas.calls.open = OpenCalls::new();
+    }
+
+    fn begin_unit(code: &mut CallsCode, unit: usize) {
+        code.sites.begin_unit(unit);
+    }
+
+    fn forget_code(code: &mut CallsCode, start: u64, end: u64) {
+        code.entries.retain(|&pc, _| pc < start || pc >= end);
+    }
+
     #[inline]
-    pub fn visits(&self, pc: u64) -> Visits {
-        if self.entries.is_empty() && self.returns.is_empty() {
-            return Visits::default();
-        }
-        Visits {
-            is_return: self.returns.contains(&pc),
-            entry: self.entries.get(&pc).map(|&function| Entry {
-                function,
-                arguments: self.table.arguments(function),
-            }),
-        }
-    }
-
-    /// Watches the function at `pc`.
-    pub fn enter_at(&mut self, pc: u64, function: u32) {
-        self.entries.insert(pc, function);
-    }
-
-    /// Watches returns to `pc`. False if that is done already.
-    pub fn return_at(&mut self, pc: u64) -> bool {
-        self.returns.insert(pc)
-    }
-
-    /// Forgets functions in a range that is no longer what it was.
-    pub fn forget(&mut self, start: u64, end: u64) {
-        self.entries.retain(|&pc, _| pc < start || pc >= end);
-    }
-}
-
-impl Default for Watches {
-    fn default() -> Self {
-        Watches::new()
-    }
-}
-
-/// Code of the file behind `fd` was mapped: `len` bytes at `start`, from `offset` on.
-pub fn module_mapped(fd: i32, start: u64, len: u64, offset: u64) {
-    let read = |buffer: &mut [u8], at: u64| {
-        let got = sys::pread(fd, buffer, at);
-        if is_err(got) { 0 } else { got as usize }
-    };
-    let mapping = Mapping { start, len, offset };
-    with_translator(|translator| {
-        let watches = &mut translator.watches;
-        if watches.table.is_empty() {
+    fn before(code: &mut CallsCode, insn: &Instruction, out: &mut Emission<'_>) {
+        if code.entries.is_empty() && code.returns.is_empty() {
             return;
         }
-        for found in symbols::find(&read, &mapping, &watches.table) {
-            watches.enter_at(found.address, found.function);
-            // It may have run already, if the file was mapped here before.
-            translator.cache.invalidate_instruction(found.address);
+        let pc = insn.ip();
+        if code.returns.contains(&pc) {
+            let kind = CallSite::Return;
+            let site = code.sites.add(insn, kind, 16, kind.plan());
+            out.visit(site, gs!(areas.calls.to_return));
         }
-    });
-}
+        if let Some(&function) = code.entries.get(&pc) {
+            let kind = CallSite::Entry;
+            let size = 8 * u32::from(code.table.arguments(function));
+            let site = code.sites.add(insn, kind, size, kind.plan());
+            // `Context::pc` still has to tell where the last indirect branch went.
+            (out.out).gs_store_imm(gs!(areas.events.address), u64::from(function));
+            out.visit(site, gs!(areas.calls.to_call));
+        }
+    }
 
-/// The program gives a range up.
-pub fn module_unmapped(start: u64, end: u64) {
-    with_translator(|translator| translator.watches.forget(start, end));
+    #[inline]
+    fn exit(context: &mut Context, _exit: u32) -> Resumption {
+        visit(context);
+        Resumption::InPlace
+    }
+
+    fn fault(context: &mut Context) -> bool {
+        let stack = context.cpu.stack_pointer();
+        context.areas.calls.open.faulted(context.pc, stack);
+        false
+    }
+
+    fn recovery_point(pc: u64) -> Option<u64> {
+        fast_path::recovery_point(pc)
+    }
+
+    fn module_mapped(fd: i32, start: u64, len: u64, offset: u64) {
+        let read = |buffer: &mut [u8], at: u64| {
+            let got = sys::pread(fd, buffer, at);
+            if is_err(got) { 0 } else { got as usize }
+        };
+        let mapped = MappedCode { start, len, offset };
+        with_translator(|translator| {
+            let code = &mut translator.instruments.calls;
+            if code.table.is_empty() {
+                return;
+            }
+            for found in symbols::find(&read, &mapped, &code.table) {
+                code.enter_at(found.address, found.function);
+                // It may have run already, if the file was mapped here before.
+                translator.cache.invalidate_instruction(found.address);
+            }
+        });
+    }
 }
 
 /// Generated code is at the start of a watched function, or where a call of one may have returned to.
-pub fn visit(context: &mut Context) {
-    let site = pm::site(context.argument);
-    // Every return notes where it goes; a jump or a branch that leads to the same place does not.
+fn visit(context: &mut Context) {
+    let site = SITES.get(context.argument);
+    // Every return notes where it goes; a jump or a branch that leads to the same instruction does not.
     let was_returned_to = context.pc == site.pc;
     context.pc = site.pc;
-    if site.kind == SiteKind::Call {
-        thread::entered(context, context.ea as u32, site.size as usize);
+    if site.kind == CallSite::Entry {
+        let function = context.areas.events.address as u32;
+        thread::entered(context, function, site.size as usize);
     } else if was_returned_to {
         thread::returned(context);
     }

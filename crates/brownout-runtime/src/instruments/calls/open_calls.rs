@@ -52,7 +52,7 @@ pub struct OpenCalls {
     pub repeated_pc: u64,
     repeated_stack: u64,
     /// By some of their bits, places of return that are watched.
-    pub watched: [u64; REMEMBERED],
+    pub returns: [u64; REMEMBERED],
 }
 
 impl OpenCalls {
@@ -65,7 +65,7 @@ impl OpenCalls {
             limit: MANY,
             repeated_pc: 0,
             repeated_stack: 0,
-            watched: [0; REMEMBERED],
+            returns: [0; REMEMBERED],
         }
     }
 
@@ -115,7 +115,7 @@ impl OpenCalls {
 
     /// Notes that returns to `back` are watched. False if that was known.
     pub(crate) fn remember(&mut self, back: u64) -> bool {
-        let remembered = &mut self.watched[(back >> 1) as usize % REMEMBERED];
+        let remembered = &mut self.returns[(back >> 1) as usize % REMEMBERED];
         core::mem::replace(remembered, back) != back
     }
 }

@@ -7,7 +7,7 @@
 //! What it can miss: functions of files without section headers; those of stripped files that are not
 //! exported; functions that the compiler inlined or gave another name (`f.constprop.0`).
 
-use crate::instruments::calls::table::Table;
+use crate::instruments::calls::table::WatchedFunctions;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -27,7 +27,7 @@ const MAX_HEADERS: u64 = 1 << 16;
 
 /// Code of a file in memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Mapping {
+pub struct MappedCode {
     pub start: u64,
     pub len: u64,
     /// Offset in the file of what is at `start`.
@@ -46,7 +46,7 @@ pub trait ReadAt: Fn(&mut [u8], u64) -> usize {}
 impl<F: Fn(&mut [u8], u64) -> usize> ReadAt for F {}
 
 /// The watched functions whose code lies in `mapping` of the file that `read` reads.
-pub fn find(read: &impl ReadAt, mapping: &Mapping, table: &Table) -> Vec<Found> {
+pub fn find(read: &impl ReadAt, mapping: &MappedCode, table: &WatchedFunctions) -> Vec<Found> {
     let mut found = Vec::new();
     let Some(headers) = Headers::read(read) else {
         return found;
@@ -83,7 +83,7 @@ struct Wanted {
 fn wanted_names(
     read: &impl ReadAt,
     section: &Section,
-    table: &Table,
+    table: &WatchedFunctions,
     buffer: &mut [u8],
 ) -> Vec<Wanted> {
     let mut wanted = Vec::new();
@@ -224,7 +224,7 @@ impl Headers {
     }
 
     /// The distance from addresses in the file to those of the mapping.
-    fn bias(&self, read: &impl ReadAt, mapping: &Mapping) -> Option<u64> {
+    fn bias(&self, read: &impl ReadAt, mapping: &MappedCode) -> Option<u64> {
         for index in 0..self.segments {
             let mut header = [0u8; PROGRAM_HEADER as usize];
             let at = self.program_headers.checked_add(index * PROGRAM_HEADER)?;

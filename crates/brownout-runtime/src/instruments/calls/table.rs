@@ -18,7 +18,7 @@ struct Watched {
 }
 
 /// The table of watched functions; its numbers are those of the recorder.
-pub struct Table {
+pub struct WatchedFunctions {
     functions: Vec<Watched>,
     /// Whether a name starts with this byte.
     initials: [bool; 256],
@@ -27,12 +27,12 @@ pub struct Table {
     has_short_names: bool,
 }
 
-impl Table {
+impl WatchedFunctions {
     /// Reads the table from the wire.
-    pub fn of_the_wire() -> Table {
+    pub fn of_the_wire() -> WatchedFunctions {
         let fd = wire::descriptor();
         if fd < 0 {
-            return Table::of(&[]);
+            return WatchedFunctions::of(&[]);
         }
         let bytes = ring::WATCH_BYTES as u64;
         let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
@@ -48,14 +48,16 @@ impl Table {
             )
         };
         if is_err(raw) {
-            return Table::of(&[]);
+            return WatchedFunctions::of(&[]);
         }
         // SAFETY: just mapped, and never unmapped; the recorder wrote it before the target started.
-        Table::of(unsafe { core::slice::from_raw_parts(raw as *const u8, ring::WATCH_BYTES) })
+        WatchedFunctions::of(unsafe {
+            core::slice::from_raw_parts(raw as *const u8, ring::WATCH_BYTES)
+        })
     }
 
     /// The table that is encoded in `bytes`.
-    pub fn of(bytes: &'static [u8]) -> Table {
+    pub fn of(bytes: &'static [u8]) -> WatchedFunctions {
         let functions: Vec<Watched> = ring::watch::entries(bytes)
             .map(|(arguments, name)| Watched { name, arguments })
             .collect();
@@ -70,7 +72,7 @@ impl Table {
         openings.sort_unstable();
         openings.dedup();
         let has_short_names = functions.iter().any(|f| f.name.len() < OPENING);
-        Table {
+        WatchedFunctions {
             functions,
             initials,
             openings,

@@ -13,52 +13,45 @@
 //! round in a circle, the earlier calls count as left.
 
 use crate::arch::translator::guarded;
-use crate::instruments::calling_context;
 use crate::instruments::calls::open_calls::Open;
-use crate::translator::context::{Context, reg};
+use crate::instruments::events::calling_context;
+use crate::plain_data::PlainData;
+use crate::translator::context::Context;
 use crate::translator::dispatch::with_translator;
 use crate::wire::Head;
 use alloc::vec::Vec;
 use brownout_ring::kind;
-use brownout_ring::watch::MAX_ARGUMENTS;
-
-/// Registers that hold arguments, in order.
-const ARGUMENTS: [usize; MAX_ARGUMENTS as usize] =
-    [reg::RDI, reg::RSI, reg::RDX, reg::RCX, reg::R8, reg::R9];
 
 /// The thread is at the first instruction of a watched function, whose arguments take `size` bytes.
 pub fn entered(context: &mut Context, function: u32, size: usize) {
-    let slot = context.gpr[reg::RSP];
-    if context.watch.is_repeated(context.pc, slot) {
+    let slot = context.cpu.stack_pointer();
+    if context.areas.calls.open.is_repeated(context.pc, slot) {
         return;
     }
     let back = guarded::load(slot);
     for call in close_dead(context, function, slot) {
         record_left(context, &call);
     }
-    let mut payload = [0u8; 8 * ARGUMENTS.len()];
-    for (bytes, register) in payload.chunks_exact_mut(8).zip(ARGUMENTS) {
-        bytes.copy_from_slice(&context.gpr[register].to_le_bytes());
-    }
-    record(context, kind::CALL, function, &payload[..size]);
+    let arguments = context.cpu.call_arguments();
+    record(context, kind::CALL, function, &arguments.as_bytes()[..size]);
     let Some(back) = back else { return };
     let call = Open {
         slot,
         back,
         function,
     };
-    context.watch.edit(|open| open.push(call));
-    if context.watch.remember(back) {
-        watch_return(back);
+    context.areas.calls.open.edit(|open| open.push(call));
+    if context.areas.calls.open.remember(back) {
+        observe_return(back);
     }
 }
 
 /// The thread is where a call of a watched function may have returned to.
 pub fn returned(context: &mut Context) {
-    let (pc, top) = (context.pc, context.gpr[reg::RSP]);
+    let (pc, top) = (context.pc, context.cpu.stack_pointer());
     let ended = |call: &Open| call.back == pc && call.slot.wrapping_add(8) == top;
     // The calls that were left, and how many are open outside of them.
-    let found = context.watch.edit(|open| {
+    let found = context.areas.calls.open.edit(|open| {
         let innermost = open.iter().rposition(ended)?;
         let inner = open.split_off(innermost + 1);
         let outer = open.len();
@@ -76,28 +69,23 @@ pub fn returned(context: &mut Context) {
     for call in dead.iter().rev() {
         record_left(context, call);
     }
-    let mut result = [0u8; 16];
-    result[..8].copy_from_slice(&context.gpr[reg::RAX].to_le_bytes());
-    result[8..].copy_from_slice(&context.gpr[reg::RDX].to_le_bytes());
+    let results = context.cpu.call_results();
     // Functions that ended with a jump to the next return together.
     for at in (0..outer).rev() {
         let call = context
-            .watch
+            .areas
+            .calls
+            .open
             .edit(|open| ended(&open[at]).then(|| open.remove(at)));
         let Some(call) = call else { break };
-        record(context, kind::RETURN, call.function, &result);
+        record(context, kind::RETURN, call.function, results.as_bytes());
     }
-}
-
-/// Frees what a thread that ends has kept.
-pub fn left_thread(context: &mut Context) {
-    context.watch = crate::instruments::calls::OpenCalls::new();
 }
 
 /// Takes out the calls that are dead when `function` is entered with its return address at `slot`.
 fn close_dead(context: &mut Context, function: u32, slot: u64) -> Vec<Open> {
     let mut dead = Vec::new();
-    context.watch.edit(|open| {
+    context.areas.calls.open.edit(|open| {
         while let Some(call) = open.pop_if(|call| call.is_below(slot) || !call.is_there()) {
             dead.push(call);
         }
@@ -112,14 +100,14 @@ fn close_dead(context: &mut Context, function: u32, slot: u64) -> Vec<Open> {
             dead.extend(open.drain(first + again..).rev());
         }
     });
-    context.watch.thin_out(&mut dead);
+    context.areas.calls.open.thin_out(&mut dead);
     dead
 }
 
 /// Makes sure that returns to `back` are seen.
-fn watch_return(back: u64) {
+fn observe_return(back: u64) {
     with_translator(|translator| {
-        if translator.watches.return_at(back) {
+        if translator.instruments.calls.return_at(back) {
             translator.cache.invalidate_instruction(back);
         }
     });

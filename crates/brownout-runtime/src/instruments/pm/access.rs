@@ -1,21 +1,22 @@
 //! Accesses to candidates: before, after, and what happens when they fault.
 
+use super::order::flush_delta;
+use super::site::{PmSite, SiteKind, site};
+use super::stripes::{Stripe, lock_all, unlock_all};
+use super::{PmArea, candidates, intent, split};
 use crate::arch::instruments::pm::xsave_area;
 use crate::fatal;
-use crate::instruments::calling_context;
-use crate::instruments::pm::order::flush_delta;
-use crate::instruments::pm::site::{Site, SiteKind, site};
-use crate::instruments::pm::{
-    candidates, intent, lock_all, lock_stripe, split, stripe_of, unlock_all, unlock_stripe,
-};
+use crate::instruments::Resumption;
+use crate::instruments::events::calling_context;
 use crate::memory::PAGE;
 use crate::translator::context::Context;
 use crate::translator::dispatch::with_translator;
 use crate::translator::map_lock;
+use crate::translator::signal::{Info, SIGSEGV};
 use crate::wire::Head;
 use brownout_ring::{fence, kind, store};
 
-/// In `Context::stripe2`: the access holds all stripes.
+/// In `PmArea::second_stripe`: the access holds all stripes.
 const ALL: u64 = 1;
 /// Bytes of one record of a long store.
 const PIECE: usize = 4096;
@@ -23,12 +24,12 @@ const PIECE: usize = 4096;
 /// An address in the hull has to be looked up: sets `alias` and takes the locks, or finds that it is
 /// no candidate.
 ///
-/// True if the access cannot be made: a signal is pending, and the thread is to go on at `pc`.
-pub fn access_lookup(context: &mut Context) -> bool {
-    let site = site(context.argument);
-    context.split = 0;
+/// At `pc` if the access cannot be made and a signal is pending.
+pub fn access_lookup(context: &mut Context) -> Resumption {
+    let site = &site(context.argument);
+    context.areas.pm.split = 0;
     let write = site.kind != SiteKind::Load;
-    let address = context.ea;
+    let address = context.areas.events.address;
     let size = extent(context, site);
     let Some(mapping) = candidates::find(address).filter(|mapping| mapping.observes(write)) else {
         if split::ends_in_candidate(address, size, write) {
@@ -38,38 +39,39 @@ pub fn access_lookup(context: &mut Context) -> bool {
         let (start, end) = candidates::gap(address);
         // A candidate that is not observed for this access is left alone, but not remembered as a gap.
         if (start..end).contains(&address) {
-            context.gap_start = start;
-            context.gap_len = end - start;
+            context.areas.pm.gap_start = start;
+            context.areas.pm.gap_len = end - start;
         }
-        context.alias = address;
-        context.stripe = 0;
-        context.stripe2 = 0;
-        return false;
+        context.areas.events.memory = address;
+        context.areas.events.lock = 0;
+        context.areas.pm.second_stripe = 0;
+        return Resumption::InPlace;
     };
     if address + size > mapping.end {
         context.pc = site.pc;
         return split::begin(context, site, size);
     }
-    context.near_start = mapping.start;
-    context.near_len = mapping.end - mapping.start;
-    context.near_delta = mapping.delta;
-    context.near_stripe = mapping.stripe_delta();
-    context.flush_delta = flush_delta(mapping.delta);
-    context.alias = address.wrapping_add(mapping.delta);
+    context.areas.pm.near_start = mapping.start;
+    context.areas.pm.near_len = mapping.end - mapping.start;
+    context.areas.pm.near_delta = mapping.delta;
+    context.areas.pm.near_stripe = mapping.stripe_delta();
+    context.areas.pm.flush_delta = flush_delta(mapping.delta);
+    context.areas.events.memory = address.wrapping_add(mapping.delta);
     lock_range(context, address.wrapping_add(mapping.stripe_delta()), size);
     intent::access(context, size);
     if site.kind == SiteKind::Area {
-        context.pm.before.clear();
+        context.areas.pm.before.clear();
         context
+            .areas
             .pm
             .before
-            .extend_from_slice(bytes_at(context.alias, size as usize));
+            .extend_from_slice(bytes_at(context.areas.events.memory, size as usize));
     }
-    false
+    Resumption::InPlace
 }
 
 /// How many bytes an access may touch at most.
-fn extent(context: &Context, site: &Site) -> u64 {
+fn extent(context: &Context, site: &PmSite) -> u64 {
     match site.kind {
         SiteKind::Area => xsave_area::extent(&site.insn, context),
         _ => u64::from(site.size),
@@ -77,39 +79,49 @@ fn extent(context: &Context, site: &Site) -> u64 {
 }
 
 /// Takes the locks for a range, given by the numbers that choose stripes: one or two stripes, or all.
-pub(crate) fn lock_range(context: &mut Context, place: u64, size: u64) {
-    let first = stripe_of(place);
-    let last = stripe_of(place.wrapping_add(size.max(1) - 1));
-    if size > PAGE {
+pub(crate) fn lock_range(context: &mut Context, position: u64, size: u64) {
+    let first = Stripe::of(position);
+    let last = Stripe::of(position.wrapping_add(size.max(1) - 1));
+    // In order of address, so that two threads cannot wait for each other.
+    let (low, high) = (first.min(last), first.max(last));
+    context.areas.pm.second_stripe = if size > PAGE {
         lock_all();
-        context.stripe2 = ALL;
-    } else if first == last {
-        lock_stripe(first);
-        context.stripe2 = 0;
+        ALL
+    } else if low == high {
+        low.lock();
+        0
     } else {
-        // In order of address, so that two threads cannot wait for each other.
-        lock_stripe(first.min(last));
-        lock_stripe(first.max(last));
-        context.stripe2 = first.max(last);
-    }
-    context.stripe = first.min(last);
+        low.lock();
+        high.lock();
+        high.address()
+    };
+    context.areas.events.lock = low.address();
 }
 
-/// Lets go of the locks that an access holds. What it has stored is recorded.
+/// Releases the locks that an access holds. What it has stored is recorded.
 pub fn release(context: &mut Context) {
     intent::withdraw(context);
-    match core::mem::take(&mut context.stripe2) {
+    let first = core::mem::take(&mut context.areas.events.lock);
+    match core::mem::take(&mut context.areas.pm.second_stripe) {
         ALL => unlock_all(),
-        second => {
-            if second != 0 {
-                unlock_stripe(second);
-            }
-            if context.stripe != 0 {
-                unlock_stripe(context.stripe);
-            }
-        }
+        second => [second, first]
+            .into_iter()
+            .filter_map(Stripe::at)
+            .for_each(Stripe::unlock),
     }
-    context.stripe = 0;
+}
+
+/// The access that the thread was about to make faulted: releases the locks, and gives the target's address
+/// in place of the alias.
+pub fn undo(context: &mut Context, is_page_fault: bool, info: &mut Info) {
+    if context.areas.events.lock != 0 {
+        if is_page_fault {
+            let delta = (context.areas.events.memory).wrapping_sub(context.areas.events.address);
+            info.set_address(info.address().wrapping_sub(delta));
+        }
+        release(context);
+    }
+    context.areas.pm.fault_was_observed = true;
 }
 
 /// The bytes at an alias, or of the thread's own context.
@@ -120,25 +132,25 @@ fn bytes_at(alias: u64, len: usize) -> &'static [u8] {
 }
 
 /// An access has been made: records it and lets go of the locks.
-/// True as for [`access_lookup`].
-pub fn access_done(context: &mut Context) -> bool {
-    let site = site(context.argument);
-    if context.split != 0 {
+/// At `pc` as for [`access_lookup`].
+pub fn access_done(context: &mut Context) -> Resumption {
+    let site = &site(context.argument);
+    if context.areas.pm.split != 0 {
         context.pc = site.pc;
         return split::end(context, site);
     }
     let size = site.size as usize;
-    let alias = context.alias;
+    let alias = context.areas.events.memory;
     context.pc = site.pc;
     let caller = calling_context::context_of(context);
     match site.kind {
         SiteKind::Store(flags) => record_store(context, flags, caller, 0, bytes_at(alias, size)),
         SiteKind::Captured(flags) => {
-            let value = bytes_at(context.vectors.0.as_ptr() as u64, size);
+            let value = bytes_at(context.areas.events.payload.0.as_ptr() as u64, size);
             record_store(context, flags, caller, 0, value);
         }
         SiteKind::Conditional(flags) => {
-            if context.extra & 0xff != 0 {
+            if context.areas.events.extra & 0xff != 0 {
                 record_store(context, flags, caller, 0, bytes_at(alias, size));
             } else if flags & store::LOCKED != 0 {
                 // It stored nothing, but it is a fence.
@@ -150,7 +162,7 @@ pub fn access_done(context: &mut Context) -> bool {
                     addr: 0,
                 };
                 context.wire.record_short(head, &[]);
-                context.dirty = 0;
+                context.areas.events.unordered = 0;
             }
         }
         SiteKind::Masked(flags, element) => {
@@ -158,7 +170,7 @@ pub fn access_done(context: &mut Context) -> bool {
         }
         SiteKind::Compressed(element) => {
             let elements = size / usize::from(element).max(1);
-            let mask = context.extra & low_bits(elements);
+            let mask = context.areas.events.extra & low_bits(elements);
             let len = mask.count_ones() as usize * usize::from(element);
             record_store(context, 0, caller, 0, bytes_at(alias, len));
         }
@@ -169,7 +181,7 @@ pub fn access_done(context: &mut Context) -> bool {
                 flags: 0,
                 pc: site.pc,
                 context: caller,
-                addr: context.ea,
+                addr: context.areas.events.address,
             };
             context.wire.record_short(head, bytes_at(alias, size));
         }
@@ -179,7 +191,7 @@ pub fn access_done(context: &mut Context) -> bool {
         )),
     }
     release(context);
-    false
+    Resumption::InPlace
 }
 
 pub(crate) fn low_bits(count: usize) -> u64 {
@@ -198,7 +210,7 @@ pub(crate) fn record_store(
     offset: u64,
     bytes: &[u8],
 ) {
-    let mut addr = context.ea + offset;
+    let mut addr = context.areas.events.address + offset;
     for piece in bytes.chunks(PIECE) {
         let head = Head {
             kind: kind::STORE,
@@ -211,12 +223,12 @@ pub(crate) fn record_store(
         addr += piece.len() as u64;
     }
     // A locked store orders what came before it.
-    context.dirty = u64::from(flags & store::LOCKED == 0);
+    context.areas.events.unordered = u64::from(flags & store::LOCKED == 0);
 }
 
 fn record_masked(context: &mut Context, flags: u16, caller: u32, element: usize, size: usize) {
-    let alias = context.alias;
-    for (offset, len) in masked_runs(context.extra, element, size) {
+    let alias = context.areas.events.memory;
+    for (offset, len) in masked_runs(context.areas.events.extra, element, size) {
         record_store(
             context,
             flags,
@@ -248,13 +260,13 @@ pub(crate) fn masked_runs(
 
 /// Records the runs of bytes that an instruction of unknown extent changed.
 fn record_changes(context: &mut Context, caller: u32) {
-    let before = core::mem::take(&mut context.pm.before);
-    let after = bytes_at(context.alias, before.len());
+    let before = core::mem::take(&mut context.areas.pm.before);
+    let after = bytes_at(context.areas.events.memory, before.len());
     for (offset, len) in changed_runs(&before, after) {
         let bytes = &after[offset..offset + len];
         record_store(context, 0, caller, offset as u64, bytes);
     }
-    context.pm.before = before;
+    context.areas.pm.before = before;
 }
 
 /// Offset and length of each run of bytes that differ.
@@ -269,43 +281,44 @@ pub(crate) fn changed_runs(before: &[u8], after: &[u8]) -> impl Iterator<Item = 
     })
 }
 
-/// An instruction faulted at `address`: if that is because it is a candidate, makes the instruction
-/// a site, to be run again.
-pub fn fault(context: &mut Context, address: u64) -> bool {
-    // The error code tells reads from writes.
-    let write = context.pending.trap[1] & 2 != 0;
-    if !candidates::any() {
+/// An instruction faulted: if that is because it touched a candidate, makes the instruction a site, to be
+/// run again.
+pub fn fault(context: &mut Context) -> bool {
+    let observed = core::mem::take(&mut context.areas.pm.fault_was_observed);
+    if context.pending.signal != SIGSEGV || !candidates::any() {
         return false;
     }
     // An observed access may have used what the thread remembered of candidates that have changed since.
-    let stale = context.fault_repair != 0 && remembers_old_candidates(context);
-    if context.fault_repair != 0 {
-        context.gap_len = 0;
-        context.near_len = 0;
-        crate::instruments::pm::refresh(context);
+    let stale = observed && remembers_old_candidates(&context.areas.pm);
+    if observed {
+        context.areas.pm.gap_len = 0;
+        context.areas.pm.near_len = 0;
+        super::refresh(context);
     }
-    if !candidates::find(address).is_some_and(|mapping| mapping.observes(write)) {
+    let address = context.pending.info.address();
+    let write = context.pending.is_write();
+    if !candidates::find(address).is_some_and(|candidate| candidate.observes(write)) {
         return stale || map_lock::is_unsettled(&mut context.seen_change);
     }
     let pc = context.pc;
     with_translator(|translator| {
-        if translator.sites.touch(pc) {
+        if translator.instruments.pm.touch(pc) {
             translator.cache.invalidate_instruction(pc);
         }
     });
     true
 }
 
-/// Whether the candidate or the gap that the thread used last is no longer what it was. Where neither has changed,
+/// Whether the candidate or the gap that the thread used last is no longer what it was. If neither has changed,
 /// running the access again would only make it fault again.
-fn remembers_old_candidates(context: &Context) -> bool {
-    let (near, gap) = (context.near_start, context.gap_start);
-    let near_changed = context.near_len != 0
-        && !candidates::find(near).is_some_and(|mapping| {
-            (mapping.start, mapping.end - mapping.start, mapping.delta)
-                == (near, context.near_len, context.near_delta)
+fn remembers_old_candidates(area: &PmArea) -> bool {
+    let (near, gap) = (area.near_start, area.gap_start);
+    let near_changed = area.near_len != 0
+        && !candidates::find(near).is_some_and(|candidate| {
+            (candidate.start, candidate.len(), candidate.delta)
+                == (near, area.near_len, area.near_delta)
         });
-    let gap_changed = context.gap_len != 0 && candidates::gap(gap) != (gap, gap + context.gap_len);
+    let gap_changed = area.gap_len != 0 && candidates::gap(gap) != (gap, gap + area.gap_len);
     near_changed || gap_changed
 }
 

@@ -2,7 +2,8 @@
 //!
 //! It is changed only by whoever holds a [`crate::translator::map_lock::MapLock`], and read by all.
 
-use crate::instruments::pm::{refresh_all, shared_files, stripe_of};
+use super::stripes::Stripe;
+use crate::instruments::pm::{refresh_all, shared_files};
 use crate::lock::Lock;
 use crate::sys::linux;
 use crate::translator::syscall;
@@ -19,7 +20,7 @@ const REACH: u64 = crate::arch::instruments::pm::form::AREA as u64;
 
 /// One candidate mapping.
 #[derive(Clone, Copy, Debug)]
-pub struct Mapping {
+pub struct Candidate {
     pub start: u64,
     pub end: u64,
     /// Distance from the program's address to the alias.
@@ -29,7 +30,7 @@ pub struct Mapping {
     pub prot: u64,
 }
 
-impl Mapping {
+impl Candidate {
     pub fn len(&self) -> u64 {
         self.end - self.start
     }
@@ -46,15 +47,15 @@ impl Mapping {
     }
 
     /// The lock for the page of an address in the mapping.
-    pub fn stripe(&self, address: u64) -> u64 {
-        stripe_of(address.wrapping_add(self.stripe_delta()))
+    pub fn stripe(&self, address: u64) -> Stripe {
+        Stripe::of(address.wrapping_add(self.stripe_delta()))
     }
 
     /// The part between two addresses, which must not be outside.
-    pub fn part(&self, from: u64, to: u64) -> Mapping {
+    pub fn part(&self, from: u64, to: u64) -> Candidate {
         let mut file = self.file;
         file.offset += from - self.start;
-        Mapping {
+        Candidate {
             start: from,
             end: to,
             file,
@@ -72,7 +73,7 @@ impl Mapping {
     }
 }
 
-static MAPPINGS: Lock<BTreeMap<u64, Mapping>> = Lock::new(BTreeMap::new());
+static MAPPINGS: Lock<BTreeMap<u64, Candidate>> = Lock::new(BTreeMap::new());
 /// Files that this process or its parents have ever mapped as candidates.
 static FILES: Lock<BTreeSet<(u64, u64)>> = Lock::new(BTreeSet::new());
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -95,7 +96,7 @@ pub fn quiesced<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// The mapping around an address.
-pub fn find(addr: u64) -> Option<Mapping> {
+pub fn find(addr: u64) -> Option<Candidate> {
     let mappings = MAPPINGS.lock();
     let (_, mapping) = mappings.range(..=addr).next_back()?;
     (addr < mapping.end).then_some(*mapping)
@@ -116,9 +117,9 @@ pub fn gap(addr: u64) -> (u64, u64) {
 }
 
 /// Mappings that overlap a range.
-pub fn overlapping(start: u64, end: u64) -> Vec<Mapping> {
+pub fn overlapping(start: u64, end: u64) -> Vec<Candidate> {
     let mappings = MAPPINGS.lock();
-    let mut found: Vec<Mapping> = mappings
+    let mut found: Vec<Candidate> = mappings
         .range(..end)
         .rev()
         .take_while(|(_, mapping)| mapping.end > start)
@@ -138,7 +139,7 @@ pub fn has_alias_in(start: u64, end: u64) -> bool {
 }
 
 /// Mappings of a file.
-pub fn of_file(dev: u64, ino: u64) -> Vec<Mapping> {
+pub fn of_file(dev: u64, ino: u64) -> Vec<Candidate> {
     MAPPINGS
         .lock()
         .values()
@@ -160,7 +161,7 @@ pub fn hull() -> (u64, u64) {
 }
 
 /// Puts a mapping where there is none.
-pub fn insert(mapping: Mapping) {
+pub fn insert(mapping: Candidate) {
     MAPPINGS.lock().insert(mapping.start, mapping);
     let file = (mapping.file.dev, mapping.file.ino);
     if FILES.lock().insert(file) {
@@ -172,9 +173,13 @@ pub fn insert(mapping: Mapping) {
 }
 
 /// Takes what is in a range out of the table; what `and_put` makes of each part takes its place.
-pub fn take(start: u64, end: u64, and_put: impl Fn(&Mapping) -> Option<Mapping>) -> Vec<Mapping> {
+pub fn take(
+    start: u64,
+    end: u64,
+    and_put: impl Fn(&Candidate) -> Option<Candidate>,
+) -> Vec<Candidate> {
     let mut mappings = MAPPINGS.lock();
-    let hit: Vec<Mapping> = mappings
+    let hit: Vec<Candidate> = mappings
         .range(..end)
         .rev()
         .take_while(|(_, mapping)| mapping.end > start)

@@ -13,32 +13,58 @@ mod write_back;
 
 pub use io_uring::closed;
 pub use io_uring::collect;
-pub use store::{put, put_value};
+pub use store::write;
 
 use self::redirect::Call;
 use crate::instruments::pm::{candidates, shared_files};
 use crate::sys::{is_err, linux};
 use crate::translator::context::Context;
-use crate::translator::syscall::{Outcome, native};
+use crate::translator::syscall::Outcome;
 use crate::wire::Head;
 use crate::{fatal, target_memory};
 use brownout_ring::kind;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes a call of the program that the engine has no other interest in.
-pub fn syscall(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
+/// Calls that are observed even by a process without candidates: other processes may have mapped what it
+/// writes through descriptors.
+pub const FILE_CALLS: &[u32] = &[
+    linux::__NR_write,
+    linux::__NR_pwrite64,
+    linux::__NR_writev,
+    linux::__NR_pwritev,
+    linux::__NR_pwritev2,
+    linux::__NR_sendfile,
+    linux::__NR_copy_file_range,
+    linux::__NR_splice,
+    linux::__NR_truncate,
+    linux::__NR_ftruncate,
+    linux::__NR_fallocate,
+    linux::__NR_creat,
+    linux::__NR_fsync,
+    linux::__NR_fdatasync,
+    linux::__NR_sync_file_range,
+];
+
+/// Makes a system call of the target, with its arguments led away from candidates, and records what it does
+/// to them.
+pub fn syscall(
+    context: &mut Context,
+    nr: u32,
+    args: [u64; 6],
+    make: impl FnOnce(&mut Context, u32, [u64; 6]) -> Outcome,
+) -> Outcome {
     if nr == linux::__NR_close {
         closed(args[0] as u32..=args[0] as u32);
     }
     if !candidates::any() {
-        return elsewhere(context, nr, args);
+        return elsewhere(context, nr, args, make);
     }
     refuse_user_faults(nr, &args);
     let mut led = args;
     let submission = io_uring::before(context, nr, &mut led);
     let mut call = Call::redirected(nr, led);
     let target = file::written(nr, &args);
-    let outcome = native(u64::from(nr), call.args());
+    let outcome = make(context, nr, *call.args());
     let taken = match outcome {
         Outcome::Done(raw) if !is_err(raw) => raw,
         _ => 0,
@@ -74,19 +100,24 @@ fn refuse_user_faults(nr: u32, args: &[u64; 6]) {
 }
 
 /// Makes a call of a process that has no candidates; others may have.
-fn elsewhere(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
+fn elsewhere(
+    context: &mut Context,
+    nr: u32,
+    args: [u64; 6],
+    make: impl FnOnce(&mut Context, u32, [u64; 6]) -> Outcome,
+) -> Outcome {
     if nr == linux::__NR_io_uring_setup {
-        let outcome = native(u64::from(nr), &args);
+        let outcome = make(context, nr, args);
         if let Outcome::Done(raw) = outcome {
             io_uring::attach(context, nr, args[1], raw);
         }
         return outcome;
     }
     if !shared_files::any() {
-        return native(u64::from(nr), &args);
+        return make(context, nr, args);
     }
     let target = file::written(nr, &args);
-    let outcome = native(u64::from(nr), &args);
+    let outcome = make(context, nr, args);
     if let Outcome::Done(raw) = outcome
         && !is_err(raw)
     {

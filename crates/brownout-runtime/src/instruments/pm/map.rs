@@ -2,17 +2,17 @@
 
 use crate::instruments::pm::candidate::is_dax_file;
 use crate::instruments::pm::candidates;
-use crate::instruments::pm::candidates::Mapping;
+use crate::instruments::pm::candidates::Candidate;
 use crate::instruments::pm::real_prot;
 use crate::instruments::pm::unmap::{replacing, unmapped};
 use crate::memory;
 use crate::memory::page_up;
+use crate::plain_data::PlainData;
 use crate::sys;
 use crate::sys::{Raw, err, errno, is_err, linux};
 use crate::translator::context::Context;
 use crate::translator::map_lock;
 use crate::translator::map_lock::MapLock;
-use crate::translator::process::wire_bytes;
 use crate::wire::Head;
 use brownout_ring::{self as ring, FileAt, kind};
 
@@ -73,7 +73,7 @@ pub fn map(context: &mut Context, mut map_lock: MapLock, args: [u64; 6]) -> Raw 
         ino: stat.st_ino,
         offset,
     };
-    let mapping = Mapping {
+    let mapping = Candidate {
         start,
         end: start + page_up(len),
         delta: alias.wrapping_sub(start),
@@ -100,7 +100,7 @@ pub fn map(context: &mut Context, mut map_lock: MapLock, args: [u64; 6]) -> Raw 
 /// Records the mapping and what the file holds.
 fn announce(
     context: &mut Context,
-    mapping: &Mapping,
+    mapping: &Candidate,
     prot: u32,
     map_flags: u32,
     file_len: u64,
@@ -111,7 +111,7 @@ fn announce(
     let dax = u64::from(map_flags) & MAP_SYNC != 0 || is_dax_file(fd);
     // Content that another mapping of this process covers is known already.
     let end = file_len.min(mapping.file.offset + (mapping.end - mapping.start));
-    let covers = |m: &Mapping| {
+    let covers = |m: &Candidate| {
         m.file.offset <= mapping.file.offset && m.file.offset + (m.end - m.start) >= end
     };
     let known = candidates::of_file(mapping.file.dev, mapping.file.ino)
@@ -132,7 +132,7 @@ fn announce(
         addr: mapping.start,
         ..Head::default()
     };
-    context.wire.record(head, &[wire_bytes(&payload), path]);
+    context.wire.record(head, &[payload.as_bytes(), path]);
     if !known {
         record_content(context, mapping.file, end, fd);
     }
@@ -173,7 +173,7 @@ fn record_content(context: &mut Context, at: FileAt, end: u64, fd: i32) {
                         kind: kind::CONTENT,
                         ..Head::default()
                     },
-                    &[wire_bytes(&place), bytes],
+                    &[place.as_bytes(), bytes],
                 );
             }
             offset += got;

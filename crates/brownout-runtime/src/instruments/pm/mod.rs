@@ -14,182 +14,305 @@
 //! without any order, a record may hold the other's value.
 
 pub(crate) mod access;
-pub(crate) mod candidate;
+mod candidate;
 pub(crate) mod candidates;
 pub(crate) mod intent;
 mod kernel;
-pub(crate) mod map;
-pub(crate) mod order;
+mod map;
+mod order;
 mod shared_files;
-pub(crate) mod site;
+pub mod site;
 pub(crate) mod split;
-pub(crate) mod unmap;
+pub mod stripes;
+mod unmap;
 
-pub use crate::arch::instruments::pm::emulate::emulate;
-pub use crate::arch::instruments::pm::fast_path::{PayloadLoad, connect, payload_load};
-pub(crate) use crate::arch::instruments::pm::fast_path::{restore, site_in_rdx, spill};
-pub use access::{access_done, access_lookup, fault, release};
-pub use candidate::is_candidate;
-pub use candidates::has_alias_in;
-pub use kernel::{closed, collect, put, put_value, syscall};
-pub use map::map;
+pub use access::access_done;
 pub use order::order;
-pub(crate) use site::SITE_SHIFT;
-pub use site::{Site, SiteKind, Sites, site};
-pub use unmap::{protect, remap, replacing, unmapped};
+pub use site::SiteKind;
 
-use crate::arch::instruments::pm::fast_path;
-use crate::instruments::calling_context;
-use crate::instruments::unwind::StackCache;
-use crate::memory;
+use crate::arch::instruments::pm::code::PmCode;
+use crate::arch::instruments::pm::emulate::emulate;
+use crate::arch::instruments::pm::{begin, fast_path};
+use crate::arch::translator::translate::Emission;
+use crate::arch::{Instruction, instruments::pm::intent as intent_assembly};
+use crate::instruments::{BranchRequest, Instrument, Resumption};
+use crate::sys::{Raw, linux};
+use crate::target_memory;
 use crate::translator::context::Context;
+use crate::translator::map_lock::MapLock;
 use crate::translator::process;
-use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::translator::signal::Info;
+use crate::translator::syscall::Outcome;
+use crate::wire;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+use stripes::{lock_all, unlock_all};
 
-/// Number of stripe locks; a power of two.
-pub const STRIPES: usize = 1024;
-const STRIPE_BYTES: u64 = 64;
-static STRIPE_TABLE: AtomicU64 = AtomicU64::new(0);
+/// The instrument.
+pub struct PersistentMemory;
 
-/// What a thread keeps for the instrument.
-pub struct ThreadState {
-    pub(crate) stack: Option<Box<StackCache>>,
+/// What a thread keeps for the instrument. Known by offset to assembly and generated code.
+#[derive(Default)]
+#[repr(C)]
+pub struct PmArea {
+    /// Entry points that generated code jumps to.
+    pub to_begin: u64,
+    pub to_end: u64,
+    pub to_emulate: u64,
+    pub to_order: u64,
+    /// Where the begin routine returns to.
+    pub return_to: u64,
+    /// Size of the access in bytes.
+    pub size: u64,
+    /// The second lock of an access that crosses a page, or 0. The first is in `EventArea::lock`.
+    pub second_stripe: u64,
+    /// Size of an access that is made on a copy, or 0.
+    pub split: u64,
+    /// The hull of all candidate mappings.
+    pub hull_start: u64,
+    pub hull_len: u64,
+    /// The candidate mapping that the thread used last, and the distances to its alias and to the numbers
+    /// by which its stripes are chosen.
+    pub near_start: u64,
+    pub near_len: u64,
+    pub near_delta: u64,
+    pub near_stripe: u64,
+    /// Distance from an address in that mapping to where it is flushed.
+    pub flush_delta: u64,
+    /// A range inside the hull known to hold no candidate.
+    pub gap_start: u64,
+    pub gap_len: u64,
+    /// Addresses of the tables of stripes and of sites.
+    pub stripes: u64,
+    pub sites: u64,
+    /// Non-zero while the process has one thread: its accesses need no locks.
+    pub alone: u64,
+    /// Whether the pending fault came from an access that was made by way of this area.
+    pub fault_was_observed: bool,
     /// Memory before an instruction whose extent is not known beforehand.
-    before: alloc::vec::Vec<u8>,
+    pub(crate) before: Vec<u8>,
 }
 
-impl ThreadState {
-    pub const fn new() -> ThreadState {
-        ThreadState {
-            stack: None,
-            before: alloc::vec::Vec::new(),
+/// The instrument's exits.
+pub mod exits {
+    use super::PersistentMemory;
+    use crate::instruments::exit_number;
+
+    /// An access to persistent memory was made; `argument` is its site.
+    pub const DONE: u32 = exit_number::<PersistentMemory>(super::DONE);
+    /// The address of an access has to be looked up.
+    pub const LOOKUP: u32 = exit_number::<PersistentMemory>(super::LOOKUP);
+    /// An instruction of site `argument` is to be carried out by the runtime.
+    pub const EMULATE: u32 = exit_number::<PersistentMemory>(super::EMULATE);
+    /// A fence or a flush of site `argument` is about to happen.
+    pub const ORDER: u32 = exit_number::<PersistentMemory>(super::ORDER);
+}
+
+const DONE: u32 = 0;
+const LOOKUP: u32 = 1;
+const EMULATE: u32 = 2;
+const ORDER: u32 = 3;
+
+impl Instrument for PersistentMemory {
+    type Area = PmArea;
+    type Code = PmCode;
+
+    /// What other processes have mapped may be written by this one through descriptors.
+    const SYSTEM_CALLS: &'static [u32] = kernel::FILE_CALLS;
+
+    fn create() {
+        stripes::create();
+        site::SITES.create();
+    }
+
+    fn area() -> PmArea {
+        PmArea::default()
+    }
+
+    fn code() -> PmCode {
+        PmCode::new()
+    }
+
+    /// No store is under way and the tables are at rest.
+    fn quiesced<R>(fork: impl FnOnce() -> R) -> R {
+        let stores = candidates::any();
+        if stores {
+            lock_all();
+        }
+        let result = candidates::quiesced(fork);
+        if stores {
+            unlock_all();
+        }
+        result
+    }
+
+    fn stop() {
+        if candidates::any() {
+            lock_all();
         }
     }
-}
 
-impl Default for ThreadState {
-    fn default() -> Self {
-        ThreadState::new()
+    fn connect(context: &mut Context) {
+        fast_path::connect(context);
+        context.areas.pm.to_begin = begin::entry();
+        context.areas.pm.stripes = stripes::table();
+        context.areas.pm.sites = site::SITES.address();
     }
-}
 
-/// The thread is about to end: gives back what it kept. It must not have events any more.
-pub fn left_thread(context: &mut Context) {
-    (context.memos, context.last_memo) = (0, 0);
-    context.pm = ThreadState::new();
-}
+    fn thread_joined(context: &mut Context) {
+        refresh(context);
+    }
 
-/// Sets the instrument up.
-pub fn create() {
-    STRIPE_TABLE.store(
-        memory::map(STRIPES as u64 * STRIPE_BYTES),
-        Ordering::Relaxed,
-    );
-    site::create();
-}
+    unsafe fn set_alone(context: *mut Context, alone: bool) {
+        // SAFETY: set by the first thread for itself, cleared by a thread that makes the second one: then the
+        // others, of which there is one, are that thread itself, which is not in an access.
+        unsafe { (&raw mut (*context).areas.pm.alone).write_volatile(u64::from(alone)) };
+    }
 
-/// Address of the stripe locks, for contexts.
-pub fn stripes() -> u64 {
-    STRIPE_TABLE.load(Ordering::Relaxed)
-}
+    fn thread_left(context: &mut Context) {
+        context.areas.pm.before = Vec::new();
+    }
 
-/// Address of the lock for a place in a file, as [`candidates::Mapping::stripe_delta`] numbers them.
-pub(crate) fn stripe_of(place: u64) -> u64 {
-    stripes() + ((place >> 12) & (STRIPES as u64 - 1)) * STRIPE_BYTES
-}
+    fn begin_unit(code: &mut PmCode, unit: usize) {
+        code.begin_unit(unit);
+    }
 
-fn stripe_word(stripe: u64) -> &'static AtomicU32 {
-    // SAFETY: callers pass addresses of stripe locks, which live for ever.
-    unsafe { &*(stripe as *const AtomicU32) }
-}
+    fn forget_code(code: &mut PmCode, start: u64, end: u64) {
+        code.forget(start, end);
+    }
 
-pub(crate) fn lock_stripe(stripe: u64) {
-    let word = stripe_word(stripe);
-    let mut spins = 0;
-    while word.swap(1, Ordering::Acquire) != 0 {
-        spins += 1;
-        if spins % 64 == 0 {
-            // SAFETY: gives the processor away.
-            unsafe { crate::sys!(crate::sys::linux::__NR_sched_yield) };
+    fn replace(
+        code: &mut PmCode,
+        insn: &Instruction,
+        bytes: &[u8],
+        out: &mut Emission<'_>,
+    ) -> bool {
+        code.emit(insn, bytes, out)
+    }
+
+    fn branch(code: &PmCode, insn: &Instruction) -> BranchRequest {
+        let touched = code.is_touched(insn.ip());
+        BranchRequest {
+            stack: touched,
+            target: touched && code.observes_loads(),
         }
-        core::hint::spin_loop();
+    }
+
+    fn push(code: &mut PmCode, insn: &Instruction, out: &mut Emission<'_>) {
+        code.emit_push(insn, out);
+    }
+
+    fn load_target(code: &mut PmCode, insn: &Instruction, out: &mut Emission<'_>) {
+        code.emit_target(insn, out);
+    }
+
+    #[inline]
+    fn exit(context: &mut Context, exit: u32) -> Resumption {
+        match exit {
+            DONE => access_done(context),
+            ORDER => order(context),
+            LOOKUP => access::access_lookup(context),
+            _ => emulate(context),
+        }
+    }
+
+    fn fault(context: &mut Context) -> bool {
+        access::fault(context)
+    }
+
+    fn undo_access(context: &mut Context, is_page_fault: bool, info: &mut Info) {
+        access::undo(context, is_page_fault, info);
+    }
+
+    fn recovery_point(pc: u64) -> Option<u64> {
+        intent_assembly::recovery_point(pc)
+    }
+
+    fn before_syscall(context: &mut Context) {
+        kernel::collect(context);
+    }
+
+    fn syscall(
+        context: &mut Context,
+        nr: u32,
+        args: [u64; 6],
+        make: impl FnOnce(&mut Context, u32, [u64; 6]) -> Outcome,
+    ) -> Outcome {
+        kernel::syscall(context, nr, args, make)
+    }
+
+    fn write(
+        context: &mut Context,
+        to: u64,
+        bytes: &[u8],
+    ) -> Option<Result<(), target_memory::Fault>> {
+        kernel::write(context, to, bytes)
+    }
+
+    fn closed(descriptors: RangeInclusive<u32>) {
+        kernel::closed(descriptors);
+    }
+
+    fn map(context: &mut Context, map_lock: MapLock, args: [u64; 6]) -> Result<Raw, MapLock> {
+        let [_, _, prot, flags, fd, _] = args;
+        if candidate::is_candidate(prot, flags, fd as i32) {
+            Ok(map::map(context, map_lock, args))
+        } else {
+            Err(map_lock)
+        }
+    }
+
+    fn replacing(map_lock: &mut MapLock, start: u64, len: u64) {
+        unmap::replacing(map_lock, start, len);
+    }
+
+    fn unmapped(context: &mut Context, start: u64, end: u64) {
+        unmap::unmapped(context, start, end);
+    }
+
+    fn protect(context: &mut Context, args: [u64; 6]) -> Option<Raw> {
+        unmap::protect(context, args)
+    }
+
+    fn remap(context: &mut Context, map_lock: &mut MapLock, args: [u64; 6]) -> Option<Raw> {
+        unmap::remap(context, map_lock, args)
+    }
+
+    fn owns(start: u64, end: u64) -> bool {
+        candidates::has_alias_in(start, end)
+    }
+
+    fn hides(address: u64) -> bool {
+        candidates::find(address).is_some()
     }
 }
 
-pub(crate) fn unlock_stripe(stripe: u64) {
-    stripe_word(stripe).store(0, Ordering::Release);
-}
-
-/// Takes all stripe locks, in order.
-fn lock_all() {
-    for index in 0..STRIPES as u64 {
-        lock_stripe(stripes() + index * STRIPE_BYTES);
-    }
-}
-
-fn unlock_all() {
-    for index in 0..STRIPES as u64 {
-        unlock_stripe(stripes() + index * STRIPE_BYTES);
-    }
-}
-
-/// Stops all stores for good: the process is about to end.
-pub fn stop_all() {
-    if candidates::any() {
-        lock_all();
-    }
-}
-
-/// Where a thread goes on that faulted at `rip`, if that is an instruction of the instrument's assembly that may.
-pub fn fault_in_assembly(rip: u64) -> Option<u64> {
-    fast_path::fault(rip).or_else(|| intent::fault(rip))
-}
-
-/// Runs `fork` while no store is under way and the tables are at rest.
-pub fn quiesced<R>(fork: impl FnOnce() -> R) -> R {
-    let stores = candidates::any();
-    if stores {
-        lock_all();
-    }
-    let result = candidates::quiesced(|| calling_context::quiesced(fork));
-    if stores {
-        unlock_all();
-    }
-    result
-}
-
-/// Whether an address lies in a candidate, which the program may be unable to read by itself.
-pub fn holds(addr: u64) -> bool {
-    candidates::find(addr).is_some()
-}
-
-/// The rights that the program's own mapping really gets.
+/// The rights that the target's own mapping really gets.
 fn real_prot(prot: u64) -> u64 {
-    if crate::wire::wants_loads() {
+    if wire::wants_loads() {
         0
     } else {
-        prot & !u64::from(crate::sys::linux::PROT_WRITE)
+        prot & !u64::from(linux::PROT_WRITE)
     }
 }
 
-/// Gives a new thread the hull of the candidates.
-pub fn refresh(context: &mut Context) {
+/// Gives a thread the hull of the candidates.
+fn refresh(context: &mut Context) {
     let (start, len) = candidates::hull();
-    context.hull_start = start;
-    context.hull_len = len;
+    context.areas.pm.hull_start = start;
+    context.areas.pm.hull_len = len;
 }
 
 /// Makes all threads forget what they remember of the mappings.
 fn refresh_all(start: u64, len: u64) {
     process::for_each_thread(|context| {
-        // SAFETY: word-sized stores that the gate reads afresh for each access. A thread in the middle of
-        // one may use the old values once more, as it might have been a moment earlier.
+        // SAFETY: word-sized stores that the assembly reads afresh for each access. A thread in the middle of
+        // one may use the old values once more, as it might have a moment earlier.
         unsafe {
-            (&raw mut (*context).near_len).write_volatile(0);
-            (&raw mut (*context).gap_len).write_volatile(0);
-            (&raw mut (*context).hull_start).write_volatile(start);
-            (&raw mut (*context).hull_len).write_volatile(len);
+            (&raw mut (*context).areas.pm.near_len).write_volatile(0);
+            (&raw mut (*context).areas.pm.gap_len).write_volatile(0);
+            (&raw mut (*context).areas.pm.hull_start).write_volatile(start);
+            (&raw mut (*context).areas.pm.hull_len).write_volatile(len);
         }
     });
 }

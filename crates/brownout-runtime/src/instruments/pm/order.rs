@@ -1,7 +1,8 @@
 //! Flushes and fences.
 
 use crate::fatal;
-use crate::instruments::calling_context;
+use crate::instruments::Resumption;
+use crate::instruments::events::calling_context;
 use crate::instruments::pm::candidates;
 use crate::instruments::pm::site::{SiteKind, site};
 use crate::translator::context::Context;
@@ -17,8 +18,8 @@ pub(crate) fn flush_delta(delta: u64) -> u64 {
 
 /// A flush or fence is about to happen: recorded before it takes effect, so that nothing that depends
 /// on it can be recorded earlier.
-pub fn order(context: &mut Context) {
-    let site = site(context.argument);
+pub fn order(context: &mut Context) -> Resumption {
+    let site = &site(context.argument);
     context.pc = site.pc;
     let caller = calling_context::context_of(context);
     match site.kind {
@@ -31,30 +32,40 @@ pub fn order(context: &mut Context) {
                 addr: 0,
             };
             context.wire.record_short(head, &[]);
-            context.dirty = 0;
+            context.areas.events.unordered = 0;
         }
         SiteKind::Flush(flags) => {
-            let near = context.ea.wrapping_sub(context.near_start) < context.near_len;
+            let near = context
+                .areas
+                .events
+                .address
+                .wrapping_sub(context.areas.pm.near_start)
+                < context.areas.pm.near_len;
             let delta = if near {
-                Some(context.near_delta)
+                Some(context.areas.pm.near_delta)
             } else {
-                candidates::find(context.ea).map(|mapping| mapping.delta)
+                candidates::find(context.areas.events.address).map(|mapping| mapping.delta)
             };
             let volatile = if delta.is_none() { flush::VOLATILE } else { 0 };
-            context.alias = context.ea.wrapping_add(delta.map_or(0, flush_delta));
+            context.areas.events.memory = context
+                .areas
+                .events
+                .address
+                .wrapping_add(delta.map_or(0, flush_delta));
             let head = Head {
                 kind: kind::FLUSH,
                 flags: flags | volatile,
                 pc: site.pc,
                 context: caller,
-                addr: context.ea,
+                addr: context.areas.events.address,
             };
             context.wire.record_short(head, &[]);
-            context.dirty = 1;
+            context.areas.events.unordered = 1;
         }
         kind => fatal::fault(format_args!(
             "site {:#x} of kind {kind:?} orders nothing",
             site.pc
         )),
     }
+    Resumption::InPlace
 }

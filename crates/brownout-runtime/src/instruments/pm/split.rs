@@ -4,9 +4,10 @@
 //! piece: what lies in candidates is recorded, the rest goes where it belongs.
 
 use crate::arch::instruments::pm::emulate::{BadAccess, load_bytes, raise, store_bytes};
+use crate::instruments::Resumption;
 use crate::instruments::pm::access::{changed_runs, lock_range, low_bits, masked_runs, release};
 use crate::instruments::pm::candidates;
-use crate::instruments::pm::site::{Site, SiteKind};
+use crate::instruments::pm::site::{PmSite, SiteKind};
 use crate::target_memory;
 use crate::translator::context::Context;
 use brownout_ring::store;
@@ -21,37 +22,37 @@ pub fn ends_in_candidate(address: u64, size: u64, write: bool) -> bool {
 /// The distance that copies keep to boundaries of this size: as large as any instruction wants its operand aligned.
 const ALIGNMENT: u64 = 64;
 
-/// Copies the bytes and lets the access be made on the copy. True if the access faults.
-pub fn begin(context: &mut Context, site: &Site, size: u64) -> bool {
-    let mut buffer = core::mem::take(&mut context.pm.before);
+/// Copies the bytes and lets the access be made on the copy. At `pc` if the access faults.
+pub fn begin(context: &mut Context, site: &PmSite, size: u64) -> Resumption {
+    let mut buffer = core::mem::take(&mut context.areas.pm.before);
     buffer.clear();
     // Room for the copy, for what it was before, and to align it.
     buffer.resize((2 * size + ALIGNMENT) as usize, 0);
     let start = buffer.as_ptr() as u64;
-    let offset = context.ea.wrapping_sub(start) % ALIGNMENT;
+    let offset = context.areas.events.address.wrapping_sub(start) % ALIGNMENT;
     let (copy, before) = parts(&mut buffer, offset, size);
     let loaded = match site.kind {
         // Bytes that the mask leaves out need not exist.
         SiteKind::Masked(..) | SiteKind::Compressed(_) => {
-            load_what_exists(context.ea, copy);
+            load_what_exists(context.areas.events.address, copy);
             Ok(())
         }
-        SiteKind::Load => load_bytes(context.ea, copy),
-        _ => load_bytes(context.ea, copy)
+        SiteKind::Load => load_bytes(context.areas.events.address, copy),
+        _ => load_bytes(context.areas.events.address, copy)
             .map_err(BadAccess::of_write)
-            .and_then(|()| writable(context.ea, copy)),
+            .and_then(|()| writable(context.areas.events.address, copy)),
     };
     before.copy_from_slice(copy);
-    context.alias = start + offset;
-    context.pm.before = buffer;
+    context.areas.events.memory = start + offset;
+    context.areas.pm.before = buffer;
     if let Err(bad) = loaded {
         raise(context, bad);
-        return true;
+        return Resumption::AtPc;
     }
     // Pieces take the locks they need when they are stored. This one only says that an access is under way.
-    lock_range(context, context.ea, size);
-    context.split = size;
-    false
+    lock_range(context, context.areas.events.address, size);
+    context.areas.pm.split = size;
+    Resumption::InPlace
 }
 
 /// The copy in the buffer, and what it was before.
@@ -82,16 +83,16 @@ pub(crate) fn writable(address: u64, bytes: &[u8]) -> Result<(), BadAccess> {
     Ok(())
 }
 
-/// The access was made on the copy: stores what it changed. True if that faults.
-pub fn end(context: &mut Context, site: &Site) -> bool {
-    let size = core::mem::take(&mut context.split) as usize;
-    let address = context.ea;
+/// The access was made on the copy: stores what it changed. At `pc` if that faults.
+pub fn end(context: &mut Context, site: &PmSite) -> Resumption {
+    let size = core::mem::take(&mut context.areas.pm.split) as usize;
+    let address = context.areas.events.address;
     release(context);
-    let mut buffer = core::mem::take(&mut context.pm.before);
-    let offset = context.alias - buffer.as_ptr() as u64;
+    let mut buffer = core::mem::take(&mut context.areas.pm.before);
+    let offset = context.areas.events.memory - buffer.as_ptr() as u64;
     let (copy, before) = parts(&mut buffer, offset, size as u64);
     let (copy, before) = (&*copy, &*before);
-    let mask = context.extra;
+    let mask = context.areas.events.extra;
     let mut stored = Ok(());
     let mut put = |context: &mut Context, flags: u16, offset: usize, len: usize| {
         if stored.is_ok() {
@@ -130,14 +131,14 @@ pub fn end(context: &mut Context, site: &Site) -> bool {
     if let SiteKind::Store(flags) | SiteKind::Conditional(flags) = site.kind
         && flags & store::LOCKED != 0
     {
-        context.dirty = 0;
+        context.areas.events.unordered = 0;
     }
-    context.pm.before = buffer;
+    context.areas.pm.before = buffer;
     match stored {
-        Ok(()) => false,
+        Ok(()) => Resumption::InPlace,
         Err(bad) => {
             raise(context, bad);
-            true
+            Resumption::AtPc
         }
     }
 }

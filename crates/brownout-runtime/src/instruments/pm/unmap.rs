@@ -3,10 +3,11 @@
 //! The caller holds a [`MapLock`] throughout, so that no other thread gets addresses that the tables still
 //! tell of. Aliases are unmapped and moved while all stripes are held: no access is under way there.
 
+use super::stripes::{lock_all, unlock_all};
 use crate::fatal;
 use crate::instruments::pm::candidates;
-use crate::instruments::pm::candidates::Mapping;
-use crate::instruments::pm::{lock_all, real_prot, unlock_all};
+use crate::instruments::pm::candidates::Candidate;
+use crate::instruments::pm::real_prot;
 use crate::memory;
 use crate::memory::{PAGE, page_down, page_up};
 use crate::sys;
@@ -83,7 +84,7 @@ pub fn protect(context: &mut Context, args: [u64; 6]) -> Option<Raw> {
         if is_err(raw) {
             break;
         }
-        candidates::take(from, to, |part| Some(Mapping { prot, ..*part }));
+        candidates::take(from, to, |part| Some(Candidate { prot, ..*part }));
         let head = Head {
             kind: kind::PROTECT,
             flags: u16::from(prot & PROT_WRITE != 0),
@@ -124,7 +125,7 @@ pub fn remap(context: &mut Context, map_lock: &mut MapLock, args: [u64; 6]) -> O
     }
     let keeps_old = old_len == 0 || flags & u64::from(linux::MREMAP_DONTUNMAP) != 0;
     if keeps_old {
-        let clip = |part: &Mapping| part.part(part.start.max(old), part.end.min(old_end));
+        let clip = |part: &Candidate| part.part(part.start.max(old), part.end.min(old_end));
         parts = parts.iter().map(clip).collect();
     } else {
         parts = candidates::take(old, old_end, |_| None);
@@ -145,7 +146,7 @@ pub fn remap(context: &mut Context, map_lock: &mut MapLock, args: [u64; 6]) -> O
             ));
         }
         let start = raw + offset;
-        candidates::insert(Mapping {
+        candidates::insert(Candidate {
             start,
             end: start + len,
             delta: alias.wrapping_sub(start),
@@ -172,7 +173,7 @@ pub fn remap(context: &mut Context, map_lock: &mut MapLock, args: [u64; 6]) -> O
 }
 
 /// Moves the alias of `part` to a place of `len` bytes, or doubles it; gives it up if nothing is left.
-fn move_alias(part: &Mapping, keep: bool, len: u64) -> Raw {
+fn move_alias(part: &Candidate, keep: bool, len: u64) -> Raw {
     if len == 0 && keep {
         return 0;
     }

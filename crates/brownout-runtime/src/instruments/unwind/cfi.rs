@@ -4,9 +4,10 @@
 //! some toolchains, Debian's gcc among them, have `.eh_frame` but no `.eh_frame_hdr`: nothing that is
 //! mapped tells where it is. Then the read-only segments are searched for it, once.
 
+use crate::arch::instruments::unwind::registers::Gpr;
 use crate::instruments::unwind::Memory;
 use crate::instruments::unwind::expression::{Expression, MAX_BYTES};
-use crate::instruments::unwind::rule::{Cfa, Gpr, Place, Rule, Wide};
+use crate::instruments::unwind::rule::{Cfa, UnwindRule, ValueLocation, Wide};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -281,7 +282,7 @@ impl Evaluator {
     }
 
     /// The rule at `pc`; `None` if the tables do not tell, or tell nonsense.
-    pub fn rule(&mut self, frames: &FrameTable, pc: u64, mem: &impl Memory) -> Option<Rule> {
+    pub fn rule(&mut self, frames: &FrameTable, pc: u64, mem: &impl Memory) -> Option<UnwindRule> {
         let offset = frames.lookup(pc, mem)?;
         let segment = mem.slice(frames.segment.addr, frames.segment.len)?;
         let (section, bases) = section_at(segment, frames.segment.addr);
@@ -304,13 +305,13 @@ impl Evaluator {
             CfaRule::Expression(expression) => cfa_of(copy(expression, &section)?),
         };
         let return_address = match row.register(fde.cie().return_address_register()) {
-            None | Some(RegisterRule::Undefined) => return Some(Rule::Outermost),
+            None | Some(RegisterRule::Undefined) => return Some(UnwindRule::Outermost),
             Some(rule) => place(&rule, &section)?,
         };
         let mut wide = Wide {
             cfa,
             return_address,
-            registers: [const { Place::Same }; 16],
+            registers: [const { ValueLocation::Same }; 16],
             interrupted: fde.is_signal_trampoline(),
             certain: true,
         };
@@ -321,20 +322,22 @@ impl Evaluator {
         }
         Some(
             wide.to_plain()
-                .map_or_else(|| Rule::Wide(Arc::new(wide)), Rule::Plain),
+                .map_or_else(|| UnwindRule::Wide(Arc::new(wide)), UnwindRule::Plain),
         )
     }
 }
 
-fn place(rule: &RegisterRule<usize>, section: &EhFrame<Bytes<'_>>) -> Option<Place> {
+fn place(rule: &RegisterRule<usize>, section: &EhFrame<Bytes<'_>>) -> Option<ValueLocation> {
     Some(match rule {
         // A register without a value in the caller is as good as one with any.
-        RegisterRule::Undefined | RegisterRule::SameValue => Place::Same,
-        RegisterRule::Offset(offset) => Place::AtCfa(*offset),
-        RegisterRule::ValOffset(offset) => Place::Cfa(*offset),
-        RegisterRule::Register(register) => Place::Register(gpr_of_dwarf(*register)?),
+        RegisterRule::Undefined | RegisterRule::SameValue => ValueLocation::Same,
+        RegisterRule::Offset(offset) => ValueLocation::AtCfa(*offset),
+        RegisterRule::ValOffset(offset) => ValueLocation::Cfa(*offset),
+        RegisterRule::Register(register) => ValueLocation::Register(gpr_of_dwarf(*register)?),
         RegisterRule::Expression(expression) => at_place(copy(expression, section)?),
-        RegisterRule::ValExpression(expression) => Place::Computed(copy(expression, section)?),
+        RegisterRule::ValExpression(expression) => {
+            ValueLocation::Computed(copy(expression, section)?)
+        }
         _ => return None,
     })
 }
@@ -347,10 +350,10 @@ fn copy(
     (bytes.len() <= MAX_BYTES).then(|| Box::new(Expression(bytes.into())))
 }
 
-fn at_place(expression: Box<Expression>) -> Place {
+fn at_place(expression: Box<Expression>) -> ValueLocation {
     match expression.as_register() {
-        Some((register, offset)) => Place::AtRegister(register, offset),
-        None => Place::AtComputed(expression),
+        Some((register, offset)) => ValueLocation::AtRegister(register, offset),
+        None => ValueLocation::AtComputed(expression),
     }
 }
 

@@ -1,8 +1,9 @@
 //! DWARF expressions as unwind tables use them: a stack machine over registers and memory.
 
+use crate::arch::instruments::unwind::registers::Gpr;
+use crate::arch::instruments::unwind::registers::RETURN_ADDRESS;
 use crate::instruments::unwind::Memory;
 use crate::instruments::unwind::cfi::gpr_of_dwarf;
-use crate::instruments::unwind::rule::Gpr;
 use crate::instruments::unwind::step::State;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -97,7 +98,7 @@ impl Expression {
                 Operation::RegisterOffset {
                     register, offset, ..
                 } => {
-                    let base = if register == gimli::X86_64::RA {
+                    let base = if register == RETURN_ADDRESS {
                         state.pc()
                     } else {
                         let gpr = gpr_of_dwarf(register)?;
@@ -281,7 +282,7 @@ mod tests {
 
     fn evaluate(bytes: &[u8]) -> Option<u64> {
         let mut regs = Registers {
-            rip: 0x1234,
+            pc: 0x1234,
             gpr: [0; 16],
         };
         regs.gpr[4] = 0x7000;
@@ -291,7 +292,7 @@ mod tests {
 
     #[test]
     fn arithmetic() {
-        // breg7 (rsp) + 8
+        // breg7 (the stack pointer) + 8
         assert_eq!(evaluate(&[0x77, 8]), Some(0x7008));
         // lit7 lit3 minus, lit2 mul, lit1 shl
         assert_eq!(

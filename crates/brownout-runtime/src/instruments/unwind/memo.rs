@@ -6,7 +6,8 @@
 //!
 //! The table is laid out for [`crate::instruments::pm`]'s assembly, which looks there first ([`layout`]).
 
-use crate::instruments::unwind::{ContextId, Memory, Registers};
+use crate::arch::instruments::unwind::registers::{FRAME_POINTER, STACK_POINTER};
+use crate::instruments::unwind::{ContextNumber, Memory, Registers};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -18,8 +19,6 @@ const WAYS: usize = 6;
 const MAX_WORDS: usize = 96;
 /// Spreads places over the table.
 pub const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
-const RSP: usize = 4;
-const RBP: usize = 5;
 
 /// A word that a walk read: its distance from the stack pointer, and what it held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +34,17 @@ static NEVER: u64 = 0;
 #[derive(Default)]
 #[repr(C, align(64))]
 struct Memo {
-    rip: u64,
-    rsp: u64,
-    /// All ones if the walk used rbp, which then must have the value `rbp`; otherwise both are 0.
-    rbp_mask: u64,
-    rbp: u64,
+    pc: u64,
+    stack_pointer: u64,
+    /// All ones if the walk used the frame pointer, which then must have the value `frame_pointer`; otherwise both
+    /// are 0.
+    frame_pointer_mask: u64,
+    frame_pointer: u64,
     /// Where the words are that it depends on; the last is [`NEVER`], and `end` is behind it.
     start: u64,
     end: u64,
     epoch: u32,
-    context: ContextId,
+    context: ContextNumber,
     /// The memo, its address, that was met next after this one the last time. Only a guess: it is compared
     /// with the stack like any other.
     next: u64,
@@ -71,10 +71,10 @@ pub mod layout {
     pub const SET_BYTES: usize = size_of::<Set>();
     pub const MEMOS_BYTES: usize = size_of::<Memo>() * super::WAYS;
     pub const MEMO_BYTES: usize = size_of::<Memo>();
-    pub const RIP: usize = offset_of!(Memo, rip);
-    pub const RSP: usize = offset_of!(Memo, rsp);
-    pub const RBP_MASK: usize = offset_of!(Memo, rbp_mask);
-    pub const RBP: usize = offset_of!(Memo, rbp);
+    pub const PC: usize = offset_of!(Memo, pc);
+    pub const STACK_POINTER: usize = offset_of!(Memo, stack_pointer);
+    pub const FRAME_POINTER_MASK: usize = offset_of!(Memo, frame_pointer_mask);
+    pub const FRAME_POINTER: usize = offset_of!(Memo, frame_pointer);
     pub const START: usize = offset_of!(Memo, start);
     pub const END: usize = offset_of!(Memo, end);
     pub const EPOCH: usize = offset_of!(Memo, epoch);
@@ -102,8 +102,8 @@ impl Memos {
     }
 
     #[inline]
-    fn set(&mut self, rip: u64, rsp: u64) -> &mut Set {
-        let mixed = (rip ^ rsp.rotate_left(17)).wrapping_mul(MIX);
+    fn set(&mut self, pc: u64, stack_pointer: u64) -> &mut Set {
+        let mixed = (pc ^ stack_pointer.rotate_left(17)).wrapping_mul(MIX);
         &mut self.sets[(mixed >> 40) as usize % SETS]
     }
 
@@ -111,20 +111,20 @@ impl Memos {
     #[inline]
     pub fn get(
         &mut self,
-        rip: u64,
+        pc: u64,
         gpr: &[u64; 16],
         epoch: u32,
         mem: &impl Memory,
-    ) -> Option<ContextId> {
-        let set = self.set(rip, gpr[RSP]);
+    ) -> Option<ContextNumber> {
+        let set = self.set(pc, gpr[usize::from(STACK_POINTER)]);
         let holds = |(memo, words): &(&Memo, &Vec<Word>)| {
-            memo.rip == rip
-                && memo.rsp == gpr[RSP]
+            memo.pc == pc
+                && memo.stack_pointer == gpr[usize::from(STACK_POINTER)]
                 && memo.epoch == epoch
-                && gpr[RBP] & memo.rbp_mask == memo.rbp
-                && words
-                    .split_last()
-                    .is_some_and(|(_never, words)| mem.all_hold(gpr[RSP], words))
+                && gpr[usize::from(FRAME_POINTER)] & memo.frame_pointer_mask == memo.frame_pointer
+                && words.split_last().is_some_and(|(_never, words)| {
+                    mem.all_hold(gpr[usize::from(STACK_POINTER)], words)
+                })
         };
         let mut known = set.memos.iter().zip(&set.words);
         known.find(holds).map(|(memo, _)| memo.context)
@@ -135,32 +135,32 @@ impl Memos {
         &mut self,
         regs: &Registers,
         epoch: u32,
-        uses_rbp: bool,
+        uses_frame_pointer: bool,
         facts: impl Iterator<Item = (u64, u64)>,
-        context: ContextId,
+        context: ContextNumber,
     ) {
-        let set = self.set(regs.rip, regs.gpr[RSP]);
+        let set = self.set(regs.pc, regs.gpr[usize::from(STACK_POINTER)]);
         set.next = (set.next + 1) % WAYS;
         let (memo, words) = (&mut set.memos[set.next], &mut set.words[set.next]);
         words.clear();
         for (address, value) in facts {
             if words.len() == MAX_WORDS {
-                memo.rip = 0;
+                memo.pc = 0;
                 return;
             }
             words.push(Word {
-                distance: address.wrapping_sub(regs.gpr[RSP]),
+                distance: address.wrapping_sub(regs.gpr[usize::from(STACK_POINTER)]),
                 value,
             });
         }
         words.push(Word {
-            distance: (&raw const NEVER as u64).wrapping_sub(regs.gpr[RSP]),
+            distance: (&raw const NEVER as u64).wrapping_sub(regs.gpr[usize::from(STACK_POINTER)]),
             value: !NEVER,
         });
-        memo.rip = regs.rip;
-        memo.rsp = regs.gpr[RSP];
-        memo.rbp_mask = if uses_rbp { u64::MAX } else { 0 };
-        memo.rbp = regs.gpr[RBP] & memo.rbp_mask;
+        memo.pc = regs.pc;
+        memo.stack_pointer = regs.gpr[usize::from(STACK_POINTER)];
+        memo.frame_pointer_mask = if uses_frame_pointer { u64::MAX } else { 0 };
+        memo.frame_pointer = regs.gpr[usize::from(FRAME_POINTER)] & memo.frame_pointer_mask;
         let words = words.as_ptr_range();
         memo.start = words.start as u64;
         memo.end = words.end as u64;

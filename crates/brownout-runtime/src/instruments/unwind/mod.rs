@@ -1,7 +1,7 @@
 //! Calling contexts: which chain of calls led to an event.
 //!
 //! At an event the stack is walked from the registers of the program outwards, and the chain of
-//! return addresses becomes one number, a [`ContextId`], in a tree of all chains seen so far.
+//! return addresses becomes one number, a [`ContextNumber`], in a tree of all chains seen so far.
 //!
 //! - `cfi` finds the unwind tables of a module in memory and `rule` is what they say about one
 //!   address, in a form that is cheap to apply. `expression` evaluates what does not fit that form.
@@ -23,27 +23,24 @@ mod cfi;
 mod expression;
 mod memo;
 pub(crate) mod rule;
-mod stack;
+pub(crate) mod stack;
 pub(crate) mod step;
 mod tree;
 
-#[cfg(test)]
-mod tests;
-
 pub use memo::{Word, layout as memo_layout};
 pub use stack::StackCache;
-pub use tree::{ContextId, ContextTree, OMITTED};
+pub use tree::{ContextNumber, ContextTree, OMITTED};
 
 use crate::arch::instruments::unwind::{ahead, guess};
-use crate::instruments::unwind::rule::Rule;
+use crate::instruments::unwind::rule::UnwindRule;
 use hashbrown::HashMap;
 
 /// The program's registers at an event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Registers {
     /// The instruction that caused the event.
-    pub rip: u64,
-    /// In the order of their numbers in instructions: rax rcx rdx rbx rsp rbp rsi rdi r8 … r15.
+    pub pc: u64,
+    /// In the order of their numbers in instructions: see `arch`.
     pub gpr: [u64; 16],
 }
 
@@ -122,12 +119,12 @@ pub struct Unwinder {
 }
 
 /// The process-wide parts, and the world, for the time of one walk.
-struct Process<'a, M, C> {
+struct ProcessWalk<'a, M, C> {
     unwinder: &'a mut Unwinder,
     mem: &'a M,
     code: &'a C,
     tree: &'a mut ContextTree,
-    on_new: &'a mut dyn FnMut(ContextId, ContextId, u64),
+    on_new: &'a mut dyn FnMut(ContextNumber, ContextNumber, u64),
 }
 
 struct KnownModule {
@@ -138,7 +135,7 @@ struct KnownModule {
 struct KnownRule {
     epoch: u32,
     module: Option<ModuleAt>,
-    rule: Rule,
+    rule: UnwindRule,
 }
 
 impl Default for Unwinder {
@@ -156,7 +153,7 @@ impl Unwinder {
         }
     }
 
-    /// The context of an event: the chain of callers of the function that contains `regs.rip`.
+    /// The context of an event: the chain of callers of the function that contains `regs.pc`.
     ///
     /// `on_new` is called for each context made by the way, the outer ones first: its number, its
     /// caller's, and the return address that tells it from its siblings.
@@ -169,9 +166,9 @@ impl Unwinder {
         code: &impl CodeMap,
         stack: &mut StackCache,
         tree: &mut ContextTree,
-        on_new: &mut dyn FnMut(ContextId, ContextId, u64),
-    ) -> ContextId {
-        let mut process = Process {
+        on_new: &mut dyn FnMut(ContextNumber, ContextNumber, u64),
+    ) -> ContextNumber {
+        let mut process = ProcessWalk {
             unwinder: self,
             mem,
             code,
@@ -180,10 +177,10 @@ impl Unwinder {
         };
         stack
             .walk(regs, mem, code, &mut process)
-            .unwrap_or(ContextId::ROOT)
+            .unwrap_or(ContextNumber::ROOT)
     }
 
-    fn rule(&mut self, at: CodePoint, mem: &impl Memory, code: &impl CodeMap) -> Rule {
+    fn rule(&mut self, at: CodePoint, mem: &impl Memory, code: &impl CodeMap) -> UnwindRule {
         let epoch = code.epoch();
         let module = code.module_at(at.covered());
         if let Some(known) = self.rules.get_mut(&at.key())
@@ -213,12 +210,12 @@ impl Unwinder {
         module: Option<ModuleAt>,
         mem: &impl Memory,
         code: &impl CodeMap,
-    ) -> Rule {
+    ) -> UnwindRule {
         if !code.is_code(at.pc) && !code.is_code(at.covered()) {
-            return Rule::NotCode;
+            return UnwindRule::NotCode;
         }
         if code.is_signal_restorer(at.pc) || guess::is_sigreturn(at.pc, mem) {
-            return Rule::SignalFrame;
+            return UnwindRule::SignalFrame;
         }
         module
             .and_then(|module| self.rule_of_tables(at, module, mem))
@@ -230,7 +227,7 @@ impl Unwinder {
         at: CodePoint,
         module: ModuleAt,
         mem: &impl Memory,
-    ) -> Option<Rule> {
+    ) -> Option<UnwindRule> {
         let stale = self
             .modules
             .get(&module.base)

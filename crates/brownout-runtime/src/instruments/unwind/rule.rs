@@ -1,22 +1,12 @@
 //! What to do to get from a function's frame to its caller's, for one address of code.
 
+use crate::arch::instruments::unwind::registers::{CALLEE_SAVED, Gpr};
 use crate::instruments::unwind::expression::Expression;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-/// Number of a general-purpose register as instructions encode it.
-pub(crate) type Gpr = u8;
-pub(crate) const RBX: Gpr = 3;
-pub(crate) const RSP: Gpr = 4;
-pub(crate) const RBP: Gpr = 5;
-
-/// The registers that a function hands back to its caller as it found them.
-pub(crate) const CALLEE_SAVED: [Gpr; 6] = [RBX, RBP, 12, 13, 14, 15];
-/// Index of rbp in [`CALLEE_SAVED`].
-pub(crate) const SAVED_RBP: usize = 1;
-
 #[derive(Clone, Debug)]
-pub(crate) enum Rule {
+pub(crate) enum UnwindRule {
     Plain(Plain),
     Wide(Arc<Wide>),
     /// The instructions that end a signal handler; the kernel's frame is on the stack.
@@ -58,8 +48,8 @@ impl Plain {
 #[derive(Clone, Debug)]
 pub(crate) struct Wide {
     pub cfa: Cfa,
-    pub return_address: Place,
-    pub registers: [Place; 16],
+    pub return_address: ValueLocation,
+    pub registers: [ValueLocation; 16],
     /// Whether the caller was interrupted rather than calling.
     pub interrupted: bool,
     /// As in [`Plain`].
@@ -81,7 +71,7 @@ pub(crate) enum Cfa {
 
 /// Where the caller's value of a register is.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum ValueLocation {
     /// In the register itself.
     Same,
     /// In another one.
@@ -104,14 +94,17 @@ impl Wide {
         let Cfa::Register(register, offset) = self.cfa else {
             return None;
         };
-        if self.interrupted || !self.certain || !matches!(self.return_address, Place::AtCfa(-8)) {
+        if self.interrupted
+            || !self.certain
+            || !matches!(self.return_address, ValueLocation::AtCfa(-8))
+        {
             return None;
         }
         let mut plain = Plain::new(register, i32::try_from(offset).ok()?, true);
         for (register, place) in self.registers.iter().enumerate() {
             match *place {
-                Place::Same => {}
-                Place::AtCfa(offset) if offset != 0 && offset % 8 == 0 => {
+                ValueLocation::Same => {}
+                ValueLocation::AtCfa(offset) if offset != 0 && offset % 8 == 0 => {
                     let index = CALLEE_SAVED
                         .iter()
                         .position(|&r| usize::from(r) == register)?;

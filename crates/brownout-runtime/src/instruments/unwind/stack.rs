@@ -3,7 +3,7 @@
 //! A [`StackCache`] keeps the frames of the thread's last event, and for each step between them the
 //! *facts* that made it lead where it led: the words of memory it read and what they held. A walk goes
 //! outwards until it comes to a frame with the state of a remembered one: same address in the code,
-//! same stack pointer, same rbp if anything further out depends on it. If the facts beyond still hold,
+//! same stack pointer, same frame pointer if anything further out depends on it. If the facts beyond still hold,
 //! going on would give the remembered result, so the walk ends there. In the common case, nothing
 //! changed since the last event, that costs one step and one comparison a frame.
 //!
@@ -11,11 +11,12 @@
 //! facts are kept outermost first, so that facts `0..n` are those beyond some frame for every frame.
 
 use crate::arch::instruments::unwind::guess;
+use crate::arch::instruments::unwind::registers::{FRAME_POINTER, STACK_POINTER};
 use crate::instruments::unwind::memo::Memos;
-use crate::instruments::unwind::rule::{RBP, RSP, Rule};
+use crate::instruments::unwind::rule::UnwindRule;
 use crate::instruments::unwind::step::{Dependencies, GprSet, State, Step, bit};
-use crate::instruments::unwind::tree::{ContextId, OMITTED, edge_hash, spread};
-use crate::instruments::unwind::{CodeMap, CodePoint, Memory, Process, Registers};
+use crate::instruments::unwind::tree::{ContextNumber, OMITTED, edge_hash, spread};
+use crate::instruments::unwind::{CodeMap, CodePoint, Memory, ProcessWalk, Registers};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,28 +35,28 @@ const EDGE_PAIRS: usize = 512;
 
 /// What the walk of one thread asks of the process; `None` if the answer is not to be had here.
 pub(crate) trait Shared {
-    fn rule(&mut self, at: CodePoint) -> Option<Rule>;
-    fn callee(&mut self, caller: ContextId, return_address: u64) -> Option<ContextId>;
+    fn rule(&mut self, at: CodePoint) -> Option<UnwindRule>;
+    fn callee(&mut self, caller: ContextNumber, return_address: u64) -> Option<ContextNumber>;
 }
 
 /// Nothing but the thread's own memory.
 struct Alone;
 
 impl Shared for Alone {
-    fn rule(&mut self, _: CodePoint) -> Option<Rule> {
+    fn rule(&mut self, _: CodePoint) -> Option<UnwindRule> {
         None
     }
-    fn callee(&mut self, _: ContextId, _: u64) -> Option<ContextId> {
+    fn callee(&mut self, _: ContextNumber, _: u64) -> Option<ContextNumber> {
         None
     }
 }
 
-impl<M: Memory, C: CodeMap> Shared for Process<'_, M, C> {
-    fn rule(&mut self, at: CodePoint) -> Option<Rule> {
+impl<M: Memory, C: CodeMap> Shared for ProcessWalk<'_, M, C> {
+    fn rule(&mut self, at: CodePoint) -> Option<UnwindRule> {
         Some(self.unwinder.rule(at, self.mem, self.code))
     }
 
-    fn callee(&mut self, caller: ContextId, return_address: u64) -> Option<ContextId> {
+    fn callee(&mut self, caller: ContextNumber, return_address: u64) -> Option<ContextNumber> {
         let (context, new) = self.tree.callee(caller, return_address);
         if new {
             (self.on_new)(context, caller, return_address);
@@ -65,18 +66,18 @@ impl<M: Memory, C: CodeMap> Shared for Process<'_, M, C> {
 }
 
 /// A frame that called, as the last walk left it.
-struct Frame {
+struct UnwoundFrame {
     at: CodePoint,
     /// The stack pointer once the callee has returned.
     cfa: u64,
     /// Its value, if it is needed.
-    rbp: u64,
+    frame_pointer: u64,
     /// Number of facts that lie further out.
     facts: usize,
     /// Registers whose values matter further out.
     needs: GprSet,
     /// The chain from this frame outwards.
-    context: ContextId,
+    context: ContextNumber,
 }
 
 /// A word of memory that decided where a step led.
@@ -88,11 +89,11 @@ struct Fact {
 /// What a thread remembers of its stack, its code and its contexts.
 pub struct StackCache {
     /// By code point and epoch.
-    rules: Recent<(u64, u32), Rule, RULE_PAIRS>,
+    rules: Recent<(u64, u32), UnwindRule, RULE_PAIRS>,
     /// Edges of the context tree, which never change: by caller and return address.
-    edges: Recent<(u64, ContextId), ContextId, EDGE_PAIRS>,
+    edges: Recent<(u64, ContextNumber), ContextNumber, EDGE_PAIRS>,
     epoch: u32,
-    frames: Vec<Frame>,
+    frames: Vec<UnwoundFrame>,
     facts: Vec<Fact>,
     /// Whether there were more frames than `frames` tells of.
     omitted: bool,
@@ -128,8 +129,8 @@ impl StackCache {
         Self {
             // The keys are those of a return to address 0, which indeed is no code, and of a callee
             // of a context that cannot be.
-            rules: Recent::new(((0, 0), Rule::NotCode)),
-            edges: Recent::new(((0, ContextId(u32::MAX)), ContextId::ROOT)),
+            rules: Recent::new(((0, 0), UnwindRule::NotCode)),
+            edges: Recent::new(((0, ContextNumber(u32::MAX)), ContextNumber::ROOT)),
             epoch: 0,
             frames: Vec::with_capacity(64),
             facts: Vec::with_capacity(128),
@@ -151,12 +152,12 @@ impl StackCache {
     #[inline]
     pub fn known(
         &mut self,
-        rip: u64,
+        pc: u64,
         gpr: &[u64; 16],
         mem: &impl Memory,
         code: &impl CodeMap,
-    ) -> Option<ContextId> {
-        self.memos.get(rip, gpr, code.epoch(), mem)
+    ) -> Option<ContextNumber> {
+        self.memos.get(pc, gpr, code.epoch(), mem)
     }
 
     /// The context of an event, if all that is needed to tell it is known to the thread: then no lock
@@ -166,7 +167,7 @@ impl StackCache {
         regs: &Registers,
         mem: &impl Memory,
         code: &impl CodeMap,
-    ) -> Option<ContextId> {
+    ) -> Option<ContextNumber> {
         self.walk(regs, mem, code, &mut Alone)
     }
 
@@ -176,7 +177,7 @@ impl StackCache {
         mem: &impl Memory,
         code: &impl CodeMap,
         shared: &mut impl Shared,
-    ) -> Option<ContextId> {
+    ) -> Option<ContextNumber> {
         let epoch = code.epoch();
         if self.epoch != epoch {
             self.epoch = epoch;
@@ -188,7 +189,7 @@ impl StackCache {
     }
 
     /// Keeps the stack that was just walked, if its facts tell all that it depended on.
-    fn memorize(&mut self, regs: &Registers, mem: &impl Memory, context: ContextId) {
+    fn memorize(&mut self, regs: &Registers, mem: &impl Memory, context: ContextNumber) {
         let (beyond, needs) = self
             .frames
             .last()
@@ -201,7 +202,7 @@ impl StackCache {
         } else {
             step.needs(needs)
         };
-        if needed & !(bit(RBP) | bit(RSP)) != 0 {
+        if needed & !(bit(FRAME_POINTER) | bit(STACK_POINTER)) != 0 {
             return;
         }
         let mut nearest = Vec::new();
@@ -215,8 +216,13 @@ impl StackCache {
                 .iter()
                 .map(|fact| (fact.addr, fact.value)),
         );
-        self.memos
-            .put(regs, self.epoch, needed & bit(RBP) != 0, facts, context);
+        self.memos.put(
+            regs,
+            self.epoch,
+            needed & bit(FRAME_POINTER) != 0,
+            facts,
+            context,
+        );
     }
 
     fn walk_and_number(
@@ -225,7 +231,7 @@ impl StackCache {
         mem: &impl Memory,
         code: &impl CodeMap,
         shared: &mut impl Shared,
-    ) -> Option<ContextId> {
+    ) -> Option<ContextNumber> {
         let mut end = self.outwards(regs, mem, code, shared)?;
         if let End::Joined { outer, steps } = end {
             let depth = outer + steps;
@@ -273,17 +279,17 @@ impl StackCache {
             // Filled in place: copying what was just written in parts would stall.
             let step = &mut self.steps[taken];
             let stepped = match rule {
-                Rule::Plain(plain) if plain.certain => state.step_plain(plain, mem, step),
-                Rule::Wide(wide) if wide.certain => {
+                UnwindRule::Plain(plain) if plain.certain => state.step_plain(plain, mem, step),
+                UnwindRule::Wide(wide) if wide.certain => {
                     state.step_wide(wide, mem, &mut self.wide, step)
                 }
-                Rule::Plain(_) | Rule::Wide(_) | Rule::Unknown => {
+                UnwindRule::Plain(_) | UnwindRule::Wide(_) | UnwindRule::Unknown => {
                     self.guessed = true;
                     guess::step(rule, &mut state, mem, code, &mut self.wide, step)
                 }
-                Rule::SignalFrame => state.step_signal(mem, &mut self.wide, step),
-                Rule::Outermost => None,
-                Rule::NotCode => {
+                UnwindRule::SignalFrame => state.step_signal(mem, &mut self.wide, step),
+                UnwindRule::Outermost => None,
+                UnwindRule::NotCode => {
                     return Some(End::Outermost {
                         steps: taken.saturating_sub(1),
                     });
@@ -293,7 +299,7 @@ impl StackCache {
                 return Some(End::Outermost { steps: taken });
             }
 
-            while candidates > 0 && self.frames[candidates - 1].cfa < state.rsp() {
+            while candidates > 0 && self.frames[candidates - 1].cfa < state.stack_pointer() {
                 candidates -= 1;
             }
             if candidates > 0 && self.frames[candidates - 1].is_state(&state, mem) {
@@ -321,8 +327,8 @@ impl StackCache {
         end: End,
         mem: &impl Memory,
         shared: &mut impl Shared,
-    ) -> Option<ContextId> {
-        let mut context = ContextId::ROOT;
+    ) -> Option<ContextNumber> {
+        let mut context = ContextNumber::ROOT;
         let mut needs = 0;
         let mut remembered = false;
         let steps = match end {
@@ -355,16 +361,16 @@ impl StackCache {
                 // One more, so that one less is always within an instruction.
                 let return_address = step.at.covered().wrapping_add(1);
                 context = self.edges.callee(context, return_address, shared)?;
-                let rbp = if needs & bit(RBP) == 0 {
+                let frame_pointer = if needs & bit(FRAME_POINTER) == 0 {
                     0
                 } else {
-                    step.rbp(mem).unwrap_or(0)
+                    step.frame_pointer(mem).unwrap_or(0)
                 };
                 let facts = self.facts.len();
-                self.frames.push(Frame {
+                self.frames.push(UnwoundFrame {
                     at: step.at,
                     cfa: step.cfa,
-                    rbp,
+                    frame_pointer,
                     facts,
                     needs,
                     context,
@@ -396,26 +402,27 @@ fn sound_facts(facts: &[Fact], mem: &impl Memory) -> usize {
         .unwrap_or(facts.len())
 }
 
-impl Frame {
+impl UnwoundFrame {
     /// Whether a walk that got to `state` would go on as the one that got to this frame did, if the
     /// facts further out hold.
     #[inline]
     fn is_state(&self, state: &State, mem: &impl Memory) -> bool {
-        self.cfa == state.rsp()
+        self.cfa == state.stack_pointer()
             && self.at == state.at()
             && (self.needs == 0
-                || (self.needs == bit(RBP) && state.value(RBP, mem) == Some(self.rbp)))
+                || (self.needs == bit(FRAME_POINTER)
+                    && state.value(FRAME_POINTER, mem) == Some(self.frame_pointer)))
     }
 }
 
-impl Recent<(u64, ContextId), ContextId, EDGE_PAIRS> {
+impl Recent<(u64, ContextNumber), ContextNumber, EDGE_PAIRS> {
     #[inline]
     fn callee(
         &mut self,
-        caller: ContextId,
+        caller: ContextNumber,
         return_address: u64,
         shared: &mut impl Shared,
-    ) -> Option<ContextId> {
+    ) -> Option<ContextNumber> {
         let hash = edge_hash(caller, return_address);
         let make = || shared.callee(caller, return_address);
         self.get(hash, (return_address, caller), make).copied()

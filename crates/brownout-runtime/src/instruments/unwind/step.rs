@@ -4,8 +4,11 @@
 //! A step also tells what it depended on: the registers it used and the words of memory it read, so
 //! that a later walk can tell whether it would come out the same.
 
+use crate::arch::instruments::unwind::registers::{
+    CALLEE_SAVED, FRAME_POINTER, Gpr, SIGNAL_ORDER, SIGNAL_REGISTERS, STACK_POINTER,
+};
 use crate::instruments::unwind::expression::Witness;
-use crate::instruments::unwind::rule::{CALLEE_SAVED, Cfa, Gpr, Place, Plain, RBP, RSP, Wide};
+use crate::instruments::unwind::rule::{Cfa, Plain, ValueLocation, Wide};
 use crate::instruments::unwind::{CodePoint, Memory, Registers};
 use alloc::vec::Vec;
 
@@ -22,7 +25,7 @@ pub(crate) struct State {
     at: CodePoint,
     /// The value of a register, or the address of the slot that holds it.
     words: [u64; 16],
-    /// The registers whose word is a slot. Never contains rsp.
+    /// The registers whose word is a slot. Never contains the stack pointer.
     slots: GprSet,
 }
 
@@ -30,7 +33,7 @@ impl State {
     pub fn of(regs: &Registers) -> Self {
         Self {
             at: CodePoint {
-                pc: regs.rip,
+                pc: regs.pc,
                 exact: true,
             },
             words: regs.gpr,
@@ -46,8 +49,8 @@ impl State {
         self.at.pc
     }
 
-    pub fn rsp(&self) -> u64 {
-        self.words[usize::from(RSP)]
+    pub fn stack_pointer(&self) -> u64 {
+        self.words[usize::from(STACK_POINTER)]
     }
 
     pub fn value(&self, register: Gpr, mem: &impl Memory) -> Option<u64> {
@@ -84,13 +87,13 @@ impl State {
             defined |= GprSet::from(words != 0) << register;
         }
         self.slots |= defined;
-        self.set(RSP, cfa);
+        self.set(STACK_POINTER, cfa);
         self.at = CodePoint {
             pc: return_address,
             exact: false,
         };
         step.effect = Effect::Plain { saved: rule.saved };
-        step.used = bit(rule.cfa_register) & !bit(RSP);
+        step.used = bit(rule.cfa_register) & !bit(STACK_POINTER);
         step.defined = defined;
         self.leave(step);
         Some(())
@@ -124,7 +127,7 @@ impl State {
             Cfa::Computed(expression) => expression.evaluate(&before, None, mem, &mut deps)?,
         };
         let mut after = before;
-        after.set(RSP, cfa);
+        after.set(STACK_POINTER, cfa);
         for (number, place) in (0..).zip(&rule.registers) {
             match before.locate(place, number, cfa, mem, &mut deps)? {
                 Located::Same => {}
@@ -132,8 +135,8 @@ impl State {
                     after.set(number, value);
                     deps.defined |= bit(number);
                 }
-                Located::Slot(addr) if number == RSP => {
-                    after.set(RSP, mem.read_u64(addr)?);
+                Located::Slot(addr) if number == STACK_POINTER => {
+                    after.set(STACK_POINTER, mem.read_u64(addr)?);
                     deps.word(addr);
                 }
                 Located::Slot(addr) => {
@@ -143,7 +146,7 @@ impl State {
                 }
             }
         }
-        let pc = match before.locate(&rule.return_address, RSP, cfa, mem, &mut deps)? {
+        let pc = match before.locate(&rule.return_address, STACK_POINTER, cfa, mem, &mut deps)? {
             Located::Same => return None,
             Located::Value(value) => value,
             Located::Slot(addr) => {
@@ -167,53 +170,50 @@ impl State {
         dependencies: &mut Vec<Dependencies>,
         step: &mut Step,
     ) -> Option<()> {
-        /// Offset of the registers in the kernel's `ucontext`, and the order they come in.
-        const REGISTERS: u64 = 40;
-        const ORDER: [Gpr; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, RBP, 3, 2, 0, 1, RSP];
         let mut deps = Dependencies::default();
-        let base = self.rsp().wrapping_add(REGISTERS);
+        let base = self.stack_pointer().wrapping_add(SIGNAL_REGISTERS);
         let slot = |index: u64| base.wrapping_add(8 * index);
         let pc = mem.read_u64(slot(16))?;
-        let rsp = mem.read_u64(slot(15))?;
+        let stack_pointer = mem.read_u64(slot(15))?;
         deps.word(slot(16));
         deps.word(slot(15));
-        for (index, &register) in (0..).zip(&ORDER) {
-            if register != RSP {
+        for (index, &register) in (0..).zip(&SIGNAL_ORDER) {
+            if register != STACK_POINTER {
                 self.set_slot(register, slot(index));
                 deps.restored[usize::from(register)] = slot(index);
                 deps.defined |= bit(register);
             }
         }
-        self.set(RSP, rsp);
+        self.set(STACK_POINTER, stack_pointer);
         self.at = CodePoint { pc, exact: true };
         self.leave_wide(deps, dependencies, step)
     }
 
     fn locate(
         &self,
-        place: &Place,
+        place: &ValueLocation,
         register: Gpr,
         cfa: u64,
         mem: &impl Memory,
         deps: &mut Dependencies,
     ) -> Option<Located> {
         Some(match place {
-            Place::Same => Located::Same,
-            Place::Register(other) if *other == register => Located::Same,
-            Place::Register(other) => {
+            ValueLocation::Same => Located::Same,
+            ValueLocation::Register(other) if *other == register => Located::Same,
+            ValueLocation::Register(other) => {
                 deps.register(*other);
                 Located::Value(self.value(*other, mem)?)
             }
-            Place::AtCfa(offset) => Located::Slot(cfa.wrapping_add_signed(*offset)),
-            Place::AtRegister(base, offset) => {
+            ValueLocation::AtCfa(offset) => Located::Slot(cfa.wrapping_add_signed(*offset)),
+            ValueLocation::AtRegister(base, offset) => {
                 deps.register(*base);
                 Located::Slot(self.value(*base, mem)?.wrapping_add_signed(*offset))
             }
-            Place::Cfa(offset) => Located::Value(cfa.wrapping_add_signed(*offset)),
-            Place::AtComputed(expression) => {
+            ValueLocation::Cfa(offset) => Located::Value(cfa.wrapping_add_signed(*offset)),
+            ValueLocation::AtComputed(expression) => {
                 Located::Slot(expression.evaluate(self, Some(cfa), mem, deps)?)
             }
-            Place::Computed(expression) => {
+            ValueLocation::Computed(expression) => {
                 Located::Value(expression.evaluate(self, Some(cfa), mem, deps)?)
             }
         })
@@ -231,7 +231,7 @@ impl State {
         step.effect = Effect::Wide {
             index: dependencies.len(),
         };
-        step.used = deps.used & !bit(RSP);
+        step.used = deps.used & !bit(STACK_POINTER);
         step.defined = deps.defined;
         dependencies.push(deps);
         self.leave(step);
@@ -242,9 +242,9 @@ impl State {
     #[inline]
     fn leave(&self, step: &mut Step) {
         step.at = self.at;
-        step.cfa = self.rsp();
-        step.rbp = self.words[usize::from(RBP)];
-        step.rbp_in_slot = self.slots & bit(RBP) != 0;
+        step.cfa = self.stack_pointer();
+        step.frame_pointer = self.words[usize::from(FRAME_POINTER)];
+        step.frame_pointer_in_slot = self.slots & bit(FRAME_POINTER) != 0;
     }
 }
 
@@ -259,9 +259,9 @@ enum Located {
 pub(crate) struct Step {
     pub at: CodePoint,
     pub cfa: u64,
-    rbp: u64,
-    rbp_in_slot: bool,
-    /// Registers, other than rsp, whose values decided where the step led.
+    frame_pointer: u64,
+    frame_pointer_in_slot: bool,
+    /// Registers, other than the stack pointer, whose values decided where the step led.
     used: GprSet,
     /// Registers that the step gave a new value.
     defined: GprSet,
@@ -287,19 +287,19 @@ impl Step {
             exact: false,
         },
         cfa: 0,
-        rbp: 0,
-        rbp_in_slot: false,
+        frame_pointer: 0,
+        frame_pointer_in_slot: false,
         used: 0,
         defined: 0,
         effect: Effect::Plain { saved: [0; 6] },
     };
 
-    /// The value of rbp after the step.
-    pub fn rbp(&self, mem: &impl Memory) -> Option<u64> {
-        if self.rbp_in_slot {
-            mem.read_u64(self.rbp)
+    /// The value of the frame pointer after the step.
+    pub fn frame_pointer(&self, mem: &impl Memory) -> Option<u64> {
+        if self.frame_pointer_in_slot {
+            mem.read_u64(self.frame_pointer)
         } else {
-            Some(self.rbp)
+            Some(self.frame_pointer)
         }
     }
 

@@ -6,18 +6,18 @@ use hashbrown::HashTable;
 
 /// A calling context, by its number in the process; numbers are given in order of appearance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ContextId(pub u32);
+pub struct ContextNumber(pub u32);
 
-impl ContextId {
+impl ContextNumber {
     /// The context of a function that nobody called.
-    pub const ROOT: ContextId = ContextId(0);
+    pub const ROOT: ContextNumber = ContextNumber(0);
 }
 
 /// Stands in the place of a return address for callers further out that were not looked at.
 pub const OMITTED: u64 = 0;
 
 struct Node {
-    caller: ContextId,
+    caller: ContextNumber,
     return_address: u64,
 }
 
@@ -25,7 +25,7 @@ struct Node {
 pub struct ContextTree {
     /// Node `n` is context `n + 1`.
     nodes: Vec<Node>,
-    by_edge: HashTable<ContextId>,
+    by_edge: HashTable<ContextNumber>,
 }
 
 impl Default for ContextTree {
@@ -44,10 +44,10 @@ impl ContextTree {
 
     /// The context of a function called from `return_address` in a function of context `caller`, and
     /// whether it is new.
-    pub fn callee(&mut self, caller: ContextId, return_address: u64) -> (ContextId, bool) {
+    pub fn callee(&mut self, caller: ContextNumber, return_address: u64) -> (ContextNumber, bool) {
         let hash = edge_hash(caller, return_address);
         let nodes = &self.nodes;
-        let same = |id: &ContextId| {
+        let same = |id: &ContextNumber| {
             node(nodes, *id)
                 .is_some_and(|n| n.caller == caller && n.return_address == return_address)
         };
@@ -62,15 +62,16 @@ impl ContextTree {
             return_address,
         });
         let nodes = &self.nodes;
-        self.by_edge.insert_unique(hash, ContextId(number), |id| {
-            node(nodes, *id).map_or(0, |n| edge_hash(n.caller, n.return_address))
-        });
-        (ContextId(number), true)
+        self.by_edge
+            .insert_unique(hash, ContextNumber(number), |id| {
+                node(nodes, *id).map_or(0, |n| edge_hash(n.caller, n.return_address))
+            });
+        (ContextNumber(number), true)
     }
 
     /// The return addresses of a context, the innermost first. One less than each lies within the
     /// instruction that was calling, or that a signal interrupted.
-    pub fn return_addresses(&self, context: ContextId) -> impl Iterator<Item = u64> + '_ {
+    pub fn return_addresses(&self, context: ContextNumber) -> impl Iterator<Item = u64> + '_ {
         let mut at = context;
         core::iter::from_fn(move || {
             let node = node(&self.nodes, at)?;
@@ -89,12 +90,12 @@ impl ContextTree {
     }
 }
 
-fn node(nodes: &[Node], id: ContextId) -> Option<&Node> {
+fn node(nodes: &[Node], id: ContextNumber) -> Option<&Node> {
     nodes.get((id.0 as usize).wrapping_sub(1))
 }
 
 /// A well-spread hash of a tree edge.
-pub(crate) fn edge_hash(caller: ContextId, return_address: u64) -> u64 {
+pub(crate) fn edge_hash(caller: ContextNumber, return_address: u64) -> u64 {
     spread(return_address ^ u64::from(caller.0).rotate_left(40))
 }
 
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn one_number_per_chain() {
         let mut tree = ContextTree::new();
-        let (main, new) = tree.callee(ContextId::ROOT, 0x1000);
+        let (main, new) = tree.callee(ContextNumber::ROOT, 0x1000);
         assert!(new);
         let (left, _) = tree.callee(main, 0x2000);
         let (right, _) = tree.callee(main, 0x3000);
@@ -150,13 +151,13 @@ mod tests {
             tree.return_addresses(right).collect::<Vec<_>>(),
             [0x3000, 0x1000]
         );
-        assert_eq!(tree.return_addresses(ContextId::ROOT).count(), 0);
+        assert_eq!(tree.return_addresses(ContextNumber::ROOT).count(), 0);
     }
 
     #[test]
     fn holds_many() {
         let mut tree = ContextTree::new();
-        let mut caller = ContextId::ROOT;
+        let mut caller = ContextNumber::ROOT;
         for depth in 0..10_000 {
             caller = tree.callee(caller, 0x40_0000 + depth % 7).0;
         }

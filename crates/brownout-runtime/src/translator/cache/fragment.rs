@@ -24,8 +24,8 @@ pub enum Repair {
     Popped(u16),
     /// The lookup of an indirect branch: the target is in rcx, rcx in its spill slot.
     Lookup,
-    /// As `Scratch`, and the access holds stripe locks and was made at the alias.
-    Access(u8),
+    /// As `Scratch`, and an instrument had moved the access elsewhere.
+    Moved(u8),
 }
 
 /// A place in the cache where an instruction may fault that needs repair.

@@ -1,12 +1,12 @@
 //! Making threads and processes: `clone`, `clone3`, `fork`, `vfork`.
 
 use crate::arch::translator::gate;
-use crate::instruments::pm;
+use crate::instruments;
 use crate::memory::HEAP;
 use crate::sys;
 use crate::sys::{Raw, err, errno, is_err, linux};
 use crate::translator::cache::TRANSLATOR;
-use crate::translator::context::{Context, reg};
+use crate::translator::context::Context;
 use crate::translator::process::{
     OWNER, THREADS, ThreadRef, announce, blocks, register, unregister,
 };
@@ -141,13 +141,10 @@ fn clone_thread(context: &mut Context, request: CloneRequest) -> Raw {
     let child = Context::create();
     // SAFETY: fresh and not shared yet.
     let new = unsafe { &mut *child };
-    new.gpr = context.gpr;
-    new.xmm = context.xmm;
-    new.flags = context.flags;
-    new.app_gs = context.app_gs;
-    new.gpr[reg::RAX] = 0;
+    new.cpu = context.cpu.cloned();
+    new.cpu.set_result(0);
     if request.stack != 0 {
-        new.gpr[reg::RSP] = request.stack;
+        new.cpu.set_stack_pointer(request.stack);
     }
     new.pc = context.next_pc;
     new.mask = context.mask;
@@ -169,7 +166,7 @@ fn clone_thread(context: &mut Context, request: CloneRequest) -> Raw {
         // Either there is no child, or it has left this memory by now.
         unregister(child);
         new.wire.reclaim();
-        crate::instruments::calls::left_thread(new);
+        instruments::thread_left(new);
         blocks::give_back(child as u64);
     }
     raw
@@ -210,7 +207,7 @@ fn fork_process(context: &mut Context, request: CloneRequest) -> Raw {
     // order. Changes of the address space come first, then the stripes: their holders may want any of the
     // others.
     let map_lock = map_lock::acquire();
-    let raw = pm::quiesced(|| {
+    let raw = instruments::quiesced(|| {
         let _translator = TRANSLATOR.lock();
         let _space = SPACE.lock();
         let mut threads = THREADS.lock();
@@ -237,7 +234,7 @@ fn fork_process(context: &mut Context, request: CloneRequest) -> Raw {
 fn begin_child(context: &mut Context, parent: u32, parent_pid: u32, stack: u64) {
     context.tid = sys::gettid();
     if stack != 0 {
-        context.gpr[reg::RSP] = stack;
+        context.cpu.set_stack_pointer(stack);
     }
     let pid = sys::getpid();
     OWNER.store(pid, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Ends of threads and processes.
 
-use crate::instruments::{calls, pm};
+use crate::instruments;
 use crate::sys;
 use crate::sys::linux;
 use crate::translator::context::Context;
@@ -21,9 +21,8 @@ pub fn exit_thread(context: &mut Context, status: u64) -> ! {
         &[],
     );
     context.wire.close();
-    calls::left_thread(context);
     sys::set_mask(!0);
-    pm::left_thread(context);
+    instruments::thread_left(context);
     let this = &raw mut *context;
     unregister(this);
     blocks::leave(this as u64, status)
@@ -33,7 +32,7 @@ pub fn exit_thread(context: &mut Context, status: u64) -> ! {
 pub fn exit_process(context: &mut Context, status: u64, group: bool) -> ! {
     if !is_guest_in_memory() {
         // No other thread may be between a store and its record.
-        pm::stop_all();
+        instruments::stop();
         context.wire.record(
             Head {
                 kind: kind::PROCESS_EXIT,
@@ -58,7 +57,7 @@ pub fn about_to_die(context: &mut Context, signal: u32) {
     if is_guest_in_memory() {
         return;
     }
-    pm::stop_all();
+    instruments::stop();
     let head = Head {
         kind: kind::PROCESS_EXIT,
         flags: signal as u16,

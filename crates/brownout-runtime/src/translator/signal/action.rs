@@ -2,7 +2,7 @@
 
 use crate::arch::translator::gate;
 use crate::arch::translator::signal_handler;
-use crate::instruments::pm;
+use crate::instruments;
 use crate::lock::Lock;
 use crate::sys;
 use crate::sys::{Raw, errno, linux};
@@ -22,6 +22,13 @@ pub struct Action {
     pub restorer: u64,
     pub mask: u64,
 }
+
+crate::plain_data!(Action {
+    handler: u64,
+    flags: u64,
+    restorer: u64,
+    mask: u64,
+});
 
 const SA_RESTORER: u64 = 0x0400_0000;
 pub const SA_ONSTACK: u64 = linux::SA_ONSTACK as u64;
@@ -131,7 +138,7 @@ pub fn set_action(context: &mut Context, signal: u64, new: u64, old: u64, size: 
         }
     }
     drop(table);
-    if old != 0 && pm::put_value(context, old, &before).is_err() {
+    if old != 0 && instruments::write_value(context, old, &before).is_err() {
         return sys::err(errno::EFAULT);
     }
     0

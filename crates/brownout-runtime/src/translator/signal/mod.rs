@@ -24,9 +24,6 @@ pub const SIGTRAP: u32 = linux::SIGTRAP;
 pub const SIGBUS: u32 = linux::SIGBUS;
 pub const SIGSEGV: u32 = linux::SIGSEGV;
 
-/// The flag with which a program steps through itself, and the engine through it.
-pub const TRAP_FLAG: u64 = 0x100;
-
 /// A set of signals as the kernel writes it.
 pub const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
@@ -41,6 +38,8 @@ const SYNCHRONOUS: u64 = NEEDED | bit(linux::SIGILL) | bit(linux::SIGFPE) | bit(
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub struct Info(pub [u32; 32]);
+
+crate::plain_data!(Info { 0: [u32; 32] });
 
 impl Info {
     pub fn code(&self) -> i32 {
@@ -80,6 +79,11 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// Whether the fault was one of writing.
+    pub fn is_write(&self) -> bool {
+        crate::arch::translator::signal_frame::is_write_fault(self.trap)
+    }
+
     pub const fn none() -> Pending {
         Pending {
             signal: 0,
@@ -99,6 +103,13 @@ pub struct AltStack {
     pub pad: u32,
     pub size: u64,
 }
+
+crate::plain_data!(AltStack {
+    start: u64,
+    flags: u32,
+    pad: u32,
+    size: u64,
+});
 
 impl AltStack {
     pub const fn disabled() -> AltStack {

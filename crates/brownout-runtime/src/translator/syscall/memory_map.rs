@@ -4,7 +4,7 @@
 //! comes back if the call fails. Candidates leave them after it: threads that use them meanwhile are right
 //! to. A [`MapLock`] keeps either from being seen half done.
 
-use crate::instruments::{calls, pm};
+use crate::instruments;
 use crate::memory::{PAGE, page_up};
 use crate::sys;
 use crate::sys::{Raw, err, errno, is_err, linux};
@@ -42,16 +42,18 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
     let mut map_lock = map_lock::acquire();
     let replaces = flags & MAP_FIXED != 0;
     let removed = replaces.then(|| take_code(&mut map_lock, addr, len));
-    if pm::is_candidate(prot, flags, fd as i32) {
-        let removed = removed.unwrap_or_default();
-        let raw = pm::map(context, map_lock, args);
-        if is_err(raw) {
-            SPACE.lock().put_back(removed);
-        } else if !removed.is_empty() {
-            code_is_gone(addr, addr.saturating_add(page_up(len)));
+    let mut map_lock = match instruments::map(context, map_lock, args) {
+        Err(map_lock) => map_lock,
+        Ok(raw) => {
+            let removed = removed.unwrap_or_default();
+            if is_err(raw) {
+                SPACE.lock().put_back(removed);
+            } else if !removed.is_empty() {
+                code_is_gone(addr, addr.saturating_add(page_up(len)));
+            }
+            return raw;
         }
-        return raw;
-    }
+    };
     let mut wanted = args;
     // Code that can be executed must be readable for the translator.
     if prot & PROT_EXEC != 0 {
@@ -66,7 +68,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
         wanted[3] |= MAP_FIXED_NOREPLACE;
     }
     if replaces {
-        pm::replacing(&mut map_lock, addr, len);
+        instruments::replacing(&mut map_lock, addr, len);
     }
     // SAFETY: the program's own call; what a fixed mapping replaces was checked to be the program's.
     let mut raw = unsafe { sys::syscall(linux::__NR_mmap, wanted) };
@@ -86,7 +88,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
         arrive(raw, page_up(len), prot);
         if flags & MAP_ANONYMOUS == 0 {
             SPACE.lock().add_module(raw, raw + page_up(len), offset);
-            calls::module_mapped(fd as i32, raw, page_up(len), offset);
+            instruments::module_mapped(fd as i32, raw, page_up(len), offset);
             let mut buffer = [0u8; 4096];
             if let Some(path) = sys::fd_path(fd as i32, &mut buffer) {
                 process::announce_module(context, raw, page_up(len), offset, path);
@@ -173,14 +175,13 @@ fn settle(context: &mut Context, raw: Raw, start: u64, len: u64, removed: Remove
         return;
     }
     let end = start.saturating_add(page_up(len));
-    pm::unmapped(context, start, end);
+    instruments::unmapped(context, start, end);
     if !removed.is_empty() {
         code_is_gone(start, end);
     }
 }
 
 fn code_is_gone(start: u64, end: u64) {
-    calls::module_unmapped(start, end);
     with_translator(|translator| translator.forget_instructions(start, end));
 }
 
@@ -191,7 +192,7 @@ fn touches_engine(start: u64, len: u64) -> bool {
         crate::translator::cache::CACHE,
         crate::translator::cache::CACHE_END,
     ) || crate::memory::is_engine(start, end)
-        || pm::has_alias_in(start, end)
+        || instruments::owns(start, end)
 }
 
 pub fn munmap(context: &mut Context, addr: u64, len: u64) -> Raw {
@@ -216,7 +217,7 @@ pub fn mprotect(context: &mut Context, nr: u32, args: [u64; 6]) -> Raw {
         return err(errno::ENOMEM);
     }
     let mut map_lock = map_lock::acquire();
-    if let Some(raw) = pm::protect(context, args) {
+    if let Some(raw) = instruments::protect(context, args) {
         return raw;
     }
     let mut wanted = args;
@@ -246,12 +247,12 @@ pub fn mremap(context: &mut Context, args: [u64; 6]) -> Raw {
         return err(errno::EINVAL);
     }
     let mut map_lock = map_lock::acquire();
-    if let Some(raw) = pm::remap(context, &mut map_lock, args) {
+    if let Some(raw) = instruments::remap(context, &mut map_lock, args) {
         return raw;
     }
     let replaces = flags & u64::from(linux::MREMAP_FIXED) != 0;
     let replaced = replaces.then(|| {
-        pm::replacing(&mut map_lock, new, new_len);
+        instruments::replacing(&mut map_lock, new, new_len);
         take_code(&mut map_lock, new, new_len)
     });
     // With a length of zero the mapping is doubled.
@@ -299,7 +300,7 @@ pub fn shmat(context: &mut Context, args: [u64; 6]) -> Raw {
     let mut map_lock = map_lock::acquire();
     let replaces = addr != 0 && flags & SHM_REMAP != 0;
     let removed = replaces.then(|| {
-        pm::replacing(&mut map_lock, addr, len);
+        instruments::replacing(&mut map_lock, addr, len);
         take_code(&mut map_lock, addr, len)
     });
     // SAFETY: the program's own call; what it replaces was checked to be the program's.

@@ -7,17 +7,19 @@ mod memory_map;
 mod paths;
 mod seccomp;
 
+use crate::arch::translator::arch_prctl;
+use crate::arch::translator::cpu::SYSCALL_BYTES;
 pub use paths::is_own_executable;
 
 use crate::arch::translator::gate;
 use crate::arch::translator::gate::INTERRUPTED;
-use crate::instruments::pm;
+use crate::instruments;
 use crate::sys;
 use crate::sys::{Raw, err, errno, linux};
-use crate::translator::context::{Context, reg};
+use crate::translator::context::Context;
 use crate::translator::process;
 use crate::translator::signal;
-use crate::translator::signal::{AltStack, NEEDED, TRAP_FLAG, bit};
+use crate::translator::signal::{AltStack, NEEDED, bit};
 use crate::{target_memory, wire};
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -73,26 +75,10 @@ const ATTENDED: &[u32] = &[
     linux::__NR_chroot,
     linux::__NR_pivot_root,
     linux::__NR_umount2,
-    // What other processes map may be written by this one.
-    linux::__NR_write,
-    linux::__NR_pwrite64,
-    linux::__NR_writev,
-    linux::__NR_pwritev,
-    linux::__NR_pwritev2,
-    linux::__NR_sendfile,
-    linux::__NR_copy_file_range,
-    linux::__NR_splice,
-    linux::__NR_truncate,
-    linux::__NR_ftruncate,
-    linux::__NR_fallocate,
-    linux::__NR_creat,
-    linux::__NR_fsync,
-    linux::__NR_fdatasync,
-    linux::__NR_sync_file_range,
 ];
 
 pub fn create_table() {
-    for &nr in ATTENDED {
+    for nr in ATTENDED.iter().copied().chain(instruments::system_calls()) {
         TABLE[nr as usize].store(1, Ordering::Relaxed);
     }
 }
@@ -111,7 +97,7 @@ pub fn attend_all() {
 
 /// What a call came to.
 pub enum Outcome {
-    /// The result for rax.
+    /// The result of the call.
     Done(Raw),
     /// A signal comes first; the call is made again afterwards, if the handler returns to it.
     Interrupted,
@@ -121,16 +107,9 @@ pub enum Outcome {
 
 /// Serves the call in the thread's registers.
 pub fn serve(context: &mut Context) {
-    let nr = context.gpr[reg::RAX];
-    let args = [
-        context.gpr[reg::RDI],
-        context.gpr[reg::RSI],
-        context.gpr[reg::RDX],
-        context.gpr[reg::R10],
-        context.gpr[reg::R8],
-        context.gpr[reg::R9],
-    ];
-    context.pc = context.next_pc - 2;
+    let nr = context.cpu.syscall_number();
+    let args = context.cpu.syscall_arguments();
+    context.pc = context.next_pc - SYSCALL_BYTES;
     let outcome = if nr < REAL as u64 {
         attend(context, nr as u32, args)
     } else {
@@ -138,12 +117,10 @@ pub fn serve(context: &mut Context) {
     };
     match outcome {
         Outcome::Done(raw) => {
-            context.gpr[reg::RAX] = raw;
-            context.gpr[reg::RCX] = context.next_pc;
-            context.gpr[reg::R11] = context.flags;
+            context.cpu.finish_syscall(raw, context.next_pc);
             context.pc = context.next_pc;
             // A program that steps through itself makes the next instruction in the same step.
-            context.skip_trap = context.flags & TRAP_FLAG;
+            context.skip_trap = context.cpu.single_steps();
         }
         Outcome::Interrupted | Outcome::Replaced => {}
     }
@@ -160,7 +137,7 @@ pub fn native(nr: u64, args: &[u64; 6]) -> Outcome {
 
 fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
     let [a, b, c, d, e, _] = args;
-    pm::collect(context);
+    instruments::before_syscall(context);
     Outcome::Done(match nr {
         linux::__NR_mmap => memory_map::mmap(context, args),
         linux::__NR_mprotect | linux::__NR_pkey_mprotect => memory_map::mprotect(context, nr, args),
@@ -190,7 +167,7 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_execveat => process::exec(context, a as i32, b, c, d, e as u32),
         linux::__NR_exit => process::exit_thread(context, a),
         linux::__NR_exit_group => process::exit_process(context, a, true),
-        linux::__NR_arch_prctl => return arch_prctl(context, args),
+        linux::__NR_arch_prctl => return arch_prctl::serve(context, args),
         linux::__NR_prctl | linux::__NR_seccomp => return seccomp::serve(context, nr, args),
         // Restartable sequences name code addresses that the copy does not have; the kernel of a
         // system without them answers like this.
@@ -198,7 +175,7 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_modify_ldt => err(errno::ENOSYS),
         linux::__NR_chroot | linux::__NR_pivot_root | linux::__NR_umount2 => {
             process::keep_own_image();
-            return pm::syscall(context, nr, args);
+            return instruments::syscall(context, nr, args);
         }
         linux::__NR_readlink => return paths::readlink(context, nr, args, a, b, c),
         linux::__NR_readlinkat => return paths::readlink(context, nr, args, b, c, d),
@@ -213,7 +190,7 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_fcntl if a as i32 == wire::descriptor() => err(errno::EBADF),
         linux::__NR_close_range => close_range(args),
         linux::__NR_getdents64 => return paths::getdents(context, args),
-        _ => return pm::syscall(context, nr, args),
+        _ => return instruments::syscall(context, nr, args),
     })
 }
 
@@ -234,7 +211,7 @@ fn set_mask(context: &mut Context, how: u64, new: u64, old: u64, size: u64) -> R
             _ => return err(errno::EINVAL),
         };
     }
-    if old != 0 && pm::put_value(context, old, &before).is_err() {
+    if old != 0 && instruments::write_value(context, old, &before).is_err() {
         context.mask = before;
         return err(errno::EFAULT);
     }
@@ -254,7 +231,7 @@ fn waiting(
     mask_at: u64,
 ) -> Outcome {
     if mask_at == 0 {
-        return pm::syscall(context, nr, args);
+        return instruments::syscall(context, nr, args);
     }
     let Ok(mask) = target_memory::read::<u64>(mask_at) else {
         return Outcome::Done(err(errno::EFAULT));
@@ -262,7 +239,7 @@ fn waiting(
     let usable = mask & !NEEDED;
     args[index] = &raw const usable as u64;
     context.wait_mask = Some(mask);
-    let outcome = pm::syscall(context, nr, args);
+    let outcome = instruments::syscall(context, nr, args);
     if context.pending_flag == 0 {
         context.wait_mask = None;
     }
@@ -272,13 +249,13 @@ fn waiting(
 /// `pselect6` has its mask behind one more pointer.
 fn pselect(context: &mut Context, mut args: [u64; 6]) -> Outcome {
     if args[5] == 0 {
-        return pm::syscall(context, linux::__NR_pselect6, args);
+        return instruments::syscall(context, linux::__NR_pselect6, args);
     }
     let Ok([mask_at, size]) = target_memory::read::<[u64; 2]>(args[5]) else {
         return Outcome::Done(err(errno::EFAULT));
     };
     if mask_at == 0 {
-        return pm::syscall(context, linux::__NR_pselect6, args);
+        return instruments::syscall(context, linux::__NR_pselect6, args);
     }
     let Ok(mask) = target_memory::read::<u64>(mask_at) else {
         return Outcome::Done(err(errno::EFAULT));
@@ -287,7 +264,7 @@ fn pselect(context: &mut Context, mut args: [u64; 6]) -> Outcome {
     let pair = [&raw const usable as u64, size];
     args[5] = pair.as_ptr() as u64;
     context.wait_mask = Some(mask);
-    let outcome = pm::syscall(context, linux::__NR_pselect6, args);
+    let outcome = instruments::syscall(context, linux::__NR_pselect6, args);
     if context.pending_flag == 0 {
         context.wait_mask = None;
     }
@@ -298,7 +275,7 @@ fn set_altstack(context: &mut Context, new: u64, old: u64) -> Raw {
     const SS_AUTODISARM: u32 = 1 << 31;
     const MINIMUM: u64 = 2048;
     let current = context.altstack;
-    let in_use = current.holds(context.gpr[reg::RSP]);
+    let in_use = current.holds(context.cpu.stack_pointer());
     let mut replacement = None;
     if new != 0 {
         let Ok(stack) = target_memory::read::<AltStack>(new) else {
@@ -330,7 +307,7 @@ fn set_altstack(context: &mut Context, new: u64, old: u64) -> Raw {
             pad: 0,
             ..current
         };
-        if pm::put_value(context, old, &shown).is_err() {
+        if instruments::write_value(context, old, &shown).is_err() {
             return err(errno::EFAULT);
         }
     }
@@ -340,29 +317,13 @@ fn set_altstack(context: &mut Context, new: u64, old: u64) -> Raw {
     0
 }
 
-fn arch_prctl(context: &mut Context, args: [u64; 6]) -> Outcome {
-    const ARCH_SET_GS: u64 = 0x1001;
-    const ARCH_GET_GS: u64 = 0x1004;
-    Outcome::Done(match args[0] {
-        ARCH_SET_GS => {
-            context.app_gs = args[1];
-            0
-        }
-        ARCH_GET_GS => match pm::put_value(context, args[1], &{ context.app_gs }) {
-            Ok(()) => 0,
-            Err(_) => err(errno::EFAULT),
-        },
-        _ => return native(u64::from(linux::__NR_arch_prctl), &args),
-    })
-}
-
 /// `close_range` without the engine's descriptor.
 fn close_range(args: [u64; 6]) -> Raw {
     let (first, last) = (args[0] as u32, args[1] as u32);
     let kept = wire::descriptor() as u32;
     const CLOSE_RANGE_CLOEXEC: u64 = 4;
     if args[2] & CLOSE_RANGE_CLOEXEC == 0 {
-        pm::closed(first..=last);
+        instruments::closed(first..=last);
     }
     // SAFETY: closing descriptors does not touch memory.
     let close = |first: u32, last: u32| unsafe {

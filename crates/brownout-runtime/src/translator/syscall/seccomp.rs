@@ -6,7 +6,7 @@
 //! that breaks its own rules can notice.
 
 use crate::arch::translator::gate;
-use crate::instruments::pm;
+use crate::instruments;
 use crate::sys::{err, errno, linux};
 use crate::translator::context::Context;
 use crate::translator::syscall::Outcome;
@@ -70,6 +70,18 @@ struct Filter {
     pad: [u16; 3],
     steps: u64,
 }
+
+crate::plain_data!(Step {
+    code: u16,
+    if_true: u8,
+    if_false: u8,
+    value: u32,
+});
+crate::plain_data!(Filter {
+    len: u16,
+    pad: [u16; 3],
+    steps: u64,
+});
 
 impl Step {
     fn load(offset: u32) -> Step {
@@ -138,7 +150,7 @@ pub fn serve(context: &mut Context, nr: u32, mut args: [u64; 6]) -> Outcome {
         ));
     }
     if !filter {
-        return pm::syscall(context, nr, args);
+        return instruments::syscall(context, nr, args);
     }
     let Ok(wanted) = target_memory::read::<Filter>(args[at]) else {
         return Outcome::Done(err(errno::EFAULT));

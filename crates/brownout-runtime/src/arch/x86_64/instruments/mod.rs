@@ -1,5 +1,6 @@
 //! The instruments' parts that know x86-64.
 
 pub mod calls;
+pub mod events;
 pub mod pm;
 pub mod unwind;

@@ -7,12 +7,13 @@
 //!
 //! What it can miss: branches through the branch table do not see the three topmost bits of their target.
 
+use crate::arch::translator::cpu::reg;
 use crate::arch::translator::guarded::{self, BranchForm};
-use crate::instruments::pm;
+use crate::instruments;
 use crate::sys;
 use crate::sys::{errno, is_err, linux};
 use crate::target_memory;
-use crate::translator::context::{Context, reg};
+use crate::translator::context::Context;
 use crate::translator::dispatch::with_translator;
 use crate::translator::signal;
 use crate::translator::signal::{Info, Pending, SIGSEGV};
@@ -45,7 +46,7 @@ pub fn fetch(context: &mut Context) {
     // Of what is not the program's, the kernel always says that it is there.
     let present = missing >= program_end()
         || target_memory::read_into(missing, &mut [0u8]) == 1
-        || pm::holds(missing);
+        || instruments::hides(missing);
     let trap = [PAGE_FAULT, FETCH | u64::from(present)];
     raise(context, Info::fault(SIGSEGV, code, missing), trap);
 }
@@ -64,7 +65,7 @@ pub fn branch(context: &mut Context, from: u64) -> bool {
     // SAFETY: the caller found the target not to be canonical; the dispatcher has set `in_rust`.
     let faulted = unsafe { guarded::branch(context.pc, form(&insn)) };
     if !faulted.stack_moved {
-        context.gpr[reg::RSP] = context.gpr[reg::RSP].wrapping_sub(moved_stack(&insn));
+        context.cpu.gpr[reg::RSP] = context.cpu.gpr[reg::RSP].wrapping_sub(moved_stack(&insn));
     }
     if !faulted.at_target {
         context.pc = from;

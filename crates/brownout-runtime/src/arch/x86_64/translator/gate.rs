@@ -10,7 +10,7 @@
 //!   is pending.
 
 use crate::arch::translator::guarded;
-use crate::instruments::{calls, pm};
+use crate::instruments;
 use crate::translator::context::{Context, Exit};
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -27,8 +27,6 @@ global_asm!(
     "                    mov rcx, gs:[{rcx}]",
     "                    jmp gate_exit",
     "gate_resync:        mov dword ptr gs:[{exit}], {resync}",
-    "                    jmp gate_exit",
-    "gate_pm_emulate:    mov dword ptr gs:[{exit}], {pm_emulate}",
     "                    jmp gate_exit",
     "gate_stale:         mov dword ptr gs:[{exit}], {stale}",
     "                    jmp gate_exit",
@@ -254,14 +252,14 @@ global_asm!(
     "gate_restorer:",
     "mov eax, 15",
     "syscall",
-    gpr = const offset_of!(Context, gpr),
-    flags = const offset_of!(Context, flags),
+    gpr = const offset_of!(Context, cpu.gpr),
+    flags = const offset_of!(Context, cpu.flags),
     pc = const offset_of!(Context, pc),
     exit = const offset_of!(Context, exit),
     resume = const offset_of!(Context, resume),
-    rcx = const offset_of!(Context, spill_rcx),
-    rax = const offset_of!(Context, spill_rax),
-    spill_flags = const offset_of!(Context, spill_flags),
+    rcx = const offset_of!(Context, cpu.spill_rcx),
+    rax = const offset_of!(Context, cpu.spill_rax),
+    spill_flags = const offset_of!(Context, cpu.spill_flags),
     hash_table = const offset_of!(Context, hash_table),
     hash_mask = const crate::translator::cache::HASH_SLOTS - 1,
     syscall_table = const offset_of!(Context, syscall_table),
@@ -273,13 +271,12 @@ global_asm!(
     stack = const offset_of!(Context, stack),
     this = const offset_of!(Context, this),
     pending = const offset_of!(Context, pending_flag),
-    xmm = const offset_of!(Context, xmm),
+    xmm = const offset_of!(Context, cpu.xmm),
     link = const Exit::Link as u32,
     indirect = const Exit::Indirect as u32,
     indirect_call = const Exit::IndirectCall as u32,
     syscall_exit = const Exit::Syscall as u32,
     resync = const Exit::Resync as u32,
-    pm_emulate = const Exit::PmEmulate as u32,
     unsupported = const Exit::Unsupported as u32,
     dispatch = sym crate::translator::dispatch::dispatch,
     thread_begin = sym crate::translator::process::thread_begin,
@@ -294,7 +291,6 @@ unsafe extern "C" {
     fn gate_indirect();
     fn gate_indirect_call();
     fn gate_resync();
-    fn gate_pm_emulate();
     fn gate_unsupported();
     fn gate_fault();
     fn gate_stale();
@@ -320,16 +316,12 @@ pub fn fill_entry_points(context: &mut Context) {
     context.to_indirect = gate_indirect as *const () as u64;
     context.to_indirect_call = gate_indirect_call as *const () as u64;
     context.to_resync = gate_resync as *const () as u64;
-    context.to_pm_emulate = gate_pm_emulate as *const () as u64;
     context.to_stale = gate_stale as *const () as u64;
     context.to_unsupported = gate_unsupported as *const () as u64;
     context.to_hash = gate_hash as *const () as u64;
     context.to_syscall = gate_syscall as *const () as u64;
     context.hash_table = crate::translator::cache::hash_table();
     context.syscall_table = crate::translator::syscall::table();
-    context.stripes = pm::stripes();
-    pm::connect(context);
-    calls::connect(context);
 }
 
 /// Leaves Rust code for generated code, with the state that the thread's context holds.
@@ -376,7 +368,7 @@ pub fn restorer() -> u64 {
 
 /// Where in the gate an interrupted thread is, as far as it matters to signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum GateLocation {
     /// At the first instruction of the system-call gate: the next pc is still in rcx.
     SyscallStart,
     /// In the system-call gate, before the call.
@@ -391,31 +383,29 @@ pub enum Place {
 }
 
 /// Says where `rip` is.
-pub fn place(rip: u64) -> Place {
+pub fn location(rip: u64) -> GateLocation {
     let at = |symbol: unsafe extern "C" fn()| symbol as *const () as u64;
     if rip == at(gate_syscall) {
-        Place::SyscallStart
+        GateLocation::SyscallStart
     } else if (at(gate_syscall)..=at(gate_syscall_insn)).contains(&rip) {
-        Place::SyscallBefore
+        GateLocation::SyscallBefore
     } else if (at(gate_syscall_done)..at(gate_syscall_end)).contains(&rip) {
-        Place::SyscallAfter
+        GateLocation::SyscallAfter
     } else if (gate_native as *const () as u64..=at(gate_native_insn)).contains(&rip) {
-        Place::NativeBefore
+        GateLocation::NativeBefore
     } else if let Some(fault) = fault_in_assembly(rip) {
-        Place::Guarded(fault)
+        GateLocation::Guarded(fault)
     } else {
-        Place::Elsewhere
+        GateLocation::Elsewhere
     }
 }
 
 /// Where a thread goes on that faulted at `rip`, if that is an instruction that may touch bad addresses.
 fn fault_in_assembly(rip: u64) -> Option<u64> {
-    guarded::fault(rip)
-        .or_else(|| pm::fault_in_assembly(rip))
-        .or_else(|| calls::fault_in_assembly(rip))
+    guarded::fault(rip).or_else(|| instruments::recovery_point(rip))
 }
 
-/// Where a thread found at [`Place::NativeBefore`] is sent.
+/// Where a thread found at [`GateLocation::NativeBefore`] is sent.
 pub fn native_abort() -> u64 {
     gate_native_abort as *const () as u64
 }

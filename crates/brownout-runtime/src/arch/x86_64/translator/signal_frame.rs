@@ -1,16 +1,16 @@
 //! Building the frame of a signal handler, and returning from one.
 
+use crate::arch::translator::cpu::TRAP_FLAG;
+use crate::arch::translator::cpu::reg;
 use crate::arch::translator::signal_handler::{
     GREG, GREG_ERR, GREG_FLAGS, GREG_RIP, GREG_TRAP, UContext,
 };
-use crate::instruments::pm;
+use crate::instruments;
 use crate::sys::linux;
 use crate::target_memory;
-use crate::translator::context::{Context, reg};
+use crate::translator::context::Context;
 use crate::translator::signal::action::{SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SIG_DFL, SIG_IGN};
-use crate::translator::signal::{
-    AltStack, Info, Pending, SIGSEGV, TRAP_FLAG, apply_mask, bit, die,
-};
+use crate::translator::signal::{AltStack, Info, Pending, SIGSEGV, apply_mask, bit, die};
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -29,14 +29,26 @@ const RED_ZONE: u64 = 128;
 /// What the kernel puts on the stack, with the handler's return address first.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Frame {
+struct SignalFrame {
     restorer: u64,
     uc: UContext,
     info: Info,
 }
 
+crate::plain_data!(SignalFrame {
+    restorer: u64,
+    uc: UContext,
+    info: Info,
+});
+
 /// State components that the CPU and the kernel have enabled.
 static FEATURES: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a page fault, given by trap number and error code, was one of writing.
+pub fn is_write_fault([_, error]: [u64; 2]) -> bool {
+    const WRITE: u64 = 2;
+    error & WRITE != 0
+}
 
 /// Finds out which state components there are.
 pub fn xstate_init() {
@@ -166,7 +178,7 @@ fn build(
     restorer: u64,
     flags: u64,
 ) -> Result<(), target_memory::Fault> {
-    let rsp = context.gpr[reg::RSP];
+    let rsp = context.cpu.gpr[reg::RSP];
     let alternate = context.altstack;
     let mut top = rsp.wrapping_sub(RED_ZONE);
     let on_alternate = alternate.holds(rsp);
@@ -181,18 +193,18 @@ fn build(
     let area = save_state(context, features, size);
     reset_state(context, features);
     let fpstate = top.wrapping_sub(size as u64 + 4) & !63;
-    pm::put(context, fpstate, area)?;
-    pm::put_value(context, fpstate + size as u64, &MAGIC2)?;
+    instruments::write(context, fpstate, area)?;
+    instruments::write_value(context, fpstate + size as u64, &MAGIC2)?;
 
-    let at = (fpstate.wrapping_sub(size_of::<Frame>() as u64) & !15) - 8;
+    let at = (fpstate.wrapping_sub(size_of::<SignalFrame>() as u64) & !15) - 8;
     let mut stack = alternate;
     stack.flags = stack_flags(&alternate, on_alternate);
     let mut gregs = [0u64; 23];
-    for (value, &index) in context.gpr.iter().zip(&GREG) {
+    for (value, &index) in context.cpu.gpr.iter().zip(&GREG) {
         gregs[index] = *value;
     }
     gregs[GREG_RIP] = context.pc;
-    gregs[GREG_FLAGS] = context.flags | resume_flag(pending);
+    gregs[GREG_FLAGS] = context.cpu.flags | resume_flag(pending);
     // cs 0x33, gs 0, fs 0, ss 0x2b
     gregs[18] = 0x002b_0000_0000_0033;
     gregs[GREG_TRAP] = pending.trap[0];
@@ -212,24 +224,24 @@ fn build(
         reserved: [0; 8],
         mask: context.mask,
     };
-    pm::put_value(
+    instruments::write_value(
         context,
         at,
-        &Frame {
+        &SignalFrame {
             restorer,
             uc,
             info: pending.info,
         },
     )?;
 
-    let uc_at = at + core::mem::offset_of!(Frame, uc) as u64;
-    context.gpr[reg::RDI] = u64::from(pending.signal);
-    context.gpr[reg::RSI] = at + core::mem::offset_of!(Frame, info) as u64;
-    context.gpr[reg::RDX] = uc_at;
-    context.gpr[reg::RAX] = 0;
-    context.gpr[reg::RSP] = at;
+    let uc_at = at + core::mem::offset_of!(SignalFrame, uc) as u64;
+    context.cpu.gpr[reg::RDI] = u64::from(pending.signal);
+    context.cpu.gpr[reg::RSI] = at + core::mem::offset_of!(SignalFrame, info) as u64;
+    context.cpu.gpr[reg::RDX] = uc_at;
+    context.cpu.gpr[reg::RAX] = 0;
+    context.cpu.gpr[reg::RSP] = at;
     // Direction, trap and resume flags are clear in a handler.
-    context.flags &= !(0x400 | TRAP_FLAG | RESUME_FLAG);
+    context.cpu.flags &= !(0x400 | TRAP_FLAG | RESUME_FLAG);
     context.pc = handler;
     if alternate.flags & SS_AUTODISARM != 0 {
         context.altstack = AltStack::disabled();
@@ -265,7 +277,7 @@ fn save_state(context: &mut Context, features: u64, size: usize) -> &'static mut
     let area = context.state_area();
     let header = &mut area[LEGACY_AREA..LEGACY_AREA + 64];
     header.fill(0);
-    let xmm = context.xmm.as_ptr();
+    let xmm = context.cpu.xmm.as_ptr();
     // SAFETY: the area is 64-byte aligned and large enough for all components; XMM0–15 get the
     // program's values back first, the rest of the state was never changed.
     unsafe {
@@ -309,24 +321,24 @@ fn reset_state(context: &mut Context, features: u64) {
             out("xmm13") _, out("xmm14") _, out("xmm15") _,
         );
     }
-    context.xmm = [[0; 2]; 16];
+    context.cpu.xmm = [[0; 2]; 16];
 }
 
 /// The program's `rt_sigreturn`: takes the state from the frame that the stack pointer points to.
 pub fn sigreturn(context: &mut Context) {
-    let at = context.gpr[reg::RSP];
+    let at = context.cpu.gpr[reg::RSP];
     let Ok(uc) = target_memory::read::<UContext>(at) else {
         die(SIGSEGV, context.tid)
     };
-    for (value, &index) in context.gpr.iter_mut().zip(&GREG) {
+    for (value, &index) in context.cpu.gpr.iter_mut().zip(&GREG) {
         *value = uc.gregs[index];
     }
     context.pc = uc.gregs[GREG_RIP];
     // What a program may change in its flags: arithmetic, trap, direction, alignment check, id.
     const CHANGEABLE: u64 = 0x24_4dd5;
-    context.flags = uc.gregs[GREG_FLAGS] & CHANGEABLE | 0x202;
+    context.cpu.flags = uc.gregs[GREG_FLAGS] & CHANGEABLE | 0x202;
     // A program that steps through itself is to see the trap after the next instruction, not before.
-    context.skip_trap = context.flags & TRAP_FLAG;
+    context.skip_trap = context.cpu.single_steps();
     if restore_state(context, uc.fpstate).is_err() {
         die(SIGSEGV, context.tid);
     }
@@ -376,7 +388,7 @@ fn restore_state(context: &mut Context, fpstate: u64) -> Result<(), target_memor
     area[LEGACY_AREA + 8..LEGACY_AREA + 64].fill(0);
     area[26] = 0;
     area[27] = 0;
-    let xmm = context.xmm.as_mut_ptr();
+    let xmm = context.cpu.xmm.as_mut_ptr();
     // SAFETY: the area is aligned and its header was made valid; XMM0–15 then go where the gate
     // expects them.
     unsafe {

@@ -3,14 +3,16 @@
 //! It allocates nothing, prints nothing and takes only the translator's lock, which this thread cannot
 //! hold while it is in generated code.
 
-use crate::arch::translator::gate::Place;
+use crate::arch::translator::cpu::TRAP_FLAG;
+use crate::arch::translator::cpu::reg;
+use crate::arch::translator::gate::GateLocation;
 use crate::arch::translator::{fetch_fault, gate, guarded};
 use crate::fatal;
-use crate::instruments::pm;
+use crate::instruments::{self, MisalignedLoad};
 use crate::sys::linux;
 use crate::translator::cache::{CACHE, CACHE_END, Repair, TRANSLATOR};
-use crate::translator::context::{Context, reg};
-use crate::translator::signal::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP, TRAP_FLAG, action};
+use crate::translator::context::Context;
+use crate::translator::signal::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP, action};
 use core::arch::naked_asm;
 
 /// Indexes of registers in `ucontext_t`'s `gregs`, in the order of [`Context::gpr`].
@@ -35,6 +37,16 @@ pub(crate) struct UContext {
     pub reserved: [u64; 8],
     pub mask: u64,
 }
+
+crate::plain_data!(UContext {
+    flags: u64,
+    link: u64,
+    stack: crate::translator::signal::AltStack,
+    gregs: [u64; 23],
+    fpstate: u64,
+    reserved: [u64; 8],
+    mask: u64,
+});
 
 /// Address of the handler's entry for `rt_sigaction`.
 pub fn entry() -> u64 {
@@ -74,14 +86,14 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
         // The program steps through itself: it sees its own instructions only.
         if in_cache(rip)
             && boundary(context, uc, rip).is_some()
-            && core::mem::take(&mut context.skip_trap) == 0
+            && !core::mem::take(&mut context.skip_trap)
         {
             fault(context, uc, signal, info);
         } else if context.in_rust != 0 && !in_cache(rip) {
             uc.gregs[GREG_FLAGS] &= !TRAP_FLAG;
-        } else if gate::place(rip) == Place::SyscallAfter {
+        } else if gate::location(rip) == GateLocation::SyscallAfter {
             // The call and the instruction after it are one step.
-            context.skip_trap = 1;
+            context.skip_trap = true;
         }
         return;
     }
@@ -89,7 +101,7 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
         if (CACHE..CACHE_END).contains(&rip) || (signal == SIGTRAP && in_cache(rip - 1)) {
             return fault(context, uc, signal, info);
         }
-        if let Place::Guarded(fault) = gate::place(rip) {
+        if let GateLocation::Guarded(fault) = gate::location(rip) {
             uc.gregs[GREG_RIP] = fault;
             return;
         }
@@ -99,7 +111,7 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
             return;
         }
         if uc.gregs[GREG_TRAP] == ALIGNMENT_CHECK
-            && let Some(load) = pm::payload_load(rip)
+            && let Some(load) = instruments::misaligned_load(rip)
         {
             return load_misaligned(uc, &load);
         }
@@ -153,8 +165,8 @@ fn approach_boundary(context: &mut Context, uc: &mut UContext) {
         return;
     }
     let in_rust = context.in_rust != 0 && !in_cache(rip);
-    match gate::place(rip) {
-        Place::NativeBefore => uc.gregs[GREG_RIP] = gate::native_abort(),
+    match gate::location(rip) {
+        GateLocation::NativeBefore => uc.gregs[GREG_RIP] = gate::native_abort(),
         // The dispatcher delivers on its way out.
         _ if in_rust => {}
         _ => {
@@ -163,17 +175,17 @@ fn approach_boundary(context: &mut Context, uc: &mut UContext) {
             uc.gregs[GREG_FLAGS] |= TRAP_FLAG;
             // On its way out of the gate the thread loads its flags from here; on its way in, the
             // dispatcher takes the trap flag out again.
-            context.flags |= TRAP_FLAG;
+            context.cpu.flags |= TRAP_FLAG;
         }
     }
 }
 
 /// The program's instruction pointer, if its state is all in the registers.
 fn boundary(context: &Context, uc: &mut UContext, rip: u64) -> Option<u64> {
-    match gate::place(rip) {
-        Place::SyscallStart => return Some(uc.gregs[GREG[reg::RCX]] - 2),
-        Place::SyscallBefore => return Some(context.next_pc - 2),
-        Place::SyscallAfter => {
+    match gate::location(rip) {
+        GateLocation::SyscallStart => return Some(uc.gregs[GREG[reg::RCX]] - 2),
+        GateLocation::SyscallBefore => return Some(context.next_pc - 2),
+        GateLocation::SyscallAfter => {
             uc.gregs[GREG[reg::RCX]] = context.next_pc;
             return Some(context.next_pc);
         }
@@ -217,7 +229,7 @@ fn stepped(context: &mut Context, uc: &mut UContext, rip: u64) {
 }
 
 /// Makes a load of the instrument's assembly, which the alignment-check flag of the program forbids.
-fn load_misaligned(uc: &mut UContext, load: &pm::PayloadLoad) {
+fn load_misaligned(uc: &mut UContext, load: &MisalignedLoad) {
     let from = uc.gregs[GREG[reg::RSI]] as *const u8;
     let mut word = [0u8; 8];
     // SAFETY: the assembly was about to load as many bytes from there; the flag is clear in here.
@@ -252,20 +264,19 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
         info.set_address(pc);
     }
     let rcx = GREG[reg::RCX];
-    context.fault_repair = 0;
     match repair {
         None => {}
         Some(Repair::Scratch(scratch)) => {
-            uc.gregs[GREG[usize::from(scratch)]] = context.spill_scratch
+            uc.gregs[GREG[usize::from(scratch)]] = context.cpu.spill_scratch
         }
         Some(Repair::Pushed) => uc.gregs[GREG[reg::RSP]] += 8,
         Some(Repair::PushedSpilled) => {
             uc.gregs[GREG[reg::RSP]] += 8;
-            uc.gregs[rcx] = context.spill_rcx;
+            uc.gregs[rcx] = context.cpu.spill_rcx;
         }
         Some(Repair::Popped(extra)) => {
             uc.gregs[GREG[reg::RSP]] -= 8 + u64::from(extra);
-            uc.gregs[rcx] = context.spill_rcx;
+            uc.gregs[rcx] = context.cpu.spill_rcx;
         }
         Some(Repair::Lookup) => {
             // The branch itself is fine: its target is beyond the table.
@@ -273,19 +284,10 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
             uc.gregs[GREG_RIP] = gate::indirect();
             return;
         }
-        Some(Repair::Access(scratch)) => {
-            uc.gregs[GREG[usize::from(scratch)]] = context.spill_scratch;
-            if context.stripe != 0 {
-                // Only page faults have an address.
-                if uc.gregs[GREG_TRAP] == PAGE_FAULT {
-                    info.set_address(
-                        info.address()
-                            .wrapping_sub(context.alias.wrapping_sub(context.ea)),
-                    );
-                }
-                pm::release(context);
-            }
-            context.fault_repair = 1;
+        Some(Repair::Moved(scratch)) => {
+            uc.gregs[GREG[usize::from(scratch)]] = context.cpu.spill_scratch;
+            let is_page_fault = uc.gregs[GREG_TRAP] == PAGE_FAULT;
+            instruments::undo_access(context, is_page_fault, &mut info);
         }
     }
     if context.pending.signal != 0 {

@@ -6,13 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::process::Command;
 
 /// A table of functions, one argument each.
-fn table(names: &[&str]) -> Table {
+fn table(names: &[&str]) -> WatchedFunctions {
     let mut bytes = Vec::new();
     for name in names {
         bytes.extend(brownout_ring::watch::head(1, name).expect("a usable name"));
         bytes.extend(name.as_bytes());
     }
-    Table::of(Box::leak(bytes.into_boxed_slice()))
+    WatchedFunctions::of(Box::leak(bytes.into_boxed_slice()))
 }
 
 /// The file offset and length of the first executable segment, and the distance to its addresses.
@@ -42,7 +42,7 @@ fn found_in(code: &str, options: &[&str], names: &[&str]) -> Vec<Found> {
         .unwrap();
     assert!(status.success());
     let (offset, len, _) = code_of(&std::fs::read(&built).unwrap());
-    let mapping = Mapping {
+    let mapping = MappedCode {
         start: 0x1000_0000,
         len: len.next_multiple_of(PAGE),
         offset: offset & !(PAGE - 1),
@@ -103,7 +103,7 @@ fn a_stripped_library_still_tells_what_it_exports() {
 #[test]
 fn files_that_are_cut_off_or_no_elf_hold_nothing() {
     let bytes = std::fs::read("/proc/self/exe").unwrap();
-    let mapping = Mapping {
+    let mapping = MappedCode {
         start: 0x1000_0000,
         len: 1 << 40,
         offset: code_of(&bytes).0 & !(PAGE - 1),

@@ -1,11 +1,11 @@
 //! Writes to a candidate's file through descriptors, and changes of its length.
 
-use crate::instruments::calling_context;
-use crate::instruments::pm::{candidates, lock_stripe, unlock_stripe};
+use crate::instruments::events::calling_context;
+use crate::instruments::pm::candidates;
+use crate::plain_data::PlainData;
 use crate::sys;
 use crate::sys::{is_err, linux};
 use crate::translator::context::Context;
-use crate::translator::process::wire_bytes;
 use crate::wire::Head;
 use crate::{memory, target_memory};
 use brownout_ring::{FileAt, kind};
@@ -111,7 +111,7 @@ fn record_file(
     while offset < end {
         let len = (memory::PAGE - (offset & 4095)).min(end - offset) as usize;
         let mut bytes = [0u8; 4096];
-        let holds = |m: &&candidates::Mapping| {
+        let holds = |m: &&candidates::Candidate| {
             (m.file.offset..m.file.offset + (m.end - m.start)).contains(&offset)
         };
         let place = FileAt { offset, ..file };
@@ -125,22 +125,22 @@ fn record_file(
         if let Some(mapping) = mappings.iter().find(holds) {
             let address = mapping.start + (offset - mapping.file.offset);
             let stripe = mapping.stripe(address);
-            lock_stripe(stripe);
+            stripe.lock();
             if target_memory::read_into(address.wrapping_add(mapping.delta), &mut bytes[..len])
                 == len
             {
                 context
                     .wire
-                    .record(head, &[wire_bytes(&place), &bytes[..len]]);
+                    .record(head, &[place.as_bytes(), &bytes[..len]]);
             }
-            unlock_stripe(stripe);
+            stripe.unlock();
         } else if let Some(fd) = fd
             && let Some(reader) = reader.get_or_insert_with(|| Reader::of(fd))
             && sys::pread(reader.fd, &mut bytes[..len], offset) == len as u64
         {
             context
                 .wire
-                .record(head, &[wire_bytes(&place), &bytes[..len]]);
+                .record(head, &[place.as_bytes(), &bytes[..len]]);
         }
         offset += len as u64;
     }
@@ -193,7 +193,7 @@ fn record_resize(context: &mut Context, nr: u32, stat: &linux::stat) {
         context: caller,
         addr: 0,
     };
-    context.wire.record(head, &[wire_bytes(&place)]);
+    context.wire.record(head, &[place.as_bytes()]);
 }
 
 /// Calls that change a file by its name, or its memory by advice.

@@ -9,9 +9,9 @@
 //! registered files. A program that looks for completions without ever making a call has them recorded late.
 
 use crate::arch::instruments::pm::emulate;
-use crate::instruments::calling_context;
+use crate::instruments::events::calling_context;
+use crate::instruments::pm::candidates;
 use crate::instruments::pm::kernel::{file, note, store};
-use crate::instruments::pm::{candidates, lock_stripe, unlock_stripe};
 use crate::lock::Lock;
 use crate::sys;
 use crate::sys::{is_err, linux};
@@ -422,11 +422,11 @@ fn filled(context: &mut Context, parts: &[(u64, u64)], mut left: u64) {
             let bytes = &mut bytes[..piece as usize];
             if let Some(mapping) = candidates::find(at).filter(|mapping| mapping.observes(true)) {
                 let stripe = mapping.stripe(at);
-                lock_stripe(stripe);
+                stripe.lock();
                 if target_memory::read_into(at.wrapping_add(mapping.delta), bytes) == bytes.len() {
                     store::record(context, linux::__NR_io_uring_enter, caller, at, bytes);
                 }
-                unlock_stripe(stripe);
+                stripe.unlock();
             }
             at += piece;
         }

@@ -8,7 +8,7 @@
 use crate::arch::instruments::pm::emulate;
 use crate::instruments::pm::candidates;
 use crate::instruments::pm::kernel::outputs::{BY_ADDRESS, Extent, OUTPUTS, SILENT};
-use crate::instruments::pm::kernel::store::{put, record_changes, write};
+use crate::instruments::pm::kernel::store::{put, record_changes, store};
 use crate::sys;
 use crate::sys::{is_err, linux};
 use crate::translator::context::Context;
@@ -131,17 +131,17 @@ impl Call {
         self.bounces.push(Bounce { to, buffer, extent });
     }
 
-    fn window(&mut self, index: usize, mapping: &candidates::Mapping) {
+    fn window(&mut self, index: usize, mapping: &candidates::Candidate) {
         let address = self.args[index];
         let alias = address.wrapping_add(mapping.delta);
         self.args[index] = alias;
         if !SILENT.contains(&self.nr) {
-            self.watch(address, mapping);
+            self.compare_later(address, mapping);
         }
     }
 
     /// Remembers what is at `address`, to find what the kernel changes.
-    fn watch(&mut self, address: u64, mapping: &candidates::Mapping) {
+    fn compare_later(&mut self, address: u64, mapping: &candidates::Candidate) {
         let alias = address.wrapping_add(mapping.delta);
         let mut before = alloc::vec![0u8; WINDOW.min(mapping.end - address) as usize];
         let got = target_memory::read_into(alias, &mut before);
@@ -198,7 +198,7 @@ impl Call {
         header[2] = self.redirect_buffers(header[2], header[3], output)?;
         for pointer in [0, 4] {
             if let Some(mapping) = candidates::find(header[pointer]) {
-                self.watch(header[pointer], &mapping);
+                self.compare_later(header[pointer], &mapping);
                 header[pointer] = header[pointer].wrapping_add(mapping.delta);
             }
         }
@@ -227,7 +227,7 @@ impl Call {
                 .collect();
             for entry in vector.chunks_exact_mut(2) {
                 if let Some(mapping) = candidates::find(entry[0]) {
-                    self.watch(entry[0], &mapping);
+                    self.compare_later(entry[0], &mapping);
                     entry[0] = entry[0].wrapping_add(mapping.delta);
                 }
             }
@@ -259,14 +259,14 @@ impl Call {
                 Extent::Array { .. } => bounce.buffer.len() as u64,
             };
             let len = (len as usize).min(bounce.buffer.len());
-            write(context, self.nr, bounce.to, &bounce.buffer[..len]);
+            store(context, self.nr, bounce.to, &bounce.buffer[..len]);
         }
         let mut left = result;
         for (to, len, buffer) in core::mem::take(&mut self.scattered) {
             let filled = len.min(left);
             left -= filled;
             if let Some(buffer) = buffer {
-                write(context, self.nr, to, &buffer[..filled as usize]);
+                store(context, self.nr, to, &buffer[..filled as usize]);
             }
         }
         for (at, index) in core::mem::take(&mut self.headers) {

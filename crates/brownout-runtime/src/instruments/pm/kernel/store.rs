@@ -1,35 +1,33 @@
 //! What the kernel produced, stored into candidates and recorded.
 
-use crate::instruments::calling_context;
-use crate::instruments::pm::{candidates, intent, lock_stripe, unlock_stripe};
+use crate::instruments::events::calling_context;
+use crate::instruments::pm::{candidates, intent};
 use crate::target_memory;
 use crate::translator::context::Context;
 use crate::wire::Head;
 use brownout_ring::kind;
 
-/// Writes the result of a call that the runtime serves itself.
-pub fn put(context: &mut Context, to: u64, bytes: &[u8]) -> Result<(), target_memory::Fault> {
-    if candidates::any() && candidates::find(to).is_some_and(|mapping| mapping.observes(true)) {
-        let nr = context.gpr[crate::translator::context::reg::RAX] as u32;
-        write(context, nr, to, bytes);
-        return Ok(());
-    }
-    target_memory::write_bytes(to, bytes)
-}
-
-/// Writes a plain value as [`put`] does.
-pub fn put_value<T: Copy>(
+/// Writes the result of a call that the runtime serves itself, or a signal frame, if it goes to a candidate.
+pub fn write(
     context: &mut Context,
     to: u64,
-    value: &T,
-) -> Result<(), target_memory::Fault> {
-    // SAFETY: callers pass plain structures of integers.
-    let bytes = unsafe { core::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>()) };
-    put(context, to, bytes)
+    bytes: &[u8],
+) -> Option<Result<(), target_memory::Fault>> {
+    if !candidates::any() || !candidates::find(to).is_some_and(|found| found.observes(true)) {
+        return None;
+    }
+    let nr = context.cpu.syscall_number() as u32;
+    store(context, nr, to, bytes);
+    Some(Ok(()))
+}
+
+/// Writes bytes wherever they go.
+pub fn put(context: &mut Context, to: u64, bytes: &[u8]) -> Result<(), target_memory::Fault> {
+    write(context, to, bytes).unwrap_or_else(|| target_memory::write_bytes(to, bytes))
 }
 
 /// Stores bytes that the kernel produced.
-pub(crate) fn write(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
+pub(crate) fn store(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
     let caller = calling_context::context_of(context);
     let mut done = 0;
     while done < bytes.len() {
@@ -43,7 +41,7 @@ pub(crate) fn write(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
             continue;
         };
         let stripe = mapping.stripe(at);
-        lock_stripe(stripe);
+        stripe.lock();
         let (tag, alias) = (
             (kind::KERNEL_WRITE, nr as u16),
             at.wrapping_add(mapping.delta),
@@ -52,7 +50,7 @@ pub(crate) fn write(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
         if target_memory::write_bytes(alias, piece).is_ok() {
             record(context, nr, caller, at, piece);
         }
-        unlock_stripe(stripe);
+        stripe.unlock();
     }
 }
 
@@ -66,7 +64,7 @@ pub(crate) fn record(context: &mut Context, nr: u32, caller: u32, addr: u64, byt
         addr,
     };
     context.wire.record(head, &[bytes]);
-    context.dirty = 1;
+    context.areas.events.unordered = 1;
 }
 
 /// Records what the kernel changed at an alias.

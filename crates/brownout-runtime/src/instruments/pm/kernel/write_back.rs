@@ -1,11 +1,11 @@
 //! Write-back of candidates: `msync`, `fsync` and their kin.
 
-use crate::instruments::calling_context;
+use crate::instruments::events::calling_context;
 use crate::instruments::pm::candidates;
+use crate::plain_data::PlainData;
 use crate::sys;
 use crate::sys::linux;
 use crate::translator::context::Context;
-use crate::translator::process::wire_bytes;
 use crate::wire::Head;
 use brownout_ring::{self as ring, FileAt, kind};
 
@@ -88,5 +88,5 @@ fn sync(context: &mut Context, flags: u16, addr: u64, file: FileAt, len: u64) {
     };
     context
         .wire
-        .record(head, &[wire_bytes(&ring::Sync { file, len })]);
+        .record(head, &[ring::Sync { file, len }.as_bytes()]);
 }

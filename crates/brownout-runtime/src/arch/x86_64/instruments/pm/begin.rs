@@ -2,10 +2,11 @@
 //! lock that keeps others away until it is recorded.
 //!
 //! Generated code comes here with the address in rcx, `spill_rcx`, `spill_rax` and `spill_flags` filled, and goes on
-//! at `Context::pm_return`. What the mapping used last does not answer is looked up in Rust
+//! at `PmArea::return_to`. What the mapping used last does not answer is looked up in Rust
 //! ([`crate::instruments::pm::access_lookup`]).
 
-use crate::translator::context::{Context, Exit};
+use crate::instruments::pm::exits;
+use crate::translator::context::Context;
 use core::arch::global_asm;
 use core::mem::offset_of;
 
@@ -91,32 +92,32 @@ global_asm!(
     "5:",
     "mov r11, gs:[{spill_r11}]",
     "jmp 2b",
-    alias = const offset_of!(Context, alias),
-    alone = const offset_of!(Context, alone),
-    ea = const offset_of!(Context, ea),
+    alias = const offset_of!(Context, areas.events.memory),
+    alone = const offset_of!(Context, areas.pm.alone),
+    ea = const offset_of!(Context, areas.events.address),
     exit = const offset_of!(Context, exit),
-    gap_len = const offset_of!(Context, gap_len),
-    gap_start = const offset_of!(Context, gap_start),
-    hull_len = const offset_of!(Context, hull_len),
-    hull_start = const offset_of!(Context, hull_start),
-    near_delta = const offset_of!(Context, near_delta),
-    near_len = const offset_of!(Context, near_len),
-    near_start = const offset_of!(Context, near_start),
-    near_stripe = const offset_of!(Context, near_stripe),
+    gap_len = const offset_of!(Context, areas.pm.gap_len),
+    gap_start = const offset_of!(Context, areas.pm.gap_start),
+    hull_len = const offset_of!(Context, areas.pm.hull_len),
+    hull_start = const offset_of!(Context, areas.pm.hull_start),
+    near_delta = const offset_of!(Context, areas.pm.near_delta),
+    near_len = const offset_of!(Context, areas.pm.near_len),
+    near_start = const offset_of!(Context, areas.pm.near_start),
+    near_stripe = const offset_of!(Context, areas.pm.near_stripe),
     pc = const offset_of!(Context, pc),
-    pm_lookup = const Exit::PmLookup as u32,
-    pm_return = const offset_of!(Context, pm_return),
+    pm_lookup = const exits::LOOKUP,
+    pm_return = const offset_of!(Context, areas.pm.return_to),
     resume = const offset_of!(Context, resume),
-    size = const offset_of!(Context, size),
-    spill_flags = const offset_of!(Context, spill_flags),
-    spill_r11 = const offset_of!(Context, spill_r11),
-    spill_rax = const offset_of!(Context, spill_rax),
-    spill_rcx = const offset_of!(Context, spill_rcx),
-    split = const offset_of!(Context, split),
-    stripe = const offset_of!(Context, stripe),
-    stripe2 = const offset_of!(Context, stripe2),
-    stripe_mask = const crate::instruments::pm::STRIPES - 1,
-    stripes = const offset_of!(Context, stripes),
+    size = const offset_of!(Context, areas.pm.size),
+    spill_flags = const offset_of!(Context, cpu.spill_flags),
+    spill_r11 = const offset_of!(Context, cpu.spill_r11),
+    spill_rax = const offset_of!(Context, cpu.spill_rax),
+    spill_rcx = const offset_of!(Context, cpu.spill_rcx),
+    split = const offset_of!(Context, areas.pm.split),
+    stripe = const offset_of!(Context, areas.events.lock),
+    stripe2 = const offset_of!(Context, areas.pm.second_stripe),
+    stripe_mask = const crate::instruments::pm::stripes::STRIPES - 1,
+    stripes = const offset_of!(Context, areas.pm.stripes),
 );
 
 unsafe extern "C" {

@@ -1,99 +1,91 @@
-//! Emission of what instruments ask for.
+//! Emission of accesses, flushes and fences.
+//!
+//! An access becomes: save what the record needs; compute the address; visit `access_begin`, which chooses
+//! where the access is made; make it there; visit `pm_end`, which records it.
 
-use crate::arch::instruments::pm::through_cache::through_cache;
-use crate::arch::translator::translate::{Capture, Treatment, Work, has_memory, number, register};
+use super::code::{Capture, PmCode, Treatment, relocated};
+use super::through_cache::through_cache;
+use crate::arch::translator::translate::{Emission, has_memory, number, register};
 use crate::gs;
-use crate::instruments::calls::Entry;
+use crate::instruments::pm::site::SiteKind;
 use crate::translator::cache::Repair;
 use iced_x86::{Instruction, Mnemonic, Register};
 
 const RAX: u8 = 0;
 const RCX: u8 = 1;
 
-impl Work<'_> {
-    pub(crate) fn observe(&mut self, insn: &Instruction, code: &[u8], treatment: Treatment) {
+impl PmCode {
+    /// Emits an instruction in the way that its site needs. False if it is to be copied.
+    pub fn emit(&mut self, insn: &Instruction, code: &[u8], out: &mut Emission<'_>) -> bool {
+        let treatment = self.treat(insn, out.analyst);
         match treatment {
-            Treatment::Copy => self.copy(insn, code),
+            Treatment::Copy => return false,
             Treatment::Access {
                 site,
                 size,
                 capture,
-            } => self.access(insn, site, size, capture),
-            Treatment::Emulate { site } => self.emulate(site),
-            Treatment::Scatter { site } => self.scatter(insn, site),
-            Treatment::Gather { site } => self.gather(insn, site),
-            Treatment::Order { site } => self.order(insn, code, site),
-            Treatment::Locked { site } => self.locked(insn, code, site),
+            } => out.access(insn, site, size, capture),
+            Treatment::Emulate { site } => out.emulate(site),
+            Treatment::Scatter { site } => out.scatter(insn, site),
+            Treatment::Gather { site } => out.gather(insn, site),
+            Treatment::Order { site } => out.order(insn, code, site),
+            Treatment::Locked { site } => out.locked(insn, code, site),
         }
+        true
     }
 
-    /// Ends the visit to the runtime here: emits the argument, the way back and the jump.
-    fn visit(&mut self, argument: u32, entry: i32) {
-        self.out.gs_store_imm32(gs!(argument), argument);
-        // mov qword gs:[resume], imm32 takes 13 bytes, the jump 8
-        let after = self.out.here() + 13 + 8;
-        self.out.gs_store_imm(gs!(resume), after);
-        self.out.jmp_gs(entry);
-        debug_assert_eq!(self.out.here(), after);
+    /// Emits the push of a call whose stack is persistent memory.
+    pub fn emit_push(&mut self, insn: &Instruction, out: &mut Emission<'_>) {
+        let site = self.add(insn, SiteKind::Push, 8);
+        out.emulate(site);
     }
 
-    /// The visits that are wanted before an instruction. The address is that of the site: where the thread's
-    /// last indirect branch went to is still to be known.
-    pub(crate) fn watch(&mut self, insn: &Instruction) {
-        let visits = self.watches.visits(insn.ip());
-        if visits.is_return {
-            let site = self.sites.returned(insn);
-            self.visit(site, gs!(to_return));
-        }
-        if let Some(Entry {
-            function,
-            arguments,
-        }) = visits.entry
-        {
-            let site = self.sites.call(insn, arguments);
-            self.out.gs_store_imm(gs!(ea), u64::from(function));
-            self.visit(site, gs!(to_call));
-        }
+    /// Emits the load of the target of a branch from persistent memory.
+    pub fn emit_target(&mut self, insn: &Instruction, out: &mut Emission<'_>) {
+        let site = self.add(insn, SiteKind::Target, 8);
+        out.emulate(site);
     }
+}
 
+impl Emission<'_> {
     /// The runtime carries the instruction out.
-    pub(crate) fn emulate(&mut self, site: u32) {
-        self.visit(site, gs!(to_pm_emulate));
+    fn emulate(&mut self, site: u32) {
+        self.visit(site, gs!(areas.pm.to_emulate));
     }
 
     /// The access is made at the address that the gate's begin routine chooses.
     fn access(&mut self, insn: &Instruction, site: u32, size: u32, capture: Capture) {
-        let (changed, scratch) = self.sites.relocated(insn, self.analyst);
+        let (changed, scratch) = relocated(insn, self.analyst);
         self.capture_value(capture);
-        self.out.gs_store(gs!(spill_rcx), RCX);
-        self.out.gs_store(gs!(spill_rax), RAX);
+        self.out.gs_store(gs!(cpu.spill_rcx), RCX);
+        self.out.gs_store(gs!(cpu.spill_rax), RAX);
         self.access_address(insn);
-        self.out.gs_store(gs!(ea), RCX);
+        self.out.gs_store(gs!(areas.events.address), RCX);
         self.out.save_flags();
-        self.out.gs_store(gs!(spill_flags), RAX);
-        self.out.gs_store_imm(gs!(size), u64::from(size));
+        self.out.gs_store(gs!(cpu.spill_flags), RAX);
+        self.out.gs_store_imm(gs!(areas.pm.size), u64::from(size));
         self.out.gs_store_imm32(gs!(argument), site);
         let after = self.out.here() + 13 + 8;
-        self.out.gs_store_imm(gs!(pm_return), after);
-        self.out.jmp_gs(gs!(to_pm_begin));
+        self.out.gs_store_imm(gs!(areas.pm.return_to), after);
+        self.out.jmp_gs(gs!(areas.pm.to_begin));
         debug_assert_eq!(self.out.here(), after);
 
         self.capture_mask(capture);
-        self.out.gs_store(gs!(spill_scratch), scratch);
-        self.out.gs_load(scratch, gs!(alias));
+        self.out.gs_store(gs!(cpu.spill_scratch), scratch);
+        self.out.gs_load(scratch, gs!(areas.events.memory));
         let bytes = self
             .analyst
             .encode(&through_cache(&changed), self.out.here());
         self.draft
-            .special(self.out.here(), insn.ip(), Repair::Access(scratch));
+            .special(self.out.here(), insn.ip(), Repair::Moved(scratch));
         self.out.put(&bytes);
-        self.out.gs_load(scratch, gs!(spill_scratch));
+        self.out.gs_load(scratch, gs!(cpu.spill_scratch));
         if capture == Capture::ZeroFlag {
             // setz byte ptr gs:[extra]
             self.out.put(&[0x65, 0x0f, 0x94, 0x04, 0x25]);
-            self.out.put_u32(gs!(extra) as u32);
+            self.out.put_u32(gs!(areas.events.extra) as u32);
         }
-        self.visit(site, gs!(to_pm_end));
+        self.visit(site, gs!(areas.pm.to_end));
     }
 
     /// Address of the access into rcx.
@@ -116,8 +108,10 @@ impl Work<'_> {
     /// Leaves the value of a non-temporal store in `vectors`, where the gate's begin routine looks for it.
     fn capture_value(&mut self, capture: Capture) {
         match capture {
-            Capture::Vector { register, size } => self.dump_register(register, size, gs!(vectors)),
-            Capture::Register(register) => self.out.gs_store(gs!(vectors), register),
+            Capture::Vector { register, size } => {
+                self.dump_register(register, size, gs!(areas.events.payload))
+            }
+            Capture::Register(register) => self.out.gs_store(gs!(areas.events.payload), register),
             _ => {}
         }
     }
@@ -129,7 +123,7 @@ impl Work<'_> {
             | Capture::ZeroFlag
             | Capture::Vector { .. }
             | Capture::Register(_) => return,
-            _ => self.out.gs_store(gs!(spill_scratch), RAX),
+            _ => self.out.gs_store(gs!(cpu.spill_scratch), RAX),
         }
         match capture {
             Capture::Nothing
@@ -171,15 +165,21 @@ impl Work<'_> {
                 ]);
             }
         }
-        self.out.gs_store(gs!(extra), RAX);
-        self.out.gs_load(RAX, gs!(spill_scratch));
+        self.out.gs_store(gs!(areas.events.extra), RAX);
+        self.out.gs_load(RAX, gs!(cpu.spill_scratch));
     }
 
     /// The elements of a scatter are stored by the runtime; its mask ends up clear, as the CPU leaves it.
     fn scatter(&mut self, insn: &Instruction, site: u32) {
         let mask = (insn.op_mask() as u32 - Register::K0 as u32) as u8;
-        self.dump_vector(insn.op1_register().number() as u8, gs!(vectors));
-        self.dump_vector(insn.memory_index().number() as u8, gs!(vectors) + 64);
+        self.dump_vector(
+            insn.op1_register().number() as u8,
+            gs!(areas.events.payload),
+        );
+        self.dump_vector(
+            insn.memory_index().number() as u8,
+            gs!(areas.events.payload) + 64,
+        );
         self.capture_mask(Capture::MaskRegister {
             register: mask,
             wide: false,
@@ -197,7 +197,7 @@ impl Work<'_> {
     /// A gather is made by the CPU, from the place that the runtime chooses for its base.
     fn gather(&mut self, insn: &Instruction, site: u32) {
         let index = insn.memory_index();
-        let second = gs!(vectors) + 64;
+        let second = gs!(areas.events.payload) + 64;
         self.dump_register(index.number() as u8, index.size() as u8, second);
         if insn.has_op_mask() {
             let mask = (insn.op_mask() as u32 - Register::K0 as u32) as u8;
@@ -207,12 +207,16 @@ impl Work<'_> {
             });
         } else {
             let mask = insn.op2_register();
-            self.dump_register(mask.number() as u8, mask.size() as u8, gs!(vectors));
+            self.dump_register(
+                mask.number() as u8,
+                mask.size() as u8,
+                gs!(areas.events.payload),
+            );
         }
         self.emulate(site);
         let scratch = self.analyst.scratch(insn);
-        self.out.gs_store(gs!(spill_scratch), scratch);
-        self.out.gs_load(scratch, gs!(alias));
+        self.out.gs_store(gs!(cpu.spill_scratch), scratch);
+        self.out.gs_load(scratch, gs!(areas.events.memory));
         let mut changed = *insn;
         changed.set_memory_base(register(scratch));
         changed.set_memory_displacement64(0);
@@ -222,7 +226,7 @@ impl Work<'_> {
         self.draft
             .special(self.out.here(), insn.ip(), Repair::Scratch(scratch));
         self.out.put(&bytes);
-        self.out.gs_load(scratch, gs!(spill_scratch));
+        self.out.gs_load(scratch, gs!(cpu.spill_scratch));
     }
 
     /// Stores a vector register of 16, 32 or 64 bytes.
@@ -266,32 +270,32 @@ impl Work<'_> {
     /// A fence or flush is reported, then executed; a flush at the alias.
     fn order(&mut self, insn: &Instruction, code: &[u8], site: u32) {
         if !has_memory(insn) {
-            self.visit(site, gs!(to_pm_order));
+            self.visit(site, gs!(areas.pm.to_order));
             return self.out.put(code);
         }
         let scratch = self.analyst.scratch(insn);
-        self.out.gs_store(gs!(spill_rax), RAX);
-        self.out.gs_store(gs!(spill_rcx), RCX);
+        self.out.gs_store(gs!(cpu.spill_rax), RAX);
+        self.out.gs_store(gs!(cpu.spill_rcx), RCX);
         self.effective_address(insn, RCX);
-        self.out.gs_store(gs!(ea), RCX);
-        self.out.gs_load(RCX, gs!(spill_rcx));
-        self.visit(site, gs!(to_pm_order));
-        self.out.gs_store(gs!(spill_scratch), scratch);
-        self.out.gs_load(scratch, gs!(alias));
+        self.out.gs_store(gs!(areas.events.address), RCX);
+        self.out.gs_load(RCX, gs!(cpu.spill_rcx));
+        self.visit(site, gs!(areas.pm.to_order));
+        self.out.gs_store(gs!(cpu.spill_scratch), scratch);
+        self.out.gs_load(scratch, gs!(areas.events.memory));
         self.finish_through(insn, scratch);
     }
 
     /// A locked instruction on other memory: it matters only if the thread has something to order.
     fn locked(&mut self, insn: &Instruction, code: &[u8], site: u32) {
-        self.out.gs_store(gs!(spill_rcx), RCX);
-        self.out.gs_load(RCX, gs!(dirty));
+        self.out.gs_store(gs!(cpu.spill_rcx), RCX);
+        self.out.gs_load(RCX, gs!(areas.events.unordered));
         // jrcxz over the visit
         self.out.put(&[0xe3, 0]);
         let hop = self.out.here() - 1;
-        self.out.gs_load(RCX, gs!(spill_rcx));
-        self.visit(site, gs!(to_pm_order));
+        self.out.gs_load(RCX, gs!(cpu.spill_rcx));
+        self.visit(site, gs!(areas.pm.to_order));
         self.out.land_short(hop);
-        self.out.gs_load(RCX, gs!(spill_rcx));
+        self.out.gs_load(RCX, gs!(cpu.spill_rcx));
         self.copy(insn, code);
     }
 }

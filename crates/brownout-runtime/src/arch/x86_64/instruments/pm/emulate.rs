@@ -1,19 +1,23 @@
 //! Instructions that the runtime carries out itself when they touch candidates: those whose address is
 //! implicit, computed in an unusual way, or many.
 
+use super::effective_address::{effective_address, segment_base};
 use crate::arch::instruments::pm::string;
 use crate::arch::instruments::pm::string::Progress;
 use crate::arch::instruments::pm::{tile, vector};
+use crate::arch::translator::cpu::reg;
 use crate::arch::translator::guarded;
 use crate::arch::translator::translate::number;
 use crate::fatal;
-use crate::instruments::calling_context;
+use crate::instruments::Resumption;
+use crate::instruments::events::calling_context;
 use crate::instruments::pm::access::record_store;
-use crate::instruments::pm::site::{Site, SiteKind, effective_address, segment_base, site};
-use crate::instruments::pm::{candidates, intent, lock_stripe, split, stripe_of, unlock_stripe};
+use crate::instruments::pm::site::{PmSite, SiteKind, site};
+use crate::instruments::pm::stripes::Stripe;
+use crate::instruments::pm::{candidates, intent, split};
 use crate::sys::linux::SIGILL;
 use crate::target_memory;
-use crate::translator::context::{Context, reg};
+use crate::translator::context::Context;
 use crate::translator::signal::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP};
 use crate::wire::Head;
 use alloc::vec::Vec;
@@ -56,7 +60,7 @@ impl BadAccess {
     /// Checks the alignment of an operand, if the program has asked for that by its flags.
     pub fn unless_aligned(context: &Context, address: u64, size: usize) -> Result<(), BadAccess> {
         const ALIGNMENT_CHECK: u64 = 0x4_0000;
-        if context.flags & ALIGNMENT_CHECK != 0 && !address.is_multiple_of(size as u64) {
+        if context.cpu.flags & ALIGNMENT_CHECK != 0 && !address.is_multiple_of(size as u64) {
             return Err(BadAccess::Misaligned);
         }
         Ok(())
@@ -71,16 +75,15 @@ impl BadAccess {
     }
 }
 
-/// Carries out the instruction of the site. True if the thread is to go on at `pc` instead of at
-/// `resume`: the instruction faulted, or is to be stepped through, and a signal is pending.
-pub fn emulate(context: &mut Context) -> bool {
-    let site = site(context.argument);
+/// Carries out the instruction of the site. At `pc` if the instruction faulted, or is to be stepped through: then a signal is pending.
+pub fn emulate(context: &mut Context) -> Resumption {
+    let site = &site(context.argument);
     context.pc = site.pc;
     let result = match site.kind {
         SiteKind::String => match string::run(context, site) {
             Ok(Progress::Repeating) => {
                 step(context);
-                return true;
+                return Resumption::AtPc;
             }
             Ok(Progress::Done) => Ok(()),
             Err(bad) => Err(bad),
@@ -105,10 +108,10 @@ pub fn emulate(context: &mut Context) -> bool {
         )),
     };
     match result {
-        Ok(()) => false,
+        Ok(()) => Resumption::InPlace,
         Err(bad) => {
             raise(context, bad);
-            true
+            Resumption::AtPc
         }
     }
 }
@@ -187,15 +190,15 @@ pub(crate) fn store_bytes(
         match candidates::find(at).filter(|mapping| mapping.observes(true)) {
             Some(mapping) => {
                 let stripe = mapping.stripe(at);
-                lock_stripe(stripe);
+                stripe.lock();
                 let alias = at.wrapping_add(mapping.delta);
                 intent::store(context, (kind::STORE, flags), at, alias, len);
                 let written = target_memory::write_bytes(alias, piece);
                 if written.is_ok() {
-                    context.ea = at;
+                    context.areas.events.address = at;
                     record_store(context, flags, caller, 0, piece);
                 }
-                unlock_stripe(stripe);
+                stripe.unlock();
                 written.map_err(|_| BadAccess::write(at))?;
             }
             None => target_memory::write_bytes(at, piece).map_err(|_| BadAccess::write(at))?,
@@ -262,13 +265,13 @@ fn register_value(context: &Context, register: Register) -> u64 {
         Register::FS => unsafe { asm!("mov {}, fs", out(reg) selector, options(nomem, nostack)) },
         // SAFETY: as above.
         Register::GS => unsafe { asm!("mov {}, gs", out(reg) selector, options(nomem, nostack)) },
-        _ => return context.gpr[usize::from(number(register))],
+        _ => return context.cpu.gpr[usize::from(number(register))],
     }
     selector
 }
 
 /// `push`, `pushf`, and the push of a call.
-fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+fn push(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let insn = &site.insn;
     let is_call = matches!(
         insn.flow_control(),
@@ -280,7 +283,7 @@ fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     } else {
         match insn.op0_kind() {
             _ if matches!(insn.mnemonic(), Mnemonic::Pushf | Mnemonic::Pushfq) => {
-                context.flags & !0x3_0000
+                context.cpu.flags & !0x3_0000
             }
             OpKind::Register => register_value(context, insn.op0_register()),
             OpKind::Memory => {
@@ -295,15 +298,15 @@ fn push(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
             _ => insn.immediate(0),
         }
     };
-    let address = context.gpr[reg::RSP].wrapping_sub(size as u64);
+    let address = context.cpu.gpr[reg::RSP].wrapping_sub(size as u64);
     BadAccess::unless_aligned(context, address, size)?;
     store_bytes(context, 0, address, &value.to_le_bytes()[..size])?;
-    context.gpr[reg::RSP] = address;
+    context.cpu.gpr[reg::RSP] = address;
     Ok(())
 }
 
 /// `enter`: pushes rbp and the frame pointers of the outer levels, and makes a frame.
-fn enter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+fn enter(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let insn = &site.insn;
     let size = if insn.code() == Code::Enterw_imm16_imm8 {
         2
@@ -311,7 +314,7 @@ fn enter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         8
     };
     let level = insn.immediate8_2nd() & 31;
-    let (mut rsp, mut rbp) = (context.gpr[reg::RSP], context.gpr[reg::RBP]);
+    let (mut rsp, mut rbp) = (context.cpu.gpr[reg::RSP], context.cpu.gpr[reg::RBP]);
     // All is pushed in the end, so that a fault leaves everything as it was.
     let mut words = Vec::with_capacity(32);
     words.push(rbp);
@@ -326,7 +329,7 @@ fn enter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         }
         words.push(frame);
     }
-    rsp = context.gpr[reg::RSP];
+    rsp = context.cpu.gpr[reg::RSP];
     BadAccess::unless_aligned(context, rsp, size as usize)?;
     for word in words {
         rsp = rsp.wrapping_sub(size);
@@ -338,8 +341,8 @@ fn enter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     let top = &mut top[..size as usize];
     load_bytes(rsp, top).map_err(BadAccess::of_write)?;
     split::writable(rsp, top)?;
-    set_register(&mut context.gpr[reg::RBP], frame, size as usize);
-    context.gpr[reg::RSP] = rsp;
+    set_register(&mut context.cpu.gpr[reg::RBP], frame, size as usize);
+    context.cpu.gpr[reg::RSP] = rsp;
     Ok(())
 }
 
@@ -353,52 +356,56 @@ pub(crate) fn set_register(slot: &mut u64, value: u64, size: usize) {
 }
 
 /// `pop` to memory or to a register.
-fn pop(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+fn pop(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let insn = &site.insn;
     let size = operand_size(insn);
-    let rsp = context.gpr[reg::RSP];
+    let rsp = context.cpu.gpr[reg::RSP];
     let mut bytes = [0u8; 8];
     BadAccess::unless_aligned(context, rsp, size)?;
     load(context, rsp, &mut bytes[..size])?;
     // The address of a destination that uses rsp is computed after the increment.
-    context.gpr[reg::RSP] = rsp + size as u64;
+    context.cpu.gpr[reg::RSP] = rsp + size as u64;
     if insn.op0_kind() == OpKind::Memory {
         let address = effective_address(insn, context);
         let stored = BadAccess::unless_aligned(context, address, size)
             .and_then(|()| store_bytes(context, 0, address, &bytes[..size]));
         if stored.is_err() {
-            context.gpr[reg::RSP] = rsp;
+            context.cpu.gpr[reg::RSP] = rsp;
         }
         return stored;
     }
-    let slot = &mut context.gpr[usize::from(number(insn.op0_register()))];
+    let slot = &mut context.cpu.gpr[usize::from(number(insn.op0_register()))];
     set_register(slot, u64::from_le_bytes(bytes), size);
     Ok(())
 }
 
 /// `leave`: drops the frame and pops rbp.
-fn leave(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+fn leave(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let size = if site.insn.code() == Code::Leavew {
         2
     } else {
         8
     };
-    let frame = context.gpr[reg::RBP];
+    let frame = context.cpu.gpr[reg::RBP];
     let mut bytes = [0u8; 8];
     BadAccess::unless_aligned(context, frame, size)?;
     load(context, frame, &mut bytes[..size])?;
-    context.gpr[reg::RSP] = frame.wrapping_add(size as u64);
-    set_register(&mut context.gpr[reg::RBP], u64::from_le_bytes(bytes), size);
+    context.cpu.gpr[reg::RSP] = frame.wrapping_add(size as u64);
+    set_register(
+        &mut context.cpu.gpr[reg::RBP],
+        u64::from_le_bytes(bytes),
+        size,
+    );
     Ok(())
 }
 
 /// `popf`.
-fn pop_flags(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+fn pop_flags(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     /// What a program may change: arithmetic, trap, direction, nested task, alignment check, id.
     const CHANGEABLE: u64 = 0x24_4dd5;
     let size = operand_size(&site.insn);
     let mut bytes = [0u8; 8];
-    let rsp = context.gpr[reg::RSP];
+    let rsp = context.cpu.gpr[reg::RSP];
     BadAccess::unless_aligned(context, rsp, size)?;
     load(context, rsp, &mut bytes[..size])?;
     let changeable = if size == 2 {
@@ -406,15 +413,15 @@ fn pop_flags(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
     } else {
         CHANGEABLE
     };
-    context.flags = context.flags & !changeable | u64::from_le_bytes(bytes) & changeable;
-    context.gpr[reg::RSP] = rsp.wrapping_add(size as u64);
+    context.cpu.flags = context.cpu.flags & !changeable | u64::from_le_bytes(bytes) & changeable;
+    context.cpu.gpr[reg::RSP] = rsp.wrapping_add(size as u64);
     Ok(())
 }
 
 /// `movdir64b`: 64 bytes from the operand to the address in a register.
-fn line(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+fn line(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let insn = &site.insn;
-    let mut to = context.gpr[usize::from(number(insn.op0_register()))];
+    let mut to = context.cpu.gpr[usize::from(number(insn.op0_register()))];
     if insn.op0_register().size() == 4 {
         to &= 0xffff_ffff;
     }
@@ -427,23 +434,23 @@ fn line(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
 }
 
 /// `xlat`: the byte of a table that al selects.
-fn translate(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+fn translate(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let insn = &site.insn;
-    let mut table = context.gpr[reg::RBX].wrapping_add(context.gpr[reg::RAX] & 0xff);
+    let mut table = context.cpu.gpr[reg::RBX].wrapping_add(context.cpu.gpr[reg::RAX] & 0xff);
     if insn.memory_base() == Register::EBX {
         table &= 0xffff_ffff;
     }
     let mut byte = [0u8];
     let at = table.wrapping_add(segment_base(insn.memory_segment(), context));
     load(context, at, &mut byte)?;
-    set_register(&mut context.gpr[reg::RAX], u64::from(byte[0]), 1);
+    set_register(&mut context.cpu.gpr[reg::RAX], u64::from(byte[0]), 1);
     Ok(())
 }
 
 /// The target of an indirect branch or a return, left in `next_pc`, which only system calls use.
-fn target(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+fn target(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let address = match site.insn.flow_control() {
-        FlowControl::Return => context.gpr[reg::RSP],
+        FlowControl::Return => context.cpu.gpr[reg::RSP],
         _ => effective_address(&site.insn, context),
     };
     let mut bytes = [0u8; 8];
@@ -454,9 +461,9 @@ fn target(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
 }
 
 /// `bt`, `bts`, `btr`, `btc` with the bit's number in a register: it selects a byte far from the operand.
-fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+fn bit_string(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let insn = &site.insn;
-    let index = context.gpr[usize::from(number(insn.op1_register()))];
+    let index = context.cpu.gpr[usize::from(number(insn.op1_register()))];
     let index = match insn.op1_register().size() {
         2 => i64::from(index as i16),
         4 => i64::from(index as i32),
@@ -478,8 +485,8 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         }
         // SAFETY: the alias of a mapped byte, or the program's own byte that was just written.
         let byte = unsafe { &*(address.wrapping_add(delta) as *const AtomicU8) };
-        let stripe = mapping.map_or_else(|| stripe_of(address), |mapping| mapping.stripe(address));
-        lock_stripe(stripe);
+        let stripe = mapping.map_or_else(|| Stripe::of(address), |mapping| mapping.stripe(address));
+        stripe.lock();
         let flags = if locked { store::LOCKED } else { 0 };
         if delta != 0 {
             let alias = address.wrapping_add(delta);
@@ -493,12 +500,12 @@ fn bit_string(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         let new = [byte.load(Ordering::Relaxed)];
         if delta != 0 {
             let caller = calling_context::context_of(context);
-            context.ea = address;
+            context.areas.events.address = address;
             record_store(context, flags, caller, 0, &new);
         }
-        unlock_stripe(stripe);
+        stripe.unlock();
     }
     const CARRY: u64 = 1;
-    context.flags = context.flags & !CARRY | u64::from(old[0] & bit != 0);
+    context.cpu.flags = context.cpu.flags & !CARRY | u64::from(old[0] & bit != 0);
     Ok(())
 }

@@ -4,7 +4,8 @@
 //! Every instruction that writes memory has a form, if only that of being refused by its name: what an instruction
 //! stores is never guessed. The tests walk through all there are.
 
-use crate::arch::translator::translate::{Analyst, Capture, has_memory, memory_size, number};
+use super::code::Capture;
+use crate::arch::translator::translate::{Analyst, has_memory, memory_size, number};
 use crate::instruments::pm::site::SiteKind;
 use brownout_ring::store;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};

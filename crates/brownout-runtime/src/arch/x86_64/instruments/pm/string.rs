@@ -4,13 +4,15 @@
 //! elements, so that is no more than what another thread could see anyway. The others, which only read,
 //! go element by element.
 
+use super::effective_address::segment_base;
 use crate::arch::instruments::pm::emulate::{BadAccess, load_bytes, record_load, set_register};
-use crate::instruments::calling_context;
+use crate::arch::translator::cpu::TRAP_FLAG;
+use crate::arch::translator::cpu::reg;
+use crate::instruments::events::calling_context;
 use crate::instruments::pm::access::record_store;
-use crate::instruments::pm::site::{Site, segment_base};
-use crate::instruments::pm::{candidates, intent, lock_stripe, split, unlock_stripe};
-use crate::translator::context::{Context, reg};
-use crate::translator::signal::TRAP_FLAG;
+use crate::instruments::pm::site::PmSite;
+use crate::instruments::pm::{candidates, intent, split};
+use crate::translator::context::Context;
 use crate::{fatal, target_memory};
 use brownout_ring::{kind, store};
 use iced_x86::{Instruction, Mnemonic, OpKind};
@@ -49,12 +51,12 @@ pub enum Progress {
 }
 
 /// Runs a string instruction, with or without a repeat prefix.
-pub fn run(context: &mut Context, site: &Site) -> Result<Progress, BadAccess> {
+pub fn run(context: &mut Context, site: &PmSite) -> Result<Progress, BadAccess> {
     let insn = &site.insn;
     let run = Run {
         operation: operation(insn),
         element: insn.memory_size().size() as u64,
-        backwards: context.flags & DIRECTION != 0,
+        backwards: context.cpu.flags & DIRECTION != 0,
         narrow: insn
             .op_kinds()
             .any(|kind| matches!(kind, OpKind::MemoryESEDI | OpKind::MemorySegESI)),
@@ -67,24 +69,24 @@ pub fn run(context: &mut Context, site: &Site) -> Result<Progress, BadAccess> {
     } else {
         1
     };
-    let flags = context.flags;
+    let flags = context.cpu.flags;
     let steps = flags & TRAP_FLAG != 0;
     while left > 0 {
         let done = match run.some(context, if steps { 1 } else { left }) {
             Ok(done) => done,
             Err(bad) => {
                 // Of what came before the fault, the registers tell; the flags change in the end only.
-                context.flags = flags;
+                context.cpu.flags = flags;
                 return Err(bad);
             }
         };
         left -= done;
         run.advance(context, done);
         if repeats {
-            context.gpr[reg::RCX] = left;
+            context.cpu.gpr[reg::RCX] = left;
         }
         let compares = matches!(run.operation, Operation::Scan | Operation::Compare);
-        let equal = context.flags & ZERO != 0;
+        let equal = context.cpu.flags & ZERO != 0;
         if compares && equal == insn.has_repne_prefix() {
             break;
         }
@@ -112,7 +114,7 @@ fn operation(insn: &Instruction) -> Operation {
 
 impl Run {
     fn register(&self, context: &Context, index: usize) -> u64 {
-        let value = context.gpr[index];
+        let value = context.cpu.gpr[index];
         if self.narrow {
             value & 0xffff_ffff
         } else {
@@ -145,8 +147,8 @@ impl Run {
             distance
         };
         let mut step = |index: usize| {
-            context.gpr[index] = self.register(context, index).wrapping_add(distance);
-            context.gpr[index] = self.register(context, index);
+            context.cpu.gpr[index] = self.register(context, index).wrapping_add(distance);
+            context.cpu.gpr[index] = self.register(context, index);
         };
         if self.uses_source() {
             step(reg::RSI);
@@ -176,11 +178,11 @@ impl Run {
             }
             Operation::Load => {
                 let value = self.load(context, self.source(context))?;
-                set_register(&mut context.gpr[reg::RAX], value, size);
+                set_register(&mut context.cpu.gpr[reg::RAX], value, size);
             }
             Operation::Scan => {
                 let value = self.load(context, self.destination(context))?;
-                compare(context, context.gpr[reg::RAX], value, size);
+                compare(context, context.cpu.gpr[reg::RAX], value, size);
             }
             Operation::Compare => {
                 // The CPU reads the destination first, which shows if both fault.
@@ -241,7 +243,7 @@ impl Run {
             record_load(context, from, bytes, self.caller);
             return Ok(());
         }
-        let value = context.gpr[reg::RAX].to_le_bytes();
+        let value = context.cpu.gpr[reg::RAX].to_le_bytes();
         let element = self.element as usize;
         for chunk in bytes.chunks_exact_mut(element) {
             chunk.copy_from_slice(&value[..element]);
@@ -288,15 +290,15 @@ fn write_piece(context: &mut Context, to: u64, bytes: &[u8], caller: u32) -> Res
         return target_memory::write_bytes(to, bytes).map_err(|_| BadAccess::write(to));
     };
     let stripe = mapping.stripe(to);
-    lock_stripe(stripe);
+    stripe.lock();
     let (tag, alias) = ((kind::STORE, store::STRING), to.wrapping_add(mapping.delta));
     intent::store(context, tag, to, alias, bytes.len());
     let written = target_memory::write_bytes(alias, bytes);
     if written.is_ok() {
-        context.ea = to;
+        context.areas.events.address = to;
         record_store(context, store::STRING, caller, 0, bytes);
     }
-    unlock_stripe(stripe);
+    stripe.unlock();
     written.map_err(|_| BadAccess::write(to))
 }
 
@@ -312,7 +314,7 @@ fn compare(context: &mut Context, first: u64, second: u64, size: usize) {
     let (a, b) = (first << unused, second << unused);
     let (difference, carry) = a.overflowing_sub(b);
     let low = (difference >> unused) as u8;
-    let mut flags = context.flags & !(CARRY | PARITY | ADJUST | ZERO | SIGN | OVERFLOW);
+    let mut flags = context.cpu.flags & !(CARRY | PARITY | ADJUST | ZERO | SIGN | OVERFLOW);
     let mut set = |flag: u64, condition: bool| {
         if condition {
             flags |= flag;
@@ -324,5 +326,5 @@ fn compare(context: &mut Context, first: u64, second: u64, size: usize) {
     set(ZERO, difference == 0);
     set(SIGN, difference >> 63 != 0);
     set(OVERFLOW, ((a ^ b) & (a ^ difference)) >> 63 != 0);
-    context.flags = flags;
+    context.cpu.flags = flags;
 }

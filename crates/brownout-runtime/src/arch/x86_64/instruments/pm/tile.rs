@@ -2,9 +2,10 @@
 //!
 //! The runtime lets the CPU store the tile to memory of its own, and stores the rows from there; loads go the other way.
 
+use super::effective_address::effective_address;
 use crate::arch::instruments::pm::emulate::{BadAccess, load, store_bytes};
 use crate::arch::translator::translate::number;
-use crate::instruments::pm::site::{Site, effective_address};
+use crate::instruments::pm::site::PmSite;
 use crate::translator::context::Context;
 use core::arch::asm;
 use iced_x86::Register;
@@ -73,11 +74,11 @@ macro_rules! with_tile {
 }
 
 /// Where the first row is, and how far the others are from each other.
-fn place(context: &Context, site: &Site) -> (u64, u64) {
+fn place(context: &Context, site: &PmSite) -> (u64, u64) {
     let insn = &site.insn;
     let stride = match insn.memory_index() {
         Register::None => 0,
-        index => context.gpr[usize::from(number(index))]
+        index => context.cpu.gpr[usize::from(number(index))]
             .wrapping_mul(u64::from(insn.memory_index_scale())),
     };
     (
@@ -87,7 +88,7 @@ fn place(context: &Context, site: &Site) -> (u64, u64) {
 }
 
 /// `tilestored`.
-pub fn store(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+pub fn store(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let tile = site.insn.op1_register();
     let Shape {
         rows,
@@ -110,7 +111,7 @@ pub fn store(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
 }
 
 /// `tileloadd`, `tileloaddt1`.
-pub fn fill(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+pub fn fill(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let tile = site.insn.op0_register();
     let Shape {
         rows,

@@ -1,9 +1,10 @@
 //! Scatters and gathers: many addresses in one instruction.
 
+use super::effective_address::effective_address;
 use crate::arch::instruments::pm::emulate::{BadAccess, load, store_bytes};
 use crate::fatal;
 use crate::instruments::pm::candidates;
-use crate::instruments::pm::site::{Site, effective_address};
+use crate::instruments::pm::site::PmSite;
 use crate::translator::context::Context;
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
@@ -32,7 +33,7 @@ fn lanes(insn: &Instruction, data_bytes: usize) -> usize {
 
 /// Address of an element; the index was left in the second of `Context::vectors`.
 fn address(context: &Context, insn: &Instruction, base: u64, lane: usize) -> u64 {
-    let indexes = &context.vectors.0[1];
+    let indexes = &context.areas.events.payload.0[1];
     let index = if has_wide_index(insn) {
         let raw = &indexes[lane * 8..(lane + 1) * 8];
         i64::from_le_bytes(raw.try_into().unwrap_or_default())
@@ -44,24 +45,25 @@ fn address(context: &Context, insn: &Instruction, base: u64, lane: usize) -> u64
 }
 
 /// A scatter: its elements, lowest first, as the CPU orders overlapping ones.
-pub fn scatter(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+pub fn scatter(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let insn = &site.insn;
     let base = effective_address(insn, context);
     let element = insn.memory_size().size();
     for lane in 0..lanes(insn, insn.op1_register().size()) {
-        if context.extra >> lane & 1 == 0 {
+        if context.areas.events.extra >> lane & 1 == 0 {
             continue;
         }
         let at = address(context, insn, base, lane);
         let mut bytes = [0u8; 8];
-        bytes[..element]
-            .copy_from_slice(&context.vectors.0[0][lane * element..(lane + 1) * element]);
+        bytes[..element].copy_from_slice(
+            &context.areas.events.payload.0[0][lane * element..(lane + 1) * element],
+        );
         if let Err(bad) = store_bytes(context, 0, at, &bytes[..element]) {
             // The mask tells which elements are still to be stored.
-            set_mask(insn.op_mask(), context.extra);
+            set_mask(insn.op_mask(), context.areas.events.extra);
             return Err(bad);
         }
-        context.extra &= !(1 << lane);
+        context.areas.events.extra &= !(1 << lane);
     }
     Ok(())
 }
@@ -99,7 +101,7 @@ fn set_mask(register: Register, value: u64) {
 }
 
 /// A gather: records its elements, and says in `alias` from where the CPU can make it.
-pub fn gather(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
+pub fn gather(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let insn = &site.insn;
     let base = effective_address(insn, context);
     let element = insn.memory_size().size();
@@ -124,15 +126,15 @@ pub fn gather(context: &mut Context, site: &Site) -> Result<(), BadAccess> {
         // What cannot be read makes the gather itself fault.
         let _ = load(context, at, &mut bytes[..element]);
     }
-    context.alias = base.wrapping_add(delta.unwrap_or(0));
+    context.areas.events.memory = base.wrapping_add(delta.unwrap_or(0));
     Ok(())
 }
 
 /// Whether the mask of a gather selects an element: a mask register, or the signs in a vector.
 fn selects(context: &Context, insn: &Instruction, lane: usize, element: usize) -> bool {
     if insn.has_op_mask() {
-        context.extra >> lane & 1 != 0
+        context.areas.events.extra >> lane & 1 != 0
     } else {
-        context.vectors.0[0][(lane + 1) * element - 1] & 0x80 != 0
+        context.areas.events.payload.0[0][(lane + 1) * element - 1] & 0x80 != 0
     }
 }

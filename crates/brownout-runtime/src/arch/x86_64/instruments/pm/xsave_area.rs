@@ -1,6 +1,7 @@
 //! How far the instructions reach that save register state: that depends on the components they are asked for.
 
-use crate::translator::context::{Context, reg};
+use crate::arch::translator::cpu::reg;
+use crate::translator::context::Context;
 use crate::translator::signal::{area_size, enabled_state};
 use core::arch::x86_64::__cpuid_count;
 use iced_x86::{Instruction, Mnemonic};
@@ -12,7 +13,7 @@ const FIRST: u32 = 2;
 
 /// Bytes from the operand of an `xsave` of any kind that it may write.
 pub fn extent(insn: &Instruction, context: &Context) -> u64 {
-    let requested = context.gpr[reg::RAX] & 0xffff_ffff | context.gpr[reg::RDX] << 32;
+    let requested = context.cpu.gpr[reg::RAX] & 0xffff_ffff | context.cpu.gpr[reg::RDX] << 32;
     let components = requested & enabled_state();
     match insn.mnemonic() {
         Mnemonic::Xsavec | Mnemonic::Xsavec64 => compacted(components),

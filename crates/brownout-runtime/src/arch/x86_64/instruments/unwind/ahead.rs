@@ -6,10 +6,11 @@
 //! the stack as it was. Of the paths that branches open, the first that gets to a `ret` counts. What
 //! comes out is checked by whoever applies it: the word found must follow a call.
 
-use crate::instruments::unwind::Memory;
-use crate::instruments::unwind::rule::{
-    CALLEE_SAVED, Cfa, Gpr, Place, Plain, RBP, RSP, Rule, Wide,
+use crate::arch::instruments::unwind::registers::{
+    CALLEE_SAVED, FRAME_POINTER, Gpr, STACK_POINTER,
 };
+use crate::instruments::unwind::Memory;
+use crate::instruments::unwind::rule::{Cfa, Plain, UnwindRule, ValueLocation, Wide};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use iced_x86::{
@@ -25,7 +26,7 @@ const WINDOW: usize = 128;
 
 /// The rule for the function that runs at `pc`: plain but uncertain, the outermost if it cannot
 /// return, or unknown.
-pub(crate) fn rule(pc: u64, mem: &impl Memory) -> Rule {
+pub(crate) fn rule(pc: u64, mem: &impl Memory) -> UnwindRule {
     let mut reader = Reader {
         running: pc,
         visited: Vec::new(),
@@ -44,8 +45,8 @@ pub(crate) fn rule(pc: u64, mem: &impl Memory) -> Rule {
     }
     match tail_call {
         Some(rule) => rule,
-        None if halts && !lost => Rule::Outermost,
-        None => Rule::Unknown,
+        None if halts && !lost => UnwindRule::Outermost,
+        None => UnwindRule::Unknown,
     }
 }
 
@@ -94,7 +95,7 @@ struct Frame {
 impl Frame {
     fn at_start() -> Self {
         let mut values = [Value::Unknown; 16];
-        for base in [RSP, RBP] {
+        for base in [STACK_POINTER, FRAME_POINTER] {
             values[usize::from(base)] = Value::Relative(Relative { base, offset: 0 });
         }
         Self { values }
@@ -109,23 +110,23 @@ impl Frame {
     }
 
     /// The rule, if the return address is on top of the stack now.
-    fn at_return(&self) -> Option<Rule> {
-        match self.value(RSP).plus(8)? {
-            Value::Relative(cfa) => self.plain(cfa).map(Rule::Plain),
+    fn at_return(&self) -> Option<UnwindRule> {
+        match self.value(STACK_POINTER).plus(8)? {
+            Value::Relative(cfa) => self.plain(cfa).map(UnwindRule::Plain),
             Value::Loaded { slot, plus } => {
                 let cfa = Cfa::Loaded {
                     register: slot.base,
                     offset: slot.offset,
                     plus,
                 };
-                let mut registers = [const { Place::Same }; 16];
+                let mut registers = [const { ValueLocation::Same }; 16];
                 for register in CALLEE_SAVED {
                     if let Some(slot) = self.saved_at(register) {
                         registers[usize::from(register)] =
-                            Place::AtRegister(slot.base, slot.offset);
+                            ValueLocation::AtRegister(slot.base, slot.offset);
                     }
                 }
-                let return_address = Place::AtCfa(-8);
+                let return_address = ValueLocation::AtCfa(-8);
                 let wide = Wide {
                     cfa,
                     return_address,
@@ -133,7 +134,7 @@ impl Frame {
                     interrupted: false,
                     certain: false,
                 };
-                Some(Rule::Wide(Arc::new(wide)))
+                Some(UnwindRule::Wide(Arc::new(wide)))
             }
             Value::Unknown => None,
         }
@@ -156,7 +157,9 @@ impl Frame {
     fn saved_at(&self, register: Gpr) -> Option<Relative> {
         match self.value(register) {
             // A slot below the stack pointer is not filled yet: the register still has its value.
-            Value::Loaded { slot, plus: 0 } if slot.base != RSP || slot.offset >= 0 => Some(slot),
+            Value::Loaded { slot, plus: 0 } if slot.base != STACK_POINTER || slot.offset >= 0 => {
+                Some(slot)
+            }
             _ => None,
         }
     }
@@ -167,8 +170,8 @@ impl Frame {
         let whole = target.is_gpr64().then(|| target.number() as Gpr);
         match (instruction.mnemonic(), whole) {
             (Mnemonic::Leave, _) => {
-                self.set(RSP, self.value(RBP));
-                self.pop(RBP)
+                self.set(STACK_POINTER, self.value(FRAME_POINTER));
+                self.pop(FRAME_POINTER)
             }
             (Mnemonic::Pop, Some(register)) => self.pop(register),
             (Mnemonic::Mov, Some(register)) if instruction.op1_register().is_gpr64() => self
@@ -184,8 +187,10 @@ impl Frame {
                 self.assign(register, loaded)
             }
             (Mnemonic::Lea, Some(register)) => self.assign(register, self.address(instruction)),
-            (Mnemonic::Add, Some(RSP)) => self.move_stack(immediate(instruction)?),
-            (Mnemonic::Sub, Some(RSP)) => self.move_stack(immediate(instruction)?.checked_neg()?),
+            (Mnemonic::Add, Some(STACK_POINTER)) => self.move_stack(immediate(instruction)?),
+            (Mnemonic::Sub, Some(STACK_POINTER)) => {
+                self.move_stack(immediate(instruction)?.checked_neg()?)
+            }
             (Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push, _) => {
                 self.move_stack(i64::from(instruction.stack_pointer_increment()))
             }
@@ -201,7 +206,7 @@ impl Frame {
     /// A call keeps the stack and the callee-saved registers.
     fn call(&mut self) {
         for register in 0..16 {
-            if register != RSP && !CALLEE_SAVED.contains(&register) {
+            if register != STACK_POINTER && !CALLEE_SAVED.contains(&register) {
                 self.set(register, Value::Unknown);
             }
         }
@@ -209,16 +214,16 @@ impl Frame {
 
     fn assign(&mut self, register: Gpr, value: Value) -> Option<()> {
         self.set(register, value);
-        (register != RSP || !matches!(value, Value::Unknown)).then_some(())
+        (register != STACK_POINTER || !matches!(value, Value::Unknown)).then_some(())
     }
 
     fn move_stack(&mut self, amount: i64) -> Option<()> {
-        let moved = self.value(RSP).plus(amount)?;
-        self.assign(RSP, moved)
+        let moved = self.value(STACK_POINTER).plus(amount)?;
+        self.assign(STACK_POINTER, moved)
     }
 
     fn pop(&mut self, register: Gpr) -> Option<()> {
-        let loaded = match self.value(RSP) {
+        let loaded = match self.value(STACK_POINTER) {
             Value::Relative(slot) => Value::Loaded { slot, plus: 0 },
             _ => Value::Unknown,
         };
@@ -249,10 +254,10 @@ fn immediate(instruction: &Instruction) -> Option<i64> {
 }
 
 enum Path {
-    Returns(Rule),
+    Returns(UnwindRule),
     /// Ends in a jump to an address that is not known yet: to another function, which will return in
     /// its place, or else to some place in this one.
-    JumpsAway(Rule),
+    JumpsAway(UnwindRule),
     /// Ends in an instruction that programs cannot get past.
     Halts,
     /// Goes on where another path has been.
@@ -358,7 +363,7 @@ fn code_at(pc: u64, mem: &impl Memory) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instruments::unwind::rule::SAVED_RBP;
+    use crate::arch::instruments::unwind::registers::SAVED_FRAME_POINTER;
 
     const CODE: u64 = 0x1000;
 
@@ -374,13 +379,13 @@ mod tests {
         }
     }
 
-    fn read(code: &[u8]) -> Rule {
+    fn read(code: &[u8]) -> UnwindRule {
         rule(CODE, &Bytes(code))
     }
 
     fn plain(code: &[u8]) -> Plain {
         match read(code) {
-            Rule::Plain(plain) => plain,
+            UnwindRule::Plain(plain) => plain,
             other => panic!("{other:?}"),
         }
     }
@@ -391,7 +396,7 @@ mod tests {
         let found = plain(&[0x48, 0x83, 0xc4, 0x18, 0x5b, 0x5d, 0xc3]);
         assert_eq!(
             (found.cfa_register, found.cfa_offset),
-            (RSP, 0x18 + 8 + 8 + 8)
+            (STACK_POINTER, 0x18 + 8 + 8 + 8)
         );
         assert_eq!(found.saved[..2], [-3, -2], "rbx and rbp");
         assert!(!found.certain);
@@ -401,7 +406,7 @@ mod tests {
     fn a_frame_pointer_is_a_frame() {
         // call .+0; mov -8(%rbp), %rbx; leave; ret
         let found = plain(&[0xe8, 0, 0, 0, 0, 0x48, 0x8b, 0x5d, 0xf8, 0xc9, 0xc3]);
-        assert_eq!((found.cfa_register, found.cfa_offset), (RBP, 16));
+        assert_eq!((found.cfa_register, found.cfa_offset), (FRAME_POINTER, 16));
         assert_eq!(found.saved[..2], [-3, -2], "rbx and rbp");
     }
 
@@ -409,8 +414,8 @@ mod tests {
     fn what_is_pushed_and_popped_ahead_is_not_saved_yet() {
         // push %rbp; pop %rbp; ret
         let found = plain(&[0x55, 0x5d, 0xc3]);
-        assert_eq!((found.cfa_register, found.cfa_offset), (RSP, 8));
-        assert_eq!(found.saved[SAVED_RBP], 0);
+        assert_eq!((found.cfa_register, found.cfa_offset), (STACK_POINTER, 8));
+        assert_eq!(found.saved[SAVED_FRAME_POINTER], 0);
     }
 
     #[test]
@@ -424,16 +429,16 @@ mod tests {
     fn who_cannot_return_was_not_called() {
         // mov %eax, %edi; mov $60, %eax; syscall; hlt
         let exit = [0x89, 0xc7, 0xb8, 60, 0, 0, 0, 0x0f, 0x05, 0xf4];
-        assert!(matches!(read(&exit), Rule::Outermost));
+        assert!(matches!(read(&exit), UnwindRule::Outermost));
     }
 
     #[test]
     fn who_does_not_return_may_have_been() {
-        assert!(matches!(read(&[0xeb, 0xfe]), Rule::Unknown), "jmp .");
-        assert!(matches!(read(&[0x0f, 0x0b]), Rule::Unknown), "ud2");
-        assert!(matches!(read(&[]), Rule::Unknown), "no code at all");
+        assert!(matches!(read(&[0xeb, 0xfe]), UnwindRule::Unknown), "jmp .");
+        assert!(matches!(read(&[0x0f, 0x0b]), UnwindRule::Unknown), "ud2");
+        assert!(matches!(read(&[]), UnwindRule::Unknown), "no code at all");
         assert!(
-            matches!(read(&[0x48, 0x89, 0xc4, 0xc3]), Rule::Unknown),
+            matches!(read(&[0x48, 0x89, 0xc4, 0xc3]), UnwindRule::Unknown),
             "mov %rax, %rsp"
         );
     }

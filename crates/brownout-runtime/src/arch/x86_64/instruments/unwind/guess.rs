@@ -3,7 +3,10 @@
 //! A word of the stack is taken for a return address if it points into code right behind a call. That
 //! can be wrong in both directions; [`crate::arch::instruments::unwind::ahead`] is asked first.
 
-use crate::instruments::unwind::rule::{Plain, RBP, RSP, Rule, SAVED_RBP};
+use crate::arch::instruments::unwind::registers::{
+    FRAME_POINTER, SAVED_FRAME_POINTER, STACK_POINTER,
+};
+use crate::instruments::unwind::rule::{Plain, UnwindRule};
 use crate::instruments::unwind::step::{Dependencies, State, Step};
 use crate::instruments::unwind::{CodeMap, Memory};
 use alloc::vec::Vec;
@@ -14,7 +17,7 @@ const MAX_WORDS: i32 = 512;
 /// Takes a step by a rule that may be wrong, if what it finds looks like a return address, or else by
 /// trying.
 pub(crate) fn step(
-    rule: &Rule,
+    rule: &UnwindRule,
     state: &mut State,
     mem: &impl Memory,
     code: &impl CodeMap,
@@ -23,8 +26,8 @@ pub(crate) fn step(
 ) -> Option<()> {
     let mut tried = *state;
     let taken = match rule {
-        Rule::Plain(plain) => tried.step_plain(plain, mem, step),
-        Rule::Wide(wide) => tried.step_wide(wide, mem, dependencies, step),
+        UnwindRule::Plain(plain) => tried.step_plain(plain, mem, step),
+        UnwindRule::Wide(wide) => tried.step_wide(wide, mem, dependencies, step),
         _ => None,
     };
     if taken.is_some() && is_return_address(tried.at().pc, mem, code) {
@@ -37,7 +40,7 @@ pub(crate) fn step(
 
 /// A rule that fits the frame of `state`, found by trying.
 fn find(state: &State, mem: &impl Memory, code: &impl CodeMap) -> Option<Plain> {
-    let rsp = state.rsp();
+    let rsp = state.stack_pointer();
     let returns = |addr: u64| {
         mem.read_u64(addr)
             .is_some_and(|word| is_return_address(word, mem, code))
@@ -45,12 +48,12 @@ fn find(state: &State, mem: &impl Memory, code: &impl CodeMap) -> Option<Plain> 
     // A leaf in assembly, the most common of all, has its return address on top. Its rbp is its
     // caller's and would lead past it.
     if state.at().exact && returns(rsp) {
-        return Some(Plain::new(RSP, 8, false));
+        return Some(Plain::new(STACK_POINTER, 8, false));
     }
-    let rbp = state.value(RBP, mem)?;
+    let rbp = state.value(FRAME_POINTER, mem)?;
     if rbp >= rsp && rbp % 8 == 0 && returns(rbp.wrapping_add(8)) {
-        let mut framed = Plain::new(RBP, 16, false);
-        framed.saved[SAVED_RBP] = -2;
+        let mut framed = Plain::new(FRAME_POINTER, 16, false);
+        framed.saved[SAVED_FRAME_POINTER] = -2;
         return Some(framed);
     }
     // The ABI has programs and threads start with rbp 0.
@@ -59,7 +62,7 @@ fn find(state: &State, mem: &impl Memory, code: &impl CodeMap) -> Option<Plain> 
     }
     (0..MAX_WORDS)
         .find(|&index| returns(rsp.wrapping_add_signed(i64::from(index) * 8)))
-        .map(|index| Plain::new(RSP, index * 8 + 8, false))
+        .map(|index| Plain::new(STACK_POINTER, index * 8 + 8, false))
 }
 
 /// Whether `addr` is in code, and behind a call or else where signal handlers return to.

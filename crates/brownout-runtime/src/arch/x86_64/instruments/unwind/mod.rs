@@ -2,3 +2,7 @@
 
 pub mod ahead;
 pub mod guess;
+pub mod registers;
+
+#[cfg(test)]
+mod tests;

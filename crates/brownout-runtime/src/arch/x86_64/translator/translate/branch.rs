@@ -1,15 +1,18 @@
 //! Control flow.
 
+use crate::arch::translator::cpu::reg;
 use crate::arch::translator::translate::{Next, Work, has_memory, number, through_register};
+use crate::fatal;
 use crate::translator::cache;
 use crate::translator::cache::{CACHE, FAR, JUMP_MISS, Link, Repair};
+use crate::translator::context::Context;
 use crate::{gs, target_memory};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
 const RCX: u8 = 1;
 
 impl Work<'_> {
-    pub(crate) fn branch(&mut self, insn: &Instruction) -> Next {
+    pub(super) fn branch(&mut self, insn: &Instruction) -> Next {
         match insn.flow_control() {
             FlowControl::UnconditionalBranch if insn.is_jmp_short_or_near() => {
                 Next::Block(insn.near_branch_target())
@@ -28,10 +31,9 @@ impl Work<'_> {
     }
 
     /// The program ends with a sentence if it gets here.
-    pub(crate) fn unsupported(&mut self, insn: &Instruction) -> Next {
-        let site = self.sites.unsupported(insn);
-        self.out.gs_store_imm32(gs!(argument), site);
-        self.out.jmp_gs(gs!(to_unsupported));
+    pub(super) fn unsupported(&mut self, insn: &Instruction) -> Next {
+        self.emission.out.gs_store_imm(gs!(pc), insn.ip());
+        self.emission.out.jmp_gs(gs!(to_unsupported));
         Next::End
     }
 
@@ -40,8 +42,8 @@ impl Work<'_> {
         if insn.is_jcc_short_or_near() {
             // iced numbers conditions in the hardware's order, from 1.
             let condition = insn.condition_code() as u8 - 1;
-            self.out.align_displacement(2);
-            self.out.put(&[0x0f, 0x80 | condition]);
+            self.emission.out.align_displacement(2);
+            self.emission.out.put(&[0x0f, 0x80 | condition]);
             self.displacement_to(target);
         } else {
             // loop, loope, loopne, jrcxz, jecxz exist with short displacement only: hop over a jump.
@@ -53,7 +55,7 @@ impl Work<'_> {
                     | Code::Loopne_rel8_64_ECX
             );
             if narrow {
-                self.out.put(&[0x67]);
+                self.emission.out.put(&[0x67]);
             }
             let opcode = match insn.code() {
                 Code::Loopne_rel8_64_RCX | Code::Loopne_rel8_64_ECX => 0xe0,
@@ -61,27 +63,27 @@ impl Work<'_> {
                 Code::Loop_rel8_64_RCX | Code::Loop_rel8_64_ECX => 0xe2,
                 _ => 0xe3,
             };
-            self.out.put(&[opcode, 2, 0xeb, 0]);
-            let hop = self.out.here() - 1;
+            self.emission.out.put(&[opcode, 2, 0xeb, 0]);
+            let hop = self.emission.out.here() - 1;
             self.jump_to(target);
-            self.out.land_short(hop);
+            self.emission.out.land_short(hop);
         }
         Next::Block(insn.next_ip())
     }
 
     /// Emits a jump to program address `target`.
-    pub(crate) fn jump_to(&mut self, target: u64) {
-        self.out.align_displacement(1);
-        self.out.put(&[0xe9]);
+    pub(super) fn jump_to(&mut self, target: u64) {
+        self.emission.out.align_displacement(1);
+        self.emission.out.put(&[0xe9]);
         self.displacement_to(target);
     }
 
     /// Emits the displacement of a branch to `target`: to its block, or to a stub.
     fn displacement_to(&mut self, target: u64) {
-        let at = self.out.here();
+        let at = self.emission.out.here();
         match self.cache.block(target) {
-            Some(block) => self.out.put_u32(block.wrapping_sub(at + 4) as u32),
-            None => self.out.put_u32(0),
+            Some(block) => self.emission.out.put_u32(block.wrapping_sub(at + 4) as u32),
+            None => self.emission.out.put_u32(0),
         }
         self.add_link(at, target, false);
     }
@@ -101,22 +103,23 @@ impl Work<'_> {
     }
 
     /// Emits the stubs of all links, and sends those there whose target is not translated.
-    pub(crate) fn emit_link_stubs(&mut self) {
+    pub(super) fn emit_link_stubs(&mut self) {
         let mut links = core::mem::take(&mut self.links);
         for (number, link) in &mut links {
-            link.stub = self.out.here();
+            link.stub = self.emission.out.here();
             if link.call {
-                self.out.drop_stack_word();
+                self.emission.out.drop_stack_word();
             }
-            self.out.gs_store_imm32(gs!(argument), *number);
-            self.out.jmp_gs(gs!(to_link));
+            self.emission.out.gs_store_imm32(gs!(argument), *number);
+            self.emission.out.jmp_gs(gs!(to_link));
             let known = if link.call {
                 self.cache.call_entry(link.target)
             } else {
                 self.cache.block(link.target)
             };
             // Nobody can be in this code yet: a plain store will do.
-            self.out
+            self.emission
+                .out
                 .fix_displacement(link.at, known.unwrap_or(link.stub));
         }
         self.links = links;
@@ -124,18 +127,19 @@ impl Work<'_> {
 
     fn call(&mut self, insn: &Instruction) -> Next {
         let (target, back) = (insn.near_branch_target(), insn.next_ip());
-        if self.sites.stack_is_pm(insn.ip()) {
-            self.emulate_push(insn);
+        if self.instruments.branch(insn).stack {
+            self.instruments.push(insn, &mut self.emission);
             self.jump_to(target);
             return Next::Block(back);
         }
-        self.out.push_imm(back);
-        self.out.align_displacement(1);
-        self.draft
-            .special(self.out.here(), insn.ip(), Repair::Pushed);
-        self.out.put(&[0xe8]);
-        let at = self.out.here();
-        self.out.put_u32(0);
+        self.emission.out.push_imm(back);
+        self.emission.out.align_displacement(1);
+        self.emission
+            .draft
+            .special(self.emission.out.here(), insn.ip(), Repair::Pushed);
+        self.emission.out.put(&[0xe8]);
+        let at = self.emission.out.here();
+        self.emission.out.put_u32(0);
         self.add_link(at, target, true);
         self.return_point(back);
         Next::Block(back)
@@ -144,29 +148,30 @@ impl Work<'_> {
     fn indirect_call(&mut self, insn: &Instruction) -> Next {
         let back = insn.next_ip();
         self.load_target(insn);
-        if self.sites.stack_is_pm(insn.ip()) {
+        if self.instruments.branch(insn).stack {
             // The target survives the runtime's visit in `next_pc`, which only system calls use.
-            self.out.gs_store(gs!(next_pc), RCX);
-            self.out.gs_load(RCX, gs!(spill_rcx));
-            self.emulate_push(insn);
-            self.out.gs_store(gs!(spill_rcx), RCX);
-            self.out.gs_load(RCX, gs!(next_pc));
+            self.emission.out.gs_store(gs!(next_pc), RCX);
+            self.emission.out.gs_load(RCX, gs!(cpu.spill_rcx));
+            self.instruments.push(insn, &mut self.emission);
+            self.emission.out.gs_store(gs!(cpu.spill_rcx), RCX);
+            self.emission.out.gs_load(RCX, gs!(next_pc));
             self.jump_by_hash();
             return Next::Block(back);
         }
-        self.out.push_imm(back);
+        self.emission.out.push_imm(back);
         if self.is_far(insn) {
             self.jump_by_hash();
             return Next::Block(back);
         }
-        self.out.gs_store(gs!(pc), RCX);
+        self.emission.out.gs_store(gs!(pc), RCX);
         self.table_load(insn, cache::TABLE_CALL);
         // lea rcx, [rcx + CACHE]; call rcx
-        self.out.put(&[0x48, 0x8d, 0x89]);
-        self.out.put_u32(CACHE as u32);
-        self.draft
-            .special(self.out.here(), insn.ip(), Repair::PushedSpilled);
-        self.out.put(&[0xff, 0xd1]);
+        self.emission.out.put(&[0x48, 0x8d, 0x89]);
+        self.emission.out.put_u32(CACHE as u32);
+        self.emission
+            .draft
+            .special(self.emission.out.here(), insn.ip(), Repair::PushedSpilled);
+        self.emission.out.put(&[0xff, 0xd1]);
         self.return_point(back);
         Next::Block(back)
     }
@@ -174,22 +179,23 @@ impl Work<'_> {
     /// The place behind a call in the cache: where the CPU predicts that the return goes.
     fn return_point(&mut self, back: u64) {
         if back < FAR {
-            self.returns.push((back, self.out.here()));
-            self.draft.entries.push(back);
+            self.returns.push((back, self.emission.out.here()));
+            self.emission.draft.entries.push(back);
         }
-        self.out.gs_load(RCX, gs!(spill_rcx));
+        self.emission.out.gs_load(RCX, gs!(cpu.spill_rcx));
     }
 
     /// Spills rcx and loads the target of an indirect branch into it.
     fn load_target(&mut self, insn: &Instruction) {
-        if insn.op0_kind() == OpKind::Memory && self.reads_candidate(insn) {
+        if insn.op0_kind() == OpKind::Memory && self.instruments.branch(insn).target {
             return self.read_target(insn);
         }
-        self.out.gs_store(gs!(spill_rcx), RCX);
+        self.emission.out.gs_store(gs!(cpu.spill_rcx), RCX);
         if insn.op0_kind() == OpKind::Register {
             let reg = number(insn.op0_register());
             // mov rcx, reg
-            self.out
+            self.emission
+                .out
                 .put(&[0x48 | (reg >> 3) << 2, 0x89, 0xc1 | (reg & 7) << 3]);
             return;
         }
@@ -200,28 +206,27 @@ impl Work<'_> {
         load.set_op1_kind(OpKind::Memory);
         let segment = insn.memory_segment();
         let far = insn.is_ip_rel_memory_operand() && {
-            let distance = insn.ip_rel_memory_address().wrapping_sub(self.out.here()) as i64;
+            let distance = insn
+                .ip_rel_memory_address()
+                .wrapping_sub(self.emission.out.here()) as i64;
             distance.unsigned_abs() >= FAR - 4096
         };
         if has_memory(insn) && (far || segment == Register::GS) {
-            self.effective_address(insn, RCX);
+            self.emission.effective_address(insn, RCX);
             load = through_register(&load, RCX);
         }
-        let bytes = self.analyst.encode(&load, self.out.here());
-        self.out.put(&bytes);
+        let bytes = self
+            .emission
+            .analyst
+            .encode(&load, self.emission.out.here());
+        self.emission.out.put(&bytes);
     }
 
-    /// Whether the target of a branch may lie in memory that the program cannot read by itself.
-    fn reads_candidate(&self, insn: &Instruction) -> bool {
-        self.sites.stack_is_pm(insn.ip()) && self.sites.observes_loads()
-    }
-
-    /// Lets the runtime read the target of a branch; spills rcx and loads the target into it.
+    /// Lets an instrument read the target of a branch; spills rcx and loads the target into it.
     fn read_target(&mut self, insn: &Instruction) {
-        let site = self.sites.target(insn);
-        self.emulate(site);
-        self.out.gs_store(gs!(spill_rcx), RCX);
-        self.out.gs_load(RCX, gs!(next_pc));
+        self.instruments.load_target(insn, &mut self.emission);
+        self.emission.out.gs_store(gs!(cpu.spill_rcx), RCX);
+        self.emission.out.gs_load(RCX, gs!(next_pc));
     }
 
     fn is_far(&self, insn: &Instruction) -> bool {
@@ -230,18 +235,19 @@ impl Work<'_> {
 
     /// `mov ecx, [rcx * 8 + table]`, which faults for targets beyond the table.
     fn table_load(&mut self, insn: &Instruction, table: i32) {
-        self.draft
-            .special(self.out.here(), insn.ip(), Repair::Lookup);
-        self.out.put(&[0x8b, 0x0c, 0xcd]);
-        self.out.put_u32(table as u32);
+        self.emission
+            .draft
+            .special(self.emission.out.here(), insn.ip(), Repair::Lookup);
+        self.emission.out.put(&[0x8b, 0x0c, 0xcd]);
+        self.emission.out.put_u32(table as u32);
     }
 
     /// With the target in rcx: `lea rcx, [rcx + cache]` after the lookup.
     fn lookup(&mut self, insn: &Instruction) {
-        self.out.gs_store(gs!(pc), RCX);
+        self.emission.out.gs_store(gs!(pc), RCX);
         self.table_load(insn, cache::TABLE_JUMP);
-        self.out.put(&[0x48, 0x8d, 0x89]);
-        self.out.put_u32((CACHE + JUMP_MISS) as u32);
+        self.emission.out.put(&[0x48, 0x8d, 0x89]);
+        self.emission.out.put_u32((CACHE + JUMP_MISS) as u32);
     }
 
     fn lookup_and_jump(&mut self, insn: &Instruction) {
@@ -249,31 +255,31 @@ impl Work<'_> {
             return self.jump_by_hash();
         }
         self.lookup(insn);
-        self.out.put(&[0xff, 0xe1]);
+        self.emission.out.put(&[0xff, 0xe1]);
     }
 
     /// With the target in rcx: leaves where this is, for targets that are not canonical.
     fn jump_by_hash(&mut self) {
-        let here = self.out.here();
-        self.out.gs_store_imm32(gs!(argument), here as u32);
-        self.out.jmp_gs(gs!(to_hash));
+        let here = self.emission.out.here();
+        self.emission.out.gs_store_imm32(gs!(argument), here as u32);
+        self.emission.out.jmp_gs(gs!(to_hash));
     }
 
     fn ret(&mut self, insn: &Instruction) -> Next {
-        if self.reads_candidate(insn) {
+        if self.instruments.branch(insn).target {
             self.read_target(insn);
-            self.out.drop_stack_word();
+            self.emission.out.drop_stack_word();
         } else {
-            self.out.gs_store(gs!(spill_rcx), RCX);
+            self.emission.out.gs_store(gs!(cpu.spill_rcx), RCX);
             // pop rcx
-            self.out.put(&[0x59]);
+            self.emission.out.put(&[0x59]);
         }
         if insn.op_count() == 1 {
             // lea rsp, [rsp + n]
-            self.out.put(&[0x48, 0x8d, 0xa4, 0x24]);
-            self.out.put_u32(u32::from(insn.immediate16()));
+            self.emission.out.put(&[0x48, 0x8d, 0xa4, 0x24]);
+            self.emission.out.put_u32(u32::from(insn.immediate16()));
         }
-        if self.is_far(insn) || self.sites.stack_is_pm(insn.ip()) {
+        if self.is_far(insn) || self.instruments.branch(insn).stack {
             self.jump_by_hash();
             return Next::End;
         }
@@ -283,17 +289,12 @@ impl Work<'_> {
         } else {
             0
         };
-        self.draft
-            .special(self.out.here(), insn.ip(), Repair::Popped(extra));
+        self.emission
+            .draft
+            .special(self.emission.out.here(), insn.ip(), Repair::Popped(extra));
         // push rcx; ret
-        self.out.put(&[0x51, 0xc3]);
+        self.emission.out.put(&[0x51, 0xc3]);
         Next::End
-    }
-
-    /// Lets the runtime push the return address of a call whose stack is persistent memory.
-    fn emulate_push(&mut self, insn: &Instruction) {
-        let site = self.sites.emulated(insn);
-        self.emulate(site);
     }
 }
 
@@ -301,14 +302,30 @@ fn is_near_return(code: Code) -> bool {
     matches!(code, Code::Retnq | Code::Retnq_imm16)
 }
 
-/// Whether the translation of the instruction at `pc` begins by putting rcx into its spill slot: where the
-/// register is to be found if the translation faults anywhere.
-pub fn spills_rcx(pc: u64) -> bool {
-    let mut bytes = [0u8; 15];
-    let len = target_memory::read_into(pc, &mut bytes);
-    let insn = Decoder::with_ip(64, &bytes[..len], pc, DecoderOptions::NONE).decode();
-    matches!(
+/// Restores rcx after a fault in the translation of the instruction at `context.pc`, if that begins by putting
+/// it into its spill slot.
+pub fn restore_spilled(context: &mut Context) {
+    let insn = decode(context.pc);
+    if matches!(
         insn.flow_control(),
         FlowControl::IndirectBranch | FlowControl::IndirectCall | FlowControl::Return
-    )
+    ) {
+        context.cpu.gpr[reg::RCX] = context.cpu.spill_rcx;
+    }
+}
+
+/// Ends the process: the engine cannot run the instruction at `context.pc`.
+pub fn refuse(context: &Context) -> ! {
+    fatal::unsupported(format_args!(
+        "the target uses the instruction {:?} at {:#x}, which the engine does not support",
+        decode(context.pc).code(),
+        context.pc,
+    ));
+}
+
+/// The instruction at `pc`, as far as it can be read.
+fn decode(pc: u64) -> Instruction {
+    let mut bytes = [0u8; 15];
+    let len = target_memory::read_into(pc, &mut bytes);
+    Decoder::with_ip(64, &bytes[..len], pc, DecoderOptions::NONE).decode()
 }

@@ -3,7 +3,7 @@
 //! Such a block ends after any instruction that writes memory, so that the next one looks again: code
 //! that modifies what follows it runs as it would in place.
 
-use crate::arch::translator::translate::Work;
+use crate::arch::translator::translate::Emission;
 use crate::gs;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
@@ -12,7 +12,7 @@ const RCX: u8 = 1;
 /// Longest stretch of code under one check.
 const LIMIT: u64 = 48;
 
-impl Work<'_> {
+impl Emission<'_> {
     /// Whether a checked block that began at `start` ends with this instruction.
     pub(crate) fn ends_checked(&mut self, insn: &Instruction, start: u64) -> bool {
         insn.next_ip() - start >= LIMIT || self.analyst.access(insn).writes
@@ -31,10 +31,10 @@ impl Work<'_> {
         self.out.jmp_gs(gs!(to_stale));
         self.out.land_short(hop);
 
-        self.out.gs_store(gs!(spill_rcx), RCX);
-        self.out.gs_store(gs!(spill_rax), RAX);
+        self.out.gs_store(gs!(cpu.spill_rcx), RCX);
+        self.out.gs_store(gs!(cpu.spill_rax), RAX);
         self.out.save_flags();
-        self.out.gs_store(gs!(spill_flags), RAX);
+        self.out.gs_store(gs!(cpu.spill_flags), RAX);
         self.out.mov_imm(RCX, pc);
         let mut offset = 0;
         while offset < len {
@@ -78,10 +78,10 @@ impl Work<'_> {
     }
 
     fn restore_after_check(&mut self) {
-        self.out.gs_load(RAX, gs!(spill_flags));
+        self.out.gs_load(RAX, gs!(cpu.spill_flags));
         self.out.restore_flags();
-        self.out.gs_load(RAX, gs!(spill_rax));
-        self.out.gs_load(RCX, gs!(spill_rcx));
+        self.out.gs_load(RAX, gs!(cpu.spill_rax));
+        self.out.gs_load(RCX, gs!(cpu.spill_rcx));
     }
 
     /// Bytes of code that the block at `pc` will consist of.

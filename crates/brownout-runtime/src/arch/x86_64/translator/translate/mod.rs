@@ -18,86 +18,33 @@
 
 mod branch;
 mod checked;
+mod emission;
 mod emit;
 mod operand;
 #[cfg(test)]
 mod tests;
 
-pub use branch::spills_rcx;
+pub use branch::{refuse, restore_spilled};
+pub use emission::Emission;
 pub use emit::{Emitter, MemoryOperand};
 pub use operand::{
     Access, Analyst, has_memory, memory, memory_size, number, register, through_register,
 };
 
-use crate::instruments::calls::Watches;
-use crate::instruments::pm;
-use crate::translator::cache::{CACHE, Cache, Draft, FAR, JUMP_MISS, Link, Repair, set_hash_entry};
+use crate::instruments::InstrumentedCode;
+use crate::translator::cache::{CACHE, Cache, Draft, JUMP_MISS, Link, set_hash_entry};
 use crate::translator::space;
 use alloc::vec::Vec;
-use iced_x86::{
-    Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, Register,
-};
+use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
 /// Blocks and instructions after which a fragment ends.
 const MAX_BLOCKS: usize = 24;
 const MAX_INSTRUCTIONS: usize = 220;
 
-/// What an instrument wants to happen around an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Treatment {
-    /// Nothing.
-    Copy,
-    /// The access is made where the gate's begin routine says, and reported afterwards.
-    Access {
-        site: u32,
-        size: u32,
-        capture: Capture,
-    },
-    /// The runtime carries the instruction out.
-    Emulate { site: u32 },
-    /// As `Emulate`, with the vectors and the mask of a scatter at hand.
-    Scatter { site: u32 },
-    /// A gather: its elements are reported and it is then made where the runtime says.
-    Gather { site: u32 },
-    /// A flush or fence: reported before it happens.
-    Order { site: u32 },
-    /// A locked instruction: reported before it happens if the thread has something to order.
-    Locked { site: u32 },
-}
-
-/// What an access leaves in `Context::extra`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Capture {
-    Nothing,
-    /// The zero flag after the instruction.
-    ZeroFlag,
-    /// A mask register (k1–k7); `wide` if more than its lowest 16 bits count, which only AVX-512BW can move.
-    MaskRegister {
-        register: u8,
-        wide: bool,
-    },
-    /// The sign bits of the elements of a vector register: its number, and the element size.
-    SignBits {
-        vector: u8,
-        element: u8,
-        wide: bool,
-    },
-    /// The vector register that is stored, with its size: reading back what bypassed the caches is slow.
-    Vector {
-        register: u8,
-        size: u8,
-    },
-    /// The general register that is stored.
-    Register(u8),
-    /// The sign bits of the bytes of an MMX register.
-    MmxSignBits(u8),
-}
-
 pub struct Translator {
     pub cache: Cache,
     pub analyst: Analyst,
-    pub sites: pm::Sites,
-    pub watches: Watches,
+    pub instruments: InstrumentedCode,
 }
 
 /// There is no code at an address, or not all of an instruction.
@@ -105,20 +52,17 @@ pub struct Translator {
 pub struct NotExecutable;
 
 /// A fragment in the making.
-pub(crate) struct Work<'a> {
-    pub(crate) cache: &'a mut Cache,
-    pub(crate) analyst: &'a mut Analyst,
-    pub(crate) sites: &'a mut pm::Sites,
-    pub(crate) watches: &'a Watches,
-    pub(crate) out: Emitter,
-    pub(crate) draft: Draft,
-    pub(crate) links: Vec<(u32, Link)>,
+struct Work<'a> {
+    cache: &'a mut Cache,
+    instruments: &'a mut InstrumentedCode,
+    emission: Emission<'a>,
+    links: Vec<(u32, Link)>,
     /// Return points: they may be found by other threads only once the code behind them is there.
-    pub(crate) returns: Vec<(u64, u64)>,
+    returns: Vec<(u64, u64)>,
 }
 
 /// How a fragment goes on after an instruction.
-pub(crate) enum Next {
+enum Next {
     /// With the next instruction.
     Straight,
     /// With a new block at this address.
@@ -134,8 +78,7 @@ impl Translator {
         Translator {
             cache,
             analyst: Analyst::new(),
-            sites: pm::Sites::new(),
-            watches: Watches::new(),
+            instruments: InstrumentedCode::new(),
         }
     }
 
@@ -163,7 +106,7 @@ impl Translator {
             entries.0 = out.here();
             out.drop_stack_word();
             entries.1 = out.here();
-            out.gs_load(1, crate::gs!(spill_rcx));
+            out.gs_load(1, crate::gs!(cpu.spill_rcx));
         };
         self.with_prologue(pc, &mut prologue)?;
         Ok(entries)
@@ -206,13 +149,13 @@ impl Translator {
     /// Makes sure that a fragment fits.
     fn make_room(&mut self) {
         if let Some(unit) = self.cache.make_room() {
-            self.sites.begin_unit(unit);
+            self.instruments.begin_unit(unit);
         }
     }
 
     /// Forgets what was learnt of instructions in a range whose code is gone.
     pub fn forget_instructions(&mut self, start: u64, end: u64) {
-        self.sites.forget(start, end);
+        self.instruments.forget(start, end);
         (self.cache.far_branches).retain(|pc| !(start..end).contains(pc));
     }
 
@@ -229,18 +172,18 @@ impl Translator {
         let first = out.here();
         let mut work = Work {
             cache: &mut self.cache,
-            analyst: &mut self.analyst,
-            sites: &mut self.sites,
-            watches: &self.watches,
-            out,
-            draft: Draft::new(start, pc),
+            instruments: &mut self.instruments,
+            emission: Emission {
+                analyst: &mut self.analyst,
+                out,
+                draft: Draft::new(start, pc),
+            },
             links: Vec::new(),
             returns: Vec::new(),
         };
         work.fragment(pc);
         let Work {
-            out,
-            draft,
+            emission: Emission { out, draft, .. },
             links,
             returns,
             ..
@@ -289,7 +232,7 @@ impl Work<'_> {
             if blocks > 0 {
                 let known = self.cache.block(next).is_some();
                 let spent = blocks >= MAX_BLOCKS || instructions >= MAX_INSTRUCTIONS;
-                if known || spent || !self.draft.covers(next) || code_at(next).is_err() {
+                if known || spent || !self.emission.draft.covers(next) || code_at(next).is_err() {
                     self.jump_to(next);
                     break;
                 }
@@ -309,8 +252,9 @@ impl Work<'_> {
         space::protect_code(pc, pc + bytes.len() as u64);
         let checked = space::is_checked(pc);
         if checked {
-            self.check_block(pc, bytes);
+            self.emission.check_block(pc, bytes);
         }
+        self.instruments.block(pc, &mut self.emission);
         let mut decoder = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE);
         let mut insn = Instruction::default();
         loop {
@@ -331,15 +275,18 @@ impl Work<'_> {
                     return Some(insn.ip());
                 }
                 self.define_block(insn.ip());
+                self.instruments.block(insn.ip(), &mut self.emission);
             }
-            self.draft.boundary(self.out.here(), insn.ip(), insn.len());
-            self.watch(&insn);
+            self.emission
+                .draft
+                .boundary(self.emission.out.here(), insn.ip(), insn.len());
+            self.instruments.before(&insn, &mut self.emission);
             match self.instruction(&insn, code) {
                 Next::Straight if instructions.is_multiple_of(MAX_INSTRUCTIONS) => {
                     self.jump_to(insn.next_ip());
                     return None;
                 }
-                Next::Straight if checked && self.ends_checked(&insn, pc) => {
+                Next::Straight if checked && self.emission.ends_checked(&insn, pc) => {
                     return Some(insn.next_ip());
                 }
                 Next::Straight => {}
@@ -350,8 +297,8 @@ impl Work<'_> {
     }
 
     fn define_block(&mut self, pc: u64) {
-        self.cache.define_block(pc, self.out.here());
-        self.draft.entries.push(pc);
+        self.cache.define_block(pc, self.emission.out.here());
+        self.emission.draft.entries.push(pc);
     }
 
     fn instruction(&mut self, insn: &Instruction, code: &[u8]) -> Next {
@@ -367,14 +314,13 @@ impl Work<'_> {
         }
         match insn.flow_control() {
             FlowControl::Next | FlowControl::XbeginXabortXend => {
-                match self.sites.treat(insn, self.analyst) {
-                    Treatment::Copy => self.copy(insn, code),
-                    treatment => self.observe(insn, code, treatment),
+                if !self.instruments.replace(insn, code, &mut self.emission) {
+                    self.emission.copy(insn, code);
                 }
                 Next::Straight
             }
             FlowControl::Exception | FlowControl::Interrupt => {
-                self.out.put(code);
+                self.emission.out.put(code);
                 if insn.mnemonic() == Mnemonic::Ud2 {
                     Next::End
                 } else {
@@ -388,138 +334,64 @@ impl Work<'_> {
     /// An undecodable instruction faults when it is reached, as it would have done in place. Of one that is
     /// cut off by the end of the code, the rest may be there by then.
     fn invalid(&mut self, insn: &Instruction, error: DecoderError) {
-        self.draft.boundary(self.out.here(), insn.ip(), 1);
+        self.emission
+            .draft
+            .boundary(self.emission.out.here(), insn.ip(), 1);
         if error == DecoderError::NoMoreBytes {
-            self.out.gs_store_imm(crate::gs!(pc), insn.ip());
-            self.out.jmp_gs(crate::gs!(to_resync));
+            self.emission.out.gs_store_imm(crate::gs!(pc), insn.ip());
+            self.emission.out.jmp_gs(crate::gs!(to_resync));
         } else {
-            self.out.put(&[0x0f, 0x0b]);
-        }
-    }
-
-    /// Copies an instruction that falls through.
-    pub(crate) fn copy(&mut self, insn: &Instruction, code: &[u8]) {
-        if has_memory(insn) {
-            // `lea` is no access: segments do not matter to it.
-            if insn.memory_segment() == Register::GS && insn.mnemonic() != Mnemonic::Lea {
-                return self.copy_with_app_gs(insn);
-            }
-            if insn.is_ip_rel_memory_operand() {
-                return self.copy_rip_relative(insn);
-            }
-        }
-        self.out.put(code);
-    }
-
-    fn copy_rip_relative(&mut self, insn: &Instruction) {
-        let target = insn.ip_rel_memory_address();
-        let distance = target.wrapping_sub(self.out.here()) as i64;
-        if distance.unsigned_abs() < (FAR - 4096) {
-            let bytes = self.analyst.encode(insn, self.out.here());
-            return self.out.put(&bytes);
-        }
-        let scratch = self.analyst.scratch(insn);
-        self.out.gs_store(crate::gs!(spill_scratch), scratch);
-        self.out.mov_imm(scratch, target);
-        self.finish_through(insn, scratch);
-    }
-
-    /// The program's GS base is in its context, not in the CPU.
-    fn copy_with_app_gs(&mut self, insn: &Instruction) {
-        let scratch = self.analyst.scratch(insn);
-        self.out.gs_store(crate::gs!(spill_scratch), scratch);
-        self.effective_address(insn, scratch);
-        self.finish_through(insn, scratch);
-    }
-
-    /// Emits the instruction with its operand at `[scratch]` and gives the register back.
-    pub(crate) fn finish_through(&mut self, insn: &Instruction, scratch: u8) {
-        let changed = through_register(insn, scratch);
-        let bytes = self.analyst.encode(&changed, self.out.here());
-        self.draft
-            .special(self.out.here(), insn.ip(), Repair::Scratch(scratch));
-        self.out.put(&bytes);
-        self.out.gs_load(scratch, crate::gs!(spill_scratch));
-    }
-
-    /// Computes the address of the memory operand, segment included, into `reg`. All else is kept.
-    pub(crate) fn effective_address(&mut self, insn: &Instruction, reg: u8) {
-        match memory(insn) {
-            Some(MemoryOperand {
-                base: None,
-                index: None,
-                ..
-            }) => self.out.mov_imm(reg, insn.memory_displacement64()),
-            Some(operand) => self.out.lea(reg, &operand),
-            None => self.out.mov_imm(reg, insn.ip_rel_memory_address()),
-        }
-        let segment = insn.memory_segment();
-        if matches!(segment, Register::FS | Register::GS) && has_memory(insn) {
-            let helper = if reg == 0 { 1 } else { 0 };
-            self.out.gs_store(crate::gs!(spill_r11), helper);
-            if segment == Register::FS {
-                // rdfsbase
-                self.out.put(&[0xf3, 0x48, 0x0f, 0xae, 0xc0 | helper]);
-            } else {
-                self.out.gs_load(helper, crate::gs!(app_gs));
-            }
-            let sum = MemoryOperand {
-                base: Some(reg),
-                index: Some(helper),
-                scale: 1,
-                displacement: 0,
-                narrow: false,
-            };
-            self.out.lea(reg, &sum);
-            self.out.gs_load(helper, crate::gs!(spill_r11));
+            self.emission.out.put(&[0x0f, 0x0b]);
         }
     }
 
     fn gs_base(&mut self, insn: &Instruction) {
         let reg = number(insn.op0_register());
         match insn.code() {
-            Code::Rdgsbase_r64 => self.out.gs_load(reg, crate::gs!(app_gs)),
+            Code::Rdgsbase_r64 => self.emission.out.gs_load(reg, crate::gs!(cpu.app_gs)),
             Code::Rdgsbase_r32 => {
-                self.out.gs_load(reg, crate::gs!(app_gs));
+                self.emission.out.gs_load(reg, crate::gs!(cpu.app_gs));
                 // mov r32, r32 clears the upper half
                 if reg >= 8 {
-                    self.out.put(&[0x45]);
+                    self.emission.out.put(&[0x45]);
                 }
-                self.out.put(&[0x89, 0xc0 | (reg & 7) << 3 | reg & 7]);
+                self.emission
+                    .out
+                    .put(&[0x89, 0xc0 | (reg & 7) << 3 | reg & 7]);
             }
             Code::Wrgsbase_r32 => {
-                self.out.gs_store_imm(crate::gs!(app_gs), 0);
-                self.out.put(&[
+                self.emission.out.gs_store_imm(crate::gs!(cpu.app_gs), 0);
+                self.emission.out.put(&[
                     0x65,
                     0x40 | (reg >> 3) << 2,
                     0x89,
                     0x04 | (reg & 7) << 3,
                     0x25,
                 ]);
-                self.out.put_u32(crate::gs!(app_gs) as u32);
+                self.emission.out.put_u32(crate::gs!(cpu.app_gs) as u32);
             }
-            _ => self.out.gs_store(crate::gs!(app_gs), reg),
+            _ => self.emission.out.gs_store(crate::gs!(cpu.app_gs), reg),
         }
     }
 
     fn syscall(&mut self, insn: &Instruction) -> Next {
         // rcx and r11 are the kernel's to destroy.
-        self.out.mov_imm(1, insn.next_ip());
+        self.emission.out.mov_imm(1, insn.next_ip());
         // mov r11d, here + 6 + 8: the address after the jump
-        let after = self.out.here() + 6 + 8;
-        self.out.mov_imm(11, after);
-        self.out.jmp_gs(crate::gs!(to_syscall));
-        debug_assert_eq!(self.out.here(), after);
+        let after = self.emission.out.here() + 6 + 8;
+        self.emission.out.mov_imm(11, after);
+        self.emission.out.jmp_gs(crate::gs!(to_syscall));
+        debug_assert_eq!(self.emission.out.here(), after);
         Next::Block(insn.next_ip())
     }
 
     fn abort_transaction(&mut self, insn: &Instruction) -> Next {
         // xbegin to behind the xabort: a CPU without transactions raises its exception here.
-        self.out.put(&[0xc7, 0xf8, 3, 0, 0, 0]);
+        self.emission.out.put(&[0xc7, 0xf8, 3, 0, 0, 0]);
         // xabort 0
-        self.out.put(&[0xc6, 0xf8, 0]);
+        self.emission.out.put(&[0xc6, 0xf8, 0]);
         // eax = 0: aborted for no stated reason, do not retry
-        self.out.mov_imm(0, 0);
+        self.emission.out.mov_imm(0, 0);
         Next::Block(insn.near_branch_target())
     }
 }

@@ -204,7 +204,7 @@ pub const FILES: &[(&str, &[Case])] = &[
         ],
     ),
     (
-        "observe",
+        "pm",
         &[
             ("store", NEAR, Touched, b"\x48\x89\x43\x08\x0f\x0b"),
             (
@@ -335,7 +335,7 @@ pub const FILES: &[(&str, &[Case])] = &[
         ],
     ),
     (
-        "watch",
+        "calls",
         &[
             ("a watched function", NEAR, Entered, b"\x55\x0f\x0b"),
             (

@@ -122,15 +122,22 @@ struct Names {
 
 /// The name and offset of each slot of the context that generated code uses.
 macro_rules! slots {
-    ($($name:ident)+) => { [$((stringify!($name), gs!($name))),+] };
+    ($($name:ident = $($path:ident).+;)+) => { [$((stringify!($name), gs!($($path).+))),+] };
 }
 
 fn slot(offset: u64) -> Option<String> {
     let slots = slots!(
-        pc argument resume spill_rcx spill_rax spill_scratch spill_flags spill_r11 ea alias stripe
-        stripe2 size split extra pm_return to_link to_indirect to_indirect_call to_syscall to_resync
-        to_pm_begin to_pm_end to_pm_emulate to_pm_order to_unsupported to_stale to_hash to_call to_return next_pc dirty
-        app_gs vectors
+        pc = pc; argument = argument; resume = resume; next_pc = next_pc;
+        spill_rcx = cpu.spill_rcx; spill_rax = cpu.spill_rax; spill_scratch = cpu.spill_scratch;
+        spill_flags = cpu.spill_flags; spill_r11 = cpu.spill_r11; app_gs = cpu.app_gs;
+        to_link = to_link; to_indirect = to_indirect; to_indirect_call = to_indirect_call;
+        to_syscall = to_syscall; to_resync = to_resync; to_unsupported = to_unsupported;
+        to_stale = to_stale; to_hash = to_hash;
+        address = areas.events.address; memory = areas.events.memory; extra = areas.events.extra;
+        unordered = areas.events.unordered; payload = areas.events.payload;
+        size = areas.pm.size; return_to = areas.pm.return_to; to_begin = areas.pm.to_begin;
+        to_end = areas.pm.to_end; to_emulate = areas.pm.to_emulate; to_order = areas.pm.to_order;
+        to_call = areas.calls.to_call; to_return = areas.calls.to_return;
     );
     let (name, start) = slots
         .iter()

@@ -1,7 +1,7 @@
 //! Tables, code and stacks that lie: a made-up module, whole and then with bytes changed at random.
 
 use crate::instruments::unwind::{
-    CodeMap, ContextId, ContextTree, Memory, ModuleAt, Registers, StackCache, Unwinder,
+    CodeMap, ContextNumber, ContextTree, Memory, ModuleAt, Registers, StackCache, Unwinder,
 };
 
 const BASE: u64 = 0x40_0000;
@@ -99,7 +99,7 @@ impl Image {
         let mut stack = StackCache::new();
         let mut ask =
             || unwinder.context(regs, self, self, &mut stack, &mut tree, &mut |_, _, _| {});
-        let context: ContextId = ask();
+        let context: ContextNumber = ask();
         assert_eq!(context, ask(), "a walk gives the same result again");
         tree.return_addresses(context).collect()
     }
@@ -146,7 +146,7 @@ fn slot(index: u64) -> u64 {
 /// Registers in the body of the first function, and a stack with all three of them on it.
 fn all_three(image: &mut Image) -> Registers {
     let mut regs = Registers {
-        rip: code(0x10),
+        pc: code(0x10),
         gpr: [0; 16],
     };
     regs.gpr[4] = slot(0);
@@ -177,7 +177,7 @@ fn the_module_as_made() {
 fn procedure_linkage_before_its_push() {
     let mut image = Image::new(true);
     let mut regs = Registers {
-        rip: code(0x80),
+        pc: code(0x80),
         gpr: [0; 16],
     };
     regs.gpr[4] = slot(3);
@@ -218,7 +218,7 @@ fn no_byte_of_the_module_can_do_harm() {
             let value = [0, 0x7f, 0x80, 0xff, chance.below(256)][chance.below(5)];
             image.bytes[from + chance.below(len)] = value as u8;
         }
-        regs.rip = code(chance.below(0xc0) as u64);
+        regs.pc = code(chance.below(0xc0) as u64);
         image.context(&regs);
     }
 }
@@ -237,7 +237,7 @@ fn no_word_of_the_stack_can_do_harm() {
             };
         }
         let mut regs = Registers {
-            rip: code(chance.below(0xc0) as u64),
+            pc: code(chance.below(0xc0) as u64),
             gpr: [0; 16],
         };
         for register in &mut regs.gpr {

@@ -1,6 +1,6 @@
 //! Programs that know the chain of their calls, built in all the ways that matter for unwinding.
 
-use crate::instruments::unwind::tests::tracee::Tracee;
+use super::tracee::Tracee;
 use crate::instruments::unwind::{ContextTree, Registers, StackCache, Unwinder};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const PROGRAMS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/src/instruments/unwind/tests/programs"
+    "/src/arch/x86_64/instruments/unwind/tests/programs"
 );
 
 const NO_TABLES: &str = "-fno-asynchronous-unwind-tables -fno-unwind-tables -fno-exceptions";
@@ -65,7 +65,7 @@ fn check(name: &str, compiler: &str, flags: &str, outer: std::ops::RangeInclusiv
         events += 1;
         let what = format!(
             "{name} {compiler} {flags}, event {events} at {:#x}",
-            event.registers.rip
+            event.registers.pc
         );
         let regs: &Registers = &event.registers;
         let mut defined = Vec::new();

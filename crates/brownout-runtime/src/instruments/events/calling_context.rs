@@ -2,7 +2,7 @@
 
 use crate::arch::translator::guarded;
 use crate::instruments::unwind::{
-    CodeMap, ContextId, ContextTree, Memory, ModuleAt, Registers, StackCache, Unwinder, Word,
+    CodeMap, ContextNumber, ContextTree, Memory, ModuleAt, Registers, StackCache, Unwinder, Word,
 };
 use crate::lock::Lock;
 use crate::translator::context::Context;
@@ -69,8 +69,8 @@ impl CodeMap for ProgramCode {
 
 /// The number of the calling context of the instruction at `context.pc`.
 pub fn context_of(context: &mut Context) -> u32 {
-    if let Some(stack) = &mut context.pm.stack
-        && let Some(known) = stack.known(context.pc, &context.gpr, &ProgramMemory, &ProgramCode)
+    if let Some(stack) = &mut context.areas.events.stack
+        && let Some(known) = stack.known(context.pc, &context.cpu.gpr, &ProgramMemory, &ProgramCode)
     {
         return known.0;
     }
@@ -80,11 +80,12 @@ pub fn context_of(context: &mut Context) -> u32 {
 #[cold]
 fn walk(context: &mut Context) -> u32 {
     let registers = Registers {
-        rip: context.pc,
-        gpr: context.gpr,
+        pc: context.pc,
+        gpr: context.cpu.gpr,
     };
     let mut stack = context
-        .pm
+        .areas
+        .events
         .stack
         .take()
         .unwrap_or_else(|| Box::new(StackCache::new()));
@@ -103,10 +104,12 @@ fn walk(context: &mut Context) -> u32 {
                 &ProgramCode,
                 &mut stack,
                 &mut shared.tree,
-                &mut |id: ContextId, caller: ContextId, address| new.push((id, caller, address)),
+                &mut |id: ContextNumber, caller: ContextNumber, address| {
+                    new.push((id, caller, address))
+                },
             );
             // Still under the lock: others may use the numbers only after they are defined on the wire.
-            let intended = crate::instruments::pm::intent::is_open(context);
+            let intended = context.wire.has_open_intent();
             for (id, caller, address) in new {
                 let head = Head {
                     kind: kind::CONTEXT,
@@ -116,15 +119,15 @@ fn walk(context: &mut Context) -> u32 {
                 };
                 context.wire.record(head, &[&caller.0.to_le_bytes()]);
                 if intended {
-                    crate::instruments::pm::intent::renew(context);
+                    context.wire.renew_intent();
                 }
             }
             id
         });
-    context.memos = stack.memos();
-    if context.last_memo == 0 {
-        context.last_memo = context.memos;
+    context.areas.events.memos = stack.memos();
+    if context.areas.events.last_memo == 0 {
+        context.areas.events.last_memo = context.areas.events.memos;
     }
-    context.pm.stack = Some(stack);
+    context.areas.events.stack = Some(stack);
     id.0
 }

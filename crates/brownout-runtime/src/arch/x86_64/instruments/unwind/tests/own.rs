@@ -1,9 +1,9 @@
 //! The test's own stack: remembered frames, deep recursion, and what a context costs.
 
+use super::mappings::Mappings;
 use crate::instruments::unwind::stack::MAX_WALK;
-use crate::instruments::unwind::tests::mappings::Mappings;
 use crate::instruments::unwind::{
-    CodeMap, ContextId, ContextTree, Memory, ModuleAt, OMITTED, Registers, StackCache, Unwinder,
+    CodeMap, ContextNumber, ContextTree, Memory, ModuleAt, OMITTED, Registers, StackCache, Unwinder,
 };
 use std::hint::black_box;
 
@@ -67,7 +67,7 @@ fn registers() -> Registers {
             "mov [{gpr} + 120], r15",
             "lea {rip}, [rip]",
             gpr = in(reg) regs.gpr.as_mut_ptr(),
-            rip = out(reg) regs.rip,
+            rip = out(reg) regs.pc,
             options(nostack, preserves_flags)
         );
     }
@@ -102,7 +102,7 @@ impl Walker {
         }
     }
 
-    fn context(&mut self, regs: &Registers) -> ContextId {
+    fn context(&mut self, regs: &Registers) -> ContextNumber {
         let Self {
             own,
             unwinder,

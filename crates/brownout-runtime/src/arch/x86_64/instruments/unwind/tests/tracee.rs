@@ -1,6 +1,6 @@
 //! A program under test, run by ptrace from one event to the next: its memory and its mappings.
 
-use crate::instruments::unwind::tests::mappings::{Mappings, hex};
+use super::mappings::{Mappings, hex};
 use crate::instruments::unwind::{CodeMap, Memory, ModuleAt, Registers};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -69,7 +69,7 @@ impl UserRegs {
         gpr[..8].copy_from_slice(&low);
         gpr[8..].copy_from_slice(&high);
         Registers {
-            rip: self.rip - 1,
+            pc: self.rip - 1,
             gpr,
         }
     }

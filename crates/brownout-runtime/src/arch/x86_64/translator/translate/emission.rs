@@ -1,0 +1,120 @@
+//! The code of a fragment while it is being emitted: what the translator and the instruments add to it.
+
+use super::{Analyst, Emitter, MemoryOperand, has_memory, memory, through_register};
+use crate::gs;
+use crate::translator::cache::{Draft, FAR, Repair};
+use iced_x86::{Instruction, Mnemonic, Register};
+
+const RAX: u8 = 0;
+const RCX: u8 = 1;
+
+/// Where code goes, what is known of it, and what answers questions about instructions.
+pub struct Emission<'a> {
+    pub analyst: &'a mut Analyst,
+    pub out: Emitter,
+    pub draft: Draft,
+}
+
+impl Emission<'_> {
+    /// Emits a visit to the routine whose address is in the slot `entry` of the context: sets
+    /// `Context::argument`, and `Context::resume` to the code behind the visit.
+    pub fn visit(&mut self, argument: u32, entry: i32) {
+        self.out.gs_store_imm32(gs!(argument), argument);
+        // mov qword gs:[resume], imm32 takes 13 bytes, the jump 8
+        let after = self.out.here() + 13 + 8;
+        self.out.gs_store_imm(gs!(resume), after);
+        self.out.jmp_gs(entry);
+        debug_assert_eq!(self.out.here(), after);
+    }
+
+    /// Emits the increment of the word at `counter`, which lives as long as the process. Registers and flags
+    /// are kept. Increments by threads that run at the same time may be lost.
+    pub fn increment(&mut self, counter: u64) {
+        self.out.gs_store(gs!(cpu.spill_rcx), RCX);
+        self.out.gs_store(gs!(cpu.spill_rax), RAX);
+        self.out.mov_imm(RCX, counter);
+        // mov rax, [rcx]; lea rax, [rax + 1]; mov [rcx], rax
+        self.out
+            .put(&[0x48, 0x8b, 0x01, 0x48, 0x8d, 0x40, 0x01, 0x48, 0x89, 0x01]);
+        self.out.gs_load(RAX, gs!(cpu.spill_rax));
+        self.out.gs_load(RCX, gs!(cpu.spill_rcx));
+    }
+
+    /// Copies an instruction that falls through.
+    pub fn copy(&mut self, insn: &Instruction, code: &[u8]) {
+        if has_memory(insn) {
+            // `lea` is no access: segments do not matter to it.
+            if insn.memory_segment() == Register::GS && insn.mnemonic() != Mnemonic::Lea {
+                return self.copy_with_app_gs(insn);
+            }
+            if insn.is_ip_rel_memory_operand() {
+                return self.copy_rip_relative(insn);
+            }
+        }
+        self.out.put(code);
+    }
+
+    fn copy_rip_relative(&mut self, insn: &Instruction) {
+        let target = insn.ip_rel_memory_address();
+        let distance = target.wrapping_sub(self.out.here()) as i64;
+        if distance.unsigned_abs() < (FAR - 4096) {
+            let bytes = self.analyst.encode(insn, self.out.here());
+            return self.out.put(&bytes);
+        }
+        let scratch = self.analyst.scratch(insn);
+        self.out.gs_store(gs!(cpu.spill_scratch), scratch);
+        self.out.mov_imm(scratch, target);
+        self.finish_through(insn, scratch);
+    }
+
+    /// The program's GS base is in its context, not in the CPU.
+    fn copy_with_app_gs(&mut self, insn: &Instruction) {
+        let scratch = self.analyst.scratch(insn);
+        self.out.gs_store(gs!(cpu.spill_scratch), scratch);
+        self.effective_address(insn, scratch);
+        self.finish_through(insn, scratch);
+    }
+
+    /// Emits the instruction with its operand at `[scratch]` and gives the register back.
+    pub fn finish_through(&mut self, insn: &Instruction, scratch: u8) {
+        let changed = through_register(insn, scratch);
+        let bytes = self.analyst.encode(&changed, self.out.here());
+        self.draft
+            .special(self.out.here(), insn.ip(), Repair::Scratch(scratch));
+        self.out.put(&bytes);
+        self.out.gs_load(scratch, gs!(cpu.spill_scratch));
+    }
+
+    /// Computes the address of the memory operand, segment included, into `reg`. All else is kept.
+    pub fn effective_address(&mut self, insn: &Instruction, reg: u8) {
+        match memory(insn) {
+            Some(MemoryOperand {
+                base: None,
+                index: None,
+                ..
+            }) => self.out.mov_imm(reg, insn.memory_displacement64()),
+            Some(operand) => self.out.lea(reg, &operand),
+            None => self.out.mov_imm(reg, insn.ip_rel_memory_address()),
+        }
+        let segment = insn.memory_segment();
+        if matches!(segment, Register::FS | Register::GS) && has_memory(insn) {
+            let helper = if reg == 0 { 1 } else { 0 };
+            self.out.gs_store(gs!(cpu.spill_r11), helper);
+            if segment == Register::FS {
+                // rdfsbase
+                self.out.put(&[0xf3, 0x48, 0x0f, 0xae, 0xc0 | helper]);
+            } else {
+                self.out.gs_load(helper, gs!(cpu.app_gs));
+            }
+            let sum = MemoryOperand {
+                base: Some(reg),
+                index: Some(helper),
+                scale: 1,
+                displacement: 0,
+                narrow: false,
+            };
+            self.out.lea(reg, &sum);
+            self.out.gs_load(helper, gs!(cpu.spill_r11));
+        }
+    }
+}

@@ -36,5 +36,6 @@ pub use rule::{Category, RuleInfo, Severity};
 pub use source::Sources;
 pub use stack::{Frame, Stack};
 pub use suppression::{
-    Origin, SuppressionError, Suppressions, TomlError, Unused, ValgrindError, suppressions_for,
+    SuppressionError, SuppressionOrigin, Suppressions, TomlError, UnusedSuppression, ValgrindError,
+    suppressions_for,
 };

@@ -26,13 +26,13 @@ pub struct Suppressions {
 #[derive(Clone, Debug)]
 struct Entry {
     suppression: Suppression,
-    origin: Origin,
+    origin: SuppressionOrigin,
     used: u64,
 }
 
 /// The position of a suppression in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct SuppressionOrigin {
     pub file: PathBuf,
     /// Counted from 1.
     pub line: usize,
@@ -40,8 +40,8 @@ pub struct Origin {
 
 /// A suppression that matched no finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unused<'a> {
-    pub origin: &'a Origin,
+pub struct UnusedSuppression<'a> {
+    pub origin: &'a SuppressionOrigin,
     pub reason: &'a str,
 }
 
@@ -103,7 +103,7 @@ impl Suppressions {
         self.list
             .extend(found.into_iter().map(|(line, suppression)| Entry {
                 suppression,
-                origin: Origin {
+                origin: SuppressionOrigin {
                     file: file.to_owned(),
                     line,
                 },
@@ -127,9 +127,9 @@ impl Suppressions {
     }
 
     /// The suppressions that have matched no finding so far.
-    pub fn unused(&self) -> impl Iterator<Item = Unused<'_>> {
+    pub fn unused(&self) -> impl Iterator<Item = UnusedSuppression<'_>> {
         let unused = self.list.iter().filter(|entry| entry.used == 0);
-        unused.map(|entry| Unused {
+        unused.map(|entry| UnusedSuppression {
             origin: &entry.origin,
             reason: &entry.suppression.reason,
         })

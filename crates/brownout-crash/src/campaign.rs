@@ -1,59 +1,66 @@
-//! Crash testing of a whole trace: failure points, images, recoveries, verdicts (Mumak §4.1).
+//! Crash testing of a whole trace: crash points, images, recoveries, verdicts (Mumak §4.1).
 //!
-//! The trace is read through to find failure points, once more for the image that no crash has touched, and then once for
-//! each wave of trials: failure points come in an order in which the most different are first, and each wave takes
-//! twice as many of them as the one before, in the order of the trace, so that all images of a wave are
-//! made in one reading. Whenever testing is stopped, what was tried covers the program as widely as it can.
+//! A [strategy](crate::strategy) proposes crash points. The campaign builds their images, all images of one proposal in
+//! one pass over the trace, runs recovery on each different image once, and writes every result to the journal.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use brownout_model::Profile;
+use brownout_recovery::{RawFrame, RunnerPool, Verdict};
 use brownout_report::Frame;
 use brownout_trace::Definitions;
 
+use crate::crash_point::{CrashPoint, ImpossibleChoice};
 use crate::error::CrashError;
-use crate::failure_point::FailurePoint;
 use crate::host::{Progress, ProgressObserver, Symbols};
-use crate::image::{ImageBuilder, ImageDigest, PersistentFiles};
+use crate::image::{ImageBuilder, ImageDigest};
 use crate::journal::{Journal, Shard};
 use crate::operation::Operation;
+use crate::persistent_files::PersistentFiles;
 use crate::recorded_run::RecordedRun;
 use crate::situation::CrashSituation;
+use crate::strategy::{Candidate, Strategy, TriedState};
 use crate::trial::{Failure, Trial};
-use brownout_recovery::Attempt;
-use brownout_recovery::RawFrame;
-use brownout_recovery::RunnerPool;
-use brownout_recovery::Verdict;
 
-/// Trials of the first wave.
-const FIRST_WAVE: usize = 256;
-/// How long running recoveries may go on when testing is stopped.
+/// How long running recoveries may continue when testing is stopped.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Images that differ, and operations if these are counted, are tried apart.
+/// Recovery runs once for each different image, and for each state of the workload if recovery is told that.
 type Key = (ImageDigest, Option<Operation>);
 
-/// What became of an image, on its way from a bench.
+/// The results of trying an image.
 #[derive(Debug)]
 pub struct Tried {
     key: Key,
-    attempt: Attempt,
+    states: Vec<TriedState>,
 }
 
-/// Trials of failure points.
+/// What a campaign works with.
+pub struct Collaborators<'c> {
+    pub strategy: &'c mut dyn Strategy,
+    pub pool: &'c mut RunnerPool<Tried>,
+    pub journal: &'c mut Journal,
+    pub symbols: &'c mut dyn Symbols,
+    pub observer: &'c mut dyn ProgressObserver,
+}
+
+/// Trials of crash points.
 pub struct Campaign<'a> {
     run: &'a RecordedRun,
     files: &'a PersistentFiles,
     shard: Shard,
-    /// Whether recoveries are told of operations, which makes equal images different cases.
+    /// Whether recoveries are told about operations, which makes equal images different cases.
     counts_operations: bool,
     time_limit: Duration,
     progress: Progress,
-    /// The verdict, if there is one already, of each key.
-    known: HashMap<Key, Option<Trial>>,
-    /// Failure points that wait for the verdict of a key.
-    waiting: HashMap<Key, Vec<FailurePoint>>,
+    /// Crash points that other shards try.
+    elsewhere: u64,
+    /// For each key that was met: its trials, or nothing while recovery is running.
+    known: HashMap<Key, Vec<Trial>>,
+    /// Crash points that wait for the verdict of a key.
+    waiting: HashMap<Key, Vec<Candidate>>,
     trials: Vec<Trial>,
 }
 
@@ -72,107 +79,93 @@ impl<'a> Campaign<'a> {
             counts_operations,
             time_limit,
             progress: Progress::default(),
+            elsewhere: 0,
             known: HashMap::new(),
             waiting: HashMap::new(),
             trials: Vec::new(),
         }
     }
 
-    /// Takes over trials of an earlier, interrupted campaign.
+    /// Takes over the trials of an earlier, interrupted campaign.
     pub fn resume(&mut self, trials: Vec<Trial>) {
         for trial in &trials {
-            // One whose image cannot be told is only not found again.
+            // A trial whose image is not readable only cannot serve for equal images.
             let Ok(digest) = u128::from_str_radix(&trial.image, 16) else {
                 continue;
             };
             if trial.same_as.is_none() {
                 let key = (ImageDigest(digest), trial.operation);
-                self.known.insert(key, Some(trial.clone()));
+                self.known.entry(key).or_default().push(trial.clone());
             }
         }
         self.trials = trials;
     }
 
-    /// Tries all `points`, in waves. Returns whether all were dealt with.
-    pub fn try_all(
-        &mut self,
-        points: &[FailurePoint],
-        pool: &mut RunnerPool<Tried>,
-        journal: &mut Journal,
-        symbols: &mut impl Symbols,
-        observer: &mut impl ProgressObserver,
-    ) -> Result<bool, CrashError> {
-        let done: HashSet<u64> = self.trials.iter().map(|trial| trial.event).collect();
-        let mut left: Vec<FailurePoint> = points
-            .iter()
-            .filter(|point| !done.contains(&point.occurrence.event.0))
-            .copied()
-            .collect();
-        self.progress.points = points.len() as u64;
-        self.progress.done = (points.len() - left.len()) as u64;
-        self.progress.failed = self.failures().count() as u64;
-        let mut size = FIRST_WAVE;
-        while !left.is_empty() {
-            let rest = left.split_off(size.min(left.len()));
-            let mut wave = std::mem::replace(&mut left, rest);
-            wave.sort_by_key(|point| point.occurrence.event);
-            if !self.try_wave(&wave, pool, journal, symbols, observer)? {
-                self.finish_running(pool, journal, symbols, observer)?;
-                return Ok(false);
-            }
-            size *= 2;
+    /// Tries what the strategy proposes, until it proposes nothing more. Returns whether it came to that.
+    pub fn run(&mut self, with: &mut Collaborators<'_>) -> Result<bool, CrashError> {
+        let mut tried: HashSet<CrashPoint> = HashSet::new();
+        for trial in &self.trials {
+            tried.insert(trial.point.clone());
+            with.strategy.learn(trial);
         }
-        while !pool.is_idle() {
-            if observer.stop() {
-                self.finish_running(pool, journal, symbols, observer)?;
-                return Ok(false);
+        self.progress.done = self.trials.len() as u64;
+        let failures = self.trials.iter().filter(|trial| !trial.verdict.passed());
+        self.progress.failed = failures.count() as u64;
+        loop {
+            let mut wave = with.strategy.propose();
+            self.progress.points = with.strategy.planned().saturating_sub(self.elsewhere);
+            if wave.is_empty() {
+                if with.pool.is_idle() {
+                    return Ok(true);
+                }
+                if with.observer.stop() {
+                    break;
+                }
+                self.collect(with)?;
+                continue;
             }
-            self.collect(pool, journal, symbols, observer)?;
+            wave.retain(|candidate| tried.insert(candidate.point.clone()));
+            wave.sort_by(|a, b| a.point.cmp(&b.point));
+            if !wave.is_empty() && !self.try_wave(&wave, with)? {
+                break;
+            }
         }
-        Ok(true)
+        self.finish_running(with)?;
+        Ok(false)
     }
 
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// What was tried, in no particular order.
+    /// All trials, in no particular order.
     pub fn into_trials(self) -> Vec<Trial> {
         self.trials
     }
 
-    fn failures(&self) -> impl Iterator<Item = &Trial> {
-        self.trials.iter().filter(|trial| !trial.verdict.passed())
-    }
-
+    /// Tries crash points, given in the order of the trace. Returns whether it got through.
     fn try_wave(
         &mut self,
-        wave: &[FailurePoint],
-        pool: &mut RunnerPool<Tried>,
-        journal: &mut Journal,
-        symbols: &mut impl Symbols,
-        observer: &mut impl ProgressObserver,
+        wave: &[Candidate],
+        with: &mut Collaborators<'_>,
     ) -> Result<bool, CrashError> {
         let mut builder = ImageBuilder::new(self.files, &self.run.selection);
-        let mut points = wave.iter().peekable();
+        if let Some(profile) = profile_of(wave)? {
+            builder = builder.with_states(profile);
+        }
+        let mut candidates = wave.iter().peekable();
         let mut result = Ok(true);
         self.run.clone().walk(|event, definitions| {
-            while let Some(point) = points.next_if(|point| point.occurrence.event <= event.index) {
-                result = self.try_point(
-                    point,
-                    &mut builder,
-                    definitions,
-                    pool,
-                    journal,
-                    symbols,
-                    observer,
-                );
+            while let Some(candidate) =
+                candidates.next_if(|candidate| candidate.point.event <= event.index.0)
+            {
+                result = self.try_candidate(candidate, &mut builder, definitions, with);
                 if !matches!(result, Ok(true)) {
                     return ControlFlow::Break(());
                 }
             }
             builder.apply(event, definitions);
-            if points.peek().is_some() {
+            if candidates.peek().is_some() {
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())
@@ -181,148 +174,170 @@ impl<'a> Campaign<'a> {
         result
     }
 
-    fn try_point(
+    fn try_candidate(
         &mut self,
-        point: &FailurePoint,
+        candidate: &Candidate,
         builder: &mut ImageBuilder<'_>,
         definitions: &Definitions,
-        pool: &mut RunnerPool<Tried>,
-        journal: &mut Journal,
-        symbols: &mut impl Symbols,
-        observer: &mut impl ProgressObserver,
+        with: &mut Collaborators<'_>,
     ) -> Result<bool, CrashError> {
-        let digest = builder.digest(definitions);
+        let event = candidate.point.event;
+        let choice = candidate.point.choice.as_ref();
+        let chosen = choice
+            .map(|choice| builder.chosen(choice, event, definitions))
+            .transpose()?;
+        let digest = match &chosen {
+            Some(chosen) => chosen.digest,
+            None => builder.digest(definitions),
+        };
         if !self.shard.takes(digest.0) {
+            self.elsewhere += 1;
             self.progress.points -= 1;
             return Ok(true);
         }
-        let operation = self.counts_operations.then_some(point.occurrence.operation);
+        let operation = self.counts_operations.then_some(candidate.operation);
         let key = (digest, operation);
-        match self.known.get(&key) {
-            Some(Some(trial)) => {
-                let trial = trial.clone();
-                self.note_same(&trial, *point, journal, symbols)?;
-                observer.progress(self.progress);
-                return Ok(true);
-            }
-            Some(None) => {
-                self.waiting.entry(key).or_default().push(*point);
-                return Ok(true);
-            }
-            None => {}
+        if let Some(waiting) = self.waiting.get_mut(&key) {
+            waiting.push(candidate.clone());
+            return Ok(true);
         }
-        self.known.insert(key, None);
-        self.waiting.insert(key, vec![*point]);
-        let image = builder.image(definitions);
+        if let Some(trials) = self.known.get(&key) {
+            for trial in trials.clone() {
+                self.note_same(&trial, candidate, with)?;
+            }
+            with.observer.progress(self.progress);
+            return Ok(true);
+        }
+        self.waiting.insert(key, vec![candidate.clone()]);
+        let image = match chosen {
+            Some(chosen) => chosen.image,
+            None => builder.image(definitions),
+        };
         let situation = CrashSituation {
-            event: point.occurrence.event.0,
+            event,
             operation,
             time_limit: self.time_limit,
         };
-        pool.submit(move |runner| {
-            let attempt = runner.attempt(&image.files, &situation.task())?;
-            Ok(Tried { key, attempt })
+        let job = with.strategy.job(candidate);
+        with.pool.submit(move |runner| {
+            let states = job(runner, &image, &situation.task())?;
+            Ok(Tried { key, states })
         });
         loop {
-            if observer.stop() {
+            if with.observer.stop() {
                 return Ok(false);
             }
-            if !pool.is_busy() {
+            if !with.pool.is_busy() {
                 return Ok(true);
             }
-            self.collect(pool, journal, symbols, observer)?;
+            self.collect(with)?;
         }
     }
 
     /// Takes in a result, if there is one.
-    fn collect(
-        &mut self,
-        pool: &mut RunnerPool<Tried>,
-        journal: &mut Journal,
-        symbols: &mut impl Symbols,
-        observer: &mut impl ProgressObserver,
-    ) -> Result<(), CrashError> {
-        let Some(result) = pool.collect() else {
+    fn collect(&mut self, with: &mut Collaborators<'_>) -> Result<(), CrashError> {
+        let Some(result) = with.pool.collect() else {
             return Ok(());
         };
-        let Tried { key, attempt } = result?;
-        self.progress.recoveries += 1;
-        let mut points = self.waiting.remove(&key).unwrap_or_default().into_iter();
-        if let Some(point) = points.next() {
-            let trial = Trial {
-                event: point.occurrence.event.0,
-                kind: point.kind,
-                operation: key.1,
-                image: format!("{:032x}", key.0.0),
-                same_as: None,
-                failure: (!attempt.verdict.passed()).then(|| {
-                    let stack = stack_frames(point, symbols);
-                    Failure {
-                        line: symbols.line(&stack),
-                        stack,
-                        recovery: recovery_frames(&attempt.frames, symbols),
-                        output: attempt.output,
-                        again: attempt.second_verdict,
-                    }
-                }),
-                verdict: attempt.verdict,
-                seconds: attempt.duration.as_secs_f64(),
-            };
-            self.note(trial.clone(), journal)?;
-            self.known.insert(key, Some(trial.clone()));
-            for point in points {
-                self.note_same(&trial, point, journal, symbols)?;
+        let Tried { key, states } = result?;
+        self.progress.recoveries += states.len() as u64;
+        let mut candidates = self.waiting.remove(&key).unwrap_or_default().into_iter();
+        if let Some(candidate) = candidates.next() {
+            let mut trials = Vec::new();
+            for state in states {
+                let trial = new_trial(&candidate, key, state, with.symbols);
+                self.note(trial.clone(), with)?;
+                trials.push(trial);
             }
+            for candidate in candidates {
+                for trial in &trials {
+                    self.note_same(trial, &candidate, with)?;
+                }
+            }
+            self.known.insert(key, trials);
         }
-        observer.progress(self.progress);
+        with.observer.progress(self.progress);
         Ok(())
     }
 
-    /// Another failure point with an equal image.
+    /// Another crash point with an equal image.
     fn note_same(
         &mut self,
         first: &Trial,
-        point: FailurePoint,
-        journal: &mut Journal,
-        symbols: &mut impl Symbols,
+        candidate: &Candidate,
+        with: &mut Collaborators<'_>,
     ) -> Result<(), CrashError> {
         let mut trial = first.clone();
-        trial.event = point.occurrence.event.0;
-        trial.kind = point.kind;
-        trial.same_as = Some(first.event);
+        trial.point = candidate.point.clone();
+        trial.kind = candidate.kind;
+        trial.same_as = Some(first.point.clone());
         if let Some(failure) = &mut trial.failure {
-            failure.stack = stack_frames(point, symbols);
-            failure.line = symbols.line(&failure.stack);
+            failure.stack = stack_frames(candidate, with.symbols);
+            failure.line = with.symbols.line(&failure.stack);
         }
-        self.note(trial, journal)
+        self.note(trial, with)
     }
 
-    fn note(&mut self, trial: Trial, journal: &mut Journal) -> Result<(), CrashError> {
-        journal.trial(&trial)?;
+    fn note(&mut self, trial: Trial, with: &mut Collaborators<'_>) -> Result<(), CrashError> {
+        with.journal.trial(&trial)?;
+        with.strategy.learn(&trial);
         self.progress.done += 1;
         self.progress.failed += u64::from(trial.verdict != Verdict::Passed);
         self.trials.push(trial);
         Ok(())
     }
 
-    /// Waits a little for recoveries that are under way.
-    fn finish_running(
-        &mut self,
-        pool: &mut RunnerPool<Tried>,
-        journal: &mut Journal,
-        symbols: &mut impl Symbols,
-        observer: &mut impl ProgressObserver,
-    ) -> Result<(), CrashError> {
+    /// Waits a little for recoveries that are running.
+    fn finish_running(&mut self, with: &mut Collaborators<'_>) -> Result<(), CrashError> {
         let start = Instant::now();
-        while !pool.is_idle() && start.elapsed() < STOP_GRACE {
-            self.collect(pool, journal, symbols, observer)?;
+        while !with.pool.is_idle() && start.elapsed() < STOP_GRACE {
+            self.collect(with)?;
         }
         Ok(())
     }
 }
 
-/// Where recovery failed. One that returned from its `main` was nowhere in particular.
-fn recovery_frames(frames: &[RawFrame], symbols: &mut impl Symbols) -> Vec<Frame> {
+/// The profile of the choices among crash points; `None` if all are in program order.
+fn profile_of(wave: &[Candidate]) -> Result<Option<Profile>, ImpossibleChoice> {
+    let choice = wave
+        .iter()
+        .find_map(|candidate| candidate.point.choice.as_ref());
+    choice.map(|choice| choice.profile()).transpose()
+}
+
+fn new_trial(
+    candidate: &Candidate,
+    (digest, operation): Key,
+    state: TriedState,
+    symbols: &mut dyn Symbols,
+) -> Trial {
+    let TriedState { choice, attempt } = state;
+    Trial {
+        point: CrashPoint {
+            event: candidate.point.event,
+            choice,
+        },
+        kind: candidate.kind,
+        operation,
+        image: format!("{:032x}", digest.0),
+        same_as: None,
+        failure: (!attempt.verdict.passed()).then(|| {
+            let stack = stack_frames(candidate, symbols);
+            Failure {
+                line: symbols.line(&stack),
+                stack,
+                recovery: recovery_frames(&attempt.frames, symbols),
+                output: attempt.output,
+                again: attempt.second_verdict,
+            }
+        }),
+        verdict: attempt.verdict,
+        seconds: attempt.duration.as_secs_f64(),
+    }
+}
+
+/// Where recovery failed. A recovery that returned from its `main` failed nowhere in particular.
+fn recovery_frames(frames: &[RawFrame], symbols: &mut dyn Symbols) -> Vec<Frame> {
     let frames = symbols.recovery_frames(frames);
     if frames.iter().all(Frame::is_library) {
         return Vec::new();
@@ -330,8 +345,8 @@ fn recovery_frames(frames: &[RawFrame], symbols: &mut impl Symbols) -> Vec<Frame
     frames
 }
 
-fn stack_frames(point: FailurePoint, symbols: &mut impl Symbols) -> Vec<Frame> {
-    point
+fn stack_frames(candidate: &Candidate, symbols: &mut dyn Symbols) -> Vec<Frame> {
+    candidate
         .stack
         .map(|stack| symbols.frames(stack))
         .unwrap_or_default()

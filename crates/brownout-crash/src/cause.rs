@@ -3,12 +3,14 @@
 use brownout_report::{ByteRange, Frame};
 use serde::{Deserialize, Serialize};
 
+use crate::crash_point::CrashPoint;
+
 /// What was found by trying images between those on which recovery passes and one on which it fails; nothing, if no few
 /// stores make the difference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// The failure point: the event of its [`Trial`](crate::Trial).
-    pub cause_of: u64,
+    /// The crash point of its [`Trial`](crate::Trial).
+    pub cause_of: CrashPoint,
     /// Stores since the last image that passed: without these recovery passes.
     pub present: Vec<Culprit>,
     /// Stores up to the next image that passes: with these recovery passes.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use brownout_trace::ReadError;
 
+use crate::crash_point::ImpossibleChoice;
 use crate::journal::JournalError;
 use brownout_recovery::RunnerError;
 use brownout_recovery::SandboxError;
@@ -22,6 +23,8 @@ pub enum CrashError {
     RecoveryRunner(#[from] RunnerError),
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Choice(#[from] ImpossibleChoice),
     #[error(transparent)]
     Journal(#[from] JournalError),
 }

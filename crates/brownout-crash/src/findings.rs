@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use brownout_report::{Evidence, Finding, Frame, Stack, primary_frame};
 
 use crate::cause::{Cause, Culprit};
+use crate::crash_point::CrashPoint;
 use crate::rules::rule_of;
 use crate::token::Token;
 use crate::trial::{Failure, Trial};
@@ -32,7 +33,7 @@ pub fn group(trials: &[Trial]) -> Vec<Group> {
         .iter()
         .filter(|trial| trial.failure.is_some())
         .collect();
-    failures.sort_by_key(|trial| trial.event);
+    failures.sort_by(|a, b| a.point.cmp(&b.point));
     let mut numbers: HashMap<(String, String), usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for trial in failures {
@@ -71,11 +72,14 @@ pub fn findings(
     causes: &[Cause],
     token: impl Fn(&Trial) -> Token,
 ) -> Vec<Finding> {
-    let causes: HashMap<u64, &Cause> = causes.iter().map(|cause| (cause.cause_of, cause)).collect();
+    let causes: HashMap<&CrashPoint, &Cause> = causes
+        .iter()
+        .map(|cause| (&cause.cause_of, cause))
+        .collect();
     let mut merged: Vec<(Group, Option<&Cause>)> = Vec::new();
     let mut by_cause: HashMap<String, usize> = HashMap::new();
     for group in groups {
-        let cause = causes.get(&group.first().event).copied();
+        let cause = causes.get(&group.first().point).copied();
         let key = cause.and_then(|cause| cause_key(&group, cause));
         let known = key.as_ref().and_then(|key| by_cause.get(key));
         if let Some(&number) = known {
@@ -126,7 +130,7 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
         stacks.push(stack("recovery", &failure.recovery));
     }
     let mut evidence = Evidence {
-        events: vec![first.event],
+        events: vec![first.point.event],
         details: details(group, failure),
         ..Evidence::default()
     };
@@ -135,6 +139,9 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
         first.verdict,
         first.kind.describe()
     );
+    if first.point.choice.is_some() {
+        message.push_str(", with stores before it that have not reached persistent memory");
+    }
     if let Some(operation) = first.operation.filter(|operation| operation.active) {
         message.push_str(&format!(", in operation {}", operation.completed + 1));
     }
@@ -159,8 +166,8 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
             }
         }
         if cause.present.is_empty() && cause.absent.is_empty() {
-            let nothing = "no few stores were found that make the difference";
-            evidence.details.insert("cause".into(), nothing.into());
+            let none = "the search found no small set of stores that makes the difference";
+            evidence.details.insert("cause".into(), none.into());
         }
         let (stores, tests) = (cause.stores.to_string(), cause.tests.to_string());
         evidence
@@ -200,6 +207,9 @@ fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {
         };
         let text = format!("{} complete, the next {state}", operation.completed);
         details.insert("operations".to_owned(), text);
+    }
+    if let Some(choice) = &first.point.choice {
+        details.insert("crash state".to_owned(), choice.describe());
     }
     if let Some(again) = &failure.again {
         let text = format!("run again on the same image, recovery {again}");

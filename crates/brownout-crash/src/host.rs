@@ -1,4 +1,4 @@
-//! What crash testing needs from outside: somebody who knows symbols, and somebody who watches.
+//! What crash testing needs from its caller: symbols, and an observer of its progress.
 
 use brownout_report::Frame;
 use brownout_trace::EventIndex;
@@ -6,7 +6,7 @@ use brownout_trace::EventIndex;
 use crate::failure_point::{CallingContexts, StackId};
 use brownout_recovery::RawFrame;
 
-/// What is known about calling contexts and modules.
+/// Finds the source-level frames of calling contexts and modules.
 pub trait Symbols: CallingContexts {
     /// The frames of a context, innermost first.
     fn frames(&mut self, stack: StackId) -> Vec<Frame>;
@@ -18,11 +18,11 @@ pub trait Symbols: CallingContexts {
     fn recovery_frames(&mut self, frames: &[RawFrame]) -> Vec<Frame>;
 }
 
-/// Is told how testing goes, and says whether it is to go on.
+/// Observes how testing goes, and decides when it stops.
 pub trait ProgressObserver {
     fn progress(&mut self, progress: Progress);
 
-    /// So many searches for causes are done.
+    /// So many searches for causes are finished.
     fn explained(&mut self, done: usize, of: usize);
 
     /// Events read in a pass over the trace.

@@ -1,6 +1,8 @@
-//! Crash images: the persistent files as a crash before some event leaves them, in program order.
+//! Crash images: the persistent files as a crash before some event leaves them.
 
-use std::collections::HashMap;
+mod states;
+
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +11,12 @@ use brownout_trace::selection::Selection;
 use brownout_trace::{Definitions, Event, EventKind, FileId};
 use serde::{Deserialize, Serialize};
 
-/// Tells crash images apart.
+use crate::persistency::Persistency;
+use crate::persistent_files::PersistentFiles;
+
+pub use states::{ChosenImage, LostStore};
+
+/// Distinguishes crash images: equal for equal images only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ImageDigest(pub u128);
 
@@ -20,70 +27,10 @@ pub struct CrashImage {
     pub files: Vec<Option<Content>>,
 }
 
-/// The paths at which persistent files were mapped, and what they held when they first were.
-#[derive(Debug, Default)]
-pub struct PersistentFiles {
-    paths: Vec<PathBuf>,
-    numbers: HashMap<PathBuf, usize>,
-    /// For each path the file that was mapped there first, and its content then.
-    first: Vec<(FileId, Content, Initial)>,
-}
-
-/// Whether the content that a file had at first is still being told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Initial {
-    Told,
-    Known,
-}
-
-impl PersistentFiles {
-    /// Takes notice of an event of a whole run.
-    pub fn observe(&mut self, event: &Event<'_>, definitions: &Definitions, selection: &Selection) {
-        match event.kind {
-            EventKind::Map(mapping) if selection.is_persistent(mapping.file) => {
-                let Some(known) = definitions.file(mapping.file) else {
-                    return;
-                };
-                if let Some(&number) = self.numbers.get(&known.path) {
-                    self.first[number].2 = Initial::Known;
-                    return;
-                }
-                self.numbers.insert(known.path.clone(), self.paths.len());
-                self.paths.push(known.path.clone());
-                let mut content = Content::default();
-                content.resize(mapping.file_len);
-                self.first.push((mapping.file, content, Initial::Told));
-            }
-            EventKind::Content {
-                file,
-                offset,
-                bytes,
-            } => {
-                let told = self
-                    .first
-                    .iter_mut()
-                    .filter(|first| first.0 == file && first.2 == Initial::Told);
-                told.for_each(|first| first.1.write(offset, bytes));
-            }
-            _ => {}
-        }
-    }
-
-    /// The number of a path.
-    pub fn number_of(&self, path: &Path) -> Option<usize> {
-        self.numbers.get(path).copied()
-    }
-
-    /// In the order in which they were first mapped.
-    pub fn paths(&self) -> &[PathBuf] {
-        &self.paths
-    }
-}
-
-/// Follows a run and gives the crash image of the instant it has come to.
+/// Follows a run and builds the crash image of the current instant.
 ///
-/// A file that is not mapped yet has the content that it will have when it is: whether it was there before the
-/// program made it cannot be told. A file that lost its path to another is gone.
+/// A file that is not mapped yet has the content that it will have when it is: the trace does not say whether it existed
+/// before the target created it. A file that lost its path to another is gone.
 #[derive(Debug)]
 pub struct ImageBuilder<'a> {
     files: &'a PersistentFiles,
@@ -91,6 +38,8 @@ pub struct ImageBuilder<'a> {
     images: Images,
     /// For each path whether a file was mapped there.
     mapped: Vec<bool>,
+    /// The state of the model, if images of choices are wanted.
+    persistency: Option<Persistency>,
 }
 
 impl<'a> ImageBuilder<'a> {
@@ -99,7 +48,8 @@ impl<'a> ImageBuilder<'a> {
             files,
             selection,
             images: Images::default(),
-            mapped: vec![false; files.paths.len()],
+            mapped: vec![false; files.paths().len()],
+            persistency: None,
         }
     }
 
@@ -109,21 +59,24 @@ impl<'a> ImageBuilder<'a> {
         if let EventKind::Map(mapping) = event.kind
             && let Some(number) = definitions
                 .file(mapping.file)
-                .and_then(|file| self.files.numbers.get(&file.path))
+                .and_then(|file| self.files.number_of(&file.path))
         {
-            self.mapped[*number] = true;
+            self.mapped[number] = true;
+        }
+        if let Some(persistency) = &mut self.persistency {
+            persistency.apply(event, definitions, self.selection, &self.images);
         }
         self.images.apply(event);
     }
 
-    /// What a crash would leave now.
+    /// The image in program order.
     pub fn image(&self, definitions: &Definitions) -> CrashImage {
         let holders = self.holders(definitions);
         let files = holders.iter().enumerate().map(|(number, holder)| {
             match holder.and_then(|file| self.images.file(file)) {
                 Some(image) => Some(image.content().clone()),
                 None if self.mapped[number] => None,
-                None => Some(self.files.first[number].1.clone()),
+                None => Some(self.files.initial_content(number).clone()),
             }
         });
         CrashImage {
@@ -133,21 +86,36 @@ impl<'a> ImageBuilder<'a> {
 
     /// The digest of [`image`](Self::image), at the cost of what changed since it was asked for last.
     pub fn digest(&mut self, definitions: &Definitions) -> ImageDigest {
-        let mut text = Vec::new();
+        self.digest_with(definitions, |_| None)
+    }
+
+    /// The digest of an image in which `variant` gives, for some numbers of files, another content and the pages in which
+    /// it differs.
+    fn digest_with<'v>(
+        &mut self,
+        definitions: &Definitions,
+        variant: impl Fn(usize) -> Option<(&'v Content, &'v BTreeSet<u64>)>,
+    ) -> ImageDigest {
+        let mut digests = Vec::new();
         for (number, holder) in self.holders(definitions).into_iter().enumerate() {
             let digest = match holder.and_then(|file| self.images.file_mut(file)) {
-                Some(image) => image.digest(),
-                // No content has the digests 0 and 1, or so it may be taken.
+                Some(image) => match variant(number) {
+                    Some((content, pages)) => {
+                        image.digest_of_variant(content, pages.iter().copied())
+                    }
+                    None => image.digest(),
+                },
+                // No content is assumed to have the digests 0 and 1.
                 None => u128::from(self.mapped[number]),
             };
-            text.extend(digest.to_le_bytes());
+            digests.extend(digest.to_le_bytes());
         }
-        ImageDigest(xxhash_rust::xxh3::xxh3_128(&text))
+        ImageDigest(xxhash_rust::xxh3::xxh3_128(&digests))
     }
 
     /// For each path the file that has it: of several, the one mapped last.
     fn holders(&self, definitions: &Definitions) -> Vec<Option<FileId>> {
-        let mut holders: Vec<Option<(u64, FileId)>> = vec![None; self.files.paths.len()];
+        let mut holders: Vec<Option<(u64, FileId)>> = vec![None; self.files.paths().len()];
         for (file, image) in self.images.files() {
             let Some(known) = definitions.file(file) else {
                 continue;
@@ -155,7 +123,7 @@ impl<'a> ImageBuilder<'a> {
             if !self.selection.is_persistent(file) {
                 continue;
             }
-            if let Some(&number) = self.files.numbers.get(&known.path) {
+            if let Some(number) = self.files.number_of(&known.path) {
                 let candidate = Some((image.last_mapped(), file));
                 holders[number] = holders[number].max(candidate);
             }

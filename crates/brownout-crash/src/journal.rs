@@ -1,7 +1,9 @@
-//! The journal: every trial as soon as it is done, so that nothing is lost when crash testing ends early.
+//! The journal: every trial is written as soon as it is done, so that nothing is lost when crash testing ends early.
 //!
-//! A file of JSON lines. The first says what was asked for, each other is a [`Trial`] or a [`Cause`]. A line that was
-//! cut off in writing is dropped when the journal is read again.
+//! A file of JSON lines. The first describes the test, each other is a [`Trial`] or a [`Cause`]. An incomplete last line
+//! is dropped when the journal is read again.
+//!
+//! Version 2 names the strategy, and crash points instead of events.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
@@ -11,17 +13,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::Cause;
 use crate::failure_point::Granularity;
+use crate::strategy::StrategyId;
 use crate::trial::Trial;
 use brownout_recovery::Recovery;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
-/// What decides the verdicts in a journal: results of different assignments must not be mixed.
+/// What decides the verdicts in a journal: results of different configurations must not be mixed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestConfiguration {
     /// Of the journal's format.
     pub version: u32,
-    /// Size and events of the trace, which tell it from others.
+    pub strategy: StrategyId,
+    /// Size and number of events of the trace, which distinguish it from others.
     pub trace: (u64, u64),
     pub patterns: Vec<String>,
     pub recovery: Recovery,
@@ -31,9 +35,9 @@ pub struct TestConfiguration {
     pub operation: Option<String>,
     /// Functions, files and modules in which crashes are tried.
     pub within: Vec<String>,
-    /// Of a recovery, in milliseconds, if the user gave one.
+    /// The time limit of a recovery in milliseconds, if the user gave one.
     pub time_limit: Option<u64>,
-    /// What outputs are compared with, as its digest.
+    /// Digest of the expected outputs.
     pub expected: String,
 }
 
@@ -67,8 +71,14 @@ pub struct Head {
     #[serde(flatten)]
     pub configuration: TestConfiguration,
     pub shards: Vec<Shard>,
-    /// Failure points there are in all shards.
+    /// Crash points of all shards together.
     pub points: u64,
+}
+
+/// What every version of the first line has.
+#[derive(Deserialize)]
+struct HeadVersion {
+    version: u32,
 }
 
 /// Any other line.
@@ -91,13 +101,13 @@ pub struct Entries {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    #[error("the journal {} cannot be read", path.display())]
+    #[error("cannot read the journal {}", path.display())]
     Read {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("the journal {} cannot be written", path.display())]
+    #[error("cannot write the journal {}", path.display())]
     Write {
         path: PathBuf,
         #[source]
@@ -109,6 +119,12 @@ pub enum JournalError {
         #[source]
         source: serde_json::Error,
     },
+    #[error(
+        "the journal {} has version {found}, and this brownout reads version {VERSION}; \
+         start again without --resume",
+        path.display()
+    )]
+    OtherVersion { path: PathBuf, found: u32 },
     #[error("line {line} of the journal {} is damaged", path.display())]
     Damaged {
         path: PathBuf,
@@ -132,13 +148,21 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
     let mut text = String::new();
     reader.read_line(&mut text).map_err(read_failed)?;
     if !text.ends_with('\n') {
-        // Cut off in its first line: nothing was done yet.
+        // The first line is incomplete: nothing was done yet.
         return Ok(None);
     }
-    let head = serde_json::from_str(&text).map_err(|source| JournalError::NotAJournal {
+    let not_a_journal = |source| JournalError::NotAJournal {
         path: path.to_owned(),
         source,
-    })?;
+    };
+    let HeadVersion { version } = serde_json::from_str(&text).map_err(not_a_journal)?;
+    if version != VERSION {
+        return Err(JournalError::OtherVersion {
+            path: path.to_owned(),
+            found: version,
+        });
+    }
+    let head = serde_json::from_str(&text).map_err(not_a_journal)?;
     let mut entries = Entries {
         head,
         trials: Vec::new(),
@@ -173,7 +197,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins a journal anew.
+    /// Starts a new journal.
     pub fn create(path: &Path, head: &Head) -> Result<Self, JournalError> {
         let failed = |source| JournalError::Write {
             path: path.to_owned(),
@@ -187,7 +211,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Goes on with a journal that was [read](read), dropping a line that was cut off.
+    /// Continues a journal that was [read](read), without its incomplete last line.
     pub fn resume(path: &Path) -> Result<Self, JournalError> {
         let failed = |source| JournalError::Write {
             path: path.to_owned(),
@@ -216,7 +240,7 @@ impl Journal {
         self.write(cause)
     }
 
-    /// A line at once, so that it is whole or cut off, but never mixed with another.
+    /// Writes a line in one call, so that it may be incomplete but is never mixed with another.
     fn write(&mut self, line: &impl Serialize) -> Result<(), JournalError> {
         let written = serde_json::to_vec(line).map_err(io::Error::from);
         let written = written.and_then(|mut text| {
@@ -227,5 +251,98 @@ impl Journal {
             path: self.path.clone(),
             source,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crash_point::{Choice, CrashPoint, OtherLines};
+    use crate::failure_point::PointKind;
+
+    fn head() -> Head {
+        let configuration = TestConfiguration {
+            version: VERSION,
+            strategy: StrategyId {
+                name: "prefix".into(),
+                version: 1,
+            },
+            trace: (7, 9),
+            patterns: Vec::new(),
+            recovery: Recovery::new("true", "/"),
+            granularity: Granularity::default(),
+            occurrences: 1,
+            after: None,
+            operation: None,
+            within: Vec::new(),
+            time_limit: None,
+            expected: String::new(),
+        };
+        Head {
+            configuration,
+            shards: vec![Shard::default()],
+            points: 3,
+        }
+    }
+
+    fn trial(point: CrashPoint) -> Trial {
+        Trial {
+            point,
+            kind: PointKind::Fence,
+            operation: None,
+            image: "0".into(),
+            same_as: Some(CrashPoint::program_order(1)),
+            verdict: brownout_recovery::Verdict::Passed,
+            seconds: 0.5,
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_an_incomplete_line_is_dropped() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        assert!(read(&path).unwrap().is_none());
+        let choice = Choice {
+            profile: "adr".into(),
+            others: OtherLines::Newest,
+            lines: Vec::new(),
+        };
+        let chosen = CrashPoint {
+            event: 5,
+            choice: Some(choice),
+        };
+        let trials = [trial(CrashPoint::program_order(4)), trial(chosen.clone())];
+        let cause = Cause {
+            cause_of: chosen,
+            present: Vec::new(),
+            absent: Vec::new(),
+            stores: 1,
+            tests: 2,
+        };
+        let mut journal = Journal::create(&path, &head()).unwrap();
+        trials
+            .iter()
+            .for_each(|trial| journal.trial(trial).unwrap());
+        journal.cause(&cause).unwrap();
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"event\":6,\"ki").unwrap();
+        let entries = read(&path).unwrap().unwrap();
+        assert_eq!((entries.head, entries.trials), (head(), trials.to_vec()));
+        assert_eq!(entries.causes, [cause]);
+    }
+
+    #[test]
+    fn a_journal_of_another_version_is_refused_by_its_version() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        std::fs::write(&path, "{\"version\":1,\"trace\":[7,9]}\n").unwrap();
+        let error = read(&path).unwrap_err();
+        assert!(
+            matches!(error, JournalError::OtherVersion { found: 1, .. }),
+            "{error}"
+        );
+        std::fs::write(&path, "{}\n").unwrap();
+        assert!(matches!(read(&path), Err(JournalError::NotAJournal { .. })));
     }
 }

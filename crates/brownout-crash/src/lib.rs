@@ -1,22 +1,23 @@
-//! Crash testing on recorded traces: where a crash could come, what it would leave, and what the program's own
-//! recovery makes of that.
+//! Crash testing on recorded traces: where a crash can happen, what it leaves, and whether the target's own recovery
+//! copes with it.
 //!
 //! Implements Mumak §4.1 on traces: the target is never run again.
 //!
-//! | | |
+//! | file | idea |
 //! |---|---|
 //! | `failure_point`, `sample`, `operation` | where crashes are tried, and how far the workload was then |
-//! | `image` | what a crash leaves, and how a file is made to hold it |
-//! | [`recovery`] | runs the user's recovery, apart from everything else |
-//! | `bench`, `pool`, `verdict` | recovery on one image after the other, and what its end says |
-//! | `run`, `uncrashed`, `campaign`, `order`, `journal`, `trial` | all failure points of a trace, and what came of each |
+//! | `crash_point`, `persistency` | a crash: its event and, under the persistency model, which stores are present |
+//! | `image`, `persistent_files` | what a crash leaves |
+//! | [`strategy`] | which crash points are tried; one file a strategy |
+//! | `recorded_run`, `baseline`, `campaign`, `situation`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
-//! | `outside` | what the caller provides |
+//! | `host` | what the caller provides |
 //! | `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
 mod baseline;
 mod campaign;
 mod cause;
+mod crash_point;
 mod error;
 mod failure_point;
 mod findings;
@@ -26,17 +27,20 @@ pub mod journal;
 mod minimize;
 mod narrow;
 mod operation;
-mod order;
+mod persistency;
+mod persistent_files;
 mod recorded_run;
 pub mod rules;
 mod sample;
 mod situation;
+pub mod strategy;
 mod token;
 mod trial;
 
 pub use baseline::{Baseline, recover_without_crash};
-pub use campaign::{Campaign, Tried};
+pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
+pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines};
 pub use error::CrashError;
 pub use failure_point::{
     CallingContexts, FailurePoint, FailurePoints, Granularity, Leaf, Occurrence, PointKind, Scope,
@@ -44,11 +48,13 @@ pub use failure_point::{
 };
 pub use findings::{Group, findings, group, line_of};
 pub use host::{Progress, ProgressObserver, Symbols};
-pub use image::{CrashImage, ImageBuilder, ImageDigest, PersistentFiles};
+pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore};
 pub use journal::{Journal, JournalError, Shard, TestConfiguration};
 pub use narrow::{Narrowed, narrow};
 pub use operation::Operation;
+pub use persistent_files::PersistentFiles;
 pub use recorded_run::{RecordedRun, Survey};
 pub use situation::CrashSituation;
-pub use token::{NotAToken, Token};
+pub use strategy::{Candidate, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput};
+pub use token::{Token, TokenError};
 pub use trial::{Failure, Trial};

@@ -1,12 +1,13 @@
-//! Which stores make the difference between an image on which recovery passes and one on which it does not.
+//! Narrowing: which stores make the difference between an image on which recovery passes and one on which it does not.
 //!
-//! Between the newest image before a failure that passed and the failing one lie some stores. First the last store is
-//! looked for before which recovery still passes: images of prefixes of the run are tried, backwards from the failing one in
-//! ever longer steps and then by halves. From there to the failing image the smallest part of the stores is searched by
-//! delta debugging without which recovery passes: it is *present* too early. In the same way, forwards, the
-//! next store is found with which recovery passes again, and the smallest part of the stores up to there that suffices: it is
-//! *absent*. Stores that one place in the program made in a row count as one. Images tried in delta debugging need not be
-//! ones that a crash can leave: they only serve to point at source lines.
+//! Between the newest image before a failure that passed and the failing one lie some stores. First the search finds the
+//! last store before which recovery still passes: it tries images of prefixes of the run, backwards from the failing one
+//! in ever longer steps and then by halving. From there to the failing image it finds, by delta debugging, the smallest
+//! set of stores without which recovery passes: these are *present* too early. In the same way, forwards, it finds the
+//! next store with which recovery passes again, and the smallest set of stores up to there that suffices: these are
+//! *absent*. For a failure with a [choice](crate::Choice) it searches the absent stores among those that the image has
+//! lost. Consecutive stores of one calling context count as one. The images tried in delta debugging need not be ones
+//! that a crash can leave: they only serve to point at source lines.
 
 mod between;
 mod search;
@@ -20,37 +21,48 @@ use brownout_report::ByteRange;
 use brownout_trace::EventIndex;
 
 use crate::cause::{Cause, Culprit};
+use crate::crash_point::Choice;
 use crate::error::CrashError;
 use crate::host::{ProgressObserver, Symbols};
-use crate::image::{CrashImage, ImageBuilder, PersistentFiles};
+use crate::image::{CrashImage, ImageBuilder, LostStore};
 use crate::operation::Operations;
+use crate::persistent_files::PersistentFiles;
 use crate::recorded_run::RecordedRun;
 use crate::situation::CrashSituation;
 use crate::trial::Trial;
-use between::{Between, Unit};
+use between::{Between, Change, Unit};
 use brownout_recovery::RunnerPool;
 use brownout_recovery::Verdict;
 use search::Search;
 
-/// Recoveries that a search may take in each direction, and how many if each runs into its time limit.
+/// Recoveries that a search may run in each direction, and how many if each runs out of time.
 const BUDGET: usize = 96;
 const BUDGET_HUNG: usize = 16;
-/// Events between two looks whether to stop.
+/// Events between two checks whether to stop.
 const STRIDE: u64 = 4096;
 
-/// One failure to be explained.
+/// One failure to explain.
 #[derive(Debug)]
 struct Question {
     trial: Trial,
-    /// The newest image before that passed; if none did, that of a run which has done nothing yet.
+    /// The newest image in program order before the failure that passed; the start of the run if none did.
     good: EventIndex,
+    /// The failure.
     bad: EventIndex,
-    /// The next image that passes; the end if it is the uncrashed one.
+    /// The next image in program order that passes; `None` if that is the one without a crash.
     next: Option<EventIndex>,
     good_image: Option<CrashImage>,
     bad_image: Option<CrashImage>,
+    /// With a choice: the stores before the failure that are not in its image.
+    lost: Vec<LostStore>,
     before: Arc<Between>,
     after: Arc<Between>,
+}
+
+impl Question {
+    fn choice(&self) -> Option<&Choice> {
+        self.trial.point.choice.as_ref()
+    }
 }
 
 /// What a search found: numbers of units.
@@ -62,7 +74,7 @@ pub struct Narrowed {
     tests: u64,
 }
 
-/// Looks for the causes of some failures. `trials` are all that were made.
+/// Searches for the causes of some failures. `trials` are all trials of the test.
 pub fn narrow(
     run: &RecordedRun,
     files: &PersistentFiles,
@@ -70,8 +82,8 @@ pub fn narrow(
     operation: Option<&str>,
     time_limit: Duration,
     pool: &mut RunnerPool<Narrowed>,
-    symbols: &mut impl Symbols,
-    observer: &mut impl ProgressObserver,
+    symbols: &mut dyn Symbols,
+    observer: &mut dyn ProgressObserver,
 ) -> Result<Vec<Cause>, CrashError> {
     let mut questions = ask(failures, trials);
     collect(run, files, &mut questions, operation, symbols, observer)?;
@@ -93,21 +105,22 @@ pub fn narrow(
 fn ask(failures: Vec<Trial>, trials: &[Trial]) -> Vec<Question> {
     let mut passed: Vec<u64> = trials
         .iter()
-        .filter(|trial| trial.verdict.passed())
-        .map(|trial| trial.event)
+        .filter(|trial| trial.verdict.passed() && trial.point.choice.is_none())
+        .map(|trial| trial.point.event)
         .collect();
     passed.sort_unstable();
     failures
         .into_iter()
         .map(|trial| {
-            let at = passed.partition_point(|&event| event < trial.event);
+            let at = passed.partition_point(|&event| event < trial.point.event);
             Question {
                 good: EventIndex(at.checked_sub(1).map_or(0, |at| passed[at])),
-                bad: EventIndex(trial.event),
+                bad: EventIndex(trial.point.event),
                 next: passed.get(at).copied().map(EventIndex),
                 trial,
                 good_image: None,
                 bad_image: None,
+                lost: Vec::new(),
                 before: Arc::default(),
                 after: Arc::default(),
             }
@@ -121,8 +134,8 @@ fn collect(
     files: &PersistentFiles,
     questions: &mut [Question],
     operation: Option<&str>,
-    symbols: &mut impl Symbols,
-    observer: &mut impl ProgressObserver,
+    symbols: &mut dyn Symbols,
+    observer: &mut dyn ProgressObserver,
 ) -> Result<(), CrashError> {
     let mut operations = Operations::new(operation);
     let last = questions
@@ -130,6 +143,11 @@ fn collect(
         .map(|question| question.next.unwrap_or(EventIndex(u64::MAX)))
         .max();
     let mut builder = ImageBuilder::new(files, &run.selection);
+    let mut choices = questions.iter().filter_map(Question::choice);
+    if let Some(choice) = choices.next() {
+        builder = builder.with_states(choice.profile()?);
+    }
+    let mut result = Ok(());
     run.walk(|event, definitions| {
         observer.reading(event.index);
         symbols.observe(event, definitions);
@@ -139,7 +157,19 @@ fn collect(
                 question.good_image = Some(builder.image(definitions));
             }
             if question.bad == event.index {
-                question.bad_image = Some(builder.image(definitions));
+                match question.choice() {
+                    None => question.bad_image = Some(builder.image(definitions)),
+                    Some(choice) => match builder.chosen(choice, event.index.0, definitions) {
+                        Ok(chosen) => {
+                            question.bad_image = Some(chosen.image);
+                            question.lost = chosen.lost;
+                        }
+                        Err(error) => result = Err(error),
+                    },
+                }
+            }
+            if question.choice().is_some() {
+                continue;
             }
             let before = question.good <= event.index;
             let after = question.next.is_none_or(|next| event.index < next);
@@ -159,6 +189,46 @@ fn collect(
         builder.apply(event, definitions);
         let stop = event.index.0.is_multiple_of(STRIDE) && observer.stop();
         if stop || last.is_none_or(|last| event.index >= last) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    result?;
+    if questions.iter().any(|question| !question.lost.is_empty()) {
+        collect_lost(run, questions, operation, symbols)?;
+    }
+    Ok(())
+}
+
+/// Reads the trace once more for the calling contexts of lost stores. The search for what is absent then adds these stores
+/// to the failing image.
+fn collect_lost(
+    run: &RecordedRun,
+    questions: &mut [Question],
+    operation: Option<&str>,
+    symbols: &mut dyn Symbols,
+) -> Result<(), CrashError> {
+    let mut operations = Operations::new(operation);
+    run.walk(|event, definitions| {
+        symbols.observe(event, definitions);
+        operations.observe(event, definitions);
+        for question in &mut *questions {
+            let from = question
+                .lost
+                .partition_point(|lost| lost.event < event.index);
+            let lost = question.lost[from..]
+                .iter()
+                .take_while(|lost| lost.event == event.index);
+            let changes: Vec<Change> = lost.cloned().map(Change::from).collect();
+            // Nobody else has it yet.
+            if let Some(after) = Arc::get_mut(&mut question.after).filter(|_| !changes.is_empty()) {
+                let stack = symbols.stack(event, definitions);
+                after.add(stack, operations.now(), changes);
+            }
+        }
+        let last = questions.iter().map(|question| question.bad).max();
+        if last.is_none_or(|last| event.index >= last) {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -204,7 +274,7 @@ fn cause(
     question: &Question,
     narrowed: &Narrowed,
     files: &PersistentFiles,
-    symbols: &mut impl Symbols,
+    symbols: &mut dyn Symbols,
 ) -> Cause {
     let mut culprits = |between: &Between, chosen: &[usize]| -> Vec<Culprit> {
         chosen
@@ -213,7 +283,7 @@ fn cause(
             .collect()
     };
     Cause {
-        cause_of: question.trial.event,
+        cause_of: question.trial.point.clone(),
         present: culprits(&question.before, &narrowed.present),
         absent: culprits(&question.after, &narrowed.absent),
         stores: question.before.stores as u64,
@@ -221,7 +291,7 @@ fn cause(
     }
 }
 
-fn culprit(unit: &Unit, files: &PersistentFiles, symbols: &mut impl Symbols) -> Culprit {
+fn culprit(unit: &Unit, files: &PersistentFiles, symbols: &mut dyn Symbols) -> Culprit {
     Culprit {
         event: unit.changes.first().map_or(0, |change| change.event.0),
         stack: unit

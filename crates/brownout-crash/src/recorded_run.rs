@@ -1,4 +1,4 @@
-//! A recorded run, read as often as needed: where crashes could come, and what they would leave.
+//! A recorded run, read as often as needed: its failure points, its persistent files and its crash images.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use brownout_trace::selection::Selection;
 use brownout_trace::{Definitions, Event, EventIndex, ReadError, TraceReader};
 
+use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
-use crate::failure_point::{FailurePoint, FailurePoints, Occurrence, Scope};
+use crate::failure_point::{FailurePoints, Scope};
 use crate::host::{ProgressObserver, Symbols};
-use crate::image::{CrashImage, ImageBuilder, ImageDigest, PersistentFiles};
-use crate::order::most_different_first;
+use crate::image::{CrashImage, ImageBuilder, ImageDigest};
+use crate::persistent_files::PersistentFiles;
 
 /// A trace that can be read from its start as often as needed. Damage ends it.
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ impl RecordedRun {
         &self,
         scope: Scope,
         contexts: &mut impl Symbols,
-        observer: &mut impl ProgressObserver,
+        observer: &mut dyn ProgressObserver,
     ) -> Result<Survey, CrashError> {
         let mut points = FailurePoints::new(scope);
         let mut files = PersistentFiles::default();
@@ -66,7 +67,7 @@ impl RecordedRun {
     /// Finds all persistent files.
     pub fn files(
         &self,
-        observer: &mut impl ProgressObserver,
+        observer: &mut dyn ProgressObserver,
     ) -> Result<PersistentFiles, CrashError> {
         let mut files = PersistentFiles::default();
         self.walk(|event, definitions| {
@@ -77,12 +78,38 @@ impl RecordedRun {
         Ok(files)
     }
 
-    /// The crash image before `event`; at the end if there is no such event.
+    /// The image of a crash point.
+    pub fn image_at(
+        &self,
+        point: &CrashPoint,
+        files: &PersistentFiles,
+        observer: &mut dyn ProgressObserver,
+    ) -> Result<CrashImage, CrashError> {
+        let Some(choice) = &point.choice else {
+            let event = Some(EventIndex(point.event));
+            return Ok(self.image_before(event, files, observer)?.0);
+        };
+        let builder = ImageBuilder::new(files, &self.selection);
+        let mut builder = builder.with_states(choice.profile()?);
+        let reader = self.walk(|next, definitions| {
+            if next.index.0 >= point.event {
+                return ControlFlow::Break(());
+            }
+            observer.reading(next.index);
+            builder.apply(next, definitions);
+            ControlFlow::Continue(())
+        })?;
+        Ok(builder
+            .chosen(choice, point.event, reader.definitions())?
+            .image)
+    }
+
+    /// The image in program order before `event`, or at the end of the trace.
     pub fn image_before(
         &self,
         event: Option<EventIndex>,
         files: &PersistentFiles,
-        observer: &mut impl ProgressObserver,
+        observer: &mut dyn ProgressObserver,
     ) -> Result<(CrashImage, ImageDigest), CrashError> {
         let mut builder = ImageBuilder::new(files, &self.selection);
         let reader = self.walk(|next, definitions| {
@@ -98,42 +125,9 @@ impl RecordedRun {
     }
 }
 
-/// What a first reading of the trace tells.
+/// The results of a first pass over the trace.
 #[derive(Debug)]
 pub struct Survey {
     pub points: FailurePoints,
     pub files: PersistentFiles,
-}
-
-impl Survey {
-    /// The failure points to try, the most different first, and first occurrences before later ones.
-    pub fn points(&self, symbols: &mut impl Symbols) -> Vec<FailurePoint> {
-        let leaves = self.points.leaves();
-        let paths: Vec<Vec<(String, u32)>> = leaves
-            .iter()
-            .map(|leaf| {
-                let frames = leaf.stack.map(|stack| symbols.frames(stack));
-                let steps = frames.unwrap_or_default().into_iter().rev();
-                let steps = steps.map(|frame| match (frame.file, frame.line) {
-                    (Some(file), Some(line)) => (file, line),
-                    _ => (frame.module, frame.offset as u32),
-                });
-                steps.collect()
-            })
-            .collect();
-        let order = most_different_first(&paths);
-        let chosen: Vec<Vec<Occurrence>> = leaves.iter().map(|leaf| leaf.chosen()).collect();
-        let most = chosen.iter().map(Vec::len).max().unwrap_or(0);
-        let mut points = Vec::new();
-        for turn in 0..most {
-            points.extend(order.iter().filter_map(|&leaf| {
-                Some(FailurePoint {
-                    kind: leaves[leaf].kind,
-                    stack: leaves[leaf].stack,
-                    occurrence: *chosen[leaf].get(turn)?,
-                })
-            }));
-        }
-        points
-    }
 }

@@ -1,4 +1,4 @@
-//! What reproduces a finding on any machine that has the trace and the binaries.
+//! Tokens: what reproduces a finding on any machine that has the trace and the binaries.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,25 +8,27 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
+use crate::crash_point::{Choice, CrashPoint};
 use crate::operation::Operation;
 use brownout_recovery::{Readiness, Recovery};
 
-const PREFIX: &str = "crash1";
+/// How tokens begin, and which version they have. Version 1 named a crash by its event alone.
+const NAME: &str = "crash";
+const VERSION: u32 = 2;
 
-/// A crash and the recovery from it. As text: `crash1:EVENT:…`, where the rest tells what else is needed.
+/// A crash and the recovery from it. As text: `crash2:EVENT:…`, where the rest holds everything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// The crash comes before this event.
-    pub event: u64,
+    pub point: CrashPoint,
     pub recovery: Recovery,
     pub operation: Option<Operation>,
-    /// Which files were taken as persistent memory, if not those chosen at recording.
+    /// Patterns for the files that are persistent memory, if not those given when recording.
     pub patterns: Vec<String>,
     /// In milliseconds, if the user gave one.
     pub time_limit: Option<u64>,
 }
 
-/// A token in as few letters as possible: what is as usual is left out.
+/// A token in as few letters as possible: defaults are left out.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Short {
@@ -44,6 +46,8 @@ struct Short {
     memory: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file_size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    choice: Option<Choice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     op: Option<Operation>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -65,6 +69,7 @@ impl From<&Token> for Short {
             network: recovery.network,
             memory: recovery.memory_limit,
             file_size: recovery.file_size_limit,
+            choice: token.point.choice.clone(),
             op: token.operation,
             pm: token.patterns.clone(),
             time: token.time_limit,
@@ -84,7 +89,10 @@ impl Short {
             recovery.success = success;
         }
         Token {
-            event,
+            point: CrashPoint {
+                event,
+                choice: self.choice,
+            },
             recovery,
             operation: self.op,
             patterns: self.pm,
@@ -93,45 +101,64 @@ impl Short {
     }
 }
 
-/// A text that is no token.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "this is not a token of crash testing, or not all of one; it is in the field `replay` of a finding"
-)]
-pub struct NotAToken;
+/// Why a text is not a usable token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    #[error(
+        "this is not a token of crash testing, or only a part of one; copy the whole field `replay` of a finding"
+    )]
+    NotAToken,
+    #[error(
+        "this token has version {found}, and this brownout reads version {VERSION}; \
+         run `brownout crash` on the trace again to get new tokens"
+    )]
+    OtherVersion { found: u32 },
+}
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = serde_json::to_vec(&Short::from(self)).map_err(|_| fmt::Error)?;
         let rest = URL_SAFE_NO_PAD.encode(text);
-        write!(f, "{PREFIX}:{}:{rest}", self.event)
+        write!(f, "{NAME}{VERSION}:{}:{rest}", self.point.event)
     }
 }
 
 impl FromStr for Token {
-    type Err = NotAToken;
+    type Err = TokenError;
 
-    fn from_str(text: &str) -> Result<Self, NotAToken> {
+    fn from_str(text: &str) -> Result<Self, TokenError> {
         let mut parts = text.trim().splitn(3, ':');
-        let (Some(PREFIX), Some(event), Some(rest)) = (parts.next(), parts.next(), parts.next())
+        let (Some(name), Some(event), Some(rest)) = (parts.next(), parts.next(), parts.next())
         else {
-            return Err(NotAToken);
+            return Err(TokenError::NotAToken);
         };
-        let text = URL_SAFE_NO_PAD.decode(rest).map_err(|_| NotAToken)?;
-        let short: Short = serde_json::from_slice(&text).map_err(|_| NotAToken)?;
-        let event = event.parse().map_err(|_| NotAToken)?;
-        Ok(short.token(event))
+        let version = name.strip_prefix(NAME).and_then(|text| text.parse().ok());
+        match version {
+            Some(VERSION) => {}
+            Some(found) => return Err(TokenError::OtherVersion { found }),
+            None => return Err(TokenError::NotAToken),
+        }
+        let decoded = URL_SAFE_NO_PAD.decode(rest).ok();
+        let short = decoded.and_then(|text| serde_json::from_slice::<Short>(&text).ok());
+        match (short, event.parse().ok()) {
+            (Some(short), Some(event)) => Ok(short.token(event)),
+            _ => Err(TokenError::NotAToken),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crash_point::{LineChoice, OtherLines};
 
-    #[test]
-    fn a_token_survives_being_text() {
-        let token = Token {
-            event: 4711,
+    fn token(choice: Option<Choice>) -> Token {
+        Token {
+            point: CrashPoint {
+                event: 4711,
+                choice,
+            },
             recovery: Recovery::new("./kv check '{pm}' && echo \"ok\"", "/home/somebody"),
             operation: Some(Operation {
                 completed: 3,
@@ -139,18 +166,36 @@ mod tests {
             }),
             patterns: vec!["*.pool".into()],
             time_limit: Some(5000),
-        };
-        let text = token.to_string();
-        assert!(text.starts_with("crash1:4711:"), "{text}");
-        assert_eq!(text.parse::<Token>().unwrap(), token);
-        for broken in [
-            "",
-            "crash1",
-            "crash1:4711:",
-            "crash2:1:AA",
-            &text[..text.len() - 3],
-        ] {
-            assert!(broken.parse::<Token>().is_err(), "{broken}");
         }
+    }
+
+    #[test]
+    fn a_token_survives_being_text() {
+        let choice = Choice {
+            profile: "adr".into(),
+            others: OtherLines::Guaranteed,
+            lines: vec![LineChoice {
+                file: 1,
+                offset: 128,
+                stores: 7,
+                exceptions: vec![2],
+            }],
+        };
+        for token in [token(None), token(Some(choice))] {
+            let text = token.to_string();
+            assert!(text.starts_with("crash2:4711:"), "{text}");
+            assert_eq!(text.parse::<Token>().unwrap(), token);
+            for broken in ["", "crash2", "crash2:4711:", &text[..text.len() - 3]] {
+                let error = broken.parse::<Token>().unwrap_err();
+                assert_eq!(error, TokenError::NotAToken, "{broken}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_token_of_another_version_is_recognised() {
+        let error = "crash1:4711:AAAA".parse::<Token>().unwrap_err();
+        assert_eq!(error, TokenError::OtherVersion { found: 1 });
+        assert!(error.to_string().contains("version 1"), "{error}");
     }
 }

@@ -1,25 +1,26 @@
-//! What came of one failure point: a line of the journal.
+//! The result of one crash point: a line of the journal.
 
 use brownout_report::Frame;
 use serde::{Deserialize, Serialize};
 
+use crate::crash_point::CrashPoint;
 use crate::failure_point::PointKind;
 use crate::operation::Operation;
 use brownout_recovery::Verdict;
 
-/// A failure point that was tried.
+/// A crash point that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The crash comes before this event.
-    pub event: u64,
+    #[serde(flatten)]
+    pub point: CrashPoint,
     pub kind: PointKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
     /// Digest of the crash image.
     pub image: String,
-    /// The event of the trial that had an equal image, whose verdict this is.
+    /// The trial that had an equal image, and whose verdict this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub same_as: Option<u64>,
+    pub same_as: Option<CrashPoint>,
     pub verdict: Verdict,
     /// How long recovery took.
     pub seconds: f64,
@@ -28,14 +29,14 @@ pub struct Trial {
     pub failure: Option<Failure>,
 }
 
-/// What is told about a recovery that did not pass.
+/// What is known about a recovery that did not pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     /// The failure point, innermost frame first.
     pub stack: Vec<Frame>,
-    /// The line of it that tells failure points apart.
+    /// The line of it that distinguishes failure points.
     pub line: String,
-    /// Where recovery was when it failed, as far as that can be told.
+    /// Where recovery was when it failed, as far as that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recovery: Vec<Frame>,
     /// The last lines that recovery printed.
@@ -47,8 +48,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What makes two failures of recovery the same, whatever the image: where it was, or else what it said last, with
-    /// numbers left out.
+    /// Equal for failures of recovery that are the same on different images: where it was or, if that is not known, what
+    /// it printed last, without numbers.
     pub fn signature(&self, verdict: &Verdict) -> String {
         let mut signature = format!("{verdict:?}");
         if self.recovery.is_empty() {

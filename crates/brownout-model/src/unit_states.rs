@@ -246,6 +246,46 @@ impl<T> UnitStates<T> {
         }
     }
 
+    /// Whether every crash leaves this part.
+    pub fn is_guaranteed(&self, part: usize) -> bool {
+        self.parts[part].role == Role::Guaranteed
+    }
+
+    /// The state with exactly the parts for which `present` holds, none of them torn; `None` if a crash cannot leave it.
+    pub fn state_with(&self, present: impl Fn(usize) -> bool) -> Option<UnitState> {
+        let mut state = UnitState::default();
+        let mut whole = 0;
+        for (number, part) in self.parts.iter().enumerate() {
+            let present = present(number);
+            let possible = match part.role {
+                Role::Guaranteed => present,
+                Role::Step(step) => {
+                    whole = if present { whole.max(step + 1) } else { whole };
+                    true
+                }
+                Role::Optional {
+                    present: must,
+                    absent: cannot,
+                } => (if present { cannot } else { must }) == 0,
+            };
+            if !possible {
+                return None;
+            }
+            if present {
+                let bytes = part.bytes;
+                state.pieces.push(Piece {
+                    part: number,
+                    bytes,
+                });
+            }
+        }
+        let has = |number: usize| state.pieces.iter().any(|piece| piece.part == number);
+        let is_prefix = self.parts.iter().enumerate().all(|(number, part)| {
+            !matches!(part.role, Role::Step(step) if step < whole) || has(number)
+        });
+        (is_prefix && self.agrees(whole, &[])).then_some(state)
+    }
+
     /// All states, without duplicates.
     pub fn states(&self) -> Vec<UnitState> {
         let mut states = Vec::new();

@@ -7,10 +7,13 @@ mod interrupt;
 mod monitor;
 mod plan;
 
+use std::path::Path;
+
 use brownout_crash::journal::{self, Entries, Head};
 use brownout_crash::{
-    Baseline, Campaign, CrashError, FailurePoints, Journal, Operation, RecordedRun, Scope, Survey,
-    TestConfiguration, Token, Trial, findings, group, narrow, recover_without_crash,
+    Baseline, Campaign, Collaborators, CrashError, FailurePoints, Journal, Operation, RecordedRun,
+    Scope, StrategyInput, Survey, TestConfiguration, Token, Trial, findings, group, narrow,
+    recover_without_crash,
 };
 use brownout_recovery::{Isolation, RecoveryRunner, RunnerPool, Sandbox, SandboxServerCommand};
 use brownout_report::Finding;
@@ -72,7 +75,6 @@ pub fn crash_test(
     monitor.begin_reading(last_event);
     let survey = run.survey(plan.scope.clone(), &mut symbols, &mut monitor)?;
     check_functions(&survey.points, &plan.scope)?;
-    let points = survey.points(&mut symbols);
     let operation = plan.scope.operation.as_ref();
     let operation = operation.map(|_| survey.points.operation());
 
@@ -93,10 +95,15 @@ pub fn crash_test(
         }));
     }
 
+    let mut strategy = (plan.strategy.start)(StrategyInput {
+        run: &run,
+        survey: &survey,
+        symbols: &mut symbols,
+    });
     let head = Head {
         configuration: plan.configuration(identity),
         shards: vec![plan.shard],
-        points: points.len() as u64,
+        points: strategy.planned(),
     };
     let (mut journal, earlier) = open_journal(directory, &head, plan, console)?;
     let mut campaign = Campaign::new(
@@ -110,8 +117,13 @@ pub fn crash_test(
     campaign.resume(trials);
     let mut pool = RunnerPool::new(runners);
     monitor.begin_trials()?;
-    let complete =
-        campaign.try_all(&points, &mut pool, &mut journal, &mut symbols, &mut monitor)?;
+    let complete = campaign.run(&mut Collaborators {
+        strategy: &mut *strategy,
+        pool: &mut pool,
+        journal: &mut journal,
+        symbols: &mut symbols,
+        observer: &mut monitor,
+    })?;
     let progress = campaign.progress();
     let trials = campaign.into_trials();
     let groups = group(&trials);
@@ -119,7 +131,7 @@ pub fn crash_test(
     let asked: Vec<Trial> = groups
         .iter()
         .map(|group| group.first().clone())
-        .filter(|first| !causes.iter().any(|cause| cause.cause_of == first.event))
+        .filter(|first| !causes.iter().any(|cause| cause.cause_of == first.point))
         .take(MOST_NARROWED)
         .collect();
     if complete && plan.narrowing && !asked.is_empty() {
@@ -238,8 +250,9 @@ fn open_journal(
             trials,
             causes,
         }) => {
+            check_same_test(&path, &found.configuration, &head.configuration)?;
             if found != *head {
-                return Err(Failure::OtherAssignment { path });
+                return Err(Failure::OtherConfiguration { path });
             }
             console.remark(format_args!(
                 "{} failure points were tried before",
@@ -258,9 +271,30 @@ fn open_journal(
     }
 }
 
+/// Results of different strategies or options are not mixed.
+pub fn check_same_test(
+    journal: &Path,
+    found: &TestConfiguration,
+    wanted: &TestConfiguration,
+) -> Result<(), Failure> {
+    if found.strategy != wanted.strategy {
+        return Err(Failure::OtherStrategy {
+            path: journal.to_owned(),
+            found: found.strategy.clone(),
+            wanted: wanted.strategy.clone(),
+        });
+    }
+    if found != wanted {
+        return Err(Failure::OtherConfiguration {
+            path: journal.to_owned(),
+        });
+    }
+    Ok(())
+}
+
 fn token(trial: &Trial, configuration: &TestConfiguration) -> Token {
     Token {
-        event: trial.event,
+        point: trial.point.clone(),
         recovery: configuration.recovery.clone(),
         operation: trial.operation,
         patterns: configuration.patterns.clone(),

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use brownout_crash::CrashError;
+use brownout_crash::{CrashError, StrategyId, TokenError};
 use brownout_engine::RecordError;
 use brownout_report::{BaselineError, ParseError, SuppressionError};
 use brownout_trace::selection::PatternError;
@@ -140,7 +140,17 @@ pub enum Failure {
         program: PathBuf,
     },
     #[error("`{}` contains results for another trace or other options; choose another directory with --out", path.display())]
-    OtherAssignment { path: PathBuf },
+    OtherConfiguration { path: PathBuf },
+    #[error(
+        "`{}` contains results of the strategy {found}, which cannot be combined with those of {wanted}; \
+         choose another directory with --out, or start again without --resume",
+        path.display()
+    )]
+    OtherStrategy {
+        path: PathBuf,
+        found: StrategyId,
+        wanted: StrategyId,
+    },
     #[error("cannot read the expected output of recovery from `{}`", path.display())]
     Expected {
         path: PathBuf,
@@ -167,6 +177,8 @@ pub enum Failure {
          a recovery; `brownout dump` shows its events"
     )]
     NotReplayed { finding: String, rule: String },
+    #[error(transparent)]
+    Token(#[from] TokenError),
     #[error("no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all rules")]
     NoSuchRule { rule: String, near: &'static str },
 }

@@ -4,13 +4,14 @@ use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind};
 
 use crate::failure_point::StackId;
 use crate::host::Symbols;
-use crate::image::PersistentFiles;
+use crate::image::LostStore;
 use crate::operation::Operation;
+use crate::persistent_files::PersistentFiles;
 
-/// Stores that are kept in memory for one search in one direction.
+/// Stores that are held in memory for one search in one direction.
 const MOST_STORES: usize = 1 << 15;
 
-/// Stores of one place in the program, in a row.
+/// Consecutive stores of one calling context.
 #[derive(Clone, Debug)]
 pub(super) struct Unit {
     pub(super) stack: Option<StackId>,
@@ -28,6 +29,17 @@ pub(super) struct Change {
     pub(super) bytes: Vec<u8>,
 }
 
+impl From<LostStore> for Change {
+    fn from(lost: LostStore) -> Self {
+        Self {
+            event: lost.event,
+            file: lost.file,
+            offset: lost.offset,
+            bytes: lost.bytes,
+        }
+    }
+}
+
 /// The stores between two images.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Between {
@@ -40,14 +52,14 @@ pub(super) struct Between {
 }
 
 impl Between {
-    /// Takes notice of an event; `operation` is how far the workload is.
+    /// Takes the next event; `operation` is how far the workload is.
     pub(super) fn take(
         &mut self,
         event: &Event<'_>,
         operation: Operation,
         definitions: &Definitions,
         files: &PersistentFiles,
-        symbols: &mut impl Symbols,
+        symbols: &mut dyn Symbols,
     ) {
         if self.cut {
             return;
@@ -88,12 +100,23 @@ impl Between {
         if changes.is_empty() {
             return;
         }
+        let stack = symbols.stack(event, definitions);
+        self.add(stack, operation, changes);
+    }
+
+    /// Adds a store.
+    pub(super) fn add(
+        &mut self,
+        stack: Option<StackId>,
+        operation: Operation,
+        changes: Vec<Change>,
+    ) {
         if self.stores == MOST_STORES {
             self.cut = true;
             return;
         }
         self.stores += 1;
-        let stack = symbols.stack(event, definitions);
+        self.operation = operation;
         match self.units.last_mut() {
             Some(unit) if unit.stack == stack && unit.operation == operation => {
                 unit.changes.extend(changes);
@@ -110,7 +133,7 @@ impl Between {
         !self.units.is_empty()
     }
 
-    /// Whether they lead all the way from one image to the other.
+    /// Whether the stores lead all the way from one image to the other.
     pub(super) fn is_whole(&self) -> bool {
         self.has_stores() && !self.cut
     }

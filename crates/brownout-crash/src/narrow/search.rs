@@ -1,4 +1,4 @@
-//! Trying images between one that passes and one that does not.
+//! Tries images between one that passes and one that does not.
 
 use brownout_trace::replay::Content;
 
@@ -11,7 +11,7 @@ use brownout_recovery::{RecoveryRunner, RunnerError};
 /// A larger set of stores explains nothing.
 const MOST_CULPRITS: usize = 6;
 
-/// Trying images to learn from them.
+/// Runs recovery on images to find out which stores matter.
 pub(super) struct Search<'a> {
     runner: &'a mut RecoveryRunner,
     /// That of the failure.

@@ -1,5 +1,6 @@
 //! Failure points and crash images of small traces made by hand.
 
+mod states;
 mod traces;
 
 use brownout_crash::{Granularity, Operation, PointKind, RecordedRun, Scope, Survey};

@@ -51,6 +51,19 @@ impl Digest {
     }
 }
 
+impl Digest {
+    /// The digest of a content that differs from the one asked for last in `pages` only.
+    pub(super) fn of_variant(&self, variant: &Content, pages: impl Iterator<Item = u64>) -> u128 {
+        let mut sum = self.sum;
+        for page in pages {
+            let old = self.parts.get(&page).copied().unwrap_or(0);
+            let new = variant.page(page).map_or(0, |bytes| part(page, bytes));
+            sum = sum.wrapping_sub(old).wrapping_add(new);
+        }
+        xxh3_128_with_seed(&sum.to_le_bytes(), variant.len())
+    }
+}
+
 fn part(page: u64, bytes: &[u8; PAGE]) -> u128 {
     if bytes.iter().all(|&byte| byte == 0) {
         return 0;

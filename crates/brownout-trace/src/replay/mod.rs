@@ -248,6 +248,16 @@ impl Image {
         self.digest.of(&self.content)
     }
 
+    /// The digest of `variant`, which differs from the content of this file in `pages` only (each given once).
+    pub fn digest_of_variant(
+        &mut self,
+        variant: &Content,
+        pages: impl Iterator<Item = u64>,
+    ) -> u128 {
+        self.digest();
+        self.digest.of_variant(variant, pages)
+    }
+
     /// Counts mappings of all files: of two files that had the same path, the one with the higher number had
     /// it later.
     pub fn last_mapped(&self) -> u64 {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use brownout_crash::{Granularity, Shard};
+use brownout_crash::{Granularity, STRATEGIES, Shard, StrategyInfo};
 use brownout_recovery::Readiness;
 use clap::{Args, ValueEnum};
 
@@ -116,9 +116,9 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub file_size_limit: Option<u64>,
 
-    /// How crash images are chosen
-    #[arg(long, value_enum)]
-    pub strategy: Option<Strategy>,
+    /// How crash points are chosen [default: prefix]
+    #[arg(long, value_name = "NAME", value_parser = strategy)]
+    pub strategy: Option<&'static StrategyInfo>,
 
     #[command(flatten)]
     pub points: FailurePointArgs,
@@ -186,11 +186,13 @@ impl From<GranularityArg> for Granularity {
     }
 }
 
-/// How crash images are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Strategy {
-    /// All stores before the failure point, in program order
-    Prefix,
+/// The strategy with this name.
+pub fn strategy(name: &str) -> Result<&'static StrategyInfo, String> {
+    StrategyInfo::named(name).ok_or_else(|| {
+        let names = STRATEGIES.iter().map(|info| format!("`{}`", info.name));
+        let names: Vec<String> = names.collect();
+        format!("no such strategy; there is {}", names.join(", "))
+    })
 }
 
 /// `500ms`, `30s`, `2m`, `1h`; a bare number is seconds.
@@ -279,6 +281,15 @@ mod tests {
         assert_eq!(size("7").unwrap(), 7);
         for wrong in ["", "G", "1.5G", "99999999999999T", "3X"] {
             assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn strategies_are_known_by_name_and_the_error_lists_them() {
+        assert_eq!(strategy("prefix").unwrap().name, "prefix");
+        for wrong in ["", "Prefix", "exhaustive"] {
+            let error = strategy(wrong).unwrap_err();
+            assert!(error.contains("`prefix`"), "{error}");
         }
     }
 

@@ -20,7 +20,9 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use check::CheckArgs;
-pub use crash::{CrashArgs, CrashTestArgs, FailurePointArgs, GranularityArg, duration, readiness};
+pub use crash::{
+    CrashArgs, CrashTestArgs, FailurePointArgs, GranularityArg, duration, readiness, strategy,
+};
 pub use demo::DemoArgs;
 pub use dump::DumpArgs;
 pub use explain::ExplainArgs;

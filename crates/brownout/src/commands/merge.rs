@@ -10,7 +10,7 @@ use brownout_report::Subject;
 use super::check::OUT;
 use crate::arguments::MergeArgs;
 use crate::console::Console;
-use crate::crash_test::{findings_of, is_unfinished, unfinished};
+use crate::crash_test::{check_same_test, findings_of, is_unfinished, unfinished};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -41,9 +41,8 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
                 joined = Some((entries, results, part.trace()?));
             }
             Some((all, results, _)) => {
-                if all.head.configuration != entries.head.configuration {
-                    return Err(Failure::OtherAssignment { path: journal });
-                }
+                let (found, wanted) = (&entries.head.configuration, &all.head.configuration);
+                check_same_test(&journal, found, wanted)?;
                 all.head.shards.extend(entries.head.shards);
                 all.trials.extend(entries.trials);
                 all.causes.extend(entries.causes);
@@ -56,8 +55,10 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     }
     let (mut entries, mut results, trace) = joined.ok_or(Failure::NoRecovery)?;
     let mut seen = HashSet::new();
-    entries.trials.retain(|trial| seen.insert(trial.event));
-    entries.trials.sort_by_key(|trial| trial.event);
+    entries
+        .trials
+        .retain(|trial| seen.insert(trial.point.clone()));
+    entries.trials.sort_by(|a, b| a.point.cmp(&b.point));
     let gap = missing(&entries);
 
     let out = arguments.out.clone().or_else(|| settings.out.clone());

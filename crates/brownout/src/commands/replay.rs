@@ -7,6 +7,7 @@ use std::time::Duration;
 use brownout_crash::rules::rule_of;
 use brownout_crash::{
     CrashError, CrashImage, CrashSituation, PersistentFiles, RecordedRun, Symbols as _, Token,
+    TokenError,
 };
 use brownout_recovery::{
     Expectation, Recovery, RecoveryRunner, RecoveryTask, Sandbox, SandboxServerCommand, Verdict,
@@ -29,10 +30,10 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failure> {
     let (trace, token, rule) = find(&arguments.directory, &arguments.finding)?;
     let mut file = TraceFile::open(&trace)?;
-    if token.event > file.events() {
+    if token.point.event > file.events() {
         return Err(Failure::NoSuchEvent {
             path: trace,
-            event: EventIndex(token.event),
+            event: EventIndex(token.point.event),
             events: file.events(),
         });
     }
@@ -42,8 +43,7 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     let mut monitor = CrashTestMonitor::new(None, console);
     monitor.begin_reading(file.events());
     let files = run.files(&mut monitor)?;
-    let event = EventIndex(token.event);
-    let (image, _) = run.image_before(Some(event), &files, &mut monitor)?;
+    let image = run.image_at(&token.point, &files, &mut monitor)?;
     drop(monitor);
     if let Some(target) = &arguments.keep {
         return keep(&image, &files, target);
@@ -69,7 +69,11 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
 
 /// The trace, what to do with it, and the rule of the finding if it is known.
 fn find(directory: &Path, finding: &str) -> Result<(PathBuf, Token, Option<String>), Failure> {
-    let given: Option<Token> = finding.parse().ok();
+    let given: Option<Token> = match finding.parse() {
+        Ok(token) => Some(token),
+        Err(error @ TokenError::OtherVersion { .. }) => return Err(error.into()),
+        Err(_) => None,
+    };
     if directory.is_file() {
         let token = given.ok_or(Failure::TokenWanted)?;
         return Ok((directory.to_owned(), token, None));
@@ -94,9 +98,12 @@ fn find(directory: &Path, finding: &str) -> Result<(PathBuf, Token, Option<Strin
 
 fn token_of(finding: &Finding) -> Result<Token, Failure> {
     let token = finding.replay.as_deref().unwrap_or_default();
-    token.parse().map_err(|_| Failure::NotReplayed {
-        finding: finding.id.to_string(),
-        rule: finding.rule.clone(),
+    token.parse().map_err(|error| match error {
+        TokenError::OtherVersion { .. } => error.into(),
+        _ => Failure::NotReplayed {
+            finding: finding.id.to_string(),
+            rule: finding.rule.clone(),
+        },
     })
 }
 
@@ -131,7 +138,7 @@ fn runner(recovery: &Recovery, files: &PersistentFiles) -> Result<RecoveryRunner
 
 fn task(token: &Token) -> RecoveryTask {
     let situation = CrashSituation {
-        event: token.event,
+        event: token.point.event,
         operation: token.operation,
         time_limit: token.time_limit.map_or(TIME_LIMIT, Duration::from_millis),
     };
@@ -170,7 +177,7 @@ fn recover(
         writeln!(
             out,
             "recovery {} after a crash before event {}",
-            attempt.verdict, token.event
+            attempt.verdict, token.point.event
         )?;
         for frame in symbols.recovery_frames(&attempt.frames) {
             writeln!(out, "    {frame}")?;

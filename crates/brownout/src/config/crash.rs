@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::arguments::{CrashTestArgs, GranularityArg, duration, readiness};
+use crate::arguments::{CrashTestArgs, GranularityArg, duration, readiness, strategy};
 
 /// The keys of the table, all optional.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -30,6 +30,7 @@ pub struct CrashKeys {
     op: Option<String>,
     after: Option<String>,
     granularity: Option<GranularityArg>,
+    strategy: Option<String>,
     occurrences: Option<u32>,
     jobs: Option<u32>,
     time_limit: Option<String>,
@@ -50,6 +51,7 @@ impl CrashKeys {
             op: self.op.or(base.op),
             after: self.after.or(base.after),
             granularity: self.granularity.or(base.granularity),
+            strategy: self.strategy.or(base.strategy),
             occurrences: self.occurrences.or(base.occurrences),
             jobs: self.jobs.or(base.jobs),
             time_limit: self.time_limit.or(base.time_limit),
@@ -65,6 +67,9 @@ impl CrashKeys {
         }
         if let Some(sign) = &self.recover_ready {
             readiness(sign)?;
+        }
+        if let Some(name) = &self.strategy {
+            strategy(name).map_err(|error| format!("strategy `{name}`: {error}"))?;
         }
         match (self.occurrences, self.jobs) {
             (Some(0), _) => Err("occurrences must be at least 1".to_owned()),
@@ -106,6 +111,7 @@ impl CrashKeys {
         options.op = options.op.or(keys.op);
         options.points.after = options.points.after.or(keys.after);
         options.points.granularity = options.points.granularity.or(keys.granularity);
+        options.strategy = options.strategy.or_else(|| strategy(&keys.strategy?).ok());
         options.occurrences = options.occurrences.or(keys.occurrences);
         options.jobs = options.jobs.or(keys.jobs);
         options.time_limit = options.time_limit.or_else(|| time(keys.time_limit));

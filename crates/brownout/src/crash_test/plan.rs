@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, thread};
 
-use brownout_crash::{Scope, Shard, TestConfiguration};
+use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration};
 use brownout_recovery::{Expectation, Recovery};
 
 use super::calling_contexts::{WantedContexts, path_glob};
@@ -18,6 +18,7 @@ use crate::failure::Failure;
 pub struct Plan {
     pub recovery: Recovery,
     pub expected: Expectation,
+    pub strategy: &'static StrategyInfo,
     pub scope: Scope,
     pub wanted: WantedContexts,
     /// The texts that `wanted` was made of.
@@ -51,6 +52,9 @@ impl Plan {
         Ok(Some(Self {
             expected: expectation(arguments)?,
             recovery,
+            strategy: arguments
+                .strategy
+                .unwrap_or_else(StrategyInfo::default_strategy),
             scope: Scope {
                 occurrences: arguments.occurrences.unwrap_or(1) as usize,
                 operation: arguments.op.clone(),
@@ -93,6 +97,7 @@ impl Plan {
     pub fn configuration(&self, trace: (u64, u64)) -> TestConfiguration {
         TestConfiguration {
             version: TestConfiguration::VERSION,
+            strategy: self.strategy.id(),
             trace,
             patterns: self.pattern_texts(),
             recovery: self.recovery.clone(),

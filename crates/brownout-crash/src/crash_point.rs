@@ -1,0 +1,176 @@
+//! A crash: the instant at which power is lost, and which stores have reached persistent memory by then.
+//!
+//! Without a choice a crash leaves every store before its event, in program order, as in Mumak §4.1. With a choice it
+//! leaves one of the states of the persistency model (Jaaru, Fig. 7): each line holds its content after some of its
+//! stores, independently of all other lines. Stores are never torn in a choice.
+
+use std::fmt;
+
+use brownout_model::Profile;
+use serde::{Deserialize, Serialize};
+
+/// A crash image, named by what leads to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CrashPoint {
+    /// The crash is before this event.
+    pub event: u64,
+    /// Which stores before the event are present; `None` if all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Choice>,
+}
+
+impl CrashPoint {
+    /// A crash that leaves every store before `event`.
+    pub fn program_order(event: u64) -> Self {
+        Self {
+            event,
+            choice: None,
+        }
+    }
+}
+
+/// One state of the persistency model.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Choice {
+    /// Name of the persistency profile that allows the state.
+    pub profile: String,
+    /// The state of all lines that are not listed.
+    pub others: OtherLines,
+    /// Ordered by file and line, each line once.
+    pub lines: Vec<LineChoice>,
+}
+
+/// The state of the lines that a choice does not list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OtherLines {
+    /// All their stores before the event are present.
+    Newest,
+    /// Only the stores are present that every crash leaves.
+    Guaranteed,
+}
+
+/// The state of one line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LineChoice {
+    /// Number of the PM file, in the order in which the files were first mapped.
+    pub file: usize,
+    /// Offset of the line's first byte in the file.
+    pub offset: u64,
+    /// How many of the line's stores are present: the first so many of those before the event, counted from the start of
+    /// the trace.
+    pub stores: u64,
+    /// Numbers of stores, from 0, for which the opposite holds. Only non-temporal stores are not ordered with the
+    /// other stores to their line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exceptions: Vec<u64>,
+}
+
+impl LineChoice {
+    /// Whether the line's store with this number, from 0, is present.
+    pub fn has(&self, number: u64) -> bool {
+        (number < self.stores) != self.exceptions.contains(&number)
+    }
+}
+
+impl Choice {
+    /// The persistency profile that allows the state.
+    pub fn profile(&self) -> Result<Profile, ImpossibleChoice> {
+        Profile::named(&self.profile).ok_or_else(|| ImpossibleChoice::Profile(self.profile.clone()))
+    }
+
+    /// The state of a line, if it is listed.
+    pub fn line(&self, file: usize, offset: u64) -> Option<&LineChoice> {
+        let key = |line: &LineChoice| (line.file, line.offset);
+        let at = self.lines.binary_search_by_key(&(file, offset), key);
+        at.ok().map(|at| &self.lines[at])
+    }
+
+    /// In a sentence, for people.
+    pub fn describe(&self) -> String {
+        let mut text = format!("under the profile {}", self.profile);
+        for line in &self.lines {
+            text.push_str(&format!(
+                ", the line at {:#x} of PM file {} after {}",
+                line.offset,
+                line.file + 1,
+                Stores(line.stores)
+            ));
+            if !line.exceptions.is_empty() {
+                let numbers: Vec<String> = line.exceptions.iter().map(u64::to_string).collect();
+                text.push_str(&format!(" (except number {})", numbers.join(", ")));
+            }
+        }
+        text.push_str(match self.others {
+            OtherLines::Newest => ", all other lines with all their stores",
+            OtherLines::Guaranteed => ", all other lines with their guaranteed stores",
+        });
+        text
+    }
+}
+
+struct Stores(u64);
+
+impl fmt::Display for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            1 => write!(f, "1 store"),
+            count => write!(f, "{count} stores"),
+        }
+    }
+}
+
+/// Why a choice names no crash image.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImpossibleChoice {
+    #[error("there is no persistency profile `{0}`")]
+    Profile(String),
+    #[error("the choice is for the profile {choice}, but the run is followed with {followed}")]
+    OtherProfile { choice: String, followed: String },
+    #[error("PM file number {file} does not exist before event {event}")]
+    File { file: usize, event: u64 },
+    #[error(
+        "no crash before event {event} leaves the line at {offset:#x} of PM file number {file} in this state"
+    )]
+    Line {
+        file: usize,
+        offset: u64,
+        event: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_first_stores_except_some() {
+        let line = LineChoice {
+            file: 0,
+            offset: 64,
+            stores: 2,
+            exceptions: vec![0, 3],
+        };
+        let present: Vec<bool> = (0..5).map(|number| line.has(number)).collect();
+        assert_eq!(present, [false, true, false, true, false]);
+    }
+
+    #[test]
+    fn a_choice_is_described_in_words() {
+        let choice = Choice {
+            profile: "adr".into(),
+            others: OtherLines::Newest,
+            lines: vec![LineChoice {
+                file: 0,
+                offset: 64,
+                stores: 1,
+                exceptions: Vec::new(),
+            }],
+        };
+        assert_eq!(
+            choice.describe(),
+            "under the profile adr, the line at 0x40 of PM file 1 after 1 store, all other lines with all their stores"
+        );
+    }
+}

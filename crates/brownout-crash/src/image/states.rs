@@ -1,0 +1,263 @@
+//! Crash images of single states of the persistency model.
+//!
+//! A line of such an image holds what was settled before, and over that the stores that the choice says are present. What
+//! was settled is found by undoing the stores that a crash may lose, newest first, from the line's present content.
+//! Only lines with such stores differ from the image in program order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brownout_model::{CrashStates, LINE, Profile, UnitState, UnitStates};
+use brownout_trace::replay::{Content, PAGE};
+use brownout_trace::{Definitions, EventIndex, FileId};
+
+use super::{CrashImage, ImageBuilder, ImageDigest};
+use crate::crash_point::{Choice, ImpossibleChoice, LineChoice, OtherLines};
+use crate::persistency::{PartId, Persistency};
+
+/// The crash image of a choice.
+#[derive(Clone, Debug)]
+pub struct ChosenImage {
+    pub image: CrashImage,
+    pub digest: ImageDigest,
+    /// The stores before the crash that are not in the image, in the order of the trace.
+    pub lost: Vec<LostStore>,
+}
+
+/// Bytes of a store that are not in a crash image.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LostStore {
+    pub event: EventIndex,
+    /// Number of the file.
+    pub file: usize,
+    pub offset: u64,
+    pub bytes: Vec<u8>,
+}
+
+impl ImageBuilder<'_> {
+    /// Follows the persistency model too, from the start of the trace, so that choices have images.
+    pub fn with_states(mut self, profile: Profile) -> Self {
+        self.persistency = Some(Persistency::new(profile));
+        self
+    }
+
+    /// All states that a crash now can leave, as choices. There can be very many.
+    pub fn choices(&self, definitions: &Definitions) -> impl Iterator<Item = Choice> {
+        let holders = self.holders(definitions);
+        self.persistency.iter().flat_map(move |persistency| {
+            let (states, holders) = (persistency.crash_states(), holders.clone());
+            let all = states.iter();
+            all.map(move |state| name(persistency, &holders, &states, &state))
+        })
+    }
+
+    /// The image of a choice. `event` is the next event, for messages.
+    pub fn chosen(
+        &mut self,
+        choice: &Choice,
+        event: u64,
+        definitions: &Definitions,
+    ) -> Result<ChosenImage, ImpossibleChoice> {
+        let followed = self.persistency.as_ref();
+        let persistency = followed
+            .filter(|persistency| persistency.profile().name == choice.profile)
+            .ok_or_else(|| ImpossibleChoice::OtherProfile {
+                choice: choice.profile.clone(),
+                followed: followed.map_or("none".into(), |known| known.profile().name.into()),
+            })?;
+        let holders = self.holders(definitions);
+        let states = persistency.crash_states();
+        check(choice, event, &holders, persistency, &states)?;
+        let mut image = self.image(definitions);
+        let mut lost = Vec::new();
+        let mut changed: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+        for unit in states.units() {
+            let Some(file) = number_of(&holders, unit) else {
+                continue;
+            };
+            let present = |part: usize| {
+                let known = &unit.parts()[part];
+                let number = persistency.part(known.tag).number;
+                match choice.line(file, known.line.offset) {
+                    Some(line) => line.has(number),
+                    None => choice.others == OtherLines::Newest || unit.is_guaranteed(part),
+                }
+            };
+            let state = unit.state_with(present).ok_or(ImpossibleChoice::Line {
+                file,
+                offset: unit.address().offset,
+                event,
+            })?;
+            if state.pieces.len() == unit.parts().len() {
+                continue;
+            }
+            let content = image.files[file].get_or_insert_with(Content::default);
+            let pages = lay_over(persistency, unit, &state, content);
+            changed.entry(file).or_default().extend(pages);
+            lost.extend(lost_parts(persistency, unit, &state, file));
+        }
+        lost.sort();
+        let digest = self.digest_with(definitions, |file| {
+            let content = image.files[file].as_ref()?;
+            Some((content, changed.get(&file)?))
+        });
+        Ok(ChosenImage {
+            image,
+            digest,
+            lost,
+        })
+    }
+}
+
+/// The number of the file that a unit is in; `None` if the file has lost its path.
+fn number_of(holders: &[Option<FileId>], unit: &UnitStates<PartId>) -> Option<usize> {
+    let file = FileId(unit.address().space.0);
+    holders.iter().position(|holder| *holder == Some(file))
+}
+
+/// Whether the lines of a choice exist, and all stores that it says are absent are ones that a crash may lose.
+fn check(
+    choice: &Choice,
+    event: u64,
+    holders: &[Option<FileId>],
+    persistency: &Persistency,
+    states: &CrashStates<PartId>,
+) -> Result<(), ImpossibleChoice> {
+    for line in &choice.lines {
+        let LineChoice { file, offset, .. } = *line;
+        let holder = holders.get(file).copied().flatten();
+        let holder = holder.ok_or(ImpossibleChoice::File { file, event })?;
+        let total = persistency.stores_to(holder, offset);
+        let of_line = states
+            .units()
+            .iter()
+            .filter(|unit| unit.address().space.0 == holder.0)
+            .flat_map(UnitStates::parts)
+            .filter(|part| part.line.offset == offset);
+        let losable = of_line
+            .filter(|part| !line.has(persistency.part(part.tag).number))
+            .count() as u64;
+        let (below, above): (Vec<u64>, Vec<u64>) = line
+            .exceptions
+            .iter()
+            .partition(|&&number| number < line.stores);
+        let exists = line.stores <= total && above.iter().all(|&number| number < total);
+        let absent = total.saturating_sub(line.stores + above.len() as u64) + below.len() as u64;
+        if !exists || losable != absent {
+            return Err(ImpossibleChoice::Line {
+                file,
+                offset,
+                event,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Gives the lines of a unit the content that they have in `state`. Returns the pages that may have changed.
+fn lay_over(
+    persistency: &Persistency,
+    unit: &UnitStates<PartId>,
+    state: &UnitState,
+    content: &mut Content,
+) -> BTreeSet<u64> {
+    let mut lines: BTreeMap<u64, [u8; LINE as usize]> = BTreeMap::new();
+    for part in unit.parts().iter().rev() {
+        let line = lines.entry(part.line.offset).or_insert_with(|| {
+            let mut bytes = [0; LINE as usize];
+            content.read(part.line.offset, &mut bytes);
+            bytes
+        });
+        let before = &persistency.part(part.tag).before;
+        for (start, len) in part.bytes.runs() {
+            let range = start as usize..(start + len) as usize;
+            line[range.clone()].copy_from_slice(&before[range]);
+        }
+    }
+    for piece in &state.pieces {
+        let part = &unit.parts()[piece.part];
+        let Some(line) = lines.get_mut(&part.line.offset) else {
+            continue;
+        };
+        let after = &persistency.part(part.tag).after;
+        for (start, len) in piece.bytes.runs() {
+            let range = start as usize..(start + len) as usize;
+            line[range.clone()].copy_from_slice(&after[range]);
+        }
+    }
+    // Only bytes that were stored to: the rest of a line may lie past the end of the file.
+    for part in unit.parts() {
+        let line = &lines[&part.line.offset];
+        for (start, len) in part.bytes.runs() {
+            let range = start as usize..(start + len) as usize;
+            content.write(part.line.offset + start, &line[range]);
+        }
+    }
+    lines.keys().map(|offset| offset / PAGE as u64).collect()
+}
+
+fn lost_parts(
+    persistency: &Persistency,
+    unit: &UnitStates<PartId>,
+    state: &UnitState,
+    file: usize,
+) -> Vec<LostStore> {
+    let present = |number| state.pieces.iter().any(|piece| piece.part == number);
+    let absent = unit
+        .parts()
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| !present(*number));
+    absent
+        .flat_map(|(_, part)| {
+            let known = persistency.part(part.tag);
+            part.bytes.runs().map(move |(start, len)| LostStore {
+                event: known.event,
+                file,
+                offset: part.line.offset + start,
+                bytes: known.after[start as usize..(start + len) as usize].to_vec(),
+            })
+        })
+        .collect()
+}
+
+/// The choice that leads to a state.
+fn name(
+    persistency: &Persistency,
+    holders: &[Option<FileId>],
+    states: &CrashStates<PartId>,
+    state: &[UnitState],
+) -> Choice {
+    let mut lines = Vec::new();
+    for (unit, state) in states.units().iter().zip(state) {
+        let Some(file) = number_of(holders, unit) else {
+            continue;
+        };
+        // For each line with stores that may be lost, the numbers of those that are.
+        let mut absent: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        for (number, part) in unit.parts().iter().enumerate() {
+            if !state.pieces.iter().any(|piece| piece.part == number) {
+                let of_line = absent.entry(part.line.offset).or_default();
+                of_line.insert(persistency.part(part.tag).number);
+            }
+        }
+        let holder = FileId(unit.address().space.0);
+        lines.extend(absent.into_iter().map(|(offset, absent)| {
+            let mut stores = persistency.stores_to(holder, offset);
+            while stores > 0 && absent.contains(&(stores - 1)) {
+                stores -= 1;
+            }
+            LineChoice {
+                file,
+                offset,
+                stores,
+                exceptions: absent.range(..stores).copied().collect(),
+            }
+        }));
+    }
+    lines.sort();
+    Choice {
+        profile: persistency.profile().name.to_owned(),
+        others: OtherLines::Newest,
+        lines,
+    }
+}

@@ -1,0 +1,157 @@
+//! Strategies: which crash points are tried, and in which order.
+//!
+//! A strategy proposes crash points, is told the verdicts, and may use them for what it proposes next. The
+//! [campaign](crate::Campaign) builds the images, runs the recoveries and writes the journal. One file a strategy; a
+//! strategy is registered with one line in [`STRATEGIES`].
+
+mod most_different_first;
+mod prefix;
+
+use brownout_recovery::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
+use serde::{Deserialize, Serialize};
+
+use crate::crash_point::{Choice, CrashPoint};
+use crate::failure_point::{FailurePoint, PointKind, StackId};
+use crate::host::Symbols;
+use crate::image::CrashImage;
+use crate::operation::Operation;
+use crate::recorded_run::{RecordedRun, Survey};
+use crate::trial::Trial;
+
+/// All strategies, the default first.
+pub static STRATEGIES: &[&StrategyInfo] = &[&prefix::PREFIX];
+
+/// What is known about a strategy before it starts.
+#[derive(Debug)]
+pub struct StrategyInfo {
+    /// As on the command line.
+    pub name: &'static str,
+    /// Increased when the strategy proposes other crash points than before for the same trace and options.
+    pub version: u32,
+    /// For `--help`.
+    pub summary: &'static str,
+    pub start: fn(StrategyInput<'_>) -> Box<dyn Strategy>,
+}
+
+impl StrategyInfo {
+    pub fn named(name: &str) -> Option<&'static Self> {
+        STRATEGIES.iter().copied().find(|info| info.name == name)
+    }
+
+    /// The strategy that is used if none is named.
+    pub fn default_strategy() -> &'static Self {
+        STRATEGIES[0]
+    }
+
+    /// What a journal says about the strategy.
+    pub fn id(&self) -> StrategyId {
+        StrategyId {
+            name: self.name.to_owned(),
+            version: self.version,
+        }
+    }
+}
+
+/// A strategy as a journal names it. Trials of different strategies, or versions of one, are never mixed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StrategyId {
+    pub name: String,
+    pub version: u32,
+}
+
+impl std::fmt::Display for StrategyId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (version {})", self.name, self.version)
+    }
+}
+
+/// What a strategy starts from.
+pub struct StrategyInput<'a> {
+    pub run: &'a RecordedRun,
+    pub survey: &'a Survey,
+    pub symbols: &'a mut dyn Symbols,
+}
+
+/// A crash point to try, and what is known about its failure point.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub point: CrashPoint,
+    pub kind: PointKind,
+    pub stack: Option<StackId>,
+    pub operation: Operation,
+}
+
+impl From<FailurePoint> for Candidate {
+    /// The crash in program order.
+    fn from(point: FailurePoint) -> Self {
+        Self {
+            point: CrashPoint::program_order(point.occurrence.event.0),
+            kind: point.kind,
+            stack: point.stack,
+            operation: point.occurrence.operation,
+        }
+    }
+}
+
+/// Chooses crash points.
+pub trait Strategy {
+    /// The next crash points to try, in any order; none if there is nothing to try now.
+    ///
+    /// It is called again without waiting for the verdicts, so that recoveries do not pause. After an empty answer it is
+    /// called again when a verdict has arrived; a campaign ends with an empty answer when no recovery is running.
+    /// All images of one answer are built in one pass over the trace.
+    fn propose(&mut self) -> Vec<Candidate>;
+
+    /// Takes the result of a crash point: one that was proposed, or one that an earlier, interrupted campaign tried.
+    fn learn(&mut self, trial: &Trial);
+
+    /// How many crash points there are to try as far as the strategy knows, those already proposed included.
+    fn planned(&self) -> u64;
+
+    /// How a crash point is tried. By default recovery runs natively on its image.
+    ///
+    /// A strategy that runs recovery under the engine returns one result for each state that it came upon.
+    fn job(&self, candidate: &Candidate) -> TrialJob {
+        let choice = candidate.point.choice.clone();
+        Box::new(move |runner, image, task| {
+            let attempt = runner.attempt(&image.files, task)?;
+            Ok(vec![TriedState { choice, attempt }])
+        })
+    }
+}
+
+/// Runs recovery on an image, in the thread of a runner.
+pub type TrialJob = Box<
+    dyn FnOnce(
+            &mut RecoveryRunner,
+            &CrashImage,
+            &RecoveryTask,
+        ) -> Result<Vec<TriedState>, RunnerError>
+        + Send,
+>;
+
+/// The result of recovering from one state of persistent memory.
+#[derive(Debug)]
+pub struct TriedState {
+    /// Which stores were present; `None` if all were.
+    pub choice: Option<Choice>,
+    pub attempt: Attempt,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_find_their_strategy() {
+        for info in STRATEGIES {
+            let found = StrategyInfo::named(info.name).unwrap();
+            assert!(
+                std::ptr::eq(found, *info),
+                "{} is registered twice",
+                info.name
+            );
+        }
+        assert!(StrategyInfo::named("").is_none());
+    }
+}

@@ -1,0 +1,134 @@
+//! Crash images in program order (Mumak §4.1): all stores before the failure point are present, and no later one.
+//!
+//! Proposes each chosen occurrence of each failure point, the most different failure points first and first occurrences
+//! before later ones. Whenever testing is stopped, the crash points that were tried cover the target as widely as
+//! possible. They are proposed in waves, each twice as large as the one before, because each wave costs a pass over the
+//! trace.
+//!
+//! Can miss: bugs that only show when stores persist in another order than that of the program, and bugs that only show
+//! at occurrences that were not chosen. Every image that it tries can be left by a crash.
+
+use super::most_different_first::most_different_first;
+use super::{Candidate, Strategy, StrategyInfo, StrategyInput};
+use crate::failure_point::{FailurePoint, FailurePoints, Occurrence};
+use crate::host::Symbols;
+use crate::trial::Trial;
+
+pub static PREFIX: StrategyInfo = StrategyInfo {
+    name: "prefix",
+    version: 1,
+    summary: "All stores before the failure point are present, in program order",
+    start: |input| Box::new(Prefix::new(input)),
+};
+
+/// Crash points of the first wave.
+const FIRST_WAVE: usize = 256;
+
+struct Prefix {
+    /// In reverse order.
+    left: Vec<FailurePoint>,
+    planned: u64,
+    wave: usize,
+}
+
+impl Prefix {
+    fn new(input: StrategyInput<'_>) -> Self {
+        let mut left = in_order(&input.survey.points, input.symbols);
+        left.reverse();
+        Self {
+            planned: left.len() as u64,
+            left,
+            wave: FIRST_WAVE,
+        }
+    }
+}
+
+impl Strategy for Prefix {
+    fn propose(&mut self) -> Vec<Candidate> {
+        let rest = self.left.len().saturating_sub(self.wave);
+        self.wave *= 2;
+        let wave = self.left.drain(rest..).rev();
+        wave.map(Candidate::from).collect()
+    }
+
+    /// All images are chosen beforehand.
+    fn learn(&mut self, _: &Trial) {}
+
+    fn planned(&self) -> u64 {
+        self.planned
+    }
+}
+
+/// The failure points to try, in the order in which to try them.
+fn in_order(points: &FailurePoints, symbols: &mut dyn Symbols) -> Vec<FailurePoint> {
+    let leaves = points.leaves();
+    let paths: Vec<Vec<(String, u32)>> = leaves
+        .iter()
+        .map(|leaf| {
+            let frames = leaf.stack.map(|stack| symbols.frames(stack));
+            let steps = frames.unwrap_or_default().into_iter().rev();
+            let steps = steps.map(|frame| match (frame.file, frame.line) {
+                (Some(file), Some(line)) => (file, line),
+                _ => (frame.module, frame.offset as u32),
+            });
+            steps.collect()
+        })
+        .collect();
+    let order = most_different_first(&paths);
+    let chosen: Vec<Vec<Occurrence>> = leaves.iter().map(|leaf| leaf.chosen()).collect();
+    let most = chosen.iter().map(Vec::len).max().unwrap_or(0);
+    let mut in_order = Vec::new();
+    for turn in 0..most {
+        in_order.extend(order.iter().filter_map(|&leaf| {
+            Some(FailurePoint {
+                kind: leaves[leaf].kind,
+                stack: leaves[leaf].stack,
+                occurrence: *chosen[leaf].get(turn)?,
+            })
+        }));
+    }
+    in_order
+}
+
+#[cfg(test)]
+mod tests {
+    use brownout_trace::EventIndex;
+
+    use super::*;
+    use crate::failure_point::PointKind;
+    use crate::operation::Operation;
+
+    #[test]
+    fn waves_double_and_keep_the_order() {
+        let point = |event| FailurePoint {
+            kind: PointKind::Fence,
+            stack: None,
+            occurrence: Occurrence {
+                event: EventIndex(event),
+                operation: Operation::default(),
+            },
+        };
+        let mut prefix = Prefix {
+            left: (0..1000).rev().map(point).collect(),
+            planned: 1000,
+            wave: FIRST_WAVE,
+        };
+        let mut sizes = Vec::new();
+        let mut next = 0;
+        loop {
+            let wave = prefix.propose();
+            if wave.is_empty() {
+                break;
+            }
+            sizes.push(wave.len());
+            for candidate in wave {
+                assert_eq!(
+                    (candidate.point.event, candidate.point.choice),
+                    (next, None)
+                );
+                next += 1;
+            }
+        }
+        assert_eq!((sizes, next), (vec![256, 512, 232], 1000));
+    }
+}

@@ -1,4 +1,4 @@
-/* Durability by fdatasync on the file, beside a line that is flushed. */
+/* Durability by fdatasync on the file, next to a line that is flushed. */
 // variants: clwb clflushopt clflush
 #include "../pm.h"
 

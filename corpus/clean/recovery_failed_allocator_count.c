@@ -1,4 +1,4 @@
-/* An allocator counts its used blocks beside the bitmap, and recovery counts them anew. */
+/* An allocator keeps a count of used blocks in addition to the bitmap, and recovery recomputes the count. */
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 

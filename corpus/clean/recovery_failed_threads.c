@@ -1,4 +1,4 @@
-/* Two threads fill one table, one at a time; each puts something at a place before it takes the place. */
+/* Two threads fill one table, one at a time; each writes an entry before it claims the slot. */
 // build: -pthread
 // recover: {program} {dir}/pool check
 #include "../recovery.h"

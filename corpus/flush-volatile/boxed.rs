@@ -1,4 +1,4 @@
-//! A boxed copy is flushed beside the original.
+//! A boxed copy is flushed in addition to the original.
 // variants: clwb clflushopt clflush
 #[macro_use]
 #[path = "../pm.rs"]

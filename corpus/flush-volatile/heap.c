@@ -1,4 +1,4 @@
-/* A function that persists whatever it is given is given memory from malloc. */
+/* A function that persists its argument is called with memory from malloc. */
 // variants: clwb clflushopt clflush
 #include "../pm.h"
 

@@ -1,4 +1,4 @@
-/* The program flushes its own copy on the stack, beside the original. */
+/* The program flushes its own copy on the stack, in addition to the original. */
 // variants: clwb clflushopt clflush
 #include "../pm.h"
 

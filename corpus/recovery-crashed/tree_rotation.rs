@@ -1,4 +1,4 @@
-//! A tree is rotated in place: half-way through, two nodes are each other's children, and recovery descends for ever.
+//! A tree is rotated in place: half-way through, two nodes are each other's children, and recovery descends without end.
 // recover: {program} {dir}/pool check
 #[macro_use]
 #[path = "../pm.rs"]

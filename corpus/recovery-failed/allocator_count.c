@@ -1,4 +1,4 @@
-/* An allocator counts its used blocks beside the bitmap, and recovery believes both: they change one after the other. */
+/* An allocator keeps a count of used blocks in addition to the bitmap. They change one after the other, and recovery trusts both. */
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 

@@ -1,4 +1,4 @@
-/* Two threads fill one table, one at a time; each takes a place before it puts something there. */
+/* Two threads fill one table, one at a time; each claims a slot before it writes the entry. */
 // build: -pthread
 // recover: {program} {dir}/pool check
 #include "../recovery.h"

@@ -1,5 +1,5 @@
 /* A search ends at an empty slot. To rename a key, the table takes the new one in before it lets the old one go, and
- * has no empty slot for a moment: recovery searches for ever. */
+ * has no empty slot for a moment: recovery searches without end. */
 // levels: O2
 // check: --recover-time-limit 300ms
 // recover: {program} {dir}/pool check

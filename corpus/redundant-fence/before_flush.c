@@ -1,4 +1,4 @@
-/* A fence between store and flush orders nothing that has to do with durability. */
+/* A fence between store and flush orders nothing that matters for durability. */
 // variants: clwb clflushopt clflush
 #include "../pm.h"
 

@@ -1,4 +1,4 @@
-/* An object that fences when its scope ends, though whatever happened there has already fenced. */
+/* An object that fences when its scope ends, although the code in the scope has already fenced. */
 // variants: clwb clflushopt nt
 #include "../pm.h"
 

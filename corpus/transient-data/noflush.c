@@ -1,4 +1,4 @@
-/* A copy that libpmem is told not to flush, and that nobody flushes later. */
+/* A copy with the flag that tells libpmem not to flush; nothing flushes it later. */
 // build: -lpmem
 // env: PMEM_IS_PMEM_FORCE=1
 #include "../pm.h"

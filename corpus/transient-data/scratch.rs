@@ -1,4 +1,4 @@
-//! A scratch line beside the data is never flushed.
+//! A scratch line next to the data is never flushed.
 // variants: clwb clflushopt clflush
 #[macro_use]
 #[path = "../pm.rs"]

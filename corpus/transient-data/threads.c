@@ -1,4 +1,4 @@
-/* Threads keep their partial sums beside the data, in lines that are never flushed. */
+/* Threads keep their partial sums next to the data, in lines that are never flushed. */
 // variants: clwb clflushopt clflush nt
 // build: -pthread
 #include "../pm.h"

@@ -1,4 +1,4 @@
-/* What the test programs share: a check that names itself when it fails, and output that is safe
+/* Shared by the test programs: a check that names itself when it fails, and output that is safe
  * in signal handlers and across fork. */
 #ifndef CHECK_H
 #define CHECK_H
@@ -20,7 +20,7 @@
 #define check(condition)                                                                    \
   do {                                                                                      \
     if (!(condition)) {                                                                     \
-      dprintf(2, "%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno);  \
+      dprintf(2, "%s:%d: check failed: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno);  \
       _exit(99);                                                                            \
     }                                                                                       \
   } while (0)

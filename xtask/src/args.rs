@@ -1,4 +1,4 @@
-//! Command-line options: taken out one by one, and whatever is left at the end is an error.
+//! Command-line options: taken out one by one; an argument that is left at the end is an error.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! Two outcomes of one case: equal but for what is declared nondeterministic, or where they differ.
+//! Compares two outcomes of one case, without what is declared nondeterministic, and reports where they differ.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub enum Normaliser {
     DropLines(&'static str),
 }
 
-/// What of an outcome is compared, beside its end.
+/// What is compared of an outcome, in addition to its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
     pub stdout: bool,

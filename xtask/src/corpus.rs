@@ -17,7 +17,7 @@ use crate::shell::{memory_dir, root, target_dir};
 use crate::test_directory::forbid_core_files;
 use crate::wrapper::Wrapper;
 
-/// Whether recovery can be given an image at the original path, without which the programs cannot be told apart.
+/// Whether recovery can be shown an image at the pool's original path, which programs with a recovery need.
 fn private_mounts_are_possible() -> bool {
     Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount"])
@@ -48,7 +48,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let mut programs = discover(&dir)?;
     programs.retain(|program| program.name.contains(&filter));
     if programs.is_empty() {
-        bail!("no program in {} is named like {filter:?}", dir.display());
+        bail!("no program in {} has {filter:?} in its name", dir.display());
     }
     if list {
         args.finish()?;
@@ -61,7 +61,7 @@ pub fn run(mut args: Args) -> Result<()> {
         let before = programs.len();
         programs.retain(|program| program.recover.is_none());
         println!(
-            "{} programs with a recovery are left out: users may not mount anything in namespaces of their own here",
+            "{} programs with a recovery are left out: this machine does not let users mount in their own namespaces",
             before - programs.len()
         );
     }
@@ -120,7 +120,7 @@ pub fn run(mut args: Args) -> Result<()> {
         started.elapsed().as_secs()
     );
     if failed > 0 {
-        bail!("{failed} programs do not yield what is written in them");
+        bail!("brownout does not report what is written in {failed} programs");
     }
     Ok(())
 }

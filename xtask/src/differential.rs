@@ -137,7 +137,7 @@ fn report(
     unsupported.sort();
     unsupported.dedup();
     if !unsupported.is_empty() {
-        println!("\nended with a sentence instead:");
+        println!("\nnot supported (the run ended with a message that says so):");
         unsupported.iter().for_each(|line| println!("    {line}"));
     }
     println!(

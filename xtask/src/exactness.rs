@@ -67,7 +67,7 @@ pub fn run(mut args: Args) -> Result<()> {
         .filter(|built| built.title().contains(&filter) && !(core && built.program.slow))
         .collect();
     if built.is_empty() {
-        bail!("no program is named like {filter:?}");
+        bail!("no program's name contains {filter:?}");
     }
 
     let started = Instant::now();
@@ -106,14 +106,14 @@ pub fn run(mut args: Args) -> Result<()> {
     );
     if !failures.is_empty() {
         bail!(
-            "{} programs leave files that their traces do not give",
+            "the traces of {} programs do not reproduce the files that they leave",
             failures.len()
         );
     }
     Ok(())
 }
 
-/// Judges one program in directories that are gone afterwards, unless they are to be kept.
+/// Judges one program in directories that are removed afterwards unless `--keep` is given.
 fn judge(built: &Built, options: &Options) -> Result<(usize, Duration)> {
     let folder = format!("{}-{}", built.program.name, built.variant.name());
     let directory = TestDirectory::create(&directories()?.join(&folder))?;

@@ -1,5 +1,5 @@
-//! `cargo xtask`: the project's habits as one driver. A person, and the continuous integration, run
-//! the same commands.
+//! `cargo xtask`: all checks, tests and benchmarks of the project. People and continuous integration run the same
+//! commands.
 
 #![forbid(unsafe_code)]
 
@@ -45,11 +45,11 @@ cargo xtask COMMAND [OPTIONS]
       options of both:  --core  --filter TEXT  --runs N  --jobs N  --keep  --allow-missing  --list
                         --brownout PATH (instead of building it)  --wrapper 'CMD ARGS' (instead of recording)
                         --cpu CPU (run as on a CPU of x86-64-v2, v3 or v4: v2, v3+rtm, v4+clwb, …)
-  soak                  programs that go on for long do not grow under `brownout record`
+  soak                  long-running programs do not grow under `brownout record`
       options:          --minutes N  --filter TEXT  --jobs N  --brownout PATH
   differential          generated instructions do what they do natively
       options:          --core  --seed N  --cases N  --jobs N  --brownout PATH  --cpu CPU (make cases for it)
-  corpus                programs yield exactly the findings that are written on their lines
+  corpus                brownout reports exactly the findings that are written on the programs' lines
       options:          --core (two builds of each variant)  --filter TEXT  --jobs N  --list  --brownout PATH
                         --native (without brownout)  --dir DIR (programs of your own)
   bench engine          what recording costs, as a multiple of native
@@ -92,6 +92,6 @@ fn run() -> Result<()> {
             print!("{USAGE}");
             Ok(())
         }
-        other => bail!("there is no command {other:?}; `cargo xtask help` lists them"),
+        other => bail!("unknown command {other:?}; `cargo xtask help` lists the commands"),
     }
 }

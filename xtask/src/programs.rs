@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `@build V…` | variants to build, of `pie` (the default) `nopie` `static` `static-pie` `musl` `musl-static` |
 //! | `@flags F…` | further flags of the compiler |
-//! | `@lib NAME F…` | builds the same source, with `-DLIB -shared F…`, as `libNAME.so` beside the program |
+//! | `@lib NAME F…` | builds the same source, with `-DLIB -shared F…`, as `libNAME.so` in the program's folder |
 //! | `@args A…`, `@env N=V`, `@stdin TEXT` | how it is run; `{build}` is the program's folder, `\n` a line end |
 //! | `@exit N`, `@signal SIGX` | how it must end; exit 0 unless said |
 //! | `@stderr` | its standard error is compared too |

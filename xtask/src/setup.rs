@@ -53,7 +53,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("zstd", "zstd"),
 ];
 
-/// Programs that `test` needs whatever the tables say.
+/// Programs that `test` needs in addition to those of the tables.
 const ALWAYS: &[&str] = &["clang", "dwp", "dwz", "gcc", "g++", "git", "musl-gcc", "ps"];
 
 /// Programs that only `bench` uses, for comparison.
@@ -117,7 +117,7 @@ fn install(packages: &BTreeSet<&str>) -> Result<()> {
     let list: Vec<&str> = packages.iter().copied().collect();
     if find_program("apt-get").is_none() {
         bail!(
-            "this is no Debian; install what corresponds to: {}",
+            "apt-get is not available; install the equivalents of these Debian packages: {}",
             list.join(" ")
         );
     }

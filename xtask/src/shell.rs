@@ -1,4 +1,4 @@
-//! Places of the checkout, and commands run in it as steps.
+//! Paths in the checkout, and commands that run in it as steps.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ pub fn root() -> &'static Path {
         .expect("xtask is a folder of the checkout")
 }
 
-/// Cargo's target directory: that which holds this very program.
+/// Cargo's target directory: the one that holds this program.
 pub fn target_dir() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     let dir = this.parent().and_then(Path::parent);
@@ -22,7 +22,7 @@ pub fn target_dir() -> Result<PathBuf> {
         .to_owned())
 }
 
-/// A place for persistent files of tests: in memory if there is room, because they are flushed often.
+/// A directory for persistent files of tests: in memory if there is room, because they are flushed often.
 pub fn memory_dir() -> Result<PathBuf> {
     const ROOM: u64 = 1 << 30;
     let shared = Path::new("/dev/shm");
@@ -69,5 +69,5 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Where programs under test are looked for: the system's own, whatever the user's PATH says.
+/// Where programs under test are looked for: the system's own, not the user's PATH.
 pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin";

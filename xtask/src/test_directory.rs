@@ -1,5 +1,5 @@
-//! One run of one command: in a fresh directory at a fixed path, with a small fixed environment, its
-//! outputs kept, and a limit on its time. What it leaves running is killed.
+//! Runs one command in a fresh directory at a fixed path, with a small fixed environment and a time limit, and keeps its
+//! outputs. Processes that it leaves running are killed.
 //!
 //! The directory has the same path in every run of a case, so that paths in outputs are equal; the
 //! outcome holds the produced files, not their place.
@@ -74,7 +74,7 @@ pub struct Job<'a> {
     pub limit: Duration,
 }
 
-/// A directory for the runs of one case: `cwd/`, wiped before each run, and outputs beside it.
+/// A directory for the runs of one case: `cwd/`, emptied before each run, and the outputs.
 pub struct TestDirectory {
     dir: PathBuf,
     marker: String,
@@ -203,7 +203,7 @@ impl TestDirectory {
     /// Kills the processes of the run that are left.
     fn kill_rest(&self) {
         for pid in self.processes() {
-            // It may have ended in the meantime, which is as good.
+            // It may have ended in the meantime.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }

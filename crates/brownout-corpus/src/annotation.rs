@@ -257,7 +257,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written on the lines of a file is read back, line by line.
+        /// Annotations written on the lines of a file are read back, line by line.
         #[test]
         fn what_is_written_is_read(lines in prop::collection::vec(
             prop::collection::vec(any_annotation(), 0..3), 0..8)

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Who translates the source.
+/// The compiler of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Compiler {
     Gcc,
@@ -24,7 +24,7 @@ impl Compiler {
     }
 }
 
-/// How much it optimises.
+/// The optimisation level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     O0,
@@ -94,7 +94,7 @@ impl Scope {
             && agrees(Kind::Variant, build.variant.as_deref())
     }
 
-    /// A tag that none of `builds` has, so that it can only be a slip.
+    /// A tag that none of `builds` has, so that it must be a mistake.
     pub fn stray_tag(&self, builds: &[Build]) -> Option<&str> {
         self.tags.iter().map(String::as_str).find(|tag| {
             !builds

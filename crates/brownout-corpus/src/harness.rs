@@ -152,7 +152,7 @@ fn compare(built: &Built, status: i32, findings: &[ReportedFinding]) -> Outcome 
     }
 }
 
-/// The `{dir}` of a run: beside whatever else a run leaves.
+/// The `{dir}` of a run, apart from other files that a run leaves.
 fn pools(scratch: &Path) -> Result<PathBuf> {
     let dir = scratch.join("pools");
     fs::create_dir_all(&dir).map_err(Error::io(&dir))?;

@@ -28,9 +28,9 @@
 //! | [`Harness`] | where programs are built and run, natively and under `brownout check` |
 //! | [`matching`] | findings against annotations |
 //!
-//! To hold brownout to programs of one's own, put them in a folder and call [`discover`], or name the
-//! folder with `cargo xtask corpus --dir`. The only thing that is known of brownout here is its command line
-//! and its JSON lines, so that the corpus stays a witness of its own.
+//! To test brownout with other programs, put them in a folder and call [`discover`], or name the folder with
+//! `cargo xtask corpus --dir`. This crate uses only brownout's command line and its JSON lines, so the corpus stays
+//! independent of the code that it tests.
 
 #![forbid(unsafe_code)]
 

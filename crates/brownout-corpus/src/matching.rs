@@ -1,8 +1,8 @@
-//! Findings against annotations, both ways.
+//! Matches findings with annotations, in both directions.
 //!
-//! A finding is placed at the first frame of its first stack that lies in the program's source file. Each
-//! annotation that is meant for the build takes the findings of its rule at its line; what is left over on
-//! either side is a [`Mismatch`]. So is a store that a finding says recovery misses, where that is not written.
+//! A finding belongs to the first frame of its first stack that lies in the program's source file. Each annotation that
+//! applies to the build matches the findings of its rule on its line; what remains on either side is a [`Mismatch`]. A
+//! store that a finding reports as missing in recovery is a mismatch too, unless an annotation names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

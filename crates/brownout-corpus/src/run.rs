@@ -1,4 +1,4 @@
-//! Runs a command with a limit on its time. Whatever it starts is in its process group and ends with it.
+//! Runs a command with a limit on its time. The processes that it starts are in its process group and end with it.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -74,7 +74,7 @@ fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus
         }
         if started.elapsed() > limit {
             if let Ok(id) = i32::try_from(child.id()) {
-                // It may have ended this very moment; then there is nobody to be told.
+                // It may have ended in the meantime.
                 let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
             }
             child.wait()?;

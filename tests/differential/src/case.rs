@@ -1,4 +1,4 @@
-//! A case: code, and all that it starts with. Cases are kept in files, so that all runs see the same.
+//! A case: code and the state that it starts with. Cases are kept in files, so that all runs execute the same ones.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Compares outcomes, and shows cases to people.
+//! Compares outcomes and prints cases.
 
 use std::fmt::Write as _;
 use std::path::Path;

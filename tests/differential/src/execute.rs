@@ -104,7 +104,7 @@ impl Arena {
 
     fn read(&self) -> Vec<u8> {
         let bytes = |at: u64, len: usize| {
-            // SAFETY: the arena and the view are mapped readable for ever, and nothing else writes
+            // SAFETY: the arena and the view are mapped readable until the process ends, and nothing else writes
             // them while they are copied here.
             unsafe { std::slice::from_raw_parts(at as *const u8, len) }
         };

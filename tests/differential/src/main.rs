@@ -1,7 +1,7 @@
 //! Generated instructions, executed natively and under the engine, compared in every register and byte.
 //!
 //! `cargo xtask differential` drives this program: it makes cases, executes them in this process, and
-//! compares the outcomes of two executions. See `README.md` beside it.
+//! compares the outcomes of two executions. See `tests/differential/README.md`.
 
 mod case;
 mod compare;

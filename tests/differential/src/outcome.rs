@@ -1,4 +1,4 @@
-//! What a case left behind, and how two such differ.
+//! The outcome of a case: registers, memory and signal; and how two outcomes differ.
 
 use std::fs;
 use std::ops::Range;

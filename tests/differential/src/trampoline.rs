@@ -1,7 +1,7 @@
-//! The way into a case with all registers set, and the way back with all of them kept.
+//! Enters a case with all registers set, and leaves it with all of them saved.
 //!
-//! A case ends by jumping to [`leave_case`], or by a signal, whose handler notes the registers and goes
-//! on at `leave_signal`. The program's own FS base is put back first thing on both ways.
+//! A case ends by jumping to [`leave_case`], or with a signal, whose handler saves the registers and resumes at
+//! `leave_signal`. Both restore this program's own FS base first.
 
 use std::arch::global_asm;
 use std::mem::offset_of;

@@ -3,25 +3,25 @@
  * @flags -O1
  */
 #include <ucontext.h>
-#include "told.h"
+#include "call_log.h"
 
 enum { STACK = 256 << 10 };
 
 static ucontext_t home, away[2];
 
 watched long step(long n) {
-  told("call", "step", n);
-  told("return", "step", n + 1);
+  log_call("call", "step", n);
+  log_call("return", "step", n + 1);
   return n + 1;
 }
 
 watched long part(long which) {
-  told("call", "part", which);
+  log_call("call", "part", which);
   for (long i = 0; i < 3; i++) {
     step(which * 10 + i);
     check(swapcontext(&away[which], &home) == 0);
   }
-  told("return", "part", which);
+  log_call("return", "part", which);
   return which;
 }
 

@@ -2,25 +2,25 @@
  *
  * @flags -O1
  */
-#include "told.h"
+#include "call_log.h"
 
 extern "C" watched long thrower(long n) {
-  told("call", "thrower", n);
+  log_call("call", "thrower", n);
   if (n % 2) throw n;
-  told("return", "thrower", n);
+  log_call("return", "thrower", n);
   return n;
 }
 
 extern "C" watched long catcher(long n) {
-  told("call", "catcher", n);
+  log_call("call", "catcher", n);
   long result;
   try {
     result = thrower(n);
   } catch (long thrown) {
-    told_left("thrower");
+    log_left("thrower");
     result = -thrown;
   }
-  told("return", "catcher", result);
+  log_call("return", "catcher", result);
   return result;
 }
 

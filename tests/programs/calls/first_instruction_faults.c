@@ -4,7 +4,7 @@
  * @flags -O2 -fcf-protection=none
  */
 #include <ucontext.h>
-#include "told.h"
+#include "call_log.h"
 
 watched void put(long *to, long value) { *to = value; }
 

@@ -2,7 +2,7 @@
  *
  * @flags -O1
  */
-#include "told.h"
+#include "call_log.h"
 
 watched long inner(long n) { return n + 1; }
 

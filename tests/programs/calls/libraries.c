@@ -11,7 +11,7 @@ long padding(long n) { return n * n * n + 3 * n * n - n; }
 long number(long n) { return NUMBER * 100 + n; }
 #else
 #include <dlfcn.h>
-#include "told.h"
+#include "call_log.h"
 
 int main(int argc, char **argv) {
   check(argc == 3);
@@ -20,8 +20,8 @@ int main(int argc, char **argv) {
     check(library);
     long (*number)(long) = (long (*)(long))dlsym(library, "number");
     check(number);
-    told("call", "number", i);
-    told("return", "number", number(i));
+    log_call("call", "number", i);
+    log_call("return", "number", number(i));
     check(dlclose(library) == 0);
   }
   return 0;

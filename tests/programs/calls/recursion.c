@@ -4,26 +4,26 @@
  * @build pie static nopie
  * @flags -O1
  */
-#include "told.h"
+#include "call_log.h"
 
 watched long factorial(long n) {
-  told("call", "factorial", n);
+  log_call("call", "factorial", n);
   long result = n < 2 ? 1 : n * factorial(n - 1);
-  told("return", "factorial", result);
+  log_call("return", "factorial", result);
   return result;
 }
 
 watched long odd(long n);
 watched long even(long n) {
-  told("call", "even", n);
+  log_call("call", "even", n);
   long result = n == 0 ? 1 : odd(n - 1);
-  told("return", "even", result);
+  log_call("return", "even", result);
   return result;
 }
 watched long odd(long n) {
-  told("call", "odd", n);
+  log_call("call", "odd", n);
   long result = n == 0 ? 0 : even(n - 1);
-  told("return", "odd", result);
+  log_call("return", "odd", result);
   return result;
 }
 

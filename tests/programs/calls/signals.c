@@ -3,7 +3,7 @@
  * @flags -O1
  */
 #include <sys/time.h>
-#include "told.h"
+#include "call_log.h"
 
 static volatile long handled;
 

@@ -2,24 +2,24 @@
  *
  * @flags -O2 -fno-ipa-icf
  */
-#include "told.h"
+#include "call_log.h"
 
 watched long last(long n) {
-  told("call", "last", n);
+  log_call("call", "last", n);
   return n * 2;
 }
 watched long first(long n) {
-  told("call", "first", n);
+  log_call("call", "first", n);
   return last(n + 1);
 }
 
 int main(void) {
   for (volatile long i = 0; i < 3; i++) {
     long result = first(i);
-    told("return", "last", result);
-    told("return", "first", result);
+    log_call("return", "last", result);
+    log_call("return", "first", result);
     result = last(i);
-    told("return", "last", result);
+    log_call("return", "last", result);
   }
   return 0;
 }

@@ -3,7 +3,7 @@
  * @flags -O1 -pthread
  */
 #include <pthread.h>
-#include "told.h"
+#include "call_log.h"
 
 enum { THREADS = 4, ROUNDS = 50 };
 

@@ -40,7 +40,7 @@ static void on_step(int signal, siginfo_t *info, void *argument) {
 
 static char source[256] __attribute__((aligned(64)));
 
-/* All forms at a place; code of the compiler's never runs with the flag set. */
+/* All forms at one address; compiled code never runs with the flag set. */
 #define FORMS(flag, at)                                                                  \
   WITH(flag, at, "movb %%al, (%%rdi)");                                                  \
   WITH(flag, at, "movw %%ax, (%%rdi)");                                                  \

@@ -80,7 +80,7 @@ int main(int argc, char **argv) {
       fixed = syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &registered, 1) == 0;
     ask(fixed ? IORING_OP_READ_FIXED : IORING_OP_READ, source, map + 12 * PAGE + round, 5000, 1, name(5000, round));
     go(1);
-    at[1] = (char)round; /* the program stores beside */
+    at[1] = (char)round; /* the program stores next to it */
     ask(IORING_OP_WRITE, fd, text, 300, 20 * PAGE + round, name(300, round));
     go(1);
     ask(IORING_OP_WRITEV, fd, parts, 3, 22 * PAGE, name(650, round));

@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
     printf("%d\n", count - 3);
     return 0;
   }
-  check(close_range(3, ~0U, 0) == 0); /* whatever the caller left open */
+  check(close_range(3, ~0U, 0) == 0); /* what the caller left open */
   int keep = open("/dev/null", O_RDONLY), drop = open("/dev/null", O_RDONLY | O_CLOEXEC);
   check(dup2(keep, 77) == 77 && dup2(drop, 78) == 78 && fcntl(78, F_SETFD, FD_CLOEXEC) == 0);
   execl("/proc/self/exe", argv[0], "again", (char *)NULL);

@@ -1,4 +1,4 @@
-/* SIGCHLD tells who, how and why; SA_NOCLDWAIT leaves no zombies; stop and continue are reported. */
+/* SIGCHLD reports which child, how and why; SA_NOCLDWAIT leaves no zombies; stop and continue are reported. */
 #include "check.h"
 
 static volatile pid_t who;

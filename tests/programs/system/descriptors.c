@@ -11,7 +11,7 @@ static int count_open(void) {
 }
 
 int main(void) {
-  check(syscall(SYS_close_range, 3, ~0U, 0) == 0); /* whatever the caller left open */
+  check(syscall(SYS_close_range, 3, ~0U, 0) == 0); /* what the caller left open */
   check(count_open() == 3);
   check(open("/dev/null", O_RDONLY) == 3 && dup(0) == 4 && close(3) == 0 && dup(1) == 3);
   struct rlimit limit = {0, 0};

@@ -1,9 +1,9 @@
 //! `cargo xtask bench crash`: how fast recoveries are tried.
 //!
-//! First the bound: the same recovery, started by nothing but fork and exec on a file that is already there, as many
-//! at a time. `brownout crash` has to make each image as well, and to keep recoveries apart. Rounds are interleaved and
-//! the best of each counts. Then a whole check of twenty thousand transactions and as many removals, beside what it
-//! would cost to run the program again for each failure point, as tools without a trace do.
+//! The lower bound is the same recovery started by fork and exec alone, on a file that exists already, as many at a time.
+//! `brownout crash` must also make each image and isolate the recoveries. Rounds are interleaved and the best of each
+//! counts. Then follows a whole check of twenty thousand transactions and as many removals, compared with the cost of
+//! running the program again for each failure point, as tools without a trace do.
 
 use std::ffi::OsString;
 use std::fs;
@@ -224,7 +224,7 @@ fn own_directory(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// What a command of brownout says beside its results. Findings are no failure here.
+/// What a brownout command prints to standard error. Findings are not a failure here.
 fn remarks_of(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output()?;
     let remarks = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -2,7 +2,7 @@
 //!
 //! A synthetic trace is made at two lengths and linted several times, each in a process of its own. Speed is
 //! by processor time, best of all rounds, so that other work on the machine counts as little as it can;
-//! reading alone is shown beside it.
+//! reading alone is measured for comparison.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,9 +1,8 @@
 //! `cargo xtask bench engine`: what recording costs, as a multiple of running natively.
 //!
-//! Rounds are interleaved (native, recorded, native, …) and the best of each counts, so that a disturbance
-//! of the machine hits both sides alike and is then left out. The processor time of a recording includes
-//! that of the recorder, and its trace goes to disk. Valgrind without a tool and QEMU are shown
-//! beside it where they are installed.
+//! Rounds are interleaved (native, recorded, native, …) and the best of each counts, so that other load on the machine
+//! affects both sides equally and little. The processor time of a recording includes that of the recorder, and its trace
+//! goes to disk. Valgrind without a tool and QEMU are measured for comparison where they are installed.
 
 mod crash;
 mod lint;
@@ -69,7 +68,7 @@ pub fn run(mut args: Args) -> Result<()> {
         Some("lint") => return lint::run(args),
         Some("crash") => return crash::run(args),
         Some(other) => bail!("there is no benchmark {other:?}, only `engine`, `lint` and `crash`"),
-        None => bail!("bench what? `engine`, `lint` or `crash`"),
+        None => bail!("give the benchmark to run: `engine`, `lint` or `crash`"),
     }
     let runs = args.number("--runs")?.unwrap_or(RUNS);
     let only = args.value("--only")?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The table that `bench engine` prints, with the aims of the project beside what was measured.
+//! The table that `bench engine` prints, with the project's aims next to the measurements.
 
 use std::time::Duration;
 

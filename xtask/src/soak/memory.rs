@@ -1,4 +1,4 @@
-//! How much memory the processes of a run take, over time: those of the program, and the recorder beside them.
+//! How much memory the processes of a run take, over time: those of the program, and the recorder.
 
 use std::fs;
 use std::path::Path;

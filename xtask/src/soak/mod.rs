@@ -1,10 +1,9 @@
-//! `cargo xtask soak`: programs that go on for long do not grow under the engine.
+//! `cargo xtask soak`: long-running programs do not grow under the engine.
 //!
-//! Each program does one thing over and over for a given time: our own under `tests/programs/soak/`, and
-//! those of `table`. It runs natively, then under test; the memory of all its processes is sampled, and that
-//! of the recorder. What the program grows by after warming up must not be more than natively, it must end as it
-//! does natively, and the recorder must not grow: what it keeps depends on how many places and files there
-//! are, not on how long they are used.
+//! Each program repeats one thing for a given time: our own under `tests/programs/soak/`, and those of `table`. It runs
+//! natively, then under test, while the memory of its processes and of the recorder is sampled. After warming up, the
+//! program must not grow more than natively, and the recorder must not grow at all: what it keeps depends on the number of
+//! sites and files, not on how long they are used. The program must also end as it does natively.
 //!
 //! What it can miss: growth too slow to show in the time.
 
@@ -83,7 +82,7 @@ pub fn run(mut args: Args) -> Result<()> {
     }
     subjects.retain(|subject| subject.title.contains(&filter));
     if subjects.is_empty() {
-        bail!("no program is named like {filter:?}");
+        bail!("no program has {filter:?} in its name");
     }
     let turns = subjects.len().div_ceil(jobs.max(1)) as u64;
     // Of the time, a quarter is native.

@@ -29,15 +29,15 @@ pub fn check() -> Result<Vec<String>> {
     let packages = metadata["packages"]
         .as_array()
         .context("cargo metadata lists no packages")?;
-    let mut slips: Vec<String> = packages
+    let mut problems: Vec<String> = packages
         .iter()
         .flat_map(|package| check_package(package, &allowed))
         .collect();
-    slips.extend(check_loader(
+    problems.extend(check_loader(
         &read("crates/brownout-engine/loader/Cargo.lock")?,
         &read("Cargo.lock")?,
     ));
-    Ok(slips)
+    Ok(problems)
 }
 
 fn read(name: &str) -> Result<String> {
@@ -62,30 +62,30 @@ fn allowed_licences(deny: &str) -> Result<Vec<String>> {
 fn check_package(package: &Value, allowed: &[String]) -> Vec<String> {
     let text = |field: &str| package[field].as_str().unwrap_or_default();
     let (name, version) = (text("name"), text("version"));
-    let mut slips = Vec::new();
+    let mut problems = Vec::new();
     match package["source"].as_str() {
         // Our own.
         None => {
             for dependency in package["dependencies"].as_array().into_iter().flatten() {
                 if dependency["req"] == "*" {
                     let other = dependency["name"].as_str().unwrap_or_default();
-                    slips.push(format!("{name}: depends on {other} without a version"));
+                    problems.push(format!("{name}: depends on {other} without a version"));
                 }
             }
         }
         Some(CRATES_IO) => {}
-        Some(source) => slips.push(format!(
+        Some(source) => problems.push(format!(
             "{name} {version}: comes from {source}, not from crates.io"
         )),
     }
     let licence = text("license");
     if !is_allowed(licence, allowed) {
         let licence = if licence.is_empty() { "none" } else { licence };
-        slips.push(format!(
+        problems.push(format!(
             "{name} {version}: its licence ({licence}) is not in the list of deny.toml"
         ));
     }
-    slips
+    problems
 }
 
 /// Whether an SPDX expression can be met with allowed licences alone.
@@ -204,16 +204,19 @@ mod tests {
 
     #[test]
     fn a_package_needs_an_allowed_licence_and_source() {
-        let slips = |licence: Value, source: Value| {
+        let problems = |licence: Value, source: Value| {
             let package =
                 json!({"name": "a", "version": "1.0.0", "license": licence, "source": source});
             check_package(&package, &allowed()).len()
         };
-        assert_eq!(slips(json!("MIT"), json!(CRATES_IO)), 0);
-        assert_eq!(slips(json!("GPL-3.0"), json!(CRATES_IO)), 1);
-        assert_eq!(slips(Value::Null, json!(CRATES_IO)), 1);
-        assert_eq!(slips(json!("MIT"), json!("git+https://example.org/a")), 1);
-        assert_eq!(slips(json!("MIT"), Value::Null), 0);
+        assert_eq!(problems(json!("MIT"), json!(CRATES_IO)), 0);
+        assert_eq!(problems(json!("GPL-3.0"), json!(CRATES_IO)), 1);
+        assert_eq!(problems(Value::Null, json!(CRATES_IO)), 1);
+        assert_eq!(
+            problems(json!("MIT"), json!("git+https://example.org/a")),
+            1
+        );
+        assert_eq!(problems(json!("MIT"), Value::Null), 0);
     }
 
     #[test]

@@ -61,11 +61,11 @@ impl Glossary {
 
     /// What is wrong with the definitions of all files.
     pub fn check(&self, definitions: &[Definition]) -> Vec<String> {
-        let mut slips = Vec::new();
+        let mut problems = Vec::new();
         for definition in definitions {
             let Definition { path, line, name } = definition;
             if self.banned.contains(name) {
-                slips.push(format!(
+                problems.push(format!(
                     "{path}: line {line}: the glossary bans the name `{name}`; say what it is"
                 ));
             }
@@ -76,7 +76,7 @@ impl Glossary {
                 .iter()
                 .find(|other| other.name == *name && is_in(&other.path, owner));
             if first != Some(definition) {
-                slips.push(format!(
+                problems.push(format!(
                     "{path}: line {line}: the glossary gives the name `{name}` to a type of {owner}; qualify this one"
                 ));
             }
@@ -86,12 +86,12 @@ impl Glossary {
                 .iter()
                 .any(|found| found.name == *name && is_in(&found.path, owner))
             {
-                slips.push(format!(
+                problems.push(format!(
                     "CONTRIBUTING.md: {owner} does not define the type `{name}` of the glossary"
                 ));
             }
         }
-        slips
+        problems
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
         | target | | | the program under test |\n\n\
         Not used as names of types: `Place`, `Run`.\n\n## Tests\n\n| a | `B` | `c` | d |\n";
 
-    fn slips(files: &[(&str, &str)]) -> Vec<String> {
+    fn problems(files: &[(&str, &str)]) -> Vec<String> {
         let all: Vec<Definition> = files
             .iter()
             .flat_map(|(path, text)| definitions(path, text))
@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn a_name_of_the_glossary_is_defined_once() {
-        assert!(slips(&OWNERS).is_empty());
-        let second = |path, text| slips(&[OWNERS[0], OWNERS[1], (path, text)]).len();
+        assert!(problems(&OWNERS).is_empty());
+        let second = |path, text| problems(&[OWNERS[0], OWNERS[1], (path, text)]).len();
         assert_eq!(second("crates/brownout-lint/src/a.rs", "enum Site {}\n"), 1);
         assert_eq!(
             second("crates/brownout-runtime/src/b.rs", "struct Site;\n"),
@@ -192,13 +192,13 @@ mod tests {
 
     #[test]
     fn a_banned_name_is_not_defined() {
-        let found = slips(&[OWNERS[0], OWNERS[1], ("xtask/src/a.rs", "struct Run;\n")]);
+        let found = problems(&[OWNERS[0], OWNERS[1], ("xtask/src/a.rs", "struct Run;\n")]);
         assert_eq!(found.len(), 1, "{found:?}");
     }
 
     #[test]
     fn a_word_without_its_type_is_reported() {
-        assert_eq!(slips(&OWNERS[..1]).len(), 2);
+        assert_eq!(problems(&OWNERS[..1]).len(), 2);
     }
 
     #[test]

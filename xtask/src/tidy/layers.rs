@@ -61,28 +61,28 @@ pub fn instrument_names<'a>(files: impl IntoIterator<Item = &'a String>) -> Vec<
 
 /// What is wrong with the names that one file of Rust code uses.
 pub fn check(path: &str, text: &str, instruments: &[String]) -> Vec<String> {
-    let mut slips = Vec::new();
+    let mut problems = Vec::new();
     if is_test(path) {
-        return slips;
+        return problems;
     }
     let code = code_of(text);
     for (number, line) in (1..).zip(code.lines()) {
         if is_translator(path)
             && let Some(name) = named_instrument(line, instruments)
         {
-            slips.push(format!(
+            problems.push(format!(
                 "line {number}: the translator names the instrument `{name}`"
             ));
         }
         if is_neutral(path)
             && let Some((name, _)) = identifiers(line).find(|(word, _)| X86_NAMES.contains(word))
         {
-            slips.push(format!(
+            problems.push(format!(
                 "line {number}: `{name}` is x86-64's and belongs under `arch/`"
             ));
         }
     }
-    slips
+    problems
 }
 
 fn is_test(path: &str) -> bool {
@@ -131,7 +131,7 @@ fn named_instrument<'a>(line: &str, instruments: &'a [String]) -> Option<&'a str
 mod tests {
     use super::*;
 
-    fn slips(path: &str, text: &str) -> usize {
+    fn problems(path: &str, text: &str) -> usize {
         check(path, text, &["calls".to_owned(), "pm".to_owned()]).len()
     }
 
@@ -139,37 +139,37 @@ mod tests {
     fn the_translator_names_no_instrument() {
         for translator in ["translator/dispatch.rs", "arch/x86_64/translator/gate.rs"] {
             let path = format!("crates/brownout-runtime/src/{translator}");
-            assert_eq!(slips(&path, "use crate::instruments::pm;\n"), 1);
-            assert_eq!(slips(&path, "fn f() { pm::fault() }\n"), 1);
-            assert_eq!(slips(&path, "let x = context.to_pm_begin;\n"), 1);
-            assert_eq!(slips(&path, "Exit::PmDone => calls::visit(),\n"), 1);
+            assert_eq!(problems(&path, "use crate::instruments::pm;\n"), 1);
+            assert_eq!(problems(&path, "fn f() { pm::fault() }\n"), 1);
+            assert_eq!(problems(&path, "let x = context.to_pm_begin;\n"), 1);
+            assert_eq!(problems(&path, "Exit::PmDone => calls::visit(),\n"), 1);
             assert_eq!(
-                slips(&path, "// pm::fault, instruments\nfn calls() {}\n"),
+                problems(&path, "// pm::fault, instruments\nfn calls() {}\n"),
                 0
             );
         }
         let instrument = "crates/brownout-runtime/src/instruments/pm/mod.rs";
-        assert_eq!(slips(instrument, "use crate::instruments::pm;\n"), 0);
+        assert_eq!(problems(instrument, "use crate::instruments::pm;\n"), 0);
     }
 
     #[test]
     fn an_architecture_is_named_only_under_arch() {
         let text = "use iced_x86::Decoder;\nfn f(rip: u64) {}\n";
         assert_eq!(
-            slips("crates/brownout-runtime/src/translator/load.rs", text),
+            problems("crates/brownout-runtime/src/translator/load.rs", text),
             2
         );
-        assert_eq!(slips("crates/brownout-engine/src/drain.rs", text), 2);
+        assert_eq!(problems("crates/brownout-engine/src/drain.rs", text), 2);
         assert_eq!(
-            slips("crates/brownout-runtime/src/arch/x86_64/encoder.rs", text),
+            problems("crates/brownout-runtime/src/arch/x86_64/encoder.rs", text),
             0
         );
         assert_eq!(
-            slips("crates/brownout-runtime/src/unwind/tests.rs", text),
+            problems("crates/brownout-runtime/src/unwind/tests.rs", text),
             0
         );
         assert_eq!(
-            slips("crates/brownout/src/a.rs", "fn strip() {} // rip\n"),
+            problems("crates/brownout/src/a.rs", "fn strip() {} // rip\n"),
             0
         );
     }

@@ -28,7 +28,7 @@ const TEST: &str = "cargo xtask setup && cargo xtask test";
 
 pub fn run(args: Args) -> Result<()> {
     args.finish()?;
-    let mut slips = Vec::new();
+    let mut problems = Vec::new();
     let files = tracked_files()?;
     let instruments = layers::instrument_names(&files);
     let mut definitions = Vec::new();
@@ -40,26 +40,30 @@ pub fn run(args: Args) -> Result<()> {
         let Ok(text) = String::from_utf8(bytes) else {
             continue;
         };
-        slips.extend(
+        problems.extend(
             check_text(path, &text)
                 .into_iter()
-                .map(|slip| format!("{path}: {slip}")),
+                .map(|problem| format!("{path}: {problem}")),
         );
         if path.ends_with(".rs") {
             let found = layers::check(path, &text, &instruments);
-            slips.extend(found.into_iter().map(|slip| format!("{path}: {slip}")));
+            problems.extend(
+                found
+                    .into_iter()
+                    .map(|problem| format!("{path}: {problem}")),
+            );
         }
         if glossary::applies_to(path) {
             definitions.extend(glossary::definitions(path, &text));
         }
     }
-    check_documents(&files, &mut slips)?;
+    check_documents(&files, &mut problems)?;
     let contributing = std::fs::read_to_string(root().join("CONTRIBUTING.md"))?;
-    slips.extend(Glossary::parse(&contributing)?.check(&definitions));
-    slips.extend(dependencies::check()?);
-    slips.iter().for_each(|slip| println!("{slip}"));
-    if !slips.is_empty() {
-        bail!("tidy: {} slips in {} files", slips.len(), files.len());
+    problems.extend(Glossary::parse(&contributing)?.check(&definitions));
+    problems.extend(dependencies::check()?);
+    problems.iter().for_each(|problem| println!("{problem}"));
+    if !problems.is_empty() {
+        bail!("tidy: {} problems in {} files", problems.len(), files.len());
     }
     println!("tidy: {} files are tidy", files.len());
     Ok(())
@@ -67,7 +71,7 @@ pub fn run(args: Args) -> Result<()> {
 
 fn tracked_files() -> Result<Vec<String>> {
     let output = Command::new("git")
-        // A checkout that belongs to somebody else is none the less to be checked.
+        // The checkout may belong to another user.
         .args([
             "-c",
             "safe.directory=*",
@@ -93,48 +97,48 @@ fn tracked_files() -> Result<Vec<String>> {
 
 /// What is wrong with one text file.
 fn check_text(path: &str, text: &str) -> Vec<String> {
-    let mut slips = Vec::new();
+    let mut problems = Vec::new();
     let extension = Path::new(path)
         .extension()
         .and_then(|extension| extension.to_str())
         .unwrap_or("");
     if !text.is_empty() && !text.ends_with('\n') {
-        slips.push("does not end with a line end".to_owned());
+        problems.push("does not end with a line end".to_owned());
     }
     for (number, line) in (1..).zip(text.lines()) {
         if line.ends_with([' ', '\t', '\r']) {
-            slips.push(format!("line {number} ends with white space"));
+            problems.push(format!("line {number} ends with white space"));
         }
         if matches!(extension, "rs" | "toml" | "md") && line.contains('\t') {
-            slips.push(format!("line {number} holds a tab"));
+            problems.push(format!("line {number} holds a tab"));
         }
         if let Some(mark) =
             unfinished_mark(line).filter(|_| matches!(extension, "rs" | "c" | "cpp" | "h" | "toml"))
         {
-            slips.push(format!("line {number} holds {mark}"));
+            problems.push(format!("line {number} holds {mark}"));
         }
         if names_this_checkout(line) {
-            slips.push(format!("line {number} names the path of this checkout"));
+            problems.push(format!("line {number} names the path of this checkout"));
         }
     }
     match extension {
-        "rs" => slips.extend(check_rust(path, text)),
+        "rs" => problems.extend(check_rust(path, text)),
         "c" | "cpp" | "h" if !text.starts_with("/*") => {
-            slips.push("does not open with a comment that states its purpose".to_owned());
+            problems.push("does not open with a comment that states its purpose".to_owned());
         }
         _ => {}
     }
-    slips
+    problems
 }
 
 fn check_rust(path: &str, text: &str) -> Vec<String> {
-    let mut slips = Vec::new();
+    let mut problems = Vec::new();
     if !text.starts_with("//!") {
-        slips.push("does not open with `//!` and its purpose".to_owned());
+        problems.push("does not open with `//!` and its purpose".to_owned());
     }
     let lines = text.lines().count();
     if lines > MAX_LINES && !LONG.iter().any(|(long, _)| *long == path) {
-        slips.push(format!(
+        problems.push(format!(
             "has {lines} lines; past {MAX_LINES} it needs a reason"
         ));
     }
@@ -151,12 +155,12 @@ fn check_rust(path: &str, text: &str) -> Vec<String> {
             .zip(text.lines())
             .find(|(_, line)| line.contains(block))
         {
-            slips.push(format!(
+            problems.push(format!(
                 "line {number}: unsafe code outside of the engine and `sys.rs`"
             ));
         }
     }
-    slips
+    problems
 }
 
 /// A mark that something is not finished, or was made quiet instead of right.
@@ -186,23 +190,23 @@ fn names_this_checkout(line: &str) -> bool {
 }
 
 /// What the documents must say.
-fn check_documents(files: &[String], slips: &mut Vec<String>) -> Result<()> {
+fn check_documents(files: &[String], problems: &mut Vec<String>) -> Result<()> {
     let read =
         |name: &str| std::fs::read_to_string(root().join(name)).with_context(|| name.to_owned());
     let readme = read("README.md")?;
     for command in [DEMO, TEST] {
         if !readme.lines().any(|line| line.trim() == command) {
-            slips.push(format!(
+            problems.push(format!(
                 "README.md: `{command}` is not there on a line of its own"
             ));
         }
     }
     let ci = read(".ci/run")?;
     if !ci.lines().any(|line| line.trim() == TEST) {
-        slips.push(format!(".ci/run: does not run `{TEST}`"));
+        problems.push(format!(".ci/run: does not run `{TEST}`"));
     }
     if !read("CHANGELOG.md")?.contains("## Unreleased") {
-        slips.push("CHANGELOG.md: there is no `## Unreleased`".to_owned());
+        problems.push("CHANGELOG.md: there is no `## Unreleased`".to_owned());
     }
     let architecture = read("ARCHITECTURE.md")?;
     for manifest in files
@@ -212,15 +216,15 @@ fn check_documents(files: &[String], slips: &mut Vec<String>) -> Result<()> {
         let folder = manifest.trim_end_matches("/Cargo.toml");
         let Ok(text) = read(manifest) else { continue };
         if !architecture.contains(&format!("`{folder}`")) {
-            slips.push(format!(
+            problems.push(format!(
                 "ARCHITECTURE.md: `{folder}` is not on the code map"
             ));
         }
         if !text.contains("\nlicense") {
-            slips.push(format!("{manifest}: no license"));
+            problems.push(format!("{manifest}: no license"));
         }
         if !text.contains("\ndescription") {
-            slips.push(format!("{manifest}: no description"));
+            problems.push(format!("{manifest}: no description"));
         }
     }
     Ok(())
@@ -231,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tidy_file_has_no_slips() {
+    fn a_tidy_file_has_no_problems() {
         assert!(
             check_text(
                 "crates/brownout/src/main.rs",
@@ -249,19 +253,19 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_found() {
-        let slips = |path: &str, text: &str| check_text(path, text).len();
-        assert_eq!(slips("a.rs", "fn main() {}\n"), 1);
-        assert_eq!(slips("a.c", "int x;\n"), 1);
-        assert_eq!(slips("a.rs", "//! P.\nfn f() {} \n"), 1);
-        assert_eq!(slips("a.rs", "//! P."), 1);
-        assert_eq!(slips("a.rs", concat!("//! P.\n// TO", "DO later\n")), 1);
+    fn problems_are_found() {
+        let problems = |path: &str, text: &str| check_text(path, text).len();
+        assert_eq!(problems("a.rs", "fn main() {}\n"), 1);
+        assert_eq!(problems("a.c", "int x;\n"), 1);
+        assert_eq!(problems("a.rs", "//! P.\nfn f() {} \n"), 1);
+        assert_eq!(problems("a.rs", "//! P."), 1);
+        assert_eq!(problems("a.rs", concat!("//! P.\n// TO", "DO later\n")), 1);
         assert_eq!(
-            slips("a.md", &format!("see {}/notes\n", root().display())),
+            problems("a.md", &format!("see {}/notes\n", root().display())),
             1
         );
         assert_eq!(
-            slips("a.rs", &format!("//! P.\n{}", "//\n".repeat(MAX_LINES))),
+            problems("a.rs", &format!("//! P.\n{}", "//\n".repeat(MAX_LINES))),
             1
         );
     }

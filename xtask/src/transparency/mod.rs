@@ -2,8 +2,8 @@
 //!
 //! Each program is run natively once and under test several times; end, standard output and produced
 //! files must be equal. Real programs come from the tables in `table/`, our own from
-//! `tests/programs/`, where each states how it is built and how it ends. `verdict` says what is made of
-//! programs that the machine itself keeps from doing what they should.
+//! `tests/programs/`, where each states how it is built and how it ends. `verdict` decides about programs
+//! that do not even behave natively as they should on this machine.
 //!
 //! What it can miss: it compares what a program shows, so a wrong value that is never printed, written
 //! or acted upon stays unseen.
@@ -124,7 +124,7 @@ pub fn run(mut args: Args) -> Result<()> {
         subject.env.extend(options.cpu.environment());
     }
     if subjects.is_empty() {
-        bail!("no run is named like {filter:?}");
+        bail!("no run's name contains {filter:?}");
     }
     report(&subjects, &options, jobs)
 }
@@ -255,7 +255,7 @@ fn report(subjects: &[Subject], options: &Options, jobs: usize) -> Result<()> {
     let odd = unusual + unstable;
     if odd > allowed_odd(subjects.len()) {
         bail!(
-            "{odd} programs do not do natively what they should: this machine cannot judge the engine"
+            "{odd} programs do not behave natively as they should: this machine cannot be used to test the engine"
         );
     }
     if skipped > 0 && !options.allow_missing {
@@ -266,7 +266,7 @@ fn report(subjects: &[Subject], options: &Options, jobs: usize) -> Result<()> {
     Ok(())
 }
 
-/// Judges one subject in a directory that is gone afterwards, unless it is to be kept.
+/// Judges one subject in a directory that is removed afterwards unless `--keep` is given.
 fn judge(subject: &Subject, options: &Options) -> Result<SubjectResult> {
     if !subject.missing.is_empty() {
         let package = |name: &&'static str| setup::package_of(name).unwrap_or(name);
@@ -290,7 +290,7 @@ fn judge(subject: &Subject, options: &Options) -> Result<SubjectResult> {
 }
 
 /// Runs one subject natively and under test; an error if it cannot be judged. What the first failing run
-/// left stays in the directory if it is to be kept.
+/// left stays in the directory with `--keep`.
 fn judge_in(
     subject: &Subject,
     options: &Options,

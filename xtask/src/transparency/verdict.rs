@@ -1,9 +1,8 @@
-//! What the runs of one program say about the engine.
+//! Decides from the runs of one program whether the engine is transparent to it.
 //!
-//! A program may end otherwise than it expects because of the machine: a container without a limit it
-//! relies on, a process namespace, a missing device. The engine must then do as badly as the machine itself.
-//! Where native runs disagree with each other, nothing can be said about a run that differs from
-//! them, unless the difference can only be the engine's doing.
+//! The machine may keep a program from ending as it should: a container without a limit it relies on, a process
+//! namespace, a missing device. It must then end in the same way under the engine. Where native runs differ from each
+//! other, a run that differs from them proves nothing, unless only the engine can cause the difference.
 
 use crate::compare::{Scope, differences};
 use crate::test_directory::{End, Outcome};

@@ -29,7 +29,7 @@ pub fn generate(seed: u64, count: usize, region: Region, cpu: &Cpu) -> Cases {
     let mut codes: Vec<Code> = Code::values()
         .filter(|code| special::is_tested(*code) && cpu.has_instruction(*code))
         .collect();
-    // Whatever is rewritten or touches memory comes up more often than what is only copied.
+    // Instructions that are rewritten or access memory come up more often than those that are only copied.
     let twice: Vec<Code> = codes
         .iter()
         .copied()

@@ -1,4 +1,4 @@
-/* Branches to addresses that hold no code, in all forms: the signal, its information and the registers. */
+/* Branches of all forms to addresses without code: the signal, its information and the registers. */
 #include <setjmp.h>
 #include <ucontext.h>
 #include "check.h"

@@ -177,7 +177,7 @@ impl Maker {
         for part in 0..3 {
             let line = POOL + self.below(WORKING_SET / LINE - 1) * LINE;
             let pc = CODE + u64::from(self.context) * 0x400 + part * 0x100;
-            // Every sixth part writes past the cache, its lines are flushed in vain.
+            // Every sixth part writes past the cache; flushing its lines is redundant.
             let flavor = if self.below(6) == 0 {
                 StoreFlavor::NonTemporal
             } else {

@@ -4,7 +4,7 @@ use brownout_report::RuleInfo;
 
 use crate::settings::Settings;
 
-/// In the order in which they are listed.
+/// All rules of brownout, in the order in which `brownout explain` lists them.
 pub fn all() -> Vec<RuleInfo> {
     let lint = brownout_lint::RULES.iter();
     let crash = brownout_crash::rules::RULES.iter();
@@ -17,7 +17,7 @@ pub fn is_of_crash_testing(id: &str) -> bool {
     rules.any(|rule| rule.id == id)
 }
 
-/// Those of brownout, and the oracles of the program.
+/// The rules of brownout and the oracles that the configuration declares.
 pub fn in_force(settings: &Settings) -> Vec<RuleInfo> {
     let oracles = settings.oracles.iter().map(|oracle| *oracle.rule());
     all().into_iter().chain(oracles).collect()

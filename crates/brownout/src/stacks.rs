@@ -1,8 +1,8 @@
 //! Calling contexts of events, interned and symbolised.
 //!
-//! An event names its stack by process, instruction and context number. That triple means the same
-//! only as long as the process keeps its modules, so a stack is turned into places in module files at
-//! the event itself, and into source lines when somebody wants to see it.
+//! An event names its stack by process, instruction and context number. That triple keeps its meaning only
+//! while the process keeps its modules. A stack is therefore translated to offsets in module files at
+//! the event itself, and to source lines when it is shown.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,26 +19,26 @@ use crate::failure::sentence;
 pub struct StackId(usize);
 
 impl StackId {
-    /// Of a stack that was given this number before.
+    /// The stack with this index, which must exist.
     pub fn new(index: usize) -> Self {
         Self(index)
     }
 
-    /// Stacks are numbered from 0 on, without gaps.
+    /// Stacks are numbered from 0, without gaps.
     pub fn index(self) -> usize {
         self.0
     }
 }
 
-/// One level of a stack.
+/// One level of a stack, before it is symbolised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum CodeAddress {
     InModule(ModuleId, Probe),
-    /// Code outside every module: generated at run time, or the trace does not tell.
-    Nowhere(AppPc),
+    /// Code outside every known module, such as generated code.
+    Unknown(AppPc),
 }
 
-/// A frame as findings have it.
+/// The frame in the form that findings use.
 pub fn report_frame(frame: &SourceFrame) -> brownout_report::Frame {
     brownout_report::Frame {
         function: frame.function.clone(),
@@ -54,11 +54,10 @@ pub fn report_frame(frame: &SourceFrame) -> brownout_report::Frame {
     }
 }
 
-/// What a single line can say of a stack.
+/// A stack in a single line.
 pub struct PrimaryFrame {
     pub frame: SourceFrame,
-    /// The innermost function, where it is another: library code or a library without debug information
-    /// that was called from `frame`.
+    /// The innermost function, if it is another one: library code that `frame` called.
     pub through: Option<String>,
 }
 
@@ -71,7 +70,7 @@ impl PrimaryFrame {
     }
 }
 
-/// Code that is in no file has a name in brackets.
+/// Code that is not in a file has a name in brackets.
 fn is_relative_file(path: &Path) -> bool {
     path.is_relative() && !path.as_os_str().as_encoded_bytes().starts_with(b"[")
 }
@@ -82,18 +81,18 @@ fn unknown(pc: AppPc) -> SourceFrame {
 
 /// All stacks seen so far.
 pub struct StackTable {
-    /// Where the program was started, which is where relative paths of modules begin.
+    /// The directory the target was started in: paths of modules may be relative to it.
     directory: PathBuf,
     symbolizer: Symbolizer,
-    stacks: Vec<Arc<[Place]>>,
-    ids: HashMap<Arc<[Place]>, StackId>,
-    /// Short cut from an event to its stack.
+    stacks: Vec<Arc<[CodeAddress]>>,
+    ids: HashMap<Arc<[CodeAddress]>, StackId>,
+    /// Cache from an event to its stack.
     by_event: FxHashMap<(ProcessId, AppPc, ContextId), StackId>,
-    telling: FxHashMap<StackId, Arc<PrimaryFrame>>,
+    primary: FxHashMap<StackId, Arc<PrimaryFrame>>,
 }
 
 impl StackTable {
-    /// For a program that was started in `directory`.
+    /// For a target that was started in `directory`.
     pub fn new(directory: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
@@ -101,11 +100,11 @@ impl StackTable {
             stacks: Vec::new(),
             ids: HashMap::new(),
             by_event: FxHashMap::default(),
-            telling: FxHashMap::default(),
+            primary: FxHashMap::default(),
         }
     }
 
-    /// Must be told of every event: new code makes old addresses mean something else.
+    /// Must see every event: newly mapped code changes the meaning of addresses.
     #[inline]
     pub fn observe(&mut self, event: &Event<'_>) {
         if let EventKind::Module { .. } | EventKind::ProcessStart { .. } = event.kind {
@@ -114,7 +113,7 @@ impl StackTable {
         }
     }
 
-    /// The stack of an event; `None` if it came from no instruction.
+    /// The stack of an event; `None` if no instruction caused it.
     pub fn stack_of(&mut self, event: &Event<'_>, definitions: &Definitions) -> Option<StackId> {
         if event.pc.0 == 0 {
             return None;
@@ -128,29 +127,29 @@ impl StackTable {
         Some(id)
     }
 
-    /// The same for a caller that remembers by itself which events it has asked about.
+    /// The same for a caller that has its own cache.
     pub fn intern(&mut self, event: &Event<'_>, definitions: &Definitions) -> StackId {
         let process = event.process;
-        let mut places = vec![self.place(definitions, process, event.pc, Probe::Instruction)];
+        let mut addresses = vec![self.address(definitions, process, event.pc, Probe::Instruction)];
         for caller in definitions.context_frames(process, event.context) {
-            places.push(self.place(definitions, process, caller, Probe::ReturnAddress));
+            addresses.push(self.address(definitions, process, caller, Probe::ReturnAddress));
         }
-        let places: Arc<[Place]> = places.into();
-        *self.ids.entry(places).or_insert_with_key(|places| {
-            self.stacks.push(Arc::clone(places));
+        let addresses: Arc<[CodeAddress]> = addresses.into();
+        *self.ids.entry(addresses).or_insert_with_key(|addresses| {
+            self.stacks.push(Arc::clone(addresses));
             StackId(self.stacks.len() - 1)
         })
     }
 
-    fn place(
+    fn address(
         &mut self,
         definitions: &Definitions,
         process: ProcessId,
         pc: AppPc,
         probe: impl FnOnce(FileOffset) -> Probe,
-    ) -> Place {
+    ) -> CodeAddress {
         let Some(module) = definitions.module_at(process, pc) else {
-            return Place::Nowhere(pc);
+            return CodeAddress::Unknown(pc);
         };
         let within = pc.0 - module.addr.0;
         let offset = module.file_offset.saturating_add(within);
@@ -162,29 +161,32 @@ impl StackTable {
         } else {
             self.symbolizer.add_module(&module.path, build_id.as_ref())
         };
-        Place::InModule(id, probe(FileOffset(offset)))
+        CodeAddress::InModule(id, probe(FileOffset(offset)))
     }
 
     /// The frames of a stack, innermost first, inlined calls included.
     pub fn frames(&mut self, stack: StackId) -> Vec<SourceFrame> {
-        let places = Arc::clone(&self.stacks[stack.0]);
+        let addresses = Arc::clone(&self.stacks[stack.0]);
         let mut frames = Vec::new();
-        for &place in &places[..] {
-            frames.append(&mut self.frames_of(place));
+        for &address in &addresses[..] {
+            frames.append(&mut self.frames_of(address));
         }
         frames
     }
 
-    /// The frames of a stack, and of each function that was called by name from another module that name: where
-    /// a function ends with a jump into another, only the caller knows it.
+    /// The frames of a stack. A function that was called by name from another module comes with that name: if the
+    /// called function ends with a jump into another one, only the caller knows it.
     pub fn called_frames(&mut self, stack: StackId) -> Vec<(SourceFrame, Option<String>)> {
-        let places = Arc::clone(&self.stacks[stack.0]);
+        let addresses = Arc::clone(&self.stacks[stack.0]);
         let mut frames: Vec<(SourceFrame, Option<String>)> = Vec::new();
-        for (depth, &place) in places.iter().enumerate() {
-            let inner = self.frames_of(place).into_iter().map(|frame| (frame, None));
+        for (depth, &address) in addresses.iter().enumerate() {
+            let inner = self
+                .frames_of(address)
+                .into_iter()
+                .map(|frame| (frame, None));
             frames.extend(inner);
-            let Some(&Place::InModule(module, Probe::ReturnAddress(offset))) =
-                places.get(depth + 1)
+            let Some(&CodeAddress::InModule(module, Probe::ReturnAddress(offset))) =
+                addresses.get(depth + 1)
             else {
                 continue;
             };
@@ -195,33 +197,33 @@ impl StackTable {
         frames
     }
 
-    /// The frame that tells a reader most.
+    /// The frame to show if there is room for only one.
     pub fn primary_frame(&mut self, stack: StackId) -> Arc<PrimaryFrame> {
-        if let Some(known) = self.telling.get(&stack) {
+        if let Some(known) = self.primary.get(&stack) {
             return Arc::clone(known);
         }
         let found = Arc::new(self.find_primary_frame(stack));
-        self.telling.insert(stack, Arc::clone(&found));
+        self.primary.insert(stack, Arc::clone(&found));
         found
     }
 
     fn find_primary_frame(&mut self, stack: StackId) -> PrimaryFrame {
         let frames = self.frames(stack);
         let known: Vec<_> = frames.iter().map(report_frame).collect();
-        let telling = brownout_report::primary_frame(&known).unwrap_or(0);
-        let frame = frames.get(telling).cloned();
+        let primary = brownout_report::primary_frame(&known).unwrap_or(0);
+        let frame = frames.get(primary).cloned();
         let frame = frame.unwrap_or_else(|| unknown(AppPc(0)));
         PrimaryFrame::new(frame, frames.into_iter().next())
     }
 
-    fn frames_of(&mut self, place: Place) -> Vec<SourceFrame> {
-        match place {
-            Place::InModule(module, probe) => self.symbolizer.frames(module, probe).to_vec(),
-            Place::Nowhere(pc) => vec![unknown(pc)],
+    fn frames_of(&mut self, address: CodeAddress) -> Vec<SourceFrame> {
+        match address {
+            CodeAddress::InModule(module, probe) => self.symbolizer.frames(module, probe).to_vec(),
+            CodeAddress::Unknown(pc) => vec![unknown(pc)],
         }
     }
 
-    /// The frames of code at `offset` in a file that some other process runs; an address where there is no file.
+    /// The frames of code at `offset` in a module file of any process; without a file, `offset` is an address.
     pub fn frames_in(
         &mut self,
         module: Option<&Path>,
@@ -240,10 +242,10 @@ impl StackTable {
         } else {
             Probe::Instruction(offset)
         };
-        self.frames_of(Place::InModule(module, probe))
+        self.frames_of(CodeAddress::InModule(module, probe))
     }
 
-    /// Why some frames have less in them than they could.
+    /// Why some frames are incomplete.
     pub fn problems(&self) -> impl Iterator<Item = String> {
         self.symbolizer
             .problems()

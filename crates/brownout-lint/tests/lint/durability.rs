@@ -31,7 +31,7 @@ fn whether_a_line_is_ever_flushed_is_known_at_the_end() {
     let mut run = TargetRun::new();
     run.at(1).store(A).unmap().map_pool();
     run.at(2).store(A2).persist(3, A2);
-    // The first store was lost when it was unmapped, whatever came by later.
+    // The first store was lost when it was unmapped.
     assert_eq!(run.findings_of("missing-flush"), ["missing-flush store@1"]);
 }
 
@@ -109,7 +109,7 @@ fn a_store_across_lines_needs_both_flushes_and_counts_once() {
 }
 
 #[test]
-fn the_same_place_is_told_once_with_a_count() {
+fn the_same_site_is_reported_once_with_a_count() {
     let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.at(4);
@@ -214,14 +214,14 @@ fn under_eadr_only_non_temporal_stores_can_be_lost() {
 }
 
 #[test]
-fn what_was_in_flight_when_the_program_was_killed_is_not_judged() {
+fn stores_in_flight_when_the_program_was_killed_are_not_judged() {
     for end in [TargetRun::killed, TargetRun::cut_off] {
         let mut run = TargetRun::new();
         run.at(1).store(A).persist(2, A);
         run.at(4).store(A).at(5).store(B).at(6).clwb(B);
         end(&mut run);
         assert_eq!(run.findings(), [""; 0]);
-        // The thread went on to persist something else, so that it had done with the first.
+        // The thread went on to persist something else, so the first store was not in flight.
         let mut run = TargetRun::new();
         run.at(1).store(A).persist(2, A);
         run.at(4).store(A).at(5).store(B).persist(6, B);

@@ -29,7 +29,7 @@ fn clflush_needs_no_fence() {
 }
 
 #[test]
-fn a_fence_waits_for_flushes_that_were_for_nothing() {
+fn a_fence_that_waits_for_a_redundant_flush_is_not_redundant() {
     let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.at(4)
@@ -111,7 +111,7 @@ fn writing_the_page_back_makes_it_no_accident() {
 }
 
 #[test]
-fn a_program_that_always_relies_on_its_lock_is_told_once() {
+fn a_program_that_always_relies_on_its_lock_is_reported_once() {
     let mut run = TargetRun::new();
     for _ in 0..50 {
         run.at(1).store(A).at(2).clwb(A).at(3).lock();
@@ -120,7 +120,7 @@ fn a_program_that_always_relies_on_its_lock_is_told_once() {
 }
 
 #[test]
-fn a_flush_that_different_locks_have_ordered_is_told_once() {
+fn a_flush_that_different_locks_have_ordered_is_reported_once() {
     let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A).at(3).lock();
     run.at(1).store(A).at(2).clwb(A).at(4).lock();
@@ -128,7 +128,7 @@ fn a_flush_that_different_locks_have_ordered_is_told_once() {
 }
 
 #[test]
-fn what_waits_for_one_fence_is_in_no_order() {
+fn flushes_before_one_fence_are_not_ordered() {
     let mut run = TargetRun::new();
     run.at(1)
         .store(A)
@@ -152,7 +152,7 @@ fn what_waits_for_one_fence_is_in_no_order() {
 }
 
 #[test]
-fn only_what_has_something_to_persist_counts() {
+fn only_flushes_that_persist_something_count() {
     let mut run = TargetRun::new();
     run.at(1)
         .store(A)
@@ -167,7 +167,7 @@ fn only_what_has_something_to_persist_counts() {
 }
 
 #[test]
-fn what_a_lock_has_ordered_does_not_wait_for_the_fence() {
+fn flushes_that_a_lock_has_ordered_do_not_count_at_the_fence() {
     let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A).at(3).lock();
     run.at(4).store(B).at(5).clwb(B).at(6).sfence();
@@ -175,7 +175,7 @@ fn what_a_lock_has_ordered_does_not_wait_for_the_fence() {
 }
 
 #[test]
-fn one_copy_to_one_line_is_one_thing_to_order() {
+fn one_copy_to_one_line_counts_once() {
     let copy = |event: &Event<'_>, _: &_| match event.pc.0 {
         1000.. => Origin::Carrier,
         _ => Origin::User,

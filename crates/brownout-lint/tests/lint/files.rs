@@ -1,4 +1,4 @@
-//! Which files are judged, and what becomes of their bytes.
+//! Which files are judged, and what happens to their bytes.
 
 use brownout_trace::EventKind;
 
@@ -7,7 +7,7 @@ use crate::target_run::{A, B, POOL, POOL_LEN, TargetRun};
 const OTHER: u64 = 0x70_0000;
 
 #[test]
-fn files_that_nobody_treats_as_persistent_are_not_judged() {
+fn files_that_are_not_treated_as_persistent_are_not_judged() {
     let mut run = TargetRun::new();
     let other = run.file("/dev/shm/sem", 2);
     run.map(other, OTHER, 0x1000, 0);
@@ -31,7 +31,7 @@ fn the_users_choice_of_files_decides_alone() {
 }
 
 #[test]
-fn a_place_that_stores_to_several_files_is_told_of_those_that_count() {
+fn a_site_that_stores_to_several_files_is_reported_for_the_persistent_ones() {
     let mut run = TargetRun::new();
     let other = run.file("/dev/shm/sem", 2);
     run.map(other, OTHER, 0x1000, 0);
@@ -46,7 +46,7 @@ fn a_place_that_stores_to_several_files_is_told_of_those_that_count() {
 }
 
 #[test]
-fn nothing_is_said_where_nothing_is_persistent() {
+fn nothing_is_reported_where_nothing_is_persistent() {
     let mut run = TargetRun::new();
     run.at(1)
         .store(A)
@@ -58,7 +58,7 @@ fn nothing_is_said_where_nothing_is_persistent() {
 }
 
 #[test]
-fn bytes_that_are_cut_off_are_nobodys_loss() {
+fn truncated_bytes_are_not_lost() {
     let mut run = TargetRun::new();
     let file = run.pool;
     run.at(1)

@@ -35,7 +35,7 @@ fn flushing_twice_before_the_fence_is_redundant_too() {
 }
 
 #[test]
-fn a_line_that_nobody_stored_to_has_nothing_to_flush() {
+fn flushing_a_line_without_stores_is_redundant() {
     let mut run = TargetRun::new();
     run.at(1)
         .store(A)
@@ -55,7 +55,7 @@ fn a_thread_cannot_rely_on_a_flush_that_another_has_not_fenced() {
     run.thread(SECOND).at(3).clwb(A).at(4).sfence();
     run.thread(MAIN).at(5).sfence();
     assert_eq!(run.findings(), [""; 0]);
-    // It can once that fence is there.
+    // After that fence it can.
     let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.thread(SECOND).persist(4, A);
@@ -63,7 +63,7 @@ fn a_thread_cannot_rely_on_a_flush_that_another_has_not_fenced() {
 }
 
 #[test]
-fn what_the_kernel_wrote_is_worth_a_flush() {
+fn flushing_what_the_kernel_wrote_is_not_redundant() {
     let mut run = TargetRun::new();
     run.at(1).event(EventKind::KernelWrite {
         addr: Address(A),
@@ -99,7 +99,7 @@ fn the_same_file_mapped_twice_has_one_set_of_lines() {
 }
 
 #[test]
-fn flushing_other_memory_is_for_nothing() {
+fn flushing_volatile_memory_is_reported() {
     let mut run = TargetRun::new();
     run.at(1)
         .store(A)
@@ -116,7 +116,7 @@ fn a_non_temporal_store_needs_no_flush() {
     let mut run = TargetRun::new();
     run.at(1).nt_store(A).persist(2, A);
     assert_eq!(run.findings(), ["flush-of-nt-store flush@2 store@1"]);
-    // Fenced, it is as persistent as it gets.
+    // After the fence it is persistent.
     let mut run = TargetRun::new();
     run.at(1).nt_store(A).at(2).sfence().persist(3, A);
     assert_eq!(run.findings(), ["redundant-flush flush@3"]);

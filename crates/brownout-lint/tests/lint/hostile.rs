@@ -1,4 +1,4 @@
-//! Whatever a trace says, linting it ends in findings.
+//! Linting ends without a panic for any sequence of events.
 
 use brownout_lint::{Origin, Profile};
 use brownout_trace::{Address, Event, EventKind, FileId, Mapping, ThreadId};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::target_run::TargetRun;
 
-/// An event with numbers from everywhere, near each other often enough to meet.
+/// An event with arbitrary addresses, often close enough to each other to overlap.
 #[derive(Clone, Debug)]
 enum Act {
     Map(u64, u64, u64),

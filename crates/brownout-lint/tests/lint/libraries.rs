@@ -1,4 +1,4 @@
-//! Whose events are reported, and how those of libraries count.
+//! Whose events are reported, and how events of libraries count.
 
 use brownout_lint::{Attribution, Origin, SiteKey};
 use brownout_trace::{Definitions, Event};
@@ -17,7 +17,7 @@ fn by_number(event: &Event<'_>, _: &Definitions) -> Origin {
 }
 
 #[test]
-fn what_a_library_does_for_itself_is_not_reported() {
+fn events_of_a_library_for_its_own_purposes_are_not_reported() {
     let mut run = TargetRun::new();
     // Each of these would be a finding.
     run.at(500).store(A).at(501).store(A).persist(502, A);
@@ -74,7 +74,7 @@ fn a_librarys_store_does_not_make_the_users_late() {
 }
 
 #[test]
-fn what_a_library_has_begun_does_not_count_at_the_users_fence() {
+fn flushes_of_a_library_do_not_count_at_the_users_fence() {
     let mut run = TargetRun::new();
     run.at(500).store(A).at(501).clwb(A).at(502).nt_store(B);
     run.at(1).store(C).persist(2, C);
@@ -82,7 +82,7 @@ fn what_a_library_has_begun_does_not_count_at_the_users_fence() {
 }
 
 #[test]
-fn each_place_is_asked_about_once_and_numbered() {
+fn each_site_is_attributed_once_and_findings_name_its_key() {
     let mut run = TargetRun::new();
     for _ in 0..3 {
         run.at(1).store(A).at(2).store(A2).persist(3, A);
@@ -112,7 +112,7 @@ fn one_copy_is_one_store() {
     let mut run = TargetRun::new();
     run.at(1000).store(A).at(1001).store(A2).persist(1, A);
     assert_eq!(run.findings_by(by_number), [""; 0]);
-    // Two calls from two places are two stores.
+    // Calls from two sites are two stores.
     let mut run = TargetRun::new();
     run.at(1000).store(A).at(2000).store(A2).persist(1, A);
     assert_eq!(

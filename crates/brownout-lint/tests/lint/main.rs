@@ -1,4 +1,4 @@
-//! The rules' specification: for each, runs in which it fires and twins in which it is silent.
+//! The specification of the rules: for each, runs it reports and similar runs it does not report.
 
 mod durability;
 mod fences;

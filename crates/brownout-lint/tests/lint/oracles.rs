@@ -1,4 +1,4 @@
-//! Demands of one program's own: declared ones, and one written in Rust.
+//! Oracles: declared ones, and one written in Rust.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -89,7 +89,7 @@ fn a_range_is_written_only_inside_a_function() {
 }
 
 #[test]
-fn data_is_persistent_before_it_is_pointed_to() {
+fn data_must_be_persistent_before_it_is_published() {
     let demand = || Demand::PersistedBefore {
         first: bytes(C, 0x1000),
         then: bytes(A, 8),
@@ -119,7 +119,7 @@ fn data_is_persistent_before_it_is_pointed_to() {
 }
 
 #[test]
-fn another_thread_has_to_have_persisted_it_too() {
+fn stores_of_other_threads_must_be_persistent_too() {
     let demand = || Demand::PersistedBefore {
         first: bytes(C, 8),
         then: bytes(A, 8),
@@ -192,7 +192,7 @@ fn regions_are_narrowed_by_file_function_and_source() {
     assert_eq!(found(&mut run(), only(lines("og.c"))), [""; 0]);
 }
 
-/// At a fence, nothing that `append` stored may be left to lose.
+/// At a fence, no store of `append` may be unpersisted.
 struct FencesAreComplete;
 
 impl Oracle for FencesAreComplete {
@@ -217,7 +217,7 @@ impl Oracle for FencesAreComplete {
 }
 
 #[test]
-fn an_oracle_of_ones_own_sees_fences_before_they_take_effect() {
+fn a_custom_oracle_sees_fences_before_they_take_effect() {
     let mut run = TargetRun::new();
     run.at(1000)
         .store(A)

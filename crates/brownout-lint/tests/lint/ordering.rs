@@ -45,7 +45,7 @@ fn storing_the_same_value_again_overwrites_nothing() {
 }
 
 #[test]
-fn pages_that_are_written_back_may_be_brought_into_shape_in_place() {
+fn pages_that_are_written_back_may_be_built_up_in_place() {
     for profile in [Profile::ADR, Profile::MSYNC] {
         let mut run = TargetRun::under(profile);
         run.at(1).store_value(A, &[1; 8]);
@@ -60,7 +60,7 @@ fn content() -> Vec<u8> {
 }
 
 #[test]
-fn one_copy_in_pieces_that_overlap_overwrites_nothing() {
+fn one_copy_in_overlapping_pieces_overwrites_nothing() {
     let from = content();
     // As compilers copy 25, 19 and 23 bytes.
     for pieces in [[0..16, 9..25], [0..16, 15..19], [15..23, 0..16]] {
@@ -99,7 +99,7 @@ fn long_stores_that_differ_where_they_are_known_overwrite() {
 }
 
 #[test]
-fn what_looks_like_one_copy_is_none_by_two_threads_calls_or_times() {
+fn stores_by_two_threads_calls_or_times_are_not_one_copy() {
     let from = content();
     let (one, two) = (&from[..16], &from[9..25]);
     let told = |run: &mut TargetRun| run.findings_of("dirty-overwrite").len();
@@ -123,7 +123,7 @@ fn what_looks_like_one_copy_is_none_by_two_threads_calls_or_times() {
 }
 
 #[test]
-fn what_is_never_persistent_is_told_as_that_alone() {
+fn stores_that_are_never_persistent_are_reported_only_as_lost() {
     let mut run = TargetRun::new();
     run.at(1).store(C).persist(2, C);
     run.at(4).store(C).at(5).store(C);
@@ -134,7 +134,7 @@ fn what_is_never_persistent_is_told_as_that_alone() {
 }
 
 #[test]
-fn every_value_of_a_chain_is_told() {
+fn every_overwritten_value_of_a_chain_is_reported() {
     let mut run = TargetRun::new();
     run.at(1)
         .store(A)
@@ -227,7 +227,7 @@ fn flushing_a_range_line_by_line_delays_nothing() {
 }
 
 #[test]
-fn the_flush_of_a_neighbour_does_not_make_up_for_the_delay() {
+fn the_flush_of_a_neighbour_does_not_prevent_the_delay() {
     let mut run = TargetRun::new();
     run.at(1).store(A).at(2).store(B).persist(3, B);
     run.at(5).store(A2).persist(6, A2);

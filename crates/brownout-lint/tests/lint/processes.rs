@@ -21,7 +21,7 @@ fn a_child_may_leave_persisting_to_its_parent() {
 }
 
 #[test]
-fn what_the_last_process_leaves_is_judged() {
+fn stores_left_by_the_last_process_are_judged() {
     let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.start(CHILD, 101, Some(PARENT), ProcessOrigin::Fork);
@@ -35,7 +35,7 @@ fn what_the_last_process_leaves_is_judged() {
 }
 
 #[test]
-fn a_store_whose_process_is_gone_is_lost_for_the_next_one() {
+fn a_store_whose_process_has_ended_is_lost() {
     let mut run = TargetRun::new();
     run.at(1).store(A).exit();
     run.start(CHILD, 101, None, ProcessOrigin::Exec);
@@ -56,7 +56,7 @@ fn replacing_the_program_unmaps_what_the_old_one_had() {
 }
 
 #[test]
-fn threads_of_different_processes_differ_though_their_numbers_are_equal() {
+fn threads_of_different_processes_with_equal_ids_are_distinguished() {
     let mut run = TargetRun::new();
     run.start(CHILD, 101, Some(PARENT), ProcessOrigin::Fork);
     run.at(1)

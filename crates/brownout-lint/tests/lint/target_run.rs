@@ -1,4 +1,4 @@
-//! Writes small runs as traces in memory, lints them and tells the findings in short.
+//! Builds small runs as traces in memory, lints them and prints the findings in short form.
 
 use std::io::Cursor;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use brownout_trace::{
     ProcessOrigin, StoreFlavor, Sync, ThreadId, TraceReader, TraceWriter,
 };
 
-/// Where the pool is mapped, and its length.
+/// The address and length of the pool.
 pub const POOL: u64 = 0x10_0000;
 pub const POOL_LEN: u64 = 0x10_000;
 /// Lines of the pool.
@@ -23,7 +23,7 @@ pub const B: u64 = POOL + 0x80;
 pub const C: u64 = POOL + 0x1000;
 /// In the line of `A`.
 pub const A2: u64 = A + 8;
-/// Memory that is no file.
+/// Memory outside every file.
 pub const HEAP: u64 = 0x55_0000;
 
 pub const MAIN: ThreadId = ThreadId(10);
@@ -31,7 +31,7 @@ pub const SECOND: ThreadId = ThreadId(11);
 
 pub const PROCESS: ProcessId = ProcessId(1);
 
-/// A run of a program. Instructions are named by their number, set by [`at`](TargetRun::at).
+/// A run of a target. Instructions are named by their number, set by [`at`](TargetRun::at).
 pub struct TargetRun {
     writer: TraceWriter<Vec<u8>>,
     pub pool: FileId,
@@ -84,7 +84,7 @@ impl TargetRun {
         self
     }
 
-    /// The number of the instruction that comes next.
+    /// Sets the number of the next instruction.
     pub fn at(&mut self, pc: u64) -> &mut Self {
         self.pc = pc;
         self
@@ -171,7 +171,7 @@ impl TargetRun {
         })
     }
 
-    /// The trace ends without telling how the program did.
+    /// The trace ends without recording how the target ended.
     pub fn cut_off(&mut self) -> &mut Self {
         self.ended = true;
         self
@@ -264,7 +264,7 @@ impl TargetRun {
         self.event(EventKind::Sync(Sync::Fsync { file }))
     }
 
-    /// What the rules find, with all code the user's: `rule role@number … ×count`.
+    /// The findings of all rules if all code is the user's: `rule role@number … ×count`.
     pub fn findings(&mut self) -> Vec<String> {
         self.findings_by(|_: &Event<'_>, _: &_| Origin::User)
     }
@@ -274,7 +274,7 @@ impl TargetRun {
         outcome.findings.iter().map(short).collect()
     }
 
-    /// What one rule finds.
+    /// The findings of one rule.
     pub fn findings_of(&mut self, rule: &str) -> Vec<String> {
         let mut found = self.findings();
         found.retain(|finding| finding.split(' ').next() == Some(rule));
@@ -297,7 +297,7 @@ impl TargetRun {
         lint.finish(reader.definitions(), self.patterns.as_ref())
     }
 
-    /// The run so far as a trace; an empty one is left.
+    /// The trace of the run so far; leaves an empty run.
     pub fn take_trace(&mut self) -> Vec<u8> {
         if !self.ended {
             self.exit();
@@ -325,7 +325,7 @@ fn writer() -> TraceWriter<Vec<u8>> {
     TraceWriter::new(Vec::new(), &header).expect("a vector has room")
 }
 
-/// Gives every event of a trace to `visit`; what is known at its end.
+/// Passes every event of a trace to `visit`; returns the definitions at its end.
 pub fn replay(trace: &[u8], mut visit: impl FnMut(&Event<'_>, &Definitions)) -> Definitions {
     let mut reader = TraceReader::new(Cursor::new(trace)).expect("the trace opens");
     reader

@@ -8,7 +8,7 @@ use crate::target_run::{A, A2, B, C, MAIN, POOL, SECOND, TargetRun};
 const OK: [u64; 2] = [0, 0];
 
 impl TargetRun {
-    /// A call that returns `value`, as the instruction `pc`; without, it is jumped out of.
+    /// A call by the instruction `pc` that returns `value`, or is left by a jump if there is none.
     fn call(&mut self, pc: u64, name: &str, args: &[u64], value: Option<[u64; 2]>) -> &mut Self {
         self.enter(pc, name, args).leave(name, value)
     }
@@ -79,7 +79,7 @@ fn by_number(event: &Event<'_>, _: &Definitions) -> Origin {
 }
 
 #[test]
-fn what_is_added_once_and_then_stored_is_right() {
+fn stores_to_added_ranges_are_not_reported() {
     let mut run = TargetRun::new();
     run.begin(1).add(2, A, 8).at(3).store(A).add(4, C, 16);
     run.at(5).store(C).at(6).store(C + 8).commit(&[A, C]);
@@ -103,10 +103,10 @@ fn adding_what_was_added_is_redundant() {
 }
 
 #[test]
-fn bindings_that_add_on_each_assignment_may_do_so() {
+fn adds_of_bindings_on_each_assignment_are_not_reported() {
     let mut run = TargetRun::new();
     run.begin(1).add(60, A, 16).add(60, A2, 8);
-    // What they have added is added.
+    // Their adds still count.
     run.at(2).store(A).at(3).store(A2).commit(&[A]);
     assert_eq!(run.found(), [""; 0]);
     run = TargetRun::new();
@@ -155,7 +155,7 @@ fn a_new_object_needs_no_log() {
 }
 
 #[test]
-fn an_add_that_failed_has_added_nothing_and_ends_the_judgement() {
+fn a_failed_add_adds_nothing_and_stops_judging() {
     let mut run = TargetRun::new();
     let args = [7, A - POOL, 0, 8];
     run.begin(1).call(2, "tx_add_range", &args, Some([12, 0]));
@@ -166,7 +166,7 @@ fn an_add_that_failed_has_added_nothing_and_ends_the_judgement() {
 }
 
 #[test]
-fn stores_outside_the_log_are_told_at_commit_and_at_abort() {
+fn stores_outside_the_log_are_reported_at_commit_and_at_abort() {
     let mut run = TargetRun::new();
     run.begin(1).add(2, A, 8).at(3).store(A2).commit(&[A]);
     run.begin(4).at(5).store(B);
@@ -200,7 +200,7 @@ fn stores_outside_of_transactions_and_of_their_work_are_not_judged() {
 }
 
 #[test]
-fn what_the_program_persists_in_the_transaction_is_meant_to_be_so() {
+fn stores_that_the_program_itself_persists_are_not_reported() {
     let mut run = TargetRun::new();
     run.begin(1).at(2).store(A).persist(3, A);
     run.at(5).nt_store(B).at(6).sfence();
@@ -214,10 +214,10 @@ fn what_the_program_persists_in_the_transaction_is_meant_to_be_so() {
 }
 
 #[test]
-fn what_the_library_does_is_not_the_users() {
+fn stores_of_the_library_are_not_reported() {
     let mut run = TargetRun::new();
     run.begin(1).at(500).store(A);
-    // A statically linked library is told by its calls.
+    // A statically linked library is recognised by its calls.
     run.enter(2, "tx_add_range", &[7, B - POOL, 0, 8]);
     run.at(3).store(C);
     run.enter(4, "tx_add_range_direct", &[B, 8]);
@@ -228,7 +228,7 @@ fn what_the_library_does_is_not_the_users() {
 }
 
 #[test]
-fn locks_are_no_data() {
+fn locks_are_not_data() {
     let mut run = TargetRun::new();
     run.begin(1).at(2).locked_store(A).at(3).store(B);
     run.at(4).store(A).at(50).store(C).commit(&[]);
@@ -245,7 +245,7 @@ fn reserved_objects_are_not_reachable_yet() {
 }
 
 #[test]
-fn what_no_transaction_commits_need_not_become_persistent() {
+fn uncommitted_stores_need_not_become_persistent() {
     let mut aborted = TargetRun::new();
     aborted.at(1).store(A).persist(2, A);
     aborted.begin(4).alloc(5, A, 64).at(6).store(A);
@@ -291,7 +291,7 @@ fn a_forgotten_log_entry_is_one_finding() {
             "tx-unlogged-store store@12 transaction@7"
         ]
     );
-    // What another transaction does not log is judged there, what none does as ever.
+    // Stores of other transactions, and outside of transactions, are still judged.
     let mut run = TargetRun::new();
     run.at(1).store(A).persist(2, A);
     run.begin(4).at(5).store(A).commit(&[]);
@@ -318,7 +318,7 @@ fn an_inner_abort_aborts_the_outer_transaction() {
 }
 
 #[test]
-fn a_transaction_that_was_left_unseen_does_not_go_on_for_ever() {
+fn a_new_transaction_replaces_one_whose_end_was_not_recorded() {
     let mut run = TargetRun::new();
     run.begin(1)
         .at(2)
@@ -330,7 +330,7 @@ fn a_transaction_that_was_left_unseen_does_not_go_on_for_ever() {
 }
 
 #[test]
-fn the_end_of_a_transaction_ends_what_was_not_seen_to_end() {
+fn the_end_of_a_transaction_closes_open_calls() {
     let mut run = TargetRun::new();
     // Committed from inside the library.
     run.begin(1).at(2).store(A).call(3, "tx_end", &[], Some(OK));

@@ -1,4 +1,4 @@
-//! Taking events in parts and as they are comes to the same.
+//! The fast path gives the same findings as whole events.
 
 use brownout_lint::{Lint, Origin, Profile};
 use brownout_trace::{Definitions, Event, ThreadId, TraceReader};
@@ -18,7 +18,7 @@ impl Random {
     }
 }
 
-/// A program that does everything at random, from few places, so that each is met often.
+/// A run of random events at few sites, so that each site occurs often.
 fn program(random: &mut Random) -> TargetRun {
     let mut run = TargetRun::new();
     for _ in 0..600 {
@@ -43,7 +43,7 @@ fn program(random: &mut Random) -> TargetRun {
     run
 }
 
-/// Places from 30 on are a library's.
+/// Instructions from 30 on are a library's.
 fn origin(event: &Event<'_>, _: &Definitions) -> Origin {
     match event.pc.0 {
         30.. => Origin::Library,
@@ -52,7 +52,7 @@ fn origin(event: &Event<'_>, _: &Definitions) -> Origin {
 }
 
 #[test]
-fn events_in_parts_and_as_they_are_give_the_same_findings() {
+fn the_fast_path_gives_the_same_findings_as_whole_events() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     for round in 0..40 {
         let profile = Profile::ALL[round % Profile::ALL.len()];

@@ -7,16 +7,16 @@ use clap::Args;
 
 use super::{CrashTestArgs, FindingArgs, RecordingArgs};
 
-/// Run a program once and find the crash-consistency bugs in what it does
+/// Run a program once and report its crash-consistency bugs
 ///
 /// Results are written to brownout.out/: findings.jsonl, report.html, report.sarif, junit.xml and
-/// the trace. The program's output is passed on; what brownout finds goes to standard error, unless
-/// another format than human is asked for, so that check can stand in front of any command.
+/// the trace. The program's output is passed through. Findings are printed to standard error in human
+/// format, and to standard output in other formats, so check can be put in front of any command.
 ///
-/// With --recover, crashes are tried too: see `brownout crash --help`.
+/// With --recover, crashes are tested too: see `brownout crash --help`.
 ///
-/// Exits with 1 if there are bugs, with 4 if the program failed on its own, whatever was found, or recovery
-/// fails without any crash, and with 3 if nothing persistent was seen.
+/// Exits with 1 if there are bugs; with 3 if no persistent memory was seen; with 4 if the program failed
+/// on its own, or if recovery fails without a crash, regardless of findings.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout check -- ./kvstore /mnt/pmem/pool insert 1 2 3
@@ -25,19 +25,19 @@ use super::{CrashTestArgs, FindingArgs, RecordingArgs};
   brownout check --profile ci -- make test
   meson test --wrap 'brownout check --out brownout-{pid} --'")]
 pub struct CheckArgs {
-    /// Take files that match GLOB as persistent memory
+    /// Treat files that match GLOB as persistent memory
     ///
     /// `*` and `?` stop at a slash, `**` does not. A GLOB without a slash is matched against file
     /// names, any other against absolute paths. May be given several times. Without it, DAX and
-    /// MAP_SYNC mappings are taken, and shared writable mappings of files that the program flushes
-    /// or syncs.
+    /// MAP_SYNC mappings are persistent memory, and so are shared writable mappings of files that the
+    /// program flushes or syncs.
     #[arg(long = "pm", value_name = "GLOB")]
     pub patterns: Vec<OsString>,
 
     /// Where to write the results [default: brownout.out]
     ///
-    /// `{pid}` stands for brownout's process number. A directory that holds anything but earlier
-    /// results is left alone.
+    /// `{pid}` is replaced by the process ID of brownout. Earlier results in DIR are replaced; a
+    /// directory that holds anything else is refused.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 

@@ -8,6 +8,6 @@ use clap::Args;
   brownout explain
   brownout explain missing-flush")]
 pub struct ExplainArgs {
-    /// The rule; without it all rules are listed
+    /// The rule [default: list all rules]
     pub rule: Option<String>,
 }

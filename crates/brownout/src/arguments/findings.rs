@@ -1,4 +1,4 @@
-//! What commands that give findings have in common.
+//! The options shared by the commands that report findings.
 
 use std::path::PathBuf;
 
@@ -7,26 +7,26 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-/// How findings are made and shown.
+/// How findings are judged and shown.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Findings")]
 pub struct FindingArgs {
-    /// What the machine guarantees to survive a crash
+    /// Which stores the machine guarantees to survive a crash
     #[arg(long, value_name = "MODEL", value_parser = model())]
     pub model: Option<Profile>,
 
-    /// How to print
+    /// Output format
     #[arg(long, value_enum)]
     pub format: Option<FindingFormat>,
 
-    /// Show warnings in full, not as one line for each rule and place
+    /// Show warnings in full instead of one line per rule and location
     #[arg(long)]
     pub warnings: bool,
 
-    /// Leave out findings that FILE names; may be given several times
+    /// Leave out the findings that FILE lists; may be given several times
     ///
     /// FILE holds `[[suppression]]` tables with `rule`, `reason` and `function`, `file`, `module` or
-    /// `stack`, or is one of Valgrind's if its name ends with `.supp`.
+    /// `stack`. A FILE whose name ends with `.supp` is in Valgrind's format.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Vec<PathBuf>,
 
@@ -34,7 +34,7 @@ pub struct FindingArgs {
     #[arg(long)]
     pub gen_suppressions: bool,
 
-    /// Leave out findings that were there when FILE was written
+    /// Leave out the findings that the baseline FILE contains
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
 
@@ -46,14 +46,14 @@ pub struct FindingArgs {
     pub config: ConfigArgs,
 }
 
-/// Where options come from that the command line does not give.
+/// Where options that are not on the command line come from.
 #[derive(Debug, Default, Args)]
 pub struct ConfigArgs {
-    /// Take options from FILE instead of the nearest brownout.toml above the working directory
+    /// Read options from FILE instead of the nearest brownout.toml in the working directory or above
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Let the options of [profile.NAME] go before those outside of profiles
+    /// Let the options of [profile.NAME] override those outside of profiles
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
 }
@@ -62,14 +62,14 @@ pub struct ConfigArgs {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingFormat {
-    /// Text for a person
+    /// Text for people
     #[default]
     Human,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
     /// SARIF 2.1.0, for code scanning and editors
     Sarif,
-    /// JUnit's XML, for continuous integration
+    /// JUnit XML, for continuous integration
     Junit,
     /// Workflow commands for GitHub Actions
     Github,

@@ -6,10 +6,10 @@ use clap::Args;
 
 use super::{FindingArgs, SelectionArgs};
 
-/// Find stores that a crash can lose, and flushes and fences that do nothing, in a trace
+/// Report stores that a crash can lose, and redundant flushes and fences, in a trace
 ///
-/// `brownout explain` lists the rules. Exits with 1 if there are bugs, with 3 if the trace shows
-/// nothing persistent.
+/// `brownout explain` lists the rules. Exits with 1 if there are bugs, and with 3 if the trace shows
+/// no persistent memory.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout lint run.trace

@@ -1,4 +1,4 @@
-//! `brownout check`: record a program and examine what it did, all in one.
+//! `brownout check`: records a program, lints the trace, and tests crashes if there is a recovery.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::results::{Results, Shown};
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
 
-/// Where results go if nobody says otherwise.
+/// The default output directory.
 pub const OUT: &str = "brownout.out";
 
 pub fn run(arguments: &CheckArgs, console: &Console) -> Result<ExitCode, Failure> {
@@ -30,15 +30,16 @@ pub fn run(arguments: &CheckArgs, console: &Console) -> Result<ExitCode, Failure
     check(arguments, &settings, results, Stream::Error, console)
 }
 
-/// What becomes of the directory with the results.
+/// Whether the directory with the results is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stay {
     Kept,
-    /// It is removed before anybody can look.
+    /// It is removed before the command ends.
     Removed,
 }
 
-/// Records, examines, tries crashes if there is a recovery, keeps and prints. `stream` is where a person looks.
+/// Records, lints, tests crashes if there is a recovery, then writes and prints the results. `stream` is where a person
+/// reads them.
 pub fn check(
     arguments: &CheckArgs,
     settings: &Settings,
@@ -80,11 +81,11 @@ pub fn check(
     let mut not_tried = None;
     if let (Some(plan), None) = (&plan, &lint_run.nothing_persistent) {
         if failed.is_some() {
-            console.remark("crashes of a run that failed are not tried");
+            console.remark("the run failed, so crashes are not tested");
         } else {
             match try_crashes(plan, &mut results, &directory, console) {
                 Ok(refused) => not_tried = refused.map(Ok),
-                // What the rules have found is there none the less.
+                // The findings of lint are still reported.
                 Err(failure) => not_tried = Some(Err(failure)),
             }
         }
@@ -114,7 +115,7 @@ pub fn check(
     }
 }
 
-/// Tries crashes of what was recorded, and adds what comes of them to the results.
+/// Tests crashes of the recorded run, and adds the findings to the results.
 fn try_crashes(
     plan: &Plan,
     results: &mut Results,
@@ -132,7 +133,7 @@ fn try_crashes(
     }
 }
 
-/// How to record, so that crash testing can follow the functions it is about.
+/// Recording options, including the functions that crash testing needs watched.
 fn recording(arguments: &CheckArgs, settings: &Settings, plan: Option<&Plan>) -> RecordingArgs {
     let mut recording = arguments.recording.clone();
     recording.loads |= settings.loads;
@@ -147,9 +148,9 @@ fn recording(arguments: &CheckArgs, settings: &Settings, plan: Option<&Plan>) ->
     recording
 }
 
-/// How a check ends that could not see a whole and successful run.
+/// The exit code of a check that did not record a complete and successful run.
 fn failed(recording: &Recording, console: &Console) -> Option<ExitCode> {
-    // Why was told when it happened. What was not seen may hold anything.
+    // The reason was printed when it happened. Nothing is known about the rest of the run.
     if !matches!(recording.stopped, None | Some(StopReason::Interrupted)) {
         return Some(ExitCode::Usage);
     }
@@ -159,7 +160,7 @@ fn failed(recording: &Recording, console: &Console) -> Option<ExitCode> {
         ProcessEnd::Signaled { signal } => format!("was killed by signal {signal}"),
     };
     console.warn(format_args!(
-        "the program {how}; what was found is of a run that failed"
+        "the program {how}; the findings are those of a failed run"
     ));
     Some(ExitCode::TargetFailed)
 }

@@ -1,4 +1,4 @@
-//! `brownout explain`: what the rules mean.
+//! `brownout explain`: documents the rules.
 
 use std::io::Write as _;
 
@@ -57,7 +57,7 @@ fn explain(rule: &RuleInfo) -> String {
     )
 }
 
-/// The rule whose name has most in common with what was given.
+/// The rule whose name is most similar to the given one.
 fn nearest(given: &str, rules: &[RuleInfo]) -> &'static str {
     let likeness = |rule: &&RuleInfo| {
         let words = given.split(['-', '_', ' ']);

@@ -1,4 +1,4 @@
-//! `brownout lint`: the rules over a trace.
+//! `brownout lint`: applies the rules to a trace.
 
 use brownout_report::Report;
 
@@ -26,7 +26,7 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
     if nothing.is_none() {
         finding_output::print(&report, &settings, Stream::Output)?;
     }
-    // A damaged trace is told last, where it is seen.
+    // A damaged trace is reported last, where it is noticed.
     lint_run.trace.conclude(console)?;
     if let Some(why) = nothing {
         console.warn(why);

@@ -277,7 +277,7 @@ mod tests {
         assert!(offset("-1..8").contains("expected a range such as"));
         assert!(wrong("stores = { source = 'log.c' }\nonly-inside = []").contains("log.c:10-20"));
         assert!(wrong("stores = { value = 1 }\nonly-inside = []").contains("needs an `offset`"));
-        assert!(wrong("stores = {}\nonly-inside = ['[']").contains("cannot be understood"));
+        assert!(wrong("stores = {}\nonly-inside = ['[']").contains("not valid"));
         assert!(wrong("store = {}").contains("unknown field `store`"));
         let taken = spec("id = 'missing-flush'\nsummary = 's'\nstores = {}\nonly-inside = []");
         assert!(

@@ -41,8 +41,8 @@ fn the_file_is_looked_for_upwards() {
         .current_dir(dir.path("sub"))
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert!(dir.path("sub/brownout.out").exists());
 }
 
@@ -68,7 +68,7 @@ fn mistakes_in_the_file_are_named_with_their_line() {
 }
 
 #[test]
-fn oracles_hold_the_program_to_its_own_demands() {
+fn oracles_check_the_programs_own_demands() {
     let dir = TestDir::new();
     dir.write(
         "brownout.toml",
@@ -94,7 +94,7 @@ fn oracles_hold_the_program_to_its_own_demands() {
 }
 
 #[test]
-fn the_example_of_a_project_does_what_it_says() {
+fn the_example_project_reports_what_its_comments_say() {
     let dir = TestDir::new();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     for name in ["kvlog.c", "brownout.toml", "accepted.toml"] {

@@ -32,7 +32,7 @@ fn suppressed_findings_do_not_fail() {
 }
 
 #[test]
-fn suppressions_of_valgrinds_form() {
+fn suppressions_in_valgrinds_format() {
     let dir = TestDir::new();
     dir.write(
         "known.supp",
@@ -44,16 +44,16 @@ fn suppressions_of_valgrinds_form() {
 }
 
 #[test]
-fn a_suppression_that_is_not_used_is_told() {
+fn an_unused_suppression_is_reported() {
     let dir = TestDir::new();
     dir.write("accepted.toml", SUPPRESSION);
     let run = dir.check(&["--suppressions", "accepted.toml"], &[]);
-    let told = "accepted.toml:1: unused suppression: counted anew at start";
-    assert!(run.stderr.contains(told), "{}", run.stderr);
+    let expected = "accepted.toml:1: unused suppression: counted anew at start";
+    assert!(run.stderr.contains(expected), "{}", run.stderr);
 }
 
 #[test]
-fn a_mistake_in_a_suppression_is_told_before_the_program_runs() {
+fn a_mistake_in_a_suppression_is_reported_before_the_program_runs() {
     let dir = TestDir::new();
     dir.write("accepted.toml", "[[suppression]]\nrule = 'x'\n");
     let run = dir.check(&["--suppressions", "accepted.toml"], &[]);
@@ -92,7 +92,7 @@ fn generated_suppressions_suppress() {
 }
 
 #[test]
-fn only_new_findings_fail_beside_a_baseline() {
+fn with_a_baseline_only_new_findings_fail() {
     let dir = TestDir::new();
     let run = dir.check(&["--write-baseline", "known.json"], &["last"]);
     assert_eq!(run.status, Some(1));
@@ -123,7 +123,7 @@ fn a_baseline_outlives_lines_that_are_added_above() {
         .status();
     assert!(compiled.unwrap().success());
     let run = dir.check(&["--baseline", "known.json"], &["last"]);
-    // The name of the file counts, and it is another one here.
+    // The fingerprint includes the file name, which differs here.
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     dir.write("counter.c", &moved);
     let compiled = std::process::Command::new("cc")
@@ -136,7 +136,7 @@ fn a_baseline_outlives_lines_that_are_added_above() {
 }
 
 #[test]
-fn a_file_that_is_no_baseline() {
+fn a_file_that_is_not_a_baseline_is_refused() {
     let dir = TestDir::new();
     dir.write("known.json", "[]");
     let run = dir.check(&["--baseline", "known.json"], &[]);

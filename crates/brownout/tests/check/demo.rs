@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::{Completed, TestDir, bugs, findings};
 
 #[test]
-fn the_demo_finds_the_mistakes_that_the_example_admits() {
+fn the_demo_reports_the_mistakes_documented_in_the_example() {
     let dir = TestDir::new();
     let run = dir.brownout(&["demo", "--keep", "demo"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
@@ -34,7 +34,7 @@ fn the_demo_finds_the_mistakes_that_the_example_admits() {
 }
 
 #[test]
-fn results_are_only_announced_where_they_stay() {
+fn removed_results_are_not_announced() {
     let dir = TestDir::new();
     let run = dir.brownout(&["demo"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);

@@ -1,5 +1,5 @@
-//! `brownout check` and what follows from it, as a user meets them: results, exit codes, decisions,
-//! options from a file, and what is unusual.
+//! `brownout check` as users see it: results, exit codes, suppressions and baselines, options from a file, and
+//! unusual programs and traces.
 //!
 //! The program under test is `counter.c`, whose mistakes its arguments choose.
 

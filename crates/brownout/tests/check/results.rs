@@ -1,4 +1,4 @@
-//! What a check finds, keeps and exits with.
+//! The findings, results and exit codes of a check.
 
 use std::fs;
 
@@ -51,7 +51,7 @@ fn bugs_are_shown_with_their_source_and_kept() {
 }
 
 #[test]
-fn every_form_of_the_results_is_there() {
+fn results_are_written_in_every_format() {
     let dir = TestDir::new();
     dir.check(&[], &["last"]);
     let html = dir.read("brownout.out/report.html");
@@ -122,7 +122,7 @@ fn other_formats_go_to_standard_output() {
 }
 
 #[test]
-fn a_program_that_fails_on_its_own_is_told_apart() {
+fn a_program_that_fails_on_its_own_has_its_own_exit_code() {
     let dir = TestDir::new();
     let run = dir.check(&[], &["last", "fail"]);
     assert_eq!(run.status, Some(4), "{}", run.stderr);
@@ -142,7 +142,7 @@ fn a_program_that_fails_on_its_own_is_told_apart() {
 }
 
 #[test]
-fn nothing_persistent_is_told_apart_from_nothing_found() {
+fn nothing_persistent_is_distinguished_from_nothing_found() {
     let dir = TestDir::new();
     let run = dir.brownout(&["check", "--", "true"]);
     assert_eq!(run.status, Some(3), "{}", run.stderr);
@@ -183,7 +183,7 @@ fn a_program_that_cannot_be_run_leaves_nothing() {
 }
 
 #[test]
-fn what_is_not_brownouts_is_left_alone() {
+fn directories_with_other_files_are_refused() {
     let dir = TestDir::new();
     let run = dir.check(&["--out", "."], &[]);
     assert_eq!(run.status, Some(2));
@@ -244,9 +244,12 @@ fn annotations_on_github() {
     let mut command = dir.command(&["check", "--", "./counter", "pool", "last"]);
     command.env("GITHUB_ACTIONS", "true");
     let output = command.output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("bug[missing-flush]"), "{told}");
-    assert!(told.contains("\n::error file=counter.c,line="), "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("bug[missing-flush]"), "{stderr}");
+    assert!(
+        stderr.contains("\n::error file=counter.c,line="),
+        "{stderr}"
+    );
 }
 
 #[test]

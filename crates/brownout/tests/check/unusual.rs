@@ -1,5 +1,5 @@
-//! Traces and programs of which less is known than there could be: each is said in a sentence, and what
-//! can be found is found.
+//! Traces and programs with missing information: what is missing is reported, and findings are reported as far as
+//! possible.
 
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -13,11 +13,11 @@ fn another_version_of_the_program() {
     dir.compile("check/counter.c", &["-g", "-DSIZE=8192"]);
     let run = dir.brownout(&["lint", "brownout.out/trace"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    let told = run
+    let warnings = run
         .stderr
         .lines()
         .filter(|line| line.contains("has changed since it was recorded"));
-    assert_eq!(told.count(), 1, "{}", run.stderr);
+    assert_eq!(warnings.count(), 1, "{}", run.stderr);
     assert!(
         !run.stderr.contains("no debug information"),
         "{}",
@@ -109,13 +109,16 @@ fn a_full_disk() {
         .current_dir(dir.directory.path())
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
+    let warnings = String::from_utf8_lossy(&output.stderr);
     assert_eq!(
         output.status.code(),
         Some(2),
-        "nothing found is not to be trusted: {told}"
+        "nothing found is not to be trusted: {warnings}"
     );
-    assert!(told.contains("no room left for the trace"), "{told}");
+    assert!(
+        warnings.contains("no room left for the trace"),
+        "{warnings}"
+    );
 }
 
 #[test]

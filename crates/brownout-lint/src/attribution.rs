@@ -290,8 +290,8 @@ mod tests {
         assert_eq!(linked(&by_itself), Origin::Bindings);
         let transaction = "/usr/include/libpmemobj++/transaction.hpp";
         let snapshot = ("pmem::obj::transaction::snapshot<int>", transaction);
-        let told = [by_itself[0], by_itself[1], snapshot, by_itself[2]];
-        assert_eq!(linked(&told), Origin::Library);
+        let snapshots = [by_itself[0], by_itself[1], snapshot, by_itself[2]];
+        assert_eq!(linked(&snapshots), Origin::Library);
         assert_eq!(linked(&[add, ("put", USERS)]), Origin::Library);
     }
 

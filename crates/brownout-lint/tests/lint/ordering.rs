@@ -102,24 +102,24 @@ fn long_stores_that_differ_where_they_are_known_overwrite() {
 fn stores_by_two_threads_calls_or_times_are_not_one_copy() {
     let from = content();
     let (one, two) = (&from[..16], &from[9..25]);
-    let told = |run: &mut TargetRun| run.findings_of("dirty-overwrite").len();
+    let findings = |run: &mut TargetRun| run.findings_of("dirty-overwrite").len();
     let mut threads = TargetRun::new();
     threads.at(1).store_value(A, one).thread(SECOND);
     threads.at(2).store_value(A + 9, two).persist(3, A);
-    assert_eq!(told(&mut threads), 1);
+    assert_eq!(findings(&mut threads), 1);
     let mut calls = TargetRun::new();
     calls.at(1).store_value(A, one);
     calls.at(1002).store_value(A + 9, two).persist(3, A);
-    assert_eq!(told(&mut calls), 1);
+    assert_eq!(findings(&mut calls), 1);
     let mut flushed = TargetRun::new();
     flushed.at(1).store_value(A, one).at(4).clwb(A);
     flushed.at(2).store_value(A + 9, two).persist(3, A);
-    assert_eq!(told(&mut flushed), 1);
+    assert_eq!(findings(&mut flushed), 1);
     // Clearing and filling a structure.
     let mut fields = TargetRun::new();
     fields.at(1).store_value(A, &[0; 32]);
     fields.at(2).store_value(A + 16, &from[..8]).persist(3, A);
-    assert_eq!(told(&mut fields), 1);
+    assert_eq!(findings(&mut fields), 1);
 }
 
 #[test]

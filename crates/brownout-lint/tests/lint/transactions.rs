@@ -266,7 +266,7 @@ fn uncommitted_stores_need_not_become_persistent() {
     assert_eq!(
         outside.findings(),
         ["tx-unlogged-store store@6 transaction@4"],
-        "what was outside of the log is not void, and told once"
+        "stores outside of the log are still judged, and reported once"
     );
 }
 

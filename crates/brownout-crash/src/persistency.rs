@@ -145,8 +145,8 @@ impl Persistency {
                     self.tracker.fence(&mut self.parts, by);
                 }
                 let kind = match flavor {
-                    StoreFlavor::Temporal => StoreKind::Cached,
                     StoreFlavor::NonTemporal | StoreFlavor::Direct => StoreKind::NonTemporal,
+                    _ => StoreKind::Cached,
                 };
                 self.store(event, addr, bytes, kind, resolve, images);
             }
@@ -159,9 +159,7 @@ impl Persistency {
                 };
                 let kind = match kind {
                     brownout_trace::FlushKind::Clflush => FlushKind::Immediate,
-                    brownout_trace::FlushKind::Clflushopt | brownout_trace::FlushKind::Clwb => {
-                        FlushKind::Deferred
-                    }
+                    _ => FlushKind::Deferred,
                 };
                 let by = self.access(event);
                 let line = self.tracker.line(address(range.file, range.offset));

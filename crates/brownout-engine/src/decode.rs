@@ -41,27 +41,41 @@ pub(crate) enum Decoded<'a> {
         parent: ContextId,
         return_address: AppPc,
     },
+    /// A thread is about to create another one.
+    ThreadCreate {
+        creation: u64,
+        pointer: u64,
+    },
+    /// A thread starts; its parent is still to be filled in.
+    ThreadStart {
+        creation: u64,
+        event: Event<'a>,
+    },
+    ThreadExit {
+        pointer: u64,
+        event: Event<'a>,
+    },
     /// About a file that was never mapped, and so about nothing that is recorded.
     Unrelated,
 }
 
-/// Takes what was decoded. Inlined, it is put together for each kind by itself: what it would do with all others falls
-/// away there, and with it a second jump that cannot be predicted.
-pub(crate) trait Taker<'a> {
-    type Taken;
+/// Consumes decoded events. Its code is inlined once for each kind of event, where the branches for other kinds fall
+/// away; a call for all kinds would need a second jump that cannot be predicted.
+pub(crate) trait EventConsumer<'a> {
+    type Output;
 
-    fn take(self, kind: EventKind<'a>) -> Self::Taken;
+    fn consume(self, kind: EventKind<'a>) -> Self::Output;
 }
 
-/// Decodes the accesses to memory and calls, of which there are more than of everything else together, for
-/// `taker`; `None` for any other kind of record. Of functions, `watched` are known.
+/// Decodes accesses to memory and calls, which outnumber everything else, for `consumer`. Returns `None` for any other
+/// kind of record. `watched` is the number of watched functions.
 #[inline(always)]
-pub(crate) fn decode_frequent<'a, T: Taker<'a>>(
+pub(crate) fn decode_frequent<'a, C: EventConsumer<'a>>(
     head: &Record,
     payload: &'a [u8],
     watched: usize,
-    taker: T,
-) -> Result<Option<T::Taken>, Corruption> {
+    consumer: C,
+) -> Result<Option<C::Output>, Corruption> {
     let wrong_flags = Corruption::Flags {
         kind: head.kind,
         flags: head.flags,
@@ -72,18 +86,18 @@ pub(crate) fn decode_frequent<'a, T: Taker<'a>>(
     };
     let addr = Address(head.addr);
     Ok(Some(match head.kind {
-        kind::STORE => taker.take(EventKind::Store {
+        kind::STORE => consumer.consume(EventKind::Store {
             addr,
             bytes: bytes()?,
             flavor: store_flavor(head.flags).ok_or(wrong_flags)?,
             locked: head.flags & store::LOCKED != 0,
             string: head.flags & store::STRING != 0,
         }),
-        kind::LOAD => taker.take(EventKind::Load {
+        kind::LOAD => consumer.consume(EventKind::Load {
             addr,
             bytes: bytes()?,
         }),
-        kind::FLUSH => taker.take(EventKind::Flush {
+        kind::FLUSH => consumer.consume(EventKind::Flush {
             addr,
             kind: match head.flags & !flush::VOLATILE {
                 flush::CLFLUSH => FlushKind::Clflush,
@@ -93,7 +107,7 @@ pub(crate) fn decode_frequent<'a, T: Taker<'a>>(
             },
             volatile: head.flags & flush::VOLATILE != 0,
         }),
-        kind::FENCE => taker.take(EventKind::Fence {
+        kind::FENCE => consumer.consume(EventKind::Fence {
             kind: match head.flags {
                 fence::SFENCE => FenceKind::Sfence,
                 fence::MFENCE => FenceKind::Mfence,
@@ -101,11 +115,11 @@ pub(crate) fn decode_frequent<'a, T: Taker<'a>>(
                 _ => return Err(wrong_flags),
             },
         }),
-        kind::CALL => taker.take(EventKind::Call {
+        kind::CALL => consumer.consume(EventKind::Call {
             function: function(head, watched)?,
             args: call_arguments(head, payload)?,
         }),
-        kind::RETURN => taker.take(EventKind::Return {
+        kind::RETURN => consumer.consume(EventKind::Return {
             function: function(head, watched)?,
             value: match payload.get(..head.size as usize) {
                 Some([]) => None,
@@ -154,16 +168,16 @@ pub(crate) fn event<'a>(owner: &Owner, head: &Record, kind: EventKind<'a>) -> Ev
     }
 }
 
-/// Makes whole events.
-struct Whole<'r> {
-    owner: &'r Owner,
-    head: &'r Record,
+/// Makes an [`Event`] of what was decoded.
+pub(crate) struct WholeEvent<'r> {
+    pub(crate) owner: &'r Owner,
+    pub(crate) head: &'r Record,
 }
 
-impl<'a> Taker<'a> for Whole<'_> {
-    type Taken = Event<'a>;
+impl<'a> EventConsumer<'a> for WholeEvent<'_> {
+    type Output = Event<'a>;
 
-    fn take(self, kind: EventKind<'a>) -> Event<'a> {
+    fn consume(self, kind: EventKind<'a>) -> Event<'a> {
         event(self.owner, self.head, kind)
     }
 }
@@ -184,7 +198,7 @@ pub(crate) fn decode<'a>(
     watched: usize,
     file_number: impl Fn(FileIdentity) -> Option<FileId>,
 ) -> Result<Decoded<'a>, Corruption> {
-    if let Some(event) = decode_frequent(head, payload, watched, Whole { owner, head })? {
+    if let Some(event) = decode_frequent(head, payload, watched, WholeEvent { owner, head })? {
         return Ok(Decoded::Event(event));
     }
     let wrong_flags = Corruption::Flags {
@@ -303,8 +317,24 @@ pub(crate) fn decode<'a>(
                 event: event(kind),
             });
         }
-        kind::THREAD_START => EventKind::ThreadStart,
-        kind::THREAD_EXIT => EventKind::ThreadExit,
+        kind::THREAD_CREATE => {
+            return Ok(Decoded::ThreadCreate {
+                creation: head.addr,
+                pointer: payload.u64()?,
+            });
+        }
+        kind::THREAD_START => {
+            return Ok(Decoded::ThreadStart {
+                creation: head.addr,
+                event: event(EventKind::ThreadStart { parent: None }),
+            });
+        }
+        kind::THREAD_EXIT => {
+            return Ok(Decoded::ThreadExit {
+                pointer: head.addr,
+                event: event(EventKind::ThreadExit),
+            });
+        }
         kind::PROCESS_START => payload.process_start()?,
         kind::PROCESS_EXIT => EventKind::ProcessExit {
             end: ProcessEnd::Exited {

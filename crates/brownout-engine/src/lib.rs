@@ -34,8 +34,9 @@ mod stream;
 mod supervisor;
 mod sys;
 mod target;
+mod thread_relations;
 mod trace_sink;
-mod watch;
+mod watched_functions;
 mod wire;
 
 pub use event_destination::{EventDestination, LiveEvents};
@@ -43,7 +44,7 @@ pub use program::ProgramError;
 pub use recorder::{RecordError, RecordOptions, Recording, record};
 pub use target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
 pub use trace_sink::StopReason;
-pub use watch::{WatchError, WatchedFunction};
+pub use watched_functions::{WatchError, WatchedFunction};
 
 /// Ends this process by `signal`, without a core dump, as a target did. Returns only if the signal
 /// does not end processes.

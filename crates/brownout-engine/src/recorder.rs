@@ -3,7 +3,7 @@
 use crate::loader_image::LOADER;
 use crate::target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
 use crate::trace_sink::StopReason;
-use crate::watch::WatchedFunction;
+use crate::watched_functions::WatchedFunction;
 use brownout_trace::{EarlyStop, Ending, EventCounts, Header, ProcessEnd, TraceWriter, WriteError};
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -13,7 +13,7 @@ use crate::program::{Program, ProgramError};
 use crate::supervisor::{Drained, Supervisor, TargetEnd};
 use crate::sys::signals::SignalGate;
 use crate::trace_sink::{EventSink, StopReason};
-use crate::watch::{WatchError, WatchTable, WatchedFunction};
+use crate::watched_functions::{WatchError, WatchTable, WatchedFunction};
 use crate::wire::Wire;
 use brownout_ring::option;
 use brownout_trace::ProcessEnd;
@@ -167,7 +167,7 @@ impl Target {
             let drain = scope.spawn(|| {
                 let mut sink = EventSink::new(destination);
                 let result = sink
-                    .watch(&watched.names)
+                    .watch(&watched)
                     .map_err(StopReason::from)
                     .and_then(|()| drain(&wire, &holders, &signals, &mut sink));
                 // From here on nobody takes records, so no thread may wait for that.

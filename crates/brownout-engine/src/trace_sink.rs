@@ -1,13 +1,15 @@
 //! Turns merged records into events and hands them to their destination.
 
 use crate::build_ids::BuildIds;
-use crate::decode::{Decoded, Taker, decode, decode_frequent, event};
+use crate::decode::{Decoded, EventConsumer, WholeEvent, decode, decode_frequent, event};
 use crate::event_destination::EventDestination;
 use crate::last_store::LastStore;
 use crate::liveness::Owner;
 use crate::mapped_files::MappedFiles;
 use crate::merge::{Amount, Refusal, Sink};
-use brownout_ring::Record;
+use crate::thread_relations::ThreadRelations;
+use crate::watched_functions::WatchTable;
+use brownout_ring::{Record, kind};
 use brownout_trace::{
     Address, AppPc, ContextId, Event, EventIndex, EventKind, FunctionId, ProcessEnd, ProcessId,
     ThreadId, WriteError,
@@ -33,8 +35,11 @@ pub(crate) struct EventSink<D: EventDestination> {
     build_ids: BuildIds,
     /// The latest process with each process id, as long as it has not told its end.
     running: HashMap<u32, ProcessId>,
-    /// How many functions are watched.
+    /// How many functions there are whose calls and returns become events.
     watched: usize,
+    /// For each function, by number, whether it joins threads.
+    joins: Vec<bool>,
+    threads: ThreadRelations,
     mapped: MappedFiles,
     /// What the target's processes had to say, each once.
     notes: Vec<String>,
@@ -50,18 +55,64 @@ impl<D: EventDestination> EventSink<D> {
             build_ids: BuildIds::default(),
             running: HashMap::new(),
             watched: 0,
+            joins: Vec::new(),
+            threads: ThreadRelations::default(),
             mapped: MappedFiles::default(),
             notes: Vec::new(),
         }
     }
 
-    /// Names the functions whose calls will be told, in the order of their numbers.
-    pub(crate) fn watch(&mut self, names: &[String]) -> Result<(), WriteError> {
-        for (number, name) in names.iter().enumerate() {
+    /// Defines the functions of a table, which must come before all calls.
+    pub(crate) fn watch(&mut self, table: &WatchTable) -> Result<(), WriteError> {
+        for (number, name) in table.names.iter().enumerate() {
             let id = self.destination.function(name)?;
-            debug_assert_eq!(id, FunctionId(number as u32), "names are not told twice");
+            debug_assert_eq!(id, FunctionId(number as u32), "names differ");
         }
-        self.watched = names.len();
+        self.watched = table.names.len();
+        self.joins.clone_from(&table.joins);
+        Ok(())
+    }
+
+    /// Whether a record is a call or return of a function that joins threads.
+    #[inline]
+    fn is_join(&self, head: &Record) -> bool {
+        matches!(head.kind, kind::CALL | kind::RETURN)
+            && self.joins.get(head.addr as usize) == Some(&true)
+    }
+
+    /// Writes a call or return of a function that joins threads, if it was asked for, and the join.
+    #[cold]
+    fn write_join(
+        &mut self,
+        owner: &Owner,
+        head: &Record,
+        payload: &[u8],
+    ) -> Result<(), Refusal<StopReason>> {
+        let whole = WholeEvent { owner, head };
+        let decoded = decode_frequent(head, payload, self.joins.len(), whole);
+        let Some(event) = decoded.map_err(Refusal::Corrupt)? else {
+            return Ok(());
+        };
+        if (head.addr as usize) < self.watched {
+            self.destination.event(&event).map_err(refused)?;
+        }
+        let thread = (event.process, event.thread);
+        let joined = match event.kind {
+            EventKind::Call { function, args } => {
+                self.threads.join_called(thread, function, args.get(0));
+                None
+            }
+            EventKind::Return { function, value } => {
+                let result = value.map(|[result, _]| result);
+                self.threads.join_returned(thread, function, result)
+            }
+            _ => None,
+        };
+        if let Some(joined) = joined {
+            let kind = EventKind::ThreadJoin { joined };
+            let event = Event { kind, ..event };
+            self.destination.event(&event).map_err(refused)?;
+        }
         Ok(())
     }
 
@@ -98,11 +149,14 @@ impl<D: EventDestination> EventSink<D> {
         match decoded {
             Decoded::Event(event) => {
                 match event.kind {
-                    EventKind::ProcessStart { .. } => {
+                    EventKind::ProcessStart { parent, origin, .. } => {
                         self.running.insert(owner.pid, event.process);
+                        let process = event.process;
+                        self.threads.process_started(process, parent, origin);
                     }
                     EventKind::ProcessExit { .. } => {
                         self.running.remove(&owner.pid);
+                        self.threads.process_ended(event.process);
                     }
                     _ => {}
                 }
@@ -138,6 +192,24 @@ impl<D: EventDestination> EventSink<D> {
                     ..event
                 })?;
             }
+            Decoded::ThreadCreate { creation, pointer } => {
+                let creator = (ProcessId(owner.process), ThreadId(owner.tid));
+                let next = EventIndex(self.destination.events());
+                self.threads.created(creator, creation, pointer, next);
+            }
+            Decoded::ThreadStart { creation, event } => {
+                let thread = (event.process, event.thread);
+                let parent = self.threads.started(thread, creation);
+                self.destination.event(&Event {
+                    kind: EventKind::ThreadStart { parent },
+                    ..event
+                })?;
+            }
+            Decoded::ThreadExit { pointer, event } => {
+                let thread = (event.process, event.thread);
+                self.threads.exited(thread, pointer);
+                self.destination.event(&event)?;
+            }
             Decoded::Context {
                 process,
                 context,
@@ -166,6 +238,10 @@ fn remark(process: ProcessId, thread: ThreadId, kind: EventKind<'_>) -> Event<'_
     }
 }
 
+fn refused(error: WriteError) -> Refusal<StopReason> {
+    Refusal::Failed(error.into())
+}
+
 /// Hands the event of a record on.
 struct Handing<'r, D: EventDestination> {
     destination: &'r mut D,
@@ -173,11 +249,11 @@ struct Handing<'r, D: EventDestination> {
     head: &'r Record,
 }
 
-impl<'a, D: EventDestination> Taker<'a> for Handing<'_, D> {
-    type Taken = Result<(), WriteError>;
+impl<'a, D: EventDestination> EventConsumer<'a> for Handing<'_, D> {
+    type Output = Result<(), WriteError>;
 
     #[inline(always)]
-    fn take(self, kind: EventKind<'a>) -> Self::Taken {
+    fn consume(self, kind: EventKind<'a>) -> Self::Output {
         let event = event(self.owner, self.head, kind);
         self.destination.event(&event)
     }
@@ -192,6 +268,9 @@ impl<D: EventDestination> Sink for EventSink<D> {
         head: &Record,
         payload: &[u8],
     ) -> Result<(), Refusal<StopReason>> {
+        if self.is_join(head) {
+            return self.write_join(owner, head, payload);
+        }
         let handing = Handing {
             destination: &mut self.destination,
             owner,
@@ -206,7 +285,7 @@ impl<D: EventDestination> Sink for EventSink<D> {
                 self.write(owner, decoded.map_err(Refusal::Corrupt)?)
             }
         };
-        written.map_err(|error| Refusal::Failed(error.into()))
+        written.map_err(refused)
     }
 
     fn last_store(&mut self, owner: &Owner, store: &LastStore) -> Result<bool, StopReason> {

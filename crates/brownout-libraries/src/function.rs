@@ -22,6 +22,8 @@ pub struct Function {
 pub enum Purpose {
     /// It is part of a transaction of libpmemobj.
     Transaction(TxFunction),
+    /// It waits for the end of the thread that its first argument names, and returns 0 if the thread has ended.
+    ThreadJoin,
 }
 
 const fn tx(name: &'static str, arguments: u8, function: TxFunction) -> Function {
@@ -29,6 +31,14 @@ const fn tx(name: &'static str, arguments: u8, function: TxFunction) -> Function
         name,
         arguments,
         purpose: Purpose::Transaction(function),
+    }
+}
+
+const fn joins(name: &'static str) -> Function {
+    Function {
+        name,
+        arguments: 1,
+        purpose: Purpose::ThreadJoin,
     }
 }
 
@@ -69,6 +79,12 @@ pub const FUNCTIONS: &[Function] = &[
     tx("pmemobj_tx_xpublish", 3, TxFunction::Other),
     tx("pmemobj_reserve", 3, TxFunction::Reserve),
     tx("pmemobj_xreserve", 3, TxFunction::Reserve),
+    // The `join` of C++ and Rust threads calls `pthread_join`.
+    joins("pthread_join"),
+    joins("pthread_tryjoin_np"),
+    joins("pthread_timedjoin_np"),
+    joins("pthread_clockjoin_np"),
+    joins("thrd_join"),
 ];
 
 /// The function of this name, if it is known.

@@ -104,8 +104,8 @@ impl<A: Attribution> Follower<A> {
                     self.before_store(event, by, site, locked && fences);
                 }
                 let kind = match flavor {
-                    StoreFlavor::Temporal => StoreKind::Cached,
                     StoreFlavor::NonTemporal | StoreFlavor::Direct => StoreKind::NonTemporal,
+                    _ => StoreKind::Cached,
                 };
                 self.store(event.process, by, site, addr, bytes, kind);
             }
@@ -411,8 +411,6 @@ fn pm_address(file: FileId, offset: u64) -> PmAddress {
 fn flush_kind(kind: brownout_trace::FlushKind) -> FlushKind {
     match kind {
         brownout_trace::FlushKind::Clflush => FlushKind::Immediate,
-        brownout_trace::FlushKind::Clflushopt | brownout_trace::FlushKind::Clwb => {
-            FlushKind::Deferred
-        }
+        _ => FlushKind::Deferred,
     }
 }

@@ -26,7 +26,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below does; both sides come from one build, so they must agree.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Name of the environment variable by which an exec hands the wire on; the target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -247,7 +247,10 @@ pub mod kind {
     pub const CONTEXT: u16 = 13;
     /// Code was mapped at `addr`: payload [`super::Module`], then the path.
     pub const MODULE: u16 = 14;
+    /// `addr` is the number that the [`THREAD_CREATE`] of the thread's creator gave it; 0 if there was none. The first
+    /// thread of a forked process has the number that its creator gave in the parent process.
     pub const THREAD_START: u16 = 15;
+    /// `addr` is the thread pointer, by which C libraries name threads.
     pub const THREAD_EXIT: u16 = 16;
     /// Payload [`super::ProcessStart`], then the executable's path, a NUL, and the arguments, each
     /// ended by a NUL.
@@ -263,6 +266,9 @@ pub mod kind {
     /// A watched function was left: `addr` is its number; payload: rax and rdx, or nothing if it did not
     /// return but was jumped out of.
     pub const RETURN: u16 = 22;
+    /// The thread is about to create another one, or to fork: `addr` is a number that is used once in its process,
+    /// payload: the new thread's thread pointer, 8 bytes (0 if it is not given to the kernel).
+    pub const THREAD_CREATE: u16 = 23;
 }
 
 /// Flags of [`kind::STORE`].

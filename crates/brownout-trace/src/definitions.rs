@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::address_space::AddressSpace;
 use crate::contexts::{ContextFrames, Contexts};
-use crate::event::{Event, EventKind, ProcessEnd, ProcessOrigin};
+use crate::event::{Event, EventKind, ProcessEnd, ProcessOrigin, ThreadParent};
 use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 
 /// A file as the kernel tells it from others.
@@ -42,6 +42,8 @@ pub struct Module {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     pub id: ThreadId,
+    /// The thread that created it; `None` where that was not recorded.
+    pub parent: Option<ThreadParent>,
     /// The event by which it became known.
     pub start: EventIndex,
     pub exit: Option<EventIndex>,
@@ -215,8 +217,8 @@ impl Definitions {
                 };
                 Arc::make_mut(&mut self.entry(event.process).modules).push(Arc::new(module));
             }
-            EventKind::ThreadStart => {
-                self.thread(event);
+            EventKind::ThreadStart { parent } => {
+                self.thread(event).parent = parent;
             }
             EventKind::ThreadExit => {
                 self.thread(event).exit = Some(event.index);
@@ -226,7 +228,8 @@ impl Definitions {
             EventKind::ProcessExit { end } => {
                 self.entry(event.process).end = Some((event.index, end));
             }
-            EventKind::Store { .. }
+            EventKind::ThreadJoin { .. }
+            | EventKind::Store { .. }
             | EventKind::Load { .. }
             | EventKind::Flush { .. }
             | EventKind::Fence { .. }
@@ -282,6 +285,7 @@ impl Definitions {
         let at = *process.live_threads.entry(event.thread).or_insert_with(|| {
             threads.push(Thread {
                 id: event.thread,
+                parent: None,
                 start: event.index,
                 exit: None,
             });

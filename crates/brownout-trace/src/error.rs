@@ -4,6 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::frame::{FORMAT_VERSION, OLDEST_VERSION};
 use crate::ids::EventIndex;
 
 /// Why a trace could not be written.
@@ -37,8 +38,24 @@ pub enum ReadError {
     Io(#[from] io::Error),
     #[error("not a brownout trace")]
     NotATrace,
-    #[error("the trace has format version {found}; this brownout reads version {supported}")]
-    UnsupportedVersion { found: u32, supported: u32 },
+    /// The trace was written by an older brownout, in a format that is no longer read.
+    #[error(
+        "the trace has format version {found}, and this brownout reads versions {OLDEST_VERSION} to \
+         {FORMAT_VERSION}; record the program again"
+    )]
+    VersionTooOld {
+        /// The version of the trace.
+        found: u32,
+    },
+    /// The trace was written by a newer brownout.
+    #[error(
+        "the trace has format version {found}, and this brownout reads versions {OLDEST_VERSION} to \
+         {FORMAT_VERSION}; use a brownout at least as new as the one that recorded it"
+    )]
+    VersionTooNew {
+        /// The version of the trace.
+        found: u32,
+    },
     /// The trace is cut off or altered. All events before [`Damage::event`] have been given.
     #[error(transparent)]
     Damaged(#[from] Damage),

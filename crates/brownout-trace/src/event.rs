@@ -25,6 +25,7 @@ pub struct Event<'a> {
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EventKind<'a> {
     /// `bytes` were stored at `addr`.
     Store {
@@ -105,8 +106,18 @@ pub enum EventKind<'a> {
         /// Empty when the file has none.
         build_id: &'a [u8],
     },
-    ThreadStart,
+    /// The thread of this event starts.
+    ThreadStart {
+        /// `None` for the first thread of a program image, and where the creation was not recorded.
+        parent: Option<ThreadParent>,
+    },
+    /// The thread of this event ends. It has no later events.
     ThreadExit,
+    /// The thread of this event has waited for the end of thread `joined` of its process: all events of `joined`
+    /// come before this one. A thread id can be used again; the thread with this id that ended last is meant.
+    ThreadJoin {
+        joined: ThreadId,
+    },
     ProcessStart {
         pid: u32,
         parent_pid: u32,
@@ -138,8 +149,20 @@ pub enum EventKind<'a> {
     },
 }
 
+/// How a thread came into being.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ThreadParent {
+    /// The thread that created it. It belongs to the same process, or to the parent process if this is the first thread of
+    /// a forked process.
+    pub thread: ThreadId,
+    /// Where in the order of events it was created: events of the parent with a lower index happened before the new
+    /// thread started, and all others are concurrent with it.
+    pub created: EventIndex,
+}
+
 /// How a store travels to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum StoreFlavor {
     /// Through the cache.
     Temporal,
@@ -150,6 +173,7 @@ pub enum StoreFlavor {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FlushKind {
     Clflush,
     Clflushopt,
@@ -157,6 +181,7 @@ pub enum FlushKind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FenceKind {
     Sfence,
     Mfence,
@@ -164,8 +189,42 @@ pub enum FenceKind {
     Locked,
 }
 
+impl StoreFlavor {
+    /// The name in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            StoreFlavor::Temporal => "temporal",
+            StoreFlavor::NonTemporal => "non-temporal",
+            StoreFlavor::Direct => "direct",
+        }
+    }
+}
+
+impl FlushKind {
+    /// The name of the instruction.
+    pub fn name(self) -> &'static str {
+        match self {
+            FlushKind::Clflush => "clflush",
+            FlushKind::Clflushopt => "clflushopt",
+            FlushKind::Clwb => "clwb",
+        }
+    }
+}
+
+impl FenceKind {
+    /// The name of the instruction, or `locked`.
+    pub fn name(self) -> &'static str {
+        match self {
+            FenceKind::Sfence => "sfence",
+            FenceKind::Mfence => "mfence",
+            FenceKind::Locked => "locked",
+        }
+    }
+}
+
 /// A system call that writes pages back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Sync {
     Msync {
         addr: Address,
@@ -187,6 +246,19 @@ pub enum Sync {
     Syncfs {
         file: FileId,
     },
+}
+
+impl Sync {
+    /// The name of the system call.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sync::Msync { .. } => "msync",
+            Sync::Fsync { .. } => "fsync",
+            Sync::Fdatasync { .. } => "fdatasync",
+            Sync::SyncFileRange { .. } => "sync_file_range",
+            Sync::Syncfs { .. } => "syncfs",
+        }
+    }
 }
 
 /// A mapping of a file: `len` bytes at `addr` show the file from `offset` on.
@@ -279,114 +351,6 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// The kind of an event without its particulars, for counting and naming.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum EventClass {
-    Store,
-    Load,
-    Flush,
-    Fence,
-    KernelWrite,
-    FileWrite,
-    FileResize,
-    Sync,
-    Map,
-    Unmap,
-    Remap,
-    Content,
-    Protect,
-    Module,
-    ThreadStart,
-    ThreadExit,
-    ProcessStart,
-    ProcessExit,
-    Note,
-    Call,
-    Return,
-}
-
-impl EventClass {
-    pub const ALL: [EventClass; 21] = [
-        EventClass::Store,
-        EventClass::Load,
-        EventClass::Flush,
-        EventClass::Fence,
-        EventClass::KernelWrite,
-        EventClass::FileWrite,
-        EventClass::FileResize,
-        EventClass::Sync,
-        EventClass::Map,
-        EventClass::Unmap,
-        EventClass::Remap,
-        EventClass::Content,
-        EventClass::Protect,
-        EventClass::Module,
-        EventClass::ThreadStart,
-        EventClass::ThreadExit,
-        EventClass::ProcessStart,
-        EventClass::ProcessExit,
-        EventClass::Note,
-        EventClass::Call,
-        EventClass::Return,
-    ];
-
-    /// A stable name, as used in output.
-    pub fn name(self) -> &'static str {
-        match self {
-            EventClass::Store => "store",
-            EventClass::Load => "load",
-            EventClass::Flush => "flush",
-            EventClass::Fence => "fence",
-            EventClass::KernelWrite => "kernel-write",
-            EventClass::FileWrite => "file-write",
-            EventClass::FileResize => "file-resize",
-            EventClass::Sync => "sync",
-            EventClass::Map => "map",
-            EventClass::Unmap => "unmap",
-            EventClass::Remap => "remap",
-            EventClass::Content => "content",
-            EventClass::Protect => "protect",
-            EventClass::Module => "module",
-            EventClass::ThreadStart => "thread-start",
-            EventClass::ThreadExit => "thread-exit",
-            EventClass::ProcessStart => "process-start",
-            EventClass::ProcessExit => "process-exit",
-            EventClass::Note => "note",
-            EventClass::Call => "call",
-            EventClass::Return => "return",
-        }
-    }
-}
-
-impl EventKind<'_> {
-    pub fn class(&self) -> EventClass {
-        match self {
-            EventKind::Store { .. } => EventClass::Store,
-            EventKind::Load { .. } => EventClass::Load,
-            EventKind::Flush { .. } => EventClass::Flush,
-            EventKind::Fence { .. } => EventClass::Fence,
-            EventKind::KernelWrite { .. } => EventClass::KernelWrite,
-            EventKind::FileWrite { .. } => EventClass::FileWrite,
-            EventKind::FileResize { .. } => EventClass::FileResize,
-            EventKind::Sync(_) => EventClass::Sync,
-            EventKind::Map(_) => EventClass::Map,
-            EventKind::Unmap { .. } => EventClass::Unmap,
-            EventKind::Remap { .. } => EventClass::Remap,
-            EventKind::Content { .. } => EventClass::Content,
-            EventKind::Protect { .. } => EventClass::Protect,
-            EventKind::Module { .. } => EventClass::Module,
-            EventKind::ThreadStart => EventClass::ThreadStart,
-            EventKind::ThreadExit => EventClass::ThreadExit,
-            EventKind::ProcessStart { .. } => EventClass::ProcessStart,
-            EventKind::ProcessExit { .. } => EventClass::ProcessExit,
-            EventKind::Note { .. } => EventClass::Note,
-            EventKind::Call { .. } => EventClass::Call,
-            EventKind::Return { .. } => EventClass::Return,
-        }
-    }
-}
-
 impl Event<'_> {
     /// The event changes what is known of processes, threads, modules or mappings.
     #[inline]
@@ -398,7 +362,7 @@ impl Event<'_> {
                 | EventKind::Remap { .. }
                 | EventKind::Protect { .. }
                 | EventKind::Module { .. }
-                | EventKind::ThreadStart
+                | EventKind::ThreadStart { .. }
                 | EventKind::ThreadExit
                 | EventKind::ProcessStart { .. }
                 | EventKind::ProcessExit { .. }

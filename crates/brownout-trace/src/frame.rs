@@ -7,8 +7,14 @@ pub(crate) const MAGIC: [u8; 8] = *b"BRNTRACE";
 /// Last bytes of a finished trace.
 pub(crate) const END_MAGIC: [u8; 8] = *b"BRNTREND";
 
-/// The format this build writes and reads. `docs/trace-format.md` names each version and its reason.
-pub const FORMAT_VERSION: u32 = 2;
+/// The version of the format that this build writes. `docs/trace-format.md` lists the versions.
+///
+/// 3, because threads name their parents and joins are recorded, by operation codes that older readers take for damage.
+/// Everything in a trace of version 2 means the same in version 3.
+pub const FORMAT_VERSION: u32 = 3;
+
+/// The oldest version that this build reads.
+pub const OLDEST_VERSION: u32 = 2;
 
 /// Magic, version and four reserved bytes.
 pub(crate) const PREAMBLE_LEN: usize = 16;

@@ -14,6 +14,7 @@ mod contexts;
 mod definitions;
 mod error;
 mod event;
+mod event_class;
 mod fields;
 mod frame;
 mod header;
@@ -33,10 +34,11 @@ pub use contexts::ContextFrames;
 pub use definitions::{Definitions, FileIdentity, MappedFile, Module, Process, Thread};
 pub use error::{Damage, Flaw, ReadError, WriteError};
 pub use event::{
-    Arguments, CallArguments, Event, EventClass, EventKind, FenceKind, FlushKind, Mapping,
-    ProcessEnd, ProcessOrigin, StoreFlavor, Sync,
+    Arguments, CallArguments, Event, EventKind, FenceKind, FlushKind, Mapping, ProcessEnd,
+    ProcessOrigin, StoreFlavor, Sync, ThreadParent,
 };
-pub use frame::FORMAT_VERSION;
+pub use event_class::EventClass;
+pub use frame::{FORMAT_VERSION, OLDEST_VERSION};
 pub use header::Header;
 pub use ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 pub use reader::TraceReader;

@@ -17,7 +17,7 @@ use crate::header::Header;
 use crate::ids::EventIndex;
 use crate::index::Index;
 use crate::section::{
-    Section, check_preamble, damage, read_index, read_section, read_summary, rebuild_index,
+    Section, damage, read_index, read_preamble, read_section, read_summary, rebuild_index,
     section_len,
 };
 use crate::summary::Summary;
@@ -28,6 +28,7 @@ use crate::visitor::{Visitor, Whole};
 pub struct TraceReader<R: Read + Seek = File> {
     source: R,
     source_len: u64,
+    version: u32,
     header: Header,
     summary: Option<Summary>,
     index: Index,
@@ -54,7 +55,7 @@ impl<R: Read + Seek> TraceReader<R> {
     pub fn new(mut source: R) -> Result<Self, ReadError> {
         let source_len = source.seek(SeekFrom::End(0))?;
         source.seek(SeekFrom::Start(0))?;
-        check_preamble(&mut source)?;
+        let version = read_preamble(&mut source)?;
         let mut stored = Vec::new();
         let at_start = |byte, flaw| damage(byte, EventIndex(0), flaw);
         let offset = PREAMBLE_LEN as u64;
@@ -75,6 +76,7 @@ impl<R: Read + Seek> TraceReader<R> {
         Ok(TraceReader {
             source,
             source_len,
+            version,
             header,
             summary,
             index,
@@ -88,6 +90,14 @@ impl<R: Read + Seek> TraceReader<R> {
         })
     }
 
+    /// The version of the format that the trace is written in, at most [`FORMAT_VERSION`](crate::FORMAT_VERSION).
+    ///
+    /// Before version 3, no [`ThreadJoin`](crate::EventKind::ThreadJoin) was recorded and no thread has a parent.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// What was known before the first event.
     pub fn header(&self) -> &Header {
         &self.header
     }

@@ -4,7 +4,9 @@
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::error::{Damage, Flaw, ReadError};
-use crate::frame::{END_MAGIC, FORMAT_VERSION, FrameHeader, MAGIC, PREAMBLE_LEN, TRAILER_LEN, Tag};
+use crate::frame::{
+    END_MAGIC, FORMAT_VERSION, FrameHeader, MAGIC, OLDEST_VERSION, PREAMBLE_LEN, TRAILER_LEN, Tag,
+};
 use crate::ids::EventIndex;
 use crate::index::Index;
 use crate::summary::Summary;
@@ -28,7 +30,8 @@ pub(crate) fn damage(byte: u64, event: EventIndex, flaw: Flaw) -> ReadError {
     ReadError::Damaged(Damage { byte, event, flaw })
 }
 
-pub(crate) fn check_preamble(source: &mut impl Read) -> Result<(), ReadError> {
+/// Reads the preamble and returns the version of the format.
+pub(crate) fn read_preamble(source: &mut impl Read) -> Result<u32, ReadError> {
     let mut preamble = Vec::new();
     source
         .take(PREAMBLE_LEN as u64)
@@ -44,13 +47,13 @@ pub(crate) fn check_preamble(source: &mut impl Read) -> Result<(), ReadError> {
         return Err(ReadError::NotATrace);
     }
     let found = u32::from_le_bytes([preamble[8], preamble[9], preamble[10], preamble[11]]);
-    if found != FORMAT_VERSION {
-        return Err(ReadError::UnsupportedVersion {
-            found,
-            supported: FORMAT_VERSION,
-        });
+    if found < OLDEST_VERSION {
+        return Err(ReadError::VersionTooOld { found });
     }
-    Ok(())
+    if found > FORMAT_VERSION {
+        return Err(ReadError::VersionTooNew { found });
+    }
+    Ok(found)
 }
 
 /// Reads `len` bytes, or fewer at the end. Memory grows with what is there, not with `len`.

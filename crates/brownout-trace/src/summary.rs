@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::error::Flaw;
-use crate::event::{EventClass, ProcessEnd};
+use crate::event::ProcessEnd;
+use crate::event_class::EventClass;
 use crate::fields::{FieldReader, FieldWriter};
 use crate::header::{put_duration, take_duration};
 
@@ -117,6 +118,10 @@ impl Summary {
         };
         let mut counts = EventCounts::default();
         for count in &mut counts.0 {
+            // An older trace ends with the last class that its version has.
+            if fields.is_empty() {
+                break;
+            }
             *count = fields.take()?;
         }
         fields.finish()?;

@@ -9,7 +9,7 @@ use brownout_trace::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::event_text::{Hex, fence_name, flush_name, origin_name, store_words, sync_name};
+use crate::event_text::{Hex, origin_name, store_words};
 
 /// One event as an object.
 pub fn event(event: &Event<'_>, definitions: &Definitions, frames: &[SourceFrame]) -> Value {
@@ -96,11 +96,11 @@ fn particulars(event: &Event<'_>, definitions: &Definitions) -> Value {
             volatile,
         } => json!({
             "address": addr.to_string(),
-            "instruction": flush_name(kind),
+            "instruction": kind.name(),
             "volatile": volatile,
             "at": at(addr),
         }),
-        EventKind::Fence { kind } => json!({ "instruction": fence_name(kind) }),
+        EventKind::Fence { kind } => json!({ "instruction": kind.name() }),
         EventKind::KernelWrite {
             addr,
             bytes,
@@ -168,7 +168,13 @@ fn particulars(event: &Event<'_>, definitions: &Definitions) -> Value {
             "offset": file_offset,
             "build_id": (!build_id.is_empty()).then(|| hex(build_id)),
         }),
-        EventKind::ThreadStart | EventKind::ThreadExit => json!({}),
+        EventKind::ThreadStart { parent } => json!({
+            "parent": parent.map(|parent| json!({
+                "thread": parent.thread.0,
+                "created": parent.created.0,
+            })),
+        }),
+        EventKind::ThreadJoin { joined } => json!({ "joined": joined.0 }),
         EventKind::ProcessStart {
             pid,
             parent_pid,
@@ -194,6 +200,8 @@ fn particulars(event: &Event<'_>, definitions: &Definitions) -> Value {
             "function": definitions.function(function),
             "result": value.map(|words| words.each_ref().map(word)),
         }),
+        // The end of a thread, and kinds that have no fields here.
+        _ => json!({}),
     }
 }
 
@@ -202,7 +210,7 @@ fn sync_json(
     at: impl Fn(Address) -> Value,
     path: impl Fn(FileId) -> Option<String>,
 ) -> Value {
-    let call = sync_name(sync);
+    let call = sync.name();
     match sync {
         Sync::Msync {
             addr,
@@ -221,6 +229,7 @@ fn sync_json(
         Sync::SyncFileRange { file, offset, len } => {
             json!({ "call": call, "path": path(file), "offset": offset, "length": len })
         }
+        _ => json!({ "call": call }),
     }
 }
 

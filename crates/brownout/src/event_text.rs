@@ -5,8 +5,8 @@ use std::path::Path;
 
 use brownout_symbols::SourceFrame;
 use brownout_trace::{
-    Address, Definitions, Event, EventKind, FenceKind, FileId, FlushKind, FunctionId, Mapping,
-    ProcessEnd, ProcessOrigin, StoreFlavor, Sync,
+    Address, Definitions, Event, EventKind, FileId, FunctionId, Mapping, ProcessEnd, ProcessOrigin,
+    StoreFlavor, Sync,
 };
 
 use crate::stacks::PrimaryFrame;
@@ -51,13 +51,13 @@ impl Display for EventText<'_> {
                 kind,
                 volatile,
             } => {
-                write!(f, " {addr} {}", flush_name(kind))?;
+                write!(f, " {addr} {}", kind.name())?;
                 if volatile {
                     f.write_str(" volatile")?;
                 }
                 self.place(f, addr)
             }
-            EventKind::Fence { kind } => write!(f, " {}", fence_name(kind)),
+            EventKind::Fence { kind } => write!(f, " {}", kind.name()),
             EventKind::KernelWrite {
                 addr,
                 bytes,
@@ -124,7 +124,11 @@ impl Display for EventText<'_> {
                 }
                 Ok(())
             }
-            EventKind::ThreadStart | EventKind::ThreadExit => Ok(()),
+            EventKind::ThreadStart { parent: None } => Ok(()),
+            EventKind::ThreadStart {
+                parent: Some(parent),
+            } => write!(f, " by thread {}", parent.thread),
+            EventKind::ThreadJoin { joined } => write!(f, " of thread {joined}"),
             EventKind::ProcessStart {
                 pid,
                 parent_pid,
@@ -161,6 +165,8 @@ impl Display for EventText<'_> {
                     None => f.write_str(" left without returning"),
                 }
             }
+            // The end of a thread, and kinds that have nothing to add to their name.
+            _ => Ok(()),
         }
     }
 }
@@ -195,7 +201,7 @@ impl EventText<'_> {
     }
 
     fn sync(&self, f: &mut Formatter<'_>, sync: Sync) -> fmt::Result {
-        write!(f, " {}", sync_name(sync))?;
+        write!(f, " {}", sync.name())?;
         match sync {
             Sync::Msync {
                 addr,
@@ -214,6 +220,8 @@ impl EventText<'_> {
             Sync::SyncFileRange { file, offset, len } => {
                 write!(f, " {}:{offset:#x}, {len} bytes", self.path(file))
             }
+            // A call that has nothing to add to its name.
+            _ => Ok(()),
         }
     }
 
@@ -247,44 +255,14 @@ pub fn store_words(
     locked: bool,
     string: bool,
 ) -> impl Iterator<Item = &'static str> {
-    let flavor = match flavor {
-        StoreFlavor::Temporal => None,
-        StoreFlavor::NonTemporal => Some("non-temporal"),
-        StoreFlavor::Direct => Some("direct"),
-    };
+    let special = flavor != StoreFlavor::Temporal;
     [
-        flavor,
+        special.then(|| flavor.name()),
         locked.then_some("locked"),
         string.then_some("string"),
     ]
     .into_iter()
     .flatten()
-}
-
-pub fn flush_name(kind: FlushKind) -> &'static str {
-    match kind {
-        FlushKind::Clflush => "clflush",
-        FlushKind::Clflushopt => "clflushopt",
-        FlushKind::Clwb => "clwb",
-    }
-}
-
-pub fn fence_name(kind: FenceKind) -> &'static str {
-    match kind {
-        FenceKind::Sfence => "sfence",
-        FenceKind::Mfence => "mfence",
-        FenceKind::Locked => "locked",
-    }
-}
-
-pub fn sync_name(sync: Sync) -> &'static str {
-    match sync {
-        Sync::Msync { .. } => "msync",
-        Sync::Fsync { .. } => "fsync",
-        Sync::Fdatasync { .. } => "fdatasync",
-        Sync::SyncFileRange { .. } => "sync_file_range",
-        Sync::Syncfs { .. } => "syncfs",
-    }
 }
 
 pub fn origin_name(origin: ProcessOrigin) -> &'static str {

@@ -42,7 +42,8 @@ const ADDR: Address = Address(0x7000);
 
 #[test]
 fn an_event_carries_process_thread_instruction_and_context() {
-    let Ok(Decoded::Event(event)) = decoded(kind::THREAD_START, 0, &[]) else {
+    let payload = words(&[64]);
+    let Ok(Decoded::Event(event)) = decoded(kind::UNMAP, 0, &payload) else {
         panic!()
     };
     let expected = Event {
@@ -51,7 +52,10 @@ fn an_event_carries_process_thread_instruction_and_context() {
         thread: ThreadId(41),
         pc: AppPc(0x401000),
         context: ContextId(3),
-        kind: EventKind::ThreadStart,
+        kind: EventKind::Unmap {
+            addr: ADDR,
+            len: 64,
+        },
     };
     assert_eq!(event, expected);
 }

@@ -167,7 +167,7 @@ fn damage_becomes_a_note_in_the_trace() {
     merge_all(&wire, &mut Merger::new(), &mut sink);
     let mut reader = read(sink);
     let first = reader.next().unwrap().unwrap();
-    assert_eq!(first.kind, EventKind::ThreadStart);
+    assert_eq!(first.kind, EventKind::ThreadStart { parent: None });
     let note = reader.next().unwrap().unwrap();
     assert_eq!((note.process, note.thread), (ProcessId(3), ThreadId(41)));
     let EventKind::Note { text } = note.kind else {

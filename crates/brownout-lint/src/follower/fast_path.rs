@@ -113,8 +113,8 @@ impl<A: Attribution> Follower<A> {
             len: len as u8,
             value: first_bytes(bytes),
             kind: match flavor {
-                StoreFlavor::Temporal => StoreKind::Cached,
                 StoreFlavor::NonTemporal | StoreFlavor::Direct => StoreKind::NonTemporal,
+                _ => StoreKind::Cached,
             },
             exempt: false,
         };

@@ -57,7 +57,7 @@ impl<A: Attribution> Follower<A> {
             } => self.addresses.resolve_all(process, addr, len),
             Sync::Fsync { file } | Sync::Fdatasync { file } | Sync::Syncfs { file } => whole(file),
             // These start writing back and do not wait for it, or not for all that is needed.
-            Sync::Msync { .. } | Sync::SyncFileRange { .. } => return,
+            _ => return,
         };
         self.guarantees.writing_back = true;
         for range in ranges {

@@ -58,7 +58,7 @@ Remove the fence, or the earlier one if several flushes can share one. `clflush`
         let name = match fence.kind {
             FenceKind::Sfence => "sfence",
             FenceKind::Mfence => "mfence",
-            FenceKind::Locked => return,
+            _ => return,
         };
         if matches!(fence.origin, Origin::CLibrary | Origin::Lock) {
             return;

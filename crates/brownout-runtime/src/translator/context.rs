@@ -74,6 +74,8 @@ pub struct Context {
 
     // Known to Rust code only from here on.
     pub tid: u32,
+    /// The number that the thread's creator gave it; 0 for the first thread of a program image.
+    pub creation: u64,
     /// The cache's epoch at the thread's last pass through the dispatcher.
     pub epoch: u64,
     /// Non-zero while single-stepping to a boundary, and the address stepped from.
@@ -160,6 +162,7 @@ impl Context {
             wire: Producer::none(),
             areas: Areas::new(),
             tid: 0,
+            creation: 0,
             epoch: 0,
             stepping: 0,
             last_step: 0,

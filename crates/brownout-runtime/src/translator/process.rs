@@ -190,6 +190,7 @@ fn announce(
     context.wire.record(
         Head {
             kind: kind::THREAD_START,
+            addr: context.creation,
             ..Head::default()
         },
         &[],

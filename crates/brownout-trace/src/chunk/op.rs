@@ -45,6 +45,10 @@ pub(crate) const RETURN: u8 = 60;
 /// A watched function was left without returning.
 pub(crate) const LEFT: u8 = 61;
 
+pub(crate) const THREAD_JOIN: u8 = 62;
+/// A thread started that another one created.
+pub(crate) const CHILD_THREAD_START: u8 = 63;
+
 /// Codes from here on are definitions, which are no events.
 pub(crate) const DEFINITIONS: u8 = 64;
 pub(crate) const DEFINE_CONTEXT: u8 = 64;
@@ -116,7 +120,7 @@ pub(crate) fn fence_kind(op: u8) -> Option<FenceKind> {
 pub(crate) fn check(op: u8) -> Result<(), Flaw> {
     let known = match op {
         0..STORE_END => op & 3 != 3,
-        LOAD | KERNEL_WRITE..=LEFT | DEFINITIONS..=DEFINE_FUNCTION => true,
+        LOAD | KERNEL_WRITE..=CHILD_THREAD_START | DEFINITIONS..=DEFINE_FUNCTION => true,
         _ => flush_parts(op).is_some() || fence_kind(op).is_some(),
     };
     if known { Ok(()) } else { Err(Flaw::BadField) }

@@ -2,9 +2,11 @@
 
 use super::op;
 use crate::error::Flaw;
-use crate::event::{Arguments, CallArguments, EventKind, Mapping, ProcessOrigin, Sync};
+use crate::event::{
+    Arguments, CallArguments, EventKind, Mapping, ProcessOrigin, Sync, ThreadParent,
+};
 use crate::fields::{FieldReader, FieldWriter};
-use crate::ids::{Address, FileId, FunctionId, ProcessId};
+use crate::ids::{Address, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 use crate::summary::{put_end, take_end};
 
 /// The operation code of a rare kind; `None` for the frequent ones, which have their own columns.
@@ -28,8 +30,10 @@ pub(crate) fn op(kind: &EventKind<'_>) -> Option<u8> {
         EventKind::Content { .. } => op::CONTENT,
         EventKind::Protect { .. } => op::PROTECT,
         EventKind::Module { .. } => op::MODULE,
-        EventKind::ThreadStart => op::THREAD_START,
+        EventKind::ThreadStart { parent: None } => op::THREAD_START,
+        EventKind::ThreadStart { parent: Some(_) } => op::CHILD_THREAD_START,
         EventKind::ThreadExit => op::THREAD_EXIT,
+        EventKind::ThreadJoin { .. } => op::THREAD_JOIN,
         EventKind::ProcessStart { .. } => op::PROCESS_START,
         EventKind::ProcessExit { .. } => op::PROCESS_EXIT,
         EventKind::Note { .. } => op::NOTE,
@@ -61,8 +65,12 @@ pub(crate) fn put(kind: &EventKind<'_>, fields: &mut Vec<u8>, values: &mut Vec<u
         | EventKind::Load { .. }
         | EventKind::Flush { .. }
         | EventKind::Fence { .. }
-        | EventKind::ThreadStart
+        | EventKind::ThreadStart { parent: None }
         | EventKind::ThreadExit => {}
+        EventKind::ThreadStart {
+            parent: Some(parent),
+        } => put_all(fields, [u64::from(parent.thread.0), parent.created.0]),
+        EventKind::ThreadJoin { joined } => fields.put(u64::from(joined.0)),
         EventKind::KernelWrite {
             addr,
             bytes,
@@ -232,7 +240,16 @@ pub(crate) fn take<'a>(
             path: fields.take_path()?,
             build_id: fields.take_bytes()?,
         },
-        op::THREAD_START => EventKind::ThreadStart,
+        op::THREAD_START => EventKind::ThreadStart { parent: None },
+        op::CHILD_THREAD_START => EventKind::ThreadStart {
+            parent: Some(ThreadParent {
+                thread: ThreadId(fields.take_u32()?),
+                created: EventIndex(fields.take()?),
+            }),
+        },
+        op::THREAD_JOIN => EventKind::ThreadJoin {
+            joined: ThreadId(fields.take_u32()?),
+        },
         op::THREAD_EXIT => EventKind::ThreadExit,
         op::PROCESS_START => take_process_start(fields)?,
         op::PROCESS_EXIT => EventKind::ProcessExit {

@@ -106,7 +106,8 @@ impl Images {
             | EventKind::Sync(_)
             | EventKind::Protect { .. }
             | EventKind::Module { .. }
-            | EventKind::ThreadStart
+            | EventKind::ThreadStart { .. }
+            | EventKind::ThreadJoin { .. }
             | EventKind::ThreadExit
             | EventKind::Note { .. }
             | EventKind::Call { .. }

@@ -120,8 +120,13 @@ pub enum Kind {
         path: Vec<u8>,
         build_id: Vec<u8>,
     },
-    ThreadStart,
+    ThreadStart {
+        parent: Option<(u32, u64)>,
+    },
     ThreadExit,
+    ThreadJoin {
+        joined: u32,
+    },
     ProcessStart {
         pid: u32,
         parent: Option<u32>,
@@ -314,8 +319,16 @@ impl Kind {
                     build_id,
                 }
             }
-            Kind::ThreadStart => EventKind::ThreadStart,
+            Kind::ThreadStart { parent } => EventKind::ThreadStart {
+                parent: parent.map(|(thread, created)| ThreadParent {
+                    thread: ThreadId(thread),
+                    created: EventIndex(created),
+                }),
+            },
             Kind::ThreadExit => EventKind::ThreadExit,
+            Kind::ThreadJoin { joined } => EventKind::ThreadJoin {
+                joined: ThreadId(joined),
+            },
             Kind::ProcessStart {
                 pid,
                 parent,
@@ -540,8 +553,10 @@ fn kind() -> BoxedStrategy<Kind> {
                 }
             }
         ),
-        Just(Kind::ThreadStart),
+        proptest::option::of((any::<u32>(), number()))
+            .prop_map(|parent| Kind::ThreadStart { parent }),
         Just(Kind::ThreadExit),
+        any::<u32>().prop_map(|joined| Kind::ThreadJoin { joined }),
         (
             any::<u32>(),
             proptest::option::of(small()),

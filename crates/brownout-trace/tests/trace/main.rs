@@ -3,6 +3,7 @@
 mod arbitrary;
 mod damage;
 mod fuzzing;
+mod old_versions;
 mod replaying;
 mod round_trip;
 mod traces;

@@ -99,7 +99,7 @@ pub fn every_kind() -> Vec<u8> {
             offset: 16,
             bytes: b"initial",
         },
-        EventKind::ThreadStart,
+        EventKind::ThreadStart { parent: None },
         store(addr.0, &[7, 0, 0, 0, 0, 0, 0, 0]),
         store(addr.0 + 64, b"odd"),
         EventKind::Store {
@@ -176,6 +176,15 @@ pub fn every_kind() -> Vec<u8> {
         EventKind::Return {
             function,
             value: None,
+        },
+        EventKind::ThreadStart {
+            parent: Some(ThreadParent {
+                thread: ThreadId(1),
+                created: EventIndex(4),
+            }),
+        },
+        EventKind::ThreadJoin {
+            joined: ThreadId(u32::MAX),
         },
         EventKind::ThreadExit,
         EventKind::ProcessExit {

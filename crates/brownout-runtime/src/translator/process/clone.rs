@@ -1,6 +1,6 @@
 //! Making threads and processes: `clone`, `clone3`, `fork`, `vfork`.
 
-use crate::arch::translator::gate;
+use crate::arch::translator::{gate, thread_pointer};
 use crate::instruments;
 use crate::memory::HEAP;
 use crate::sys;
@@ -18,7 +18,7 @@ use crate::{fatal, target_memory};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use brownout_ring::{kind, origin};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The arguments of `clone` and `clone3` in one form.
 struct CloneRequest {
@@ -98,11 +98,28 @@ fn run_clone(context: &mut Context, request: CloneRequest) -> Raw {
     if request.flags & CLONE_THREAD == 0 {
         wire::announce_process();
     }
+    let creation = announce_creation(context, &request);
     if request.flags & CLONE_VM == 0 {
-        fork_process(context, request)
+        fork_process(context, request, creation)
     } else {
-        clone_thread(context, request)
+        clone_thread(context, request, creation)
     }
+}
+
+/// The number of the next thread that is created.
+static NEXT_CREATION: AtomicU64 = AtomicU64::new(1);
+
+/// Records that a thread is about to be created, and returns the number by which its start refers to this.
+fn announce_creation(context: &mut Context, request: &CloneRequest) -> u64 {
+    let creation = NEXT_CREATION.fetch_add(1, Ordering::Relaxed);
+    let pointer = thread_pointer::requested(request.flags, &request.args, &request.structure);
+    let head = Head {
+        kind: kind::THREAD_CREATE,
+        addr: creation,
+        ..Head::default()
+    };
+    context.wire.record(head, &[&pointer.to_le_bytes()]);
+    creation
 }
 
 /// Issues the system call with `stack` as the child's.
@@ -136,7 +153,7 @@ fn issue(request: &CloneRequest, stack: Option<u64>, child: *mut Context) -> Raw
 }
 
 /// A child that shares memory: a thread, or a vfork child.
-fn clone_thread(context: &mut Context, request: CloneRequest) -> Raw {
+fn clone_thread(context: &mut Context, request: CloneRequest, creation: u64) -> Raw {
     let is_thread = request.flags & CLONE_THREAD != 0;
     let child = Context::create();
     // SAFETY: fresh and not shared yet.
@@ -156,6 +173,7 @@ fn clone_thread(context: &mut Context, request: CloneRequest) -> Raw {
     if request.flags & CLONE_VFORK != 0 {
         new.altstack = context.altstack;
     }
+    new.creation = creation;
     new.in_rust = 1;
     register(new);
     // The child must not get a signal before it has its context; it sets its mask itself.
@@ -181,6 +199,7 @@ pub extern "C" fn thread_begin(context: &mut Context) {
     context.wire.record(
         Head {
             kind: kind::THREAD_START,
+            addr: context.creation,
             ..Head::default()
         },
         &[],
@@ -197,7 +216,7 @@ pub extern "C" fn thread_begin(context: &mut Context) {
 }
 
 /// A child with its own copy of memory.
-fn fork_process(context: &mut Context, request: CloneRequest) -> Raw {
+fn fork_process(context: &mut Context, request: CloneRequest, creation: u64) -> Raw {
     // From now on the parent and the child draw numbers side by side.
     wire::set_alone(false);
     let parent = wire::process();
@@ -225,6 +244,7 @@ fn fork_process(context: &mut Context, request: CloneRequest) -> Raw {
     });
     drop(map_lock);
     if raw == 0 {
+        context.creation = creation;
         begin_child(context, parent, parent_pid, request.stack);
     }
     sys::set_mask(before);

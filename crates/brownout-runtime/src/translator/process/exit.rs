@@ -1,5 +1,6 @@
 //! Ends of threads and processes.
 
+use crate::arch::translator::thread_pointer;
 use crate::instruments;
 use crate::sys;
 use crate::sys::linux;
@@ -16,6 +17,7 @@ pub fn exit_thread(context: &mut Context, status: u64) -> ! {
     context.wire.record(
         Head {
             kind: kind::THREAD_EXIT,
+            addr: thread_pointer::current(),
             ..Head::default()
         },
         &[],

@@ -85,27 +85,15 @@ impl SiteCounts {
 
 /// Whether a kind of event is something a line of source does to memory or files.
 fn is_access(class: EventClass) -> bool {
-    match class {
+    matches!(
+        class,
         EventClass::Store
-        | EventClass::Load
-        | EventClass::Flush
-        | EventClass::Fence
-        | EventClass::KernelWrite
-        | EventClass::FileWrite
-        | EventClass::FileResize
-        | EventClass::Sync => true,
-        EventClass::Map
-        | EventClass::Unmap
-        | EventClass::Remap
-        | EventClass::Content
-        | EventClass::Protect
-        | EventClass::Module
-        | EventClass::ThreadStart
-        | EventClass::ThreadExit
-        | EventClass::ProcessStart
-        | EventClass::ProcessExit
-        | EventClass::Note
-        | EventClass::Call
-        | EventClass::Return => false,
-    }
+            | EventClass::Load
+            | EventClass::Flush
+            | EventClass::Fence
+            | EventClass::KernelWrite
+            | EventClass::FileWrite
+            | EventClass::FileResize
+            | EventClass::Sync
+    )
 }

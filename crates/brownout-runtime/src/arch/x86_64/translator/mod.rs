@@ -8,5 +8,6 @@ pub mod gate;
 pub mod guarded;
 pub mod signal_frame;
 pub mod signal_handler;
+pub mod thread_pointer;
 pub mod translate;
 pub mod vsyscall;

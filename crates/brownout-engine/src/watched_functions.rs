@@ -1,0 +1,142 @@
+//! The functions whose calls are recorded: those that the caller asks for, and those that join threads.
+
+use brownout_libraries::{FUNCTIONS, Function, Purpose};
+use brownout_ring::{WATCH_BYTES, watch};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// A function whose calls are recorded, wherever a module of the target has a symbol of its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WatchedFunction {
+    /// The name as in symbol tables: the mangled one for C++ and Rust.
+    pub name: Cow<'static, str>,
+    /// How many arguments in integer registers are recorded, at most six.
+    pub arguments: u8,
+}
+
+/// Why a list of functions cannot be watched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    #[error("cannot watch the function '{name}': its name is {}", if name.is_empty() { "empty" } else { "too long" })]
+    Name { name: String },
+    #[error("too many functions to watch: their names take more than {WATCH_BYTES} bytes")]
+    TooMany,
+}
+
+impl WatchedFunction {
+    /// Watches a function with as many arguments as can be recorded.
+    pub fn named(name: impl Into<Cow<'static, str>>) -> Self {
+        WatchedFunction {
+            name: name.into(),
+            arguments: watch::MAX_ARGUMENTS,
+        }
+    }
+}
+
+/// The table that is put on the wire. A function's number is its place in the table.
+///
+/// It holds the functions that were asked for, and after them those that join threads, whose calls become
+/// [`ThreadJoin`](brownout_trace::EventKind::ThreadJoin) events.
+pub(crate) struct WatchTable {
+    pub(crate) bytes: Vec<u8>,
+    /// The functions whose calls and returns become events, in the order of their numbers.
+    pub(crate) names: Vec<String>,
+    /// For each function, by number, whether it joins threads.
+    pub(crate) joins: Vec<bool>,
+}
+
+impl WatchTable {
+    /// A function that is named twice is watched as it was named first.
+    pub(crate) fn of(functions: &[WatchedFunction]) -> Result<WatchTable, WatchError> {
+        let mut table = WatchTable {
+            bytes: Vec::new(),
+            names: Vec::new(),
+            joins: Vec::new(),
+        };
+        let mut known = HashSet::new();
+        for WatchedFunction { name, arguments } in functions {
+            if known.insert(&**name) {
+                table.push(name, *arguments)?;
+                table.names.push(name.to_string());
+            }
+        }
+        for function in FUNCTIONS.iter().filter(|function| joins(function)) {
+            if known.insert(function.name) {
+                table.push(function.name, function.arguments)?;
+            }
+        }
+        if table.bytes.len() > WATCH_BYTES {
+            return Err(WatchError::TooMany);
+        }
+        Ok(table)
+    }
+
+    fn push(&mut self, name: &str, arguments: u8) -> Result<(), WatchError> {
+        let is_join = brownout_libraries::function(name).is_some_and(joins);
+        // The thread that is joined is named by an argument.
+        let arguments = arguments.max(u8::from(is_join));
+        let unusable = || WatchError::Name {
+            name: name.to_owned(),
+        };
+        let head = watch::head(arguments, name).ok_or_else(unusable)?;
+        self.bytes.extend(head);
+        self.bytes.extend(name.as_bytes());
+        self.joins.push(is_join);
+        Ok(())
+    }
+}
+
+fn joins(function: &Function) -> bool {
+    function.purpose == Purpose::ThreadJoin
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_target_reads_the_table_that_was_written() {
+        let functions = [
+            WatchedFunction::named("begin"),
+            WatchedFunction {
+                name: "end".into(),
+                arguments: 0,
+            },
+            WatchedFunction::named("end"),
+        ];
+        let mut table = WatchTable::of(&functions).unwrap();
+        assert_eq!(table.names, ["begin", "end"]);
+        table.bytes.resize(WATCH_BYTES, 0);
+        let read: Vec<(u8, &[u8])> = watch::entries(&table.bytes).collect();
+        assert_eq!(read[..2], [(6, &b"begin"[..]), (0, b"end")]);
+        assert_eq!(read[2], (1, &b"pthread_join"[..]));
+        assert_eq!(table.joins[..3], [false, false, true]);
+    }
+
+    #[test]
+    fn a_join_function_that_is_asked_for_is_listed_once() {
+        let functions = [WatchedFunction {
+            name: "pthread_join".into(),
+            arguments: 0,
+        }];
+        let mut table = WatchTable::of(&functions).unwrap();
+        assert_eq!(table.names, ["pthread_join"]);
+        table.bytes.resize(WATCH_BYTES, 0);
+        let joins = watch::entries(&table.bytes).filter(|&(_, name)| name == b"pthread_join");
+        assert_eq!(joins.collect::<Vec<_>>(), [(1, &b"pthread_join"[..])]);
+        assert!(table.joins.iter().all(|&is_join| is_join));
+    }
+
+    #[test]
+    fn names_that_do_not_fit_are_refused() {
+        let named = |len: usize| WatchTable::of(&[WatchedFunction::named("x".repeat(len))]);
+        assert!(matches!(named(0), Err(WatchError::Name { .. })));
+        assert!(matches!(named(5000), Err(WatchError::Name { .. })));
+        assert!(named(4000).is_ok());
+        let many: Vec<_> = (0..20)
+            .map(|n| WatchedFunction::named(format!("{n:04000}")))
+            .collect();
+        assert!(matches!(WatchTable::of(&many), Err(WatchError::TooMany)));
+    }
+}

@@ -1,0 +1,118 @@
+//! The classes of events: what they are counted and named by.
+
+use crate::event::EventKind;
+
+/// The kind of an event without its fields, for counting and naming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum EventClass {
+    Store,
+    Load,
+    Flush,
+    Fence,
+    KernelWrite,
+    FileWrite,
+    FileResize,
+    Sync,
+    Map,
+    Unmap,
+    Remap,
+    Content,
+    Protect,
+    Module,
+    ThreadStart,
+    ThreadExit,
+    ProcessStart,
+    ProcessExit,
+    Note,
+    Call,
+    Return,
+    ThreadJoin,
+}
+
+impl EventClass {
+    /// All classes, in the order in which a trace counts them.
+    pub const ALL: [EventClass; 22] = [
+        EventClass::Store,
+        EventClass::Load,
+        EventClass::Flush,
+        EventClass::Fence,
+        EventClass::KernelWrite,
+        EventClass::FileWrite,
+        EventClass::FileResize,
+        EventClass::Sync,
+        EventClass::Map,
+        EventClass::Unmap,
+        EventClass::Remap,
+        EventClass::Content,
+        EventClass::Protect,
+        EventClass::Module,
+        EventClass::ThreadStart,
+        EventClass::ThreadExit,
+        EventClass::ProcessStart,
+        EventClass::ProcessExit,
+        EventClass::Note,
+        EventClass::Call,
+        EventClass::Return,
+        EventClass::ThreadJoin,
+    ];
+
+    /// A stable name, as used in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            EventClass::Store => "store",
+            EventClass::Load => "load",
+            EventClass::Flush => "flush",
+            EventClass::Fence => "fence",
+            EventClass::KernelWrite => "kernel-write",
+            EventClass::FileWrite => "file-write",
+            EventClass::FileResize => "file-resize",
+            EventClass::Sync => "sync",
+            EventClass::Map => "map",
+            EventClass::Unmap => "unmap",
+            EventClass::Remap => "remap",
+            EventClass::Content => "content",
+            EventClass::Protect => "protect",
+            EventClass::Module => "module",
+            EventClass::ThreadStart => "thread-start",
+            EventClass::ThreadExit => "thread-exit",
+            EventClass::ProcessStart => "process-start",
+            EventClass::ProcessExit => "process-exit",
+            EventClass::Note => "note",
+            EventClass::Call => "call",
+            EventClass::Return => "return",
+            EventClass::ThreadJoin => "thread-join",
+        }
+    }
+}
+
+impl EventKind<'_> {
+    /// The class of this kind.
+    pub fn class(&self) -> EventClass {
+        match self {
+            EventKind::Store { .. } => EventClass::Store,
+            EventKind::Load { .. } => EventClass::Load,
+            EventKind::Flush { .. } => EventClass::Flush,
+            EventKind::Fence { .. } => EventClass::Fence,
+            EventKind::KernelWrite { .. } => EventClass::KernelWrite,
+            EventKind::FileWrite { .. } => EventClass::FileWrite,
+            EventKind::FileResize { .. } => EventClass::FileResize,
+            EventKind::Sync(_) => EventClass::Sync,
+            EventKind::Map(_) => EventClass::Map,
+            EventKind::Unmap { .. } => EventClass::Unmap,
+            EventKind::Remap { .. } => EventClass::Remap,
+            EventKind::Content { .. } => EventClass::Content,
+            EventKind::Protect { .. } => EventClass::Protect,
+            EventKind::Module { .. } => EventClass::Module,
+            EventKind::ThreadStart { .. } => EventClass::ThreadStart,
+            EventKind::ThreadExit => EventClass::ThreadExit,
+            EventKind::ProcessStart { .. } => EventClass::ProcessStart,
+            EventKind::ProcessExit { .. } => EventClass::ProcessExit,
+            EventKind::Note { .. } => EventClass::Note,
+            EventKind::Call { .. } => EventClass::Call,
+            EventKind::Return { .. } => EventClass::Return,
+            EventKind::ThreadJoin { .. } => EventClass::ThreadJoin,
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Traces that older versions wrote are read.
+
+use brownout_trace::{EventClass, EventKind, FORMAT_VERSION, OLDEST_VERSION};
+
+use crate::traces::{every_kind, open};
+
+/// Recorded from a program with two threads, each of which stores, flushes and fences; the first joins the second.
+const VERSION_2: &[u8] = include_bytes!("../fixtures/version-2.trace");
+
+#[test]
+fn a_trace_of_version_2_is_read_to_its_end() {
+    let mut reader = open(VERSION_2).unwrap();
+    assert_eq!(reader.version(), 2);
+    let mut classes = Vec::new();
+    let mut parents = Vec::new();
+    while let Some(event) = reader.next().unwrap() {
+        classes.push(event.kind.class().name());
+        if let EventKind::ThreadStart { parent } = event.kind {
+            parents.push(parent);
+        }
+    }
+    let expected = "process-start thread-start module module module map store flush fence \
+                    thread-start call store flush fence return thread-exit process-exit";
+    assert_eq!(classes.join(" "), expected);
+    assert_eq!(parents, [None, None], "version 2 does not say");
+    let counts = &reader.summary().unwrap().counts;
+    assert_eq!(counts.total(), classes.len() as u64);
+    assert_eq!(counts.of(EventClass::Return), 1);
+    assert_eq!(counts.of(EventClass::ThreadJoin), 0);
+}
+
+#[test]
+fn the_oldest_version_that_is_read_has_a_fixture() {
+    assert_eq!(open(VERSION_2).unwrap().version(), OLDEST_VERSION);
+    assert_eq!(open(&every_kind()).unwrap().version(), FORMAT_VERSION);
+}

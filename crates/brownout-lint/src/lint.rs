@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use brownout_model::Profile;
 use brownout_trace::selection::{Patterns, Selection};
 use brownout_trace::{
-    Address, At, Definitions, Event, FenceKind, FlushKind, Run, StoreFlavor, Visitor,
+    Address, At, Definitions, Event, FenceKind, FlushKind, StoreFlavor, ThreadRun, Visitor,
 };
 
 use crate::attribution::Attribution;
@@ -68,7 +68,7 @@ impl<A: Attribution> Visitor for Lint<A> {
         ControlFlow::Continue(())
     }
 
-    fn run(&mut self, run: &Run<'_>) {
+    fn run(&mut self, run: &ThreadRun<'_>) {
         self.follower.begin_run(run, self.judge.needs_every_event());
     }
 

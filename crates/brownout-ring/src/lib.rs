@@ -390,7 +390,7 @@ pub mod map {
 /// Payload of [`kind::MODULE`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Module {
+pub struct ModuleMapping {
     pub len: u64,
     pub file_offset: u64,
 }

@@ -50,7 +50,7 @@ plain_data!(brownout_ring::ProcessStart {
     parent: u32,
     origin: u32,
 });
-plain_data!(brownout_ring::Module {
+plain_data!(brownout_ring::ModuleMapping {
     len: u64,
     file_offset: u64,
 });
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_structure_are_those_of_its_fields() {
-        let module = brownout_ring::Module {
+        let module = brownout_ring::ModuleMapping {
             len: 1,
             file_offset: 0x0203,
         };

@@ -18,16 +18,21 @@ pub struct AddressSpace {
 /// Bytes of a file that lie together in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileRange {
+    /// The file.
     pub file: FileId,
+    /// The offset of the first byte in the file.
     pub offset: u64,
+    /// The length in bytes.
     pub len: u64,
 }
 
 impl AddressSpace {
+    /// All mappings, in the order of their addresses.
     pub fn mappings(&self) -> impl Iterator<Item = &Mapping> {
         self.by_start.values()
     }
 
+    /// The mapping that contains `addr`.
     pub fn mapping_at(&self, addr: Address) -> Option<&Mapping> {
         let (_, mapping) = self.by_start.range(..=addr.0).next_back()?;
         (addr.0 - mapping.addr.0 < mapping.len).then_some(mapping)
@@ -44,7 +49,7 @@ impl AddressSpace {
         })
     }
 
-    /// Puts a mapping in place of whatever was there.
+    /// Adds a mapping, which replaces what was mapped there before.
     pub fn map(&mut self, mapping: Mapping) {
         let len = mapping.len.min(u64::MAX - mapping.addr.0);
         self.unmap(mapping.addr, len);
@@ -54,6 +59,7 @@ impl AddressSpace {
         }
     }
 
+    /// Removes a range from all mappings in it.
     pub fn unmap(&mut self, addr: Address, len: u64) {
         self.take(addr, len);
     }
@@ -87,6 +93,7 @@ impl AddressSpace {
         }
     }
 
+    /// Changes whether the target can write to a range.
     pub fn protect(&mut self, addr: Address, len: u64, writable: bool) {
         for mut piece in self.take(addr, len) {
             piece.prot = if writable {

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use crate::ids::{AppPc, ContextId};
 
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+struct ContextNode {
     parent: ContextId,
     return_address: AppPc,
     /// Frames from here to the root. Bounds every walk, whatever a damaged trace defines.
     depth: u32,
 }
 
-type Layer = HashMap<ContextId, Frame>;
+type Layer = HashMap<ContextId, ContextNode>;
 
 /// The context tree of a process.
 #[derive(Clone, Debug, Default)]
@@ -31,12 +31,12 @@ pub(crate) struct Contexts {
 impl Contexts {
     pub(crate) fn define(&mut self, id: ContextId, parent: ContextId, return_address: AppPc) {
         let depth = self
-            .frame(parent)
-            .map_or(0, |frame| frame.depth)
+            .node(parent)
+            .map_or(0, |node| node.depth)
             .saturating_add(1);
         self.own.insert(
             id,
-            Frame {
+            ContextNode {
                 parent,
                 return_address,
                 depth,
@@ -49,8 +49,8 @@ impl Contexts {
         if !self.own.is_empty() {
             let mut newest = std::mem::take(&mut self.own);
             while let Some(last) = self.frozen.pop_if(|last| last.len() <= 2 * newest.len()) {
-                for (&id, &frame) in last.iter() {
-                    newest.entry(id).or_insert(frame);
+                for (&id, &node) in last.iter() {
+                    newest.entry(id).or_insert(node);
                 }
             }
             self.frozen.push(Arc::new(newest));
@@ -63,7 +63,7 @@ impl Contexts {
 
     /// Return addresses from `id` to the root, innermost first.
     pub(crate) fn frames(&self, id: ContextId) -> ContextFrames<'_> {
-        let left = self.frame(id).map_or(0, |frame| frame.depth);
+        let left = self.node(id).map_or(0, |node| node.depth);
         ContextFrames {
             contexts: Some(self),
             next: id,
@@ -71,7 +71,7 @@ impl Contexts {
         }
     }
 
-    fn frame(&self, id: ContextId) -> Option<Frame> {
+    fn node(&self, id: ContextId) -> Option<ContextNode> {
         if id == ContextId::ROOT {
             return None;
         }
@@ -105,7 +105,7 @@ impl Iterator for ContextFrames<'_> {
 
     fn next(&mut self) -> Option<AppPc> {
         self.left = self.left.checked_sub(1)?;
-        let frame = self.contexts?.frame(self.next)?;
+        let frame = self.contexts?.node(self.next)?;
         self.next = frame.parent;
         Some(frame.return_address)
     }

@@ -1,5 +1,5 @@
-//! What the events read so far have told about processes, threads, modules, mappings, calling contexts,
-//! files and watched functions.
+//! The processes, threads, modules, mappings, calling contexts, files and watched functions that are known at a position
+//! in a trace.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -12,17 +12,21 @@ use crate::contexts::{ContextFrames, Contexts};
 use crate::event::{Event, EventKind, ProcessEnd, ProcessOrigin, ThreadParent};
 use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 
-/// A file as the kernel tells it from others.
+/// What identifies a file to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileIdentity {
+    /// The device.
     pub dev: u64,
+    /// The inode number.
     pub ino: u64,
 }
 
 /// A file that was mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedFile {
+    /// The number of the file in the trace.
     pub id: FileId,
+    /// Its device and inode.
     pub identity: FileIdentity,
     /// The path by which it was mapped last.
     pub path: PathBuf,
@@ -31,36 +35,51 @@ pub struct MappedFile {
 /// Code in a process: a part of a file, mapped executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
+    /// The first address.
     pub addr: Address,
+    /// The length in bytes.
     pub len: u64,
+    /// The offset in the file at which the mapping starts.
     pub file_offset: u64,
+    /// The path of the file.
     pub path: PathBuf,
-    /// Empty when the file has none.
+    /// The build-id of the file; empty if it has none.
     pub build_id: Vec<u8>,
 }
 
+/// A thread of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
+    /// Its thread id.
     pub id: ThreadId,
     /// The thread that created it; `None` where that was not recorded.
     pub parent: Option<ThreadParent>,
     /// The event by which it became known.
     pub start: EventIndex,
+    /// The event of its end; `None` while it runs.
     pub exit: Option<EventIndex>,
 }
 
 /// A process, and what its address space holds.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
+    /// The number of the process in the trace.
     pub id: ProcessId,
+    /// Its process id.
     pub pid: u32,
+    /// The process id of its parent.
     pub parent_pid: u32,
+    /// Its parent, if that was recorded.
     pub parent: Option<ProcessId>,
-    /// `None` when the trace does not tell how the process started.
+    /// How it started; `None` if its start is not in the trace.
     pub origin: Option<ProcessOrigin>,
+    /// The path of the program.
     pub exe: PathBuf,
+    /// The arguments of the program.
     pub args: Vec<OsString>,
+    /// The event of its start.
     pub start: EventIndex,
+    /// The event of its end and how it ended; `None` while it runs.
     pub end: Option<(EventIndex, ProcessEnd)>,
     threads: Vec<Thread>,
     /// Place in `threads` of each thread that has not exited.
@@ -109,19 +128,22 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// All processes seen, those that ended too.
+    /// All processes so far, including those that ended.
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
         self.processes.values()
     }
 
+    /// The process with this number.
     pub fn process(&self, process: ProcessId) -> Option<&Process> {
         self.processes.get(&process)
     }
 
+    /// All files that were mapped so far.
     pub fn files(&self) -> impl Iterator<Item = &MappedFile> {
         self.files.values()
     }
 
+    /// The file with this number.
     pub fn file(&self, file: FileId) -> Option<&MappedFile> {
         self.files.get(&file)
     }
@@ -145,6 +167,7 @@ impl Definitions {
             })
     }
 
+    /// The module that was mapped last at `pc` of a process.
     pub fn module_at(&self, process: ProcessId, pc: AppPc) -> Option<&Module> {
         self.process(process)?.module_at(pc)
     }

@@ -17,14 +17,21 @@ pub enum WriteError {
     StorageFull {
         /// Events that are safely in the file.
         events: u64,
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
+    /// Another error of a system call.
     #[error("cannot write the trace")]
     Io(#[from] io::Error),
     /// One event carries more bytes than a chunk may hold; the caller must split it.
     #[error("an event of {len} bytes is longer than the {limit} that a trace can hold")]
-    EventTooLong { len: usize, limit: usize },
+    EventTooLong {
+        /// Bytes of the event.
+        len: usize,
+        /// The most that one event can carry.
+        limit: usize,
+    },
     /// The writer met an error before, and what comes after would leave a gap.
     #[error("the trace was closed by an earlier error")]
     Closed,
@@ -34,8 +41,10 @@ pub enum WriteError {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
+    /// An error of a system call.
     #[error("cannot read the trace")]
     Io(#[from] io::Error),
+    /// The file does not begin like a trace.
     #[error("not a brownout trace")]
     NotATrace,
     /// The trace was written by an older brownout, in a format that is no longer read.
@@ -61,10 +70,15 @@ pub enum ReadError {
     Damaged(#[from] Damage),
     /// [`TraceReader::seek`](crate::TraceReader::seek) beyond the end.
     #[error("event {event} is not in the trace, which holds {events} events")]
-    NoSuchEvent { event: EventIndex, events: u64 },
+    NoSuchEvent {
+        /// The event that was sought.
+        event: EventIndex,
+        /// The number of events in the trace.
+        events: u64,
+    },
 }
 
-/// The place from which on a trace cannot be read.
+/// Where and why a trace cannot be read any further.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 #[error("the trace stopped at byte {byte}, event {event}, because {flaw}")]
 pub struct Damage {
@@ -72,6 +86,7 @@ pub struct Damage {
     pub byte: u64,
     /// The first event that could not be read.
     pub event: EventIndex,
+    /// The reason.
     pub flaw: Flaw,
 }
 
@@ -79,24 +94,34 @@ pub struct Damage {
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Flaw {
+    /// The file ends in the middle of a section.
     #[error("the file ends in the middle of a section")]
     Truncated,
+    /// The checksum of a section does not match its content.
     #[error("a section's checksum does not match its content")]
     Checksum,
+    /// There is no section where one should start.
     #[error("there is no section where one should start")]
     UnknownSection,
+    /// A section claims to be larger than any section may be.
     #[error("a section claims to be larger than any section may be")]
     TooLarge,
+    /// A section is missing or out of order.
     #[error("a section is missing or out of order")]
     OutOfOrder,
+    /// A section cannot be decompressed.
     #[error("a section cannot be decompressed")]
     Compression,
+    /// A field is cut off.
     #[error("a field is cut off")]
     FieldCutOff,
+    /// A field has a value without meaning.
     #[error("a field has a value without meaning")]
     BadField,
+    /// A row refers to a site or thread that is not defined.
     #[error("a row refers to a site or thread that is not defined")]
     BadReference,
+    /// A column is shorter or longer than its rows need.
     #[error("a column is shorter or longer than its rows need")]
     ColumnLength,
 }

@@ -1,7 +1,7 @@
-//! What a trace tells: events, each with its thread, instruction and calling context.
+//! The events of a trace: what happened, in which thread, at which instruction and in which calling context.
 //!
-//! An [`Event`] borrows its bytes and paths from the chunk it was read from, or from whoever writes
-//! it, so that neither side copies them.
+//! An [`Event`] borrows its bytes and paths from the chunk that it was read from, or from the caller that writes it, so
+//! that neither side copies them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,17 +9,20 @@ use std::path::Path;
 
 use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 
-/// One thing that happened in the recorded program.
+/// Something that happened in the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Place in the global order. The writer assigns it and ignores what is given.
+    /// The position in the order of all events. A writer assigns it and ignores what is given.
     pub index: EventIndex,
+    /// The process that it happened in.
     pub process: ProcessId,
+    /// The thread that caused it.
     pub thread: ThreadId,
-    /// The instruction; for what the kernel did, the system call's instruction; 0 where there is none.
+    /// The instruction; for an effect of the kernel, the instruction of the system call; 0 if there is none.
     pub pc: AppPc,
-    /// The callers of `pc`: see [`Definitions::context_frames`](crate::Definitions::context_frames).
+    /// The callers of `pc`: see [`Process::context_frames`](crate::Process::context_frames).
     pub context: ContextId,
+    /// What happened.
     pub kind: EventKind<'a>,
 }
 
@@ -27,83 +30,118 @@ pub struct Event<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventKind<'a> {
-    /// `bytes` were stored at `addr`.
+    /// Bytes were stored.
     Store {
+        /// The address of the first byte.
         addr: Address,
+        /// The bytes.
         bytes: &'a [u8],
+        /// How the store travels to memory.
         flavor: StoreFlavor,
         /// By a locked instruction or `xchg`, which is a fence as well.
         locked: bool,
         /// A piece of a string instruction.
         string: bool,
     },
-    /// `bytes` were read at `addr`.
+    /// Bytes were loaded. Recorded only if loads were asked for.
     Load {
+        /// The address of the first byte.
         addr: Address,
+        /// The bytes that were seen.
         bytes: &'a [u8],
     },
-    /// The cache line of `addr` was flushed; `addr` is as the program gave it.
+    /// A cache line was flushed.
     Flush {
+        /// An address in the line, as the target gave it.
         addr: Address,
+        /// The instruction.
         kind: FlushKind,
         /// The address is in no candidate mapping.
         volatile: bool,
     },
+    /// A fence was executed.
     Fence {
+        /// The instruction.
         kind: FenceKind,
     },
-    /// The kernel wrote `bytes` to `addr` for system call number `syscall`.
+    /// The kernel wrote to memory on behalf of a system call.
     KernelWrite {
+        /// The address of the first byte.
         addr: Address,
+        /// The bytes.
         bytes: &'a [u8],
+        /// The number of the system call.
         syscall: u16,
     },
-    /// A mapped file was written through a descriptor by system call number `syscall`.
+    /// A mapped file was written through a descriptor.
     FileWrite {
+        /// The file.
         file: FileId,
+        /// The offset of the first byte in the file.
         offset: u64,
+        /// The bytes.
         bytes: &'a [u8],
+        /// The number of the system call.
         syscall: u16,
     },
-    /// A mapped file got the length `len`.
+    /// A mapped file got another length.
     FileResize {
+        /// The file.
         file: FileId,
+        /// The new length.
         len: u64,
     },
     /// Pages were written back.
     Sync(Sync),
     /// A candidate for persistent memory was mapped.
     Map(Mapping),
+    /// A range was unmapped.
     Unmap {
+        /// The first address.
         addr: Address,
+        /// The length in bytes.
         len: u64,
     },
     /// A mapping moved or was resized.
     Remap {
+        /// The old address.
         old: Address,
+        /// The old length in bytes.
         old_len: u64,
+        /// The new address.
         new: Address,
+        /// The new length in bytes.
         new_len: u64,
     },
-    /// Bytes a file held when it was mapped.
+    /// Bytes that a file held when it was mapped.
     Content {
+        /// The file.
         file: FileId,
+        /// The offset of the first byte in the file.
         offset: u64,
+        /// The bytes.
         bytes: &'a [u8],
     },
-    /// A mapped range is now writable by the program, or not.
+    /// The target's right to write to a mapped range changed.
     Protect {
+        /// The first address.
         addr: Address,
+        /// The length in bytes.
         len: u64,
+        /// Whether the target can write to it now.
         writable: bool,
     },
     /// Code was mapped.
     Module {
+        /// The first address.
         addr: Address,
+        /// The length in bytes.
         len: u64,
+        /// The offset in the file at which the mapping starts.
         file_offset: u64,
+        /// The path of the file.
         path: &'a Path,
-        /// Empty when the file has none.
+        /// The build-id of the file; empty if it has none.
         build_id: &'a [u8],
     },
     /// The thread of this event starts.
@@ -113,38 +151,50 @@ pub enum EventKind<'a> {
     },
     /// The thread of this event ends. It has no later events.
     ThreadExit,
-    /// The thread of this event has waited for the end of thread `joined` of its process: all events of `joined`
-    /// come before this one. A thread id can be used again; the thread with this id that ended last is meant.
+    /// The thread of this event has waited for another one of its process to end. All events of that thread come before
+    /// this one.
     ThreadJoin {
+        /// The thread that ended. A thread id can be used again: the thread with this id that ended last is meant.
         joined: ThreadId,
     },
+    /// A process starts: its first event.
     ProcessStart {
+        /// Its process id.
         pid: u32,
+        /// The process id of its parent.
         parent_pid: u32,
         /// `None` for the first process, and where the parent was not recorded.
         parent: Option<ProcessId>,
+        /// Whether it is a copy of its parent.
         origin: ProcessOrigin,
+        /// The path of the program.
         exe: &'a Path,
+        /// The arguments of the program.
         args: Arguments<'a>,
     },
+    /// A process ends.
     ProcessExit {
+        /// How it ended.
         end: ProcessEnd,
     },
-    /// Something the user should know.
+    /// Something that the user should know about the recording.
     Note {
+        /// The text, in sentences.
         text: &'a str,
     },
-    /// A watched function is entered: `pc` is its first instruction, and its context tells the caller.
+    /// A watched function is entered. `pc` is its first instruction, and the context gives the caller.
     Call {
+        /// The function.
         function: FunctionId,
+        /// Its first arguments.
         args: CallArguments,
     },
-    /// A watched function was left, the innermost that is open on its stack; `pc` is where it returned to.
+    /// A watched function was left: the innermost that is open on its stack. `pc` is where it returned to.
     Return {
+        /// The function.
         function: FunctionId,
-        /// What the registers for results (rax, rdx) held. `None`: it did not return, but was jumped out
-        /// of (`longjmp`, an exception), which is noticed when the thread next enters or leaves a
-        /// watched function.
+        /// The two registers for results. `None` if the function did not return but was jumped out of (`longjmp`, an
+        /// exception); that is noticed when the thread next enters or leaves a watched function.
         value: Option<[u64; 2]>,
     },
 }
@@ -166,24 +216,31 @@ pub struct ThreadParent {
 pub enum StoreFlavor {
     /// Through the cache.
     Temporal,
-    /// `movnt*`, `maskmovdqu`: not part of its line's store order.
+    /// Around the cache (`movnt*`, `maskmovdqu`): not part of the order of stores to its line.
     NonTemporal,
-    /// `movdiri`, `movdir64b`: non-temporal, and whole.
+    /// Non-temporal, and never torn (`movdiri`, `movdir64b`).
     Direct,
 }
 
+/// The instruction of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FlushKind {
+    /// `clflush`, which is ordered with stores.
     Clflush,
+    /// `clflushopt`, which needs a fence.
     Clflushopt,
+    /// `clwb`, which needs a fence and keeps the line in the cache.
     Clwb,
 }
 
+/// The instruction of a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FenceKind {
+    /// `sfence`.
     Sfence,
+    /// `mfence`.
     Mfence,
     /// A locked instruction on memory that is no candidate, or one that stored nothing.
     Locked,
@@ -226,24 +283,37 @@ impl FenceKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Sync {
+    /// `msync` of a range of addresses.
     Msync {
+        /// The first address.
         addr: Address,
+        /// The length in bytes.
         len: u64,
-        /// `MS_ASYNC`, which guarantees nothing.
+        /// With `MS_ASYNC`, which guarantees nothing.
         asynchronous: bool,
     },
+    /// `fsync` of a file.
     Fsync {
+        /// The file.
         file: FileId,
     },
+    /// `fdatasync` of a file.
     Fdatasync {
+        /// The file.
         file: FileId,
     },
+    /// `sync_file_range`.
     SyncFileRange {
+        /// The file.
         file: FileId,
+        /// The offset of the range in the file.
         offset: u64,
+        /// The length in bytes.
         len: u64,
     },
+    /// `syncfs` of a file system.
     Syncfs {
+        /// A mapped file of that file system.
         file: FileId,
     },
 }
@@ -264,38 +334,52 @@ impl Sync {
 /// A mapping of a file: `len` bytes at `addr` show the file from `offset` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
+    /// The first address.
     pub addr: Address,
+    /// The length in bytes.
     pub len: u64,
+    /// The file.
     pub file: FileId,
+    /// The offset in the file at which the mapping starts.
     pub offset: u64,
     /// The file's length when it was mapped.
     pub file_len: u64,
-    /// `prot` and `flags` as the program passed them to `mmap`.
+    /// The protection that the target passed to `mmap`.
     pub prot: u32,
+    /// The flags that the target passed to `mmap`.
     pub flags: u32,
     /// On a DAX file system or device, or mapped with `MAP_SYNC`.
     pub dax: bool,
-    /// [`EventKind::Content`] events follow that describe the whole range: what they leave out is
-    /// zero, but for parts that were mapped already, which are known. False where all of it was.
+    /// [`EventKind::Content`] events follow that describe the whole range. Bytes that they leave out are zero, except in
+    /// parts that were mapped before, whose content is known. False if the content of the whole range is known.
     pub snapshot: bool,
 }
 
+/// How a process began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProcessOrigin {
     /// A program image was loaded: mappings, modules and contexts start empty.
     Exec,
-    /// Mappings, modules and contexts are those of the parent at that moment.
+    /// It was forked: mappings, modules and contexts are those of the parent at that moment.
     Fork,
 }
 
-/// How a process, or the whole recorded program, ended.
+/// How a process, or the whole target, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProcessEnd {
-    Exited { status: i32 },
-    Signaled { signal: i32 },
+    /// It exited.
+    Exited {
+        /// The exit status.
+        status: i32,
+    },
+    /// A signal killed it.
+    Signaled {
+        /// The signal.
+        signal: i32,
+    },
 }
 
-/// The first arguments of a call: those in registers for integers and pointers, as many as are watched.
+/// The first arguments of a call: those in registers for integers and pointers, as many as were recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallArguments {
     values: [u64; CallArguments::MAX],
@@ -316,12 +400,13 @@ impl CallArguments {
         args
     }
 
+    /// The arguments.
     #[inline]
     pub fn as_slice(&self) -> &[u64] {
         &self.values[..usize::from(self.len)]
     }
 
-    /// Argument number `index`, from 0; 0 if it was not watched.
+    /// Argument number `index`, counted from 0; 0 if it was not recorded.
     pub fn get(&self, index: usize) -> u64 {
         self.as_slice().get(index).copied().unwrap_or(0)
     }
@@ -337,10 +422,12 @@ impl<'a> Arguments<'a> {
         Arguments(bytes)
     }
 
+    /// The arguments as they were given.
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 
+    /// The arguments one by one, without their NULs.
     pub fn iter(self) -> impl Iterator<Item = &'a OsStr> + use<'a> {
         let ended = self.0.strip_suffix(&[0]).unwrap_or(self.0);
         let count = if self.0.is_empty() { 0 } else { usize::MAX };

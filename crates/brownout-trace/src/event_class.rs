@@ -7,27 +7,49 @@ use crate::event::EventKind;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum EventClass {
+    /// A store.
     Store,
+    /// A load.
     Load,
+    /// A flush of a cache line.
     Flush,
+    /// A fence.
     Fence,
+    /// The kernel wrote to memory.
     KernelWrite,
+    /// A mapped file was written through a descriptor.
     FileWrite,
+    /// A mapped file got another length.
     FileResize,
+    /// Pages were written back.
     Sync,
+    /// A candidate was mapped.
     Map,
+    /// A range was unmapped.
     Unmap,
+    /// A mapping moved or was resized.
     Remap,
+    /// Initial bytes of a file.
     Content,
+    /// The right to write changed.
     Protect,
+    /// Code was mapped.
     Module,
+    /// A thread started.
     ThreadStart,
+    /// A thread ended.
     ThreadExit,
+    /// A process started.
     ProcessStart,
+    /// A process ended.
     ProcessExit,
+    /// A note about the recording.
     Note,
+    /// A watched function was entered.
     Call,
+    /// A watched function was left.
     Return,
+    /// A thread was joined.
     ThreadJoin,
 }
 

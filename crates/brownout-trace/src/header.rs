@@ -15,11 +15,13 @@ pub struct Header {
     pub brownout_version: String,
     /// The recorded program and its arguments.
     pub command: Vec<OsString>,
+    /// The working directory of the recorder.
     pub cwd: PathBuf,
     /// The patterns given as `--pm`, which select among the mapped files afterwards.
     pub pm: Vec<OsString>,
     /// Loads were recorded too.
     pub loads: bool,
+    /// When the recording began.
     pub started: SystemTime,
 }
 
@@ -31,7 +33,7 @@ impl Header {
         out.put_path(&self.cwd);
         put_list(&mut out, &self.pm);
         out.put(u64::from(self.loads));
-        // A clock set before 1970 is as good as no clock.
+        // A clock that is set before 1970 is taken for 1970.
         let since_epoch = self
             .started
             .duration_since(SystemTime::UNIX_EPOCH)

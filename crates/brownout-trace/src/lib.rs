@@ -1,12 +1,62 @@
-//! The trace: what a recorded program did to persistent memory.
+//! The trace: what a target did to persistent memory, as a stream of events.
 //!
-//! A recorder writes [`Event`]s with a [`TraceWriter`]; analyses stream them back with a
-//! [`TraceReader`], which also keeps the [`Definitions`] that events refer to: processes, modules,
-//! mappings, files, and the tree of calling contexts. [`replay`] rebuilds the files as they were at any
-//! event. `docs/trace-format.md` describes the file byte by byte.
+//! A recorder writes [`Event`]s with a [`TraceWriter`]. An analysis streams them back with a [`TraceReader`], which also
+//! keeps the [`Definitions`] that events refer to: processes, threads, modules, mappings, files, watched functions
+//! and the tree of calling contexts. [`replay`] rebuilds the content of the files at any event, and
+//! [`selection`] decides which of the files are persistent memory. `docs/trace-format.md` describes the
+//! file byte by byte.
 //!
 //! This crate knows neither where events come from nor what they mean for persistence.
+//!
+//! # Example
+//!
+//! ```
+//! use std::io::Cursor;
+//! use std::time::SystemTime;
+//!
+//! use brownout_trace::{
+//!     Address, AppPc, ContextId, Ending, Event, EventIndex, EventKind, Header, ProcessId,
+//!     StoreFlavor, ThreadId, TraceReader, TraceWriter,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let header = Header {
+//!     brownout_version: "0.1.0".into(),
+//!     command: vec!["./kvstore".into()],
+//!     cwd: "/home/user".into(),
+//!     pm: Vec::new(),
+//!     loads: false,
+//!     started: SystemTime::now(),
+//! };
+//! let mut writer = TraceWriter::new(Vec::new(), &header)?;
+//! writer.write(&Event {
+//!     index: EventIndex(0), // the writer numbers the events itself
+//!     process: ProcessId(0),
+//!     thread: ThreadId(100),
+//!     pc: AppPc(0x401000),
+//!     context: ContextId::ROOT,
+//!     kind: EventKind::Store {
+//!         addr: Address(0x7f00_0000_0000),
+//!         bytes: &[1, 0, 0, 0],
+//!         flavor: StoreFlavor::Temporal,
+//!         locked: false,
+//!         string: false,
+//!     },
+//! })?;
+//! let (_, bytes) = writer.finish(Ending::default())?;
+//!
+//! let mut reader = TraceReader::new(Cursor::new(bytes))?;
+//! while let Some(event) = reader.next()? {
+//!     if let EventKind::Store { addr, bytes, .. } = event.kind {
+//!         println!("thread {} stored {} bytes to {addr}", event.thread, bytes.len());
+//!     }
+//! }
+//! # assert_eq!(reader.events(), 1);
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod address_space;
 mod chunk;
@@ -43,5 +93,5 @@ pub use header::Header;
 pub use ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 pub use reader::TraceReader;
 pub use summary::{EarlyStop, Ending, EventCounts, Summary};
-pub use visitor::{At, Run, Visitor};
+pub use visitor::{At, ThreadRun, Visitor};
 pub use writer::{TraceSink, TraceWriter};

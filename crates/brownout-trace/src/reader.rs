@@ -22,7 +22,7 @@ use crate::section::{
 };
 use crate::summary::Summary;
 use crate::varint;
-use crate::visitor::{Visitor, Whole};
+use crate::visitor::{Visitor, WholeEvent};
 
 /// Reads a trace.
 pub struct TraceReader<R: Read + Seek = File> {
@@ -45,6 +45,7 @@ pub struct TraceReader<R: Read + Seek = File> {
 }
 
 impl TraceReader<File> {
+    /// Opens the trace at `path`.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         Self::new(File::open(path)?)
     }
@@ -117,11 +118,12 @@ impl<R: Read + Seek> TraceReader<R> {
         self.index.events
     }
 
-    /// Bytes of the trace, and how many of them have been read: a measure of progress.
+    /// The size of the trace in bytes.
     pub fn byte_len(&self) -> u64 {
         self.source_len
     }
 
+    /// How many bytes of the trace have been read: a measure of progress.
     pub fn bytes_read(&self) -> u64 {
         self.next_section
     }
@@ -168,7 +170,7 @@ impl<R: Read + Seek> TraceReader<R> {
         &mut self,
         visit: impl FnMut(&Event<'_>, &Definitions) -> ControlFlow<B>,
     ) -> Result<Option<B>, ReadError> {
-        self.visit(&mut Whole(visit))
+        self.visit(&mut WholeEvent(visit))
     }
 
     /// Shows all events from here on to a visitor, until it breaks. The fastest way to read.

@@ -52,6 +52,7 @@ impl Reason {
 /// A file that could be persistent memory, and whether it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
+    /// The file.
     pub file: FileId,
     /// `None` for a file that was considered and is not judged.
     pub reason: Option<Reason>,
@@ -64,6 +65,7 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Whether a file was selected as persistent memory.
     pub fn is_persistent(&self, file: FileId) -> bool {
         self.reason(file).is_some()
     }

@@ -36,7 +36,9 @@ pub enum EarlyStop {
 /// The closing of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
+    /// How the recording ended.
     pub ending: Ending,
+    /// How many events there are.
     pub counts: EventCounts,
 }
 
@@ -45,10 +47,12 @@ pub struct Summary {
 pub struct EventCounts([u64; EventClass::ALL.len()]);
 
 impl EventCounts {
+    /// The number of events of `class`.
     pub fn of(&self, class: EventClass) -> u64 {
         self.0[class as usize]
     }
 
+    /// The number of all events.
     pub fn total(&self) -> u64 {
         self.0
             .iter()

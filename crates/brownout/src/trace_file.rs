@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
     Address, At, Damage, Definitions, EarlyStop, Event, EventIndex, FenceKind, FlushKind, Header,
-    ReadError, Run, StoreFlavor, Summary, TraceReader, Visitor,
+    ReadError, StoreFlavor, Summary, ThreadRun, TraceReader, Visitor,
 };
 
 use crate::console::Console;
@@ -197,7 +197,7 @@ impl<V: Visitor> Visitor for Watched<'_, V> {
     }
 
     #[inline]
-    fn run(&mut self, run: &Run<'_>) {
+    fn run(&mut self, run: &ThreadRun<'_>) {
         self.progress.step(run.next.0);
         self.visitor.run(run);
     }

@@ -3,7 +3,9 @@
 //! [`observe`](Follower::observe). Events that do not qualify are left to that.
 
 use brownout_model::{Access, LINE, StoreKind, ThreadSlot, Time};
-use brownout_trace::{Address, At, EventIndex, FenceKind, FlushKind, ProcessId, Run, StoreFlavor};
+use brownout_trace::{
+    Address, At, EventIndex, FenceKind, FlushKind, ProcessId, StoreFlavor, ThreadRun,
+};
 
 use crate::attribution::Attribution;
 use crate::follower::effects::{StorePart, first_bytes};
@@ -41,9 +43,9 @@ impl FastPath {
     #[inline(always)]
     fn actor(&mut self, at: At) -> Option<(Access, SiteKey)> {
         let thread = self.thread?;
-        let site = *self.sites.get(usize::from(at.place))?;
+        let site = *self.sites.get(usize::from(at.site))?;
         if site == SiteKey::NONE {
-            self.unknown = Some(at.place);
+            self.unknown = Some(at.site);
             return None;
         }
         let time = Time(at.index.0);
@@ -54,7 +56,7 @@ impl FastPath {
 impl<A: Attribution> Follower<A> {
     /// A run of events of one thread begins. They do not qualify if something else needs `every_event`, or if
     /// the profile ignores flushes and fences.
-    pub(crate) fn begin_run(&mut self, run: &Run<'_>, every_event: bool) {
+    pub(crate) fn begin_run(&mut self, run: &ThreadRun<'_>, every_event: bool) {
         self.fast_path.thread = None;
         self.fast_path.unknown = None;
         let Some(thread) = self.known_thread((run.process, run.thread)) else {
@@ -68,7 +70,7 @@ impl<A: Attribution> Follower<A> {
         }
         let stretch = Some((run.stretch, run.process));
         if self.fast_path.stretch != stretch {
-            let sites = run.places().map(|(pc, context)| SiteInContext {
+            let sites = run.sites().map(|(pc, context)| SiteInContext {
                 process: run.process,
                 pc,
                 context,

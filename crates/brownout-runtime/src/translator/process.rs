@@ -215,9 +215,10 @@ pub fn announce_module(context: &mut Context, addr: u64, len: u64, file_offset: 
         addr,
         ..Head::default()
     };
-    context
-        .wire
-        .record(head, &[ring::Module { len, file_offset }.as_bytes(), path]);
+    context.wire.record(
+        head,
+        &[ring::ModuleMapping { len, file_offset }.as_bytes(), path],
+    );
 }
 
 fn unregister(context: *mut Context) {

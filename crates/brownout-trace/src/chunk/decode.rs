@@ -10,7 +10,7 @@ use super::address::RecentAddresses;
 use super::plain::{Rest, RestLen};
 use super::sites::{SiteMemory, Successors, Trail};
 use super::words::{self, WORD};
-use super::{Column, DIRECTORY_LEN, Thread, op, rare, row_width};
+use super::{ChunkThread, Column, DIRECTORY_LEN, op, rare, row_width};
 use crate::definitions::FileIdentity;
 use crate::error::Flaw;
 use crate::event::{Event, EventKind};
@@ -50,7 +50,7 @@ pub(crate) enum RowKind {
 /// Half a cache line, and not parts of two: which comes next cannot be foreseen.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
-pub(crate) struct Site {
+pub(crate) struct ChunkSite {
     pub(crate) pc: AppPc,
     pub(super) memory: SiteMemory,
     pub(crate) context: ContextId,
@@ -58,9 +58,9 @@ pub(crate) struct Site {
     shape: u32,
 }
 
-const _: () = assert!(size_of::<Site>() == 32);
+const _: () = assert!(size_of::<ChunkSite>() == 32);
 
-impl Site {
+impl ChunkSite {
     fn shape(op: u8, size: u32) -> Result<u32, Flaw> {
         op::check(op)?;
         match size.checked_mul(1 << u8::BITS) {
@@ -86,9 +86,9 @@ pub(crate) struct ChunkDecoder {
     /// Each with [`varint::PADDING`] after its end.
     pub(super) columns: [Vec<u8>; Column::COUNT],
     planes: Vec<u8>,
-    pub(super) sites: Vec<Site>,
+    pub(super) sites: Vec<ChunkSite>,
     pub(super) successors: Successors,
-    pub(super) threads: Vec<Thread>,
+    pub(super) threads: Vec<ChunkThread>,
     /// For each row what column 1 says.
     pub(super) rows: Vec<u16>,
     /// The next row.
@@ -228,11 +228,11 @@ impl ChunkDecoder {
         for _ in 0..count {
             pc = pc.wrapping_add(fields.take_signed()? as u64);
             context = context.wrapping_add(fields.take_signed()?);
-            self.sites.push(Site {
+            self.sites.push(ChunkSite {
                 pc: AppPc(pc),
                 memory: SiteMemory::default(),
                 context: ContextId(u32::try_from(context).map_err(|_| Flaw::BadField)?),
-                shape: Site::shape(fields.take_byte()?, fields.take_u32()?)?,
+                shape: ChunkSite::shape(fields.take_byte()?, fields.take_u32()?)?,
             });
         }
         fields.finish()
@@ -242,7 +242,7 @@ impl ChunkDecoder {
         self.threads.clear();
         let mut fields = FieldReader::new(&self.columns[Column::Threads as usize], 0);
         while !fields.is_empty() {
-            self.threads.push(Thread {
+            self.threads.push(ChunkThread {
                 process: ProcessId(fields.take_u32()?),
                 thread: ThreadId(fields.take_u32()?),
                 trail: Trail::default(),
@@ -334,7 +334,7 @@ impl ChunkDecoder {
             self.next_run()?;
         }
         self.events_left = self.events_left.checked_sub(1).ok_or(Flaw::ColumnLength)?;
-        let Thread {
+        let ChunkThread {
             process,
             thread,
             trail,

@@ -10,7 +10,7 @@ use zstd::bulk::Compressor;
 use super::address::RecentAddresses;
 use super::sites::{MixHasher, SiteKey, SiteTable, Successors, Trail};
 use super::words::{self, WORD};
-use super::{Column, DIRECTORY_LEN, Thread, op, rare, row_width};
+use super::{ChunkThread, Column, DIRECTORY_LEN, op, rare, row_width};
 use crate::definitions::FileIdentity;
 use crate::error::WriteError;
 use crate::event::{Event, EventKind};
@@ -35,7 +35,7 @@ pub(crate) struct ChunkEncoder {
     sites: SiteTable,
     successors: Successors,
     rows: Vec<u16>,
-    threads: Vec<Thread>,
+    threads: Vec<ChunkThread>,
     thread_numbers: HashMap<(ProcessId, ThreadId), usize, BuildHasherDefault<MixHasher>>,
     /// The thread of the last event, and how many events it caused in a row.
     run_thread: usize,
@@ -319,7 +319,7 @@ impl ChunkEncoder {
             .entry((process, thread))
             .or_insert_with(|| {
                 let recent = RecentAddresses::default();
-                threads.push(Thread {
+                threads.push(ChunkThread {
                     process,
                     thread,
                     trail: Trail::default(),

@@ -17,7 +17,7 @@ mod rare;
 mod sites;
 mod words;
 
-pub(crate) use decode::{ChunkDecoder, Definition, RowKind, Site};
+pub(crate) use decode::{ChunkDecoder, ChunkSite, Definition, RowKind};
 pub(crate) use encode::{ChunkEncoder, MAX_EVENT};
 
 /// Columns in the order in which they are stored.
@@ -57,7 +57,7 @@ fn row_width(sites: usize) -> usize {
 
 /// The thread of some events.
 #[derive(Clone, Copy)]
-struct Thread {
+struct ChunkThread {
     process: crate::ProcessId,
     thread: crate::ThreadId,
     trail: sites::Trail,

@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 
 use super::address::RecentAddresses;
-use super::decode::{ChunkDecoder, Site};
+use super::decode::{ChunkDecoder, ChunkSite};
 use super::words::WORD;
 use super::{Column, op};
 use crate::definitions::Definitions;
@@ -16,7 +16,7 @@ use crate::error::Flaw;
 use crate::event::{Event, EventKind};
 use crate::ids::{Address, EventIndex};
 use crate::varint;
-use crate::visitor::{At, Run, Visitor};
+use crate::visitor::{At, ThreadRun, Visitor};
 
 /// What is left of the columns that plain rows use, each with [`varint::PADDING`] after its end.
 pub(super) struct Rest<'a> {
@@ -78,7 +78,7 @@ impl<'a> Rest<'a> {
     #[inline]
     pub(super) fn kind(
         &mut self,
-        site: &mut Site,
+        site: &mut ChunkSite,
         recent: &mut RecentAddresses,
     ) -> Result<EventKind<'a>, Flaw> {
         let op = site.op();
@@ -111,7 +111,7 @@ impl<'a> Rest<'a> {
     #[inline(always)]
     fn access(
         &mut self,
-        site: &mut Site,
+        site: &mut ChunkSite,
         recent: &mut RecentAddresses,
     ) -> Result<(Address, &'a [u8]), Flaw> {
         let addr = self.address(site, recent)?;
@@ -119,7 +119,11 @@ impl<'a> Rest<'a> {
     }
 
     #[inline(always)]
-    fn address(&mut self, site: &mut Site, recent: &mut RecentAddresses) -> Result<Address, Flaw> {
+    fn address(
+        &mut self,
+        site: &mut ChunkSite,
+        recent: &mut RecentAddresses,
+    ) -> Result<Address, Flaw> {
         let addr = recent.decode(&mut site.memory.last_addr, || {
             let (token, rest) = varint::split_first(self.addresses).ok_or(Flaw::ColumnLength)?;
             self.addresses = rest;
@@ -130,7 +134,7 @@ impl<'a> Rest<'a> {
 
     /// The bytes of a store or load.
     #[inline(always)]
-    fn accessed(&mut self, site: &mut Site) -> Result<&'a [u8], Flaw> {
+    fn accessed(&mut self, site: &mut ChunkSite) -> Result<&'a [u8], Flaw> {
         if site.size() != WORD {
             return self.value(site.size());
         }
@@ -175,7 +179,7 @@ impl ChunkDecoder {
             return Ok(ControlFlow::Continue(()));
         };
         if !rows.is_empty() {
-            visitor.run(&Run {
+            visitor.run(&ThreadRun {
                 process: thread.process,
                 thread: thread.thread,
                 next: EventIndex(self.next_event),
@@ -203,7 +207,7 @@ impl ChunkDecoder {
             let (pc, context) = (site.pc, site.context);
             let at = At {
                 index: EventIndex(first + done),
-                place: number,
+                site: number,
             };
             // Put together in each case by itself, and told right there.
             macro_rules! tell {

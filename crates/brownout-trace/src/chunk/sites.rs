@@ -15,7 +15,7 @@ pub(crate) struct SiteKey {
     pub(crate) op: u8,
 }
 
-struct Site {
+struct EncodedSite {
     key: SiteKey,
     memory: SiteMemory,
 }
@@ -66,7 +66,7 @@ impl Successors {
 /// Numbers sites.
 #[derive(Default)]
 pub(crate) struct SiteTable {
-    sites: Vec<Site>,
+    sites: Vec<EncodedSite>,
     numbers: HashMap<SiteKey, u16, BuildHasherDefault<MixHasher>>,
 }
 
@@ -97,7 +97,7 @@ impl SiteTable {
         *self.numbers.entry(*key).or_insert_with(|| {
             // There are at most as many sites as rows, so the number fits.
             let number = sites.len() as u16;
-            sites.push(Site {
+            sites.push(EncodedSite {
                 key: *key,
                 memory: SiteMemory::default(),
             });
@@ -108,7 +108,7 @@ impl SiteTable {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.put(self.sites.len() as u64);
         let (mut pc, mut context) = (0u64, 0u32);
-        for Site { key, .. } in &self.sites {
+        for EncodedSite { key, .. } in &self.sites {
             out.put_signed(key.pc.wrapping_sub(pc) as i64);
             out.put_signed(i64::from(key.context) - i64::from(context));
             out.push(key.op);

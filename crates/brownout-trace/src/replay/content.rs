@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+/// Bytes of a page, the unit in which content is kept.
 pub const PAGE: usize = 4096;
 
 /// Pages that are shared at once: copying a file's content costs a step for each group, not for each page.
@@ -47,6 +48,7 @@ impl Content {
         self.len
     }
 
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

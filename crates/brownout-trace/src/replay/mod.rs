@@ -43,8 +43,11 @@ pub struct Image {
 /// A file that [`Images::write_to`] made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenImage {
+    /// The file.
     pub file: FileId,
+    /// Its path.
     pub path: PathBuf,
+    /// Its length in bytes.
     pub len: u64,
 }
 
@@ -115,14 +118,17 @@ impl Images {
         }
     }
 
+    /// All files with their content.
     pub fn files(&self) -> impl Iterator<Item = (FileId, &Image)> {
         self.files.iter().map(|(&file, image)| (file, image))
     }
 
+    /// The content of a file.
     pub fn file(&self, file: FileId) -> Option<&Image> {
         self.files.get(&file)
     }
 
+    /// The content of a file, to be changed.
     pub fn file_mut(&mut self, file: FileId) -> Option<&mut Image> {
         self.files.get_mut(&file)
     }

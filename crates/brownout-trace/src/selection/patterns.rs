@@ -10,11 +10,18 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PatternError {
+    /// It is not UTF-8.
     #[error("the pattern {} is not valid UTF-8", pattern.display())]
-    NotUtf8 { pattern: OsString },
+    NotUtf8 {
+        /// The pattern.
+        pattern: OsString,
+    },
+    /// It is not a pattern.
     #[error("the pattern {} cannot be understood", pattern.display())]
     Syntax {
+        /// The pattern.
         pattern: OsString,
+        /// The reason.
         #[source]
         source: globset::Error,
     },
@@ -52,6 +59,7 @@ impl Patterns {
         Ok(Some(Patterns(built)))
     }
 
+    /// Whether a path matches one of the patterns.
     pub fn matches(&self, path: &Path) -> bool {
         self.0.is_match(path)
     }

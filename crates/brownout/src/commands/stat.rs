@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::stacks::StackTable;
 use crate::trace_file::TraceFile;
 use census::Census;
-use sites::{Site, SiteCounts};
+use sites::{BusySite, SiteCounts};
 
 /// Everything that is shown.
 struct Statistics<'a> {
@@ -29,7 +29,7 @@ struct Statistics<'a> {
     definitions: &'a Definitions,
     selection: Selection,
     census: Census,
-    sites: Vec<Site>,
+    sites: Vec<BusySite>,
     /// Length of the trace.
     bytes: u64,
     /// Why the trace does not tell the whole run.

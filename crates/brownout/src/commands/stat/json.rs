@@ -8,7 +8,7 @@ use brownout_trace::{EventClass, EventCounts, Process};
 use serde_json::{Map, Value, json};
 
 use super::Statistics;
-use super::sites::Site;
+use super::sites::BusySite;
 use crate::event_json::{self, text};
 
 pub fn print(statistics: &Statistics<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -77,7 +77,7 @@ fn file(statistics: &Statistics<'_>, candidate: Candidate) -> Value {
     })
 }
 
-fn site(site: &Site) -> Value {
+fn site(site: &BusySite) -> Value {
     json!({
         "events": site.counts.total(),
         "counts": counts(&site.counts),

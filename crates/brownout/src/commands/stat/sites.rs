@@ -25,7 +25,7 @@ pub struct SiteCounts {
 }
 
 /// A place in the source and what happened there.
-pub struct Site {
+pub struct BusySite {
     pub told: Arc<PrimaryFrame>,
     pub counts: EventCounts,
 }
@@ -52,11 +52,11 @@ impl SiteCounts {
     }
 
     /// The `top` busiest places, busiest first.
-    pub fn busiest(self, top: usize, stacks: &mut StackTable) -> Vec<Site> {
+    pub fn busiest(self, top: usize, stacks: &mut StackTable) -> Vec<BusySite> {
         let mut by_stack: Vec<_> = self.by_stack.into_iter().flatten().collect();
         by_stack.sort_by_key(|(_, counts)| Reverse(counts.total()));
         by_stack.truncate(SYMBOLISED_STACKS.max(top));
-        let mut sites: Vec<Site> = Vec::new();
+        let mut sites: Vec<BusySite> = Vec::new();
         let mut known: HashMap<(SourceFrame, Option<String>), usize> = HashMap::new();
         for (stack, counts) in by_stack {
             let told = stacks.primary_frame(stack);
@@ -69,7 +69,7 @@ impl SiteCounts {
             let number = *known
                 .entry((place, told.through.clone()))
                 .or_insert_with(|| {
-                    sites.push(Site {
+                    sites.push(BusySite {
                         told,
                         counts: EventCounts::default(),
                     });

@@ -9,10 +9,12 @@
 //! Can miss: later stores by other threads; programs that use `clflush` and never fence. Never reports stores to bytes that a
 //! running transaction has logged, nor the stores a library makes for its own purposes.
 
+use brownout_model::{Access, LiveStore, PmAddress};
 use brownout_report::{Category, RuleInfo, Severity};
 
+use crate::follower::thread::ThreadState;
 use crate::rule::Rule;
-use crate::rule_inputs::{GuaranteedStore, be, bytes_text, file};
+use crate::rule_inputs::{GuaranteedStore, StoreTag, be, bytes_text, file};
 use crate::tally::{Key, Occurrence, Tally};
 
 #[derive(Default)]
@@ -61,20 +63,34 @@ If nothing relies on that order, suppress the finding with the reason.
     };
 
     #[inline(always)]
-    fn guaranteed(&mut self, store: &GuaranteedStore<'_>, found: &mut Tally) {
-        if store.store.time.0 < store.thread.persisted.time && !store.store.tag.exempt {
-            report(store, found);
+    fn guaranteed(&mut self, guaranteed: &GuaranteedStore<'_>, found: &mut Tally) {
+        let (store, thread) = (guaranteed.store, guaranteed.thread);
+        if store.time.0 < thread.persisted.time && !store.tag.exempt {
+            report(
+                guaranteed.line.address(),
+                store,
+                guaranteed.by,
+                thread,
+                found,
+            );
         }
     }
 }
 
-/// The storing thread has persisted a later store before.
+/// `thread`, which made the store, has persisted a later store before `by` guarantees this one.
+///
+/// Takes the parts of the input, so that the caller need not put it into memory for each store.
 #[inline(never)]
-fn report(guaranteed: &GuaranteedStore<'_>, found: &mut Tally) {
-    let (store, line) = (guaranteed.store, guaranteed.line.address());
-    let now = guaranteed.by.time.0;
-    let later = guaranteed.thread.persisted;
-    let (fence, fence_time) = guaranteed.thread.persisted_by;
+fn report(
+    line: PmAddress,
+    store: &LiveStore<StoreTag>,
+    by: Access,
+    thread: &ThreadState,
+    found: &mut Tally,
+) {
+    let now = by.time.0;
+    let later = thread.persisted;
+    let (fence, fence_time) = thread.persisted_by;
     let key = Key::pair(store.tag.site, later.site, file(line));
     found.add(key, store.time.0, || Occurrence {
         message: format!(

@@ -1,6 +1,6 @@
 //! The runtime's last words.
 //!
-//! Two ways to end: the program needs something the engine does not support (status 2, with a
+//! Two ways to end: the target needs something the engine does not support (status 2, with a
 //! sentence that names it), or the engine itself is at fault (status 70).
 
 use crate::sys;
@@ -17,7 +17,7 @@ impl Write for Stderr {
     }
 }
 
-/// Ends the process because the program needs what the engine does not support.
+/// Ends the process because the target needs what the engine does not support.
 pub fn unsupported(what: fmt::Arguments<'_>) -> ! {
     // The sentence is all that is left to give; failing to print it changes nothing.
     let _ = writeln!(Stderr, "brownout: {what}");

@@ -1,23 +1,22 @@
-//! The part of brownout that lives inside the target: a same-ISA dynamic binary translator and the
-//! instruments that ride on it.
+//! The part of brownout that lives inside the target: a same-ISA dynamic binary translator, and the
+//! instruments that observe the target through it.
 //!
 //! # Rules of living here
 //!
-//! 1. Freestanding: no libc, no TLS, no FS. The thread's [`context::Context`] is behind GS; the FS base
-//!    is the program's at all times, so neither fork nor signals nor threads need a switch.
-//! 2. No AVX and no x87. Compiled code uses legacy SSE only, which leaves the upper halves of vector
-//!    registers alone; entering Rust saves XMM0–15 and nothing else, whatever state the CPU has.
-//! 3. Never touch the program's stack, but for what the program's own instruction would have written
-//!    and the dead slot below it.
-//! 4. Memory of the program is read and written through [`guest`], which survives bad pointers.
-//! 5. A lock is never held while waiting for anything the program controls.
-//! 6. Nothing is printed and nothing is allocated in a signal handler.
+//! 1. Freestanding: no libc and no thread-local storage. The thread's [`translator::context::Context`] is behind a
+//!    segment register that the target does not get; the thread pointer is the target's at all times, so neither
+//!    fork nor signals nor threads need a switch.
+//! 2. Compiled code uses only the registers that the gate saves when it enters Rust (see `arch`).
+//! 3. The target's stack is never touched, except for what the target's own instruction would have written and
+//!    the dead slot below it.
+//! 4. Memory of the target is read and written through [`target_memory`], which survives bad pointers.
+//! 5. A lock is never held while waiting for something that the target controls.
+//! 6. A signal handler prints nothing and allocates nothing.
 //!
 //! # Layers
 //!
-//! `gate` (assembly) ⇄ `dispatch` ⇄ { `translate` → `cache`, `syscall`, `signal`, `process` };
-//! `pm` is the instrument that records persistent memory, `watch` that which records calls of functions;
-//! `wire` carries their events out.
+//! [`arch`] holds everything that knows a processor. [`translator`] runs the target and calls the hooks of
+//! [`instruments`], whose registry it uses without naming an instrument. [`wire`] carries events to the recorder.
 #![cfg_attr(not(test), no_std)]
 extern crate alloc;
 

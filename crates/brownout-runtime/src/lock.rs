@@ -10,11 +10,11 @@ use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Set while nobody but one thread can take locks.
+/// Set while only one thread can take locks.
 static SINGLE: AtomicBool = AtomicBool::new(false);
 
 /// Says whether the calling thread is the only one. Once there were others it must not be said again: one that
-/// is about to end may still let go of a lock.
+/// is about to end may still release a lock.
 pub fn set_single(single: bool) {
     SINGLE.store(single, Ordering::Relaxed);
 }

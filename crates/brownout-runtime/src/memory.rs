@@ -1,7 +1,7 @@
-//! The runtime's own memory: an arena of address space out of the program's way, and the allocator.
+//! The runtime's own memory: an arena of address space out of the target's way, and the allocator.
 //!
 //! Everything the runtime maps lies in one region that programs neither ask for nor get by chance, so
-//! that the addresses the kernel hands to the program are the ones it would have handed out anyway.
+//! that the addresses the kernel hands to the target are the ones it would have handed out anyway.
 
 use crate::fatal;
 use crate::lock::Lock;
@@ -16,7 +16,7 @@ pub const PAGE: u64 = 4096;
 /// Where the arena starts. The loader itself is linked 64 GiB below (see `loader/layout.ld`).
 const ARENA: u64 = 0x3110_0000_0000;
 const ARENA_END: u64 = 0x3200_0000_0000;
-/// Aliases of the program's mappings lie between the arena and here.
+/// Aliases of the target's mappings lie between the arena and here.
 const ALIASES_END: u64 = 0x5000_0000_0000;
 const ENGINE_START: u64 = 0x3100_0000_0000;
 
@@ -33,7 +33,7 @@ pub fn is_engine(start: u64, end: u64) -> bool {
 pub fn place_alias(len: u64, mut try_map: impl FnMut(u64) -> sys::Raw) -> sys::Raw {
     let len = page_up(len) + PAGE;
     let mut raw = sys::err(sys::errno::ENOMEM);
-    // Address space that was given back is met again only after one time round.
+    // Address space that was released is used again only after one full round.
     for _ in 0..64 {
         let mut addr = NEXT_ALIAS.fetch_add(len, Ordering::Relaxed);
         if addr + len > ALIASES_END {

@@ -1,7 +1,7 @@
 //! Types that are nothing but their bytes.
 
 /// A type any bytes of which are a valid value, and whose values have no padding. Implemented for structures by
-/// [`plain_data!`](crate::plain_data).
+/// [`plain_data!`](macro@crate::plain_data).
 ///
 /// # Safety
 /// Every pattern of `size_of::<Self>()` bytes must be a valid value, and every byte of a value must be

@@ -1,6 +1,6 @@
 //! System calls made by the runtime itself.
 //!
-//! These never block for long and are never interrupted: what may block on behalf of the program goes
+//! These never block for long and are never interrupted: what may block on behalf of the target goes
 //! through [`crate::arch::translator::gate::native_syscall`], which knows about signals.
 
 pub use linux_raw_sys::errno;
@@ -98,7 +98,7 @@ pub fn fstat(fd: i32) -> Option<linux::stat> {
     (!is_err(raw)).then(|| unsafe { stat.assume_init() })
 }
 
-/// The path behind a descriptor, as `/proc/self/fd` tells it.
+/// The path behind a descriptor, as `/proc/self/fd` shows it.
 pub fn fd_path(fd: i32, buffer: &mut [u8]) -> Option<&[u8]> {
     let mut name = [0u8; 32];
     let link = fd_link(fd, &mut name);

@@ -1,4 +1,4 @@
-//! Reading and writing the program's memory by the runtime, surviving bad pointers.
+//! Reading and writing the target's memory by the runtime, surviving bad pointers.
 
 use crate::arch::translator::guarded;
 use crate::memory::{PAGE, page_down};
@@ -7,7 +7,7 @@ use crate::sys::{is_err, linux};
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 
-/// A pointer of the program was bad: what the kernel calls `EFAULT`.
+/// A pointer of the target was bad: what the kernel calls `EFAULT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 pub(crate) static CONTROL: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
 static FD: AtomicI32 = AtomicI32::new(-1);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// Bytes published since the recorder was last told.
+/// Bytes that are published before the recorder is woken.
 pub(crate) const DOORBELL_EVERY: u64 = (ring::RING_BYTES / 4) as u64;
 /// Rings that threads have left behind, mapped and ready for the next ones: (slot, address).
 static SPARE: Lock<alloc::vec::Vec<(u32, u64)>> = Lock::new(alloc::vec::Vec::new());
@@ -26,7 +26,7 @@ pub fn set_alone(alone: bool) {
     ALONE.store(alone && first, Ordering::Relaxed);
 }
 
-/// Descriptor of the wire, which the program must not close.
+/// Descriptor of the wire, which the target must not close.
 pub fn descriptor() -> i32 {
     FD.load(Ordering::Relaxed)
 }
@@ -63,7 +63,7 @@ fn control() -> Option<&'static Control> {
     unsafe { CONTROL.load(Ordering::Acquire).as_ref() }
 }
 
-/// Whether loads are to be recorded.
+/// Whether loads are recorded.
 pub fn wants_loads() -> bool {
     control().is_some_and(|control| control.options & ring::option::LOADS != 0)
 }
@@ -104,8 +104,7 @@ pub fn enter_process(pid: u32) {
     }
 }
 
-/// Tells the recorder that another process is about to be started, so that it does not go before that one
-/// has come.
+/// Announces to the recorder that another process is about to be started, so that it waits for that process.
 pub fn announce_process() {
     if let Some(control) = control() {
         control.children.fetch_add(1, Ordering::SeqCst);
@@ -130,7 +129,7 @@ pub struct Producer {
     /// Bytes written so far, and how many of them the recorder had taken when it was last looked.
     pub(crate) head: u64,
     pub(crate) tail: u64,
-    /// `head` when the recorder was last told.
+    /// `head` when the recorder was last woken.
     pub(crate) announced: u64,
     /// Where the slot's [`Intent`] is, or 0.
     pub(crate) intent: u64,
@@ -271,7 +270,7 @@ impl Producer {
     }
 
     /// Writes the head of a record with `size` bytes of payload; where those go, and how long the record
-    /// is. `None` if nobody listens.
+    /// is. `None` if there is no recorder.
     #[inline]
     fn begin(&mut self, head: &Head, size: usize) -> Option<(u64, u64)> {
         let (at, seq) = self.reserve(size_of::<Record>() + size)?;
@@ -290,7 +289,7 @@ impl Producer {
         Some((at + size_of::<Record>() as u64, len as u64))
     }
 
-    /// Waits for room for `len` bytes and draws a sequence number; `None` if nobody listens.
+    /// Waits for room for `len` bytes and draws a sequence number; `None` if there is no recorder.
     #[inline]
     fn reserve(&mut self, len: usize) -> Option<(u64, u64)> {
         let slot = self.slot?;

@@ -33,7 +33,7 @@ pub struct BranchRequest {
 }
 
 impl BranchRequest {
-    /// Whatever either of two instruments takes over.
+    /// Everything that either of two instruments takes over.
     pub fn or(self, other: BranchRequest) -> BranchRequest {
         BranchRequest {
             stack: self.stack || other.stack,
@@ -54,7 +54,7 @@ pub struct MisalignedLoad {
 /// An instrument. The implementing type is never constructed.
 pub trait Instrument {
     /// What the instrument keeps in the context of each thread. Generated code and assembly reach it by
-    /// offset (`gs!(areas.NAME.FIELD)`).
+    /// offset (`slot!(areas.NAME.FIELD)`).
     type Area;
     /// What the instrument keeps under the translator's lock.
     type Code;

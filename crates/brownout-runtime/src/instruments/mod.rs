@@ -1,7 +1,7 @@
 //! The instruments that observe the target, and the seam through which the translator calls them.
 //!
 //! An instrument implements [`Instrument`] in a file or folder of its own and has one line in
-//! [`registry`]. The translator calls the functions that the registry generates (`instruments::fault`,
+//! `registry`. The translator calls the functions that the registry generates (`instruments::fault`,
 //! `instruments::syscall`, …) and never names an instrument. Calls are resolved at compile time: a hook
 //! that an instrument leaves at its default costs nothing.
 //!

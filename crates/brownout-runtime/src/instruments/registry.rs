@@ -274,7 +274,7 @@ pub fn write(context: &mut Context, to: u64, bytes: &[u8]) -> Result<(), target_
     observed_write(context, to, bytes).unwrap_or_else(|| target_memory::write_bytes(to, bytes))
 }
 
-/// Writes a plain value as [`write`] does.
+/// Writes a plain value as [`write()`] does.
 pub fn write_value<T: PlainData>(
     context: &mut Context,
     to: u64,

@@ -87,7 +87,7 @@ pub struct Context {
     pub repeated: ((u64, u64), u32),
     /// The last change of the address space that the thread has seen.
     pub seen_change: u32,
-    /// An indirect branch that has just met a target beyond the branch table, or 0.
+    /// An indirect branch whose branch target was just found to be beyond the branch table, or 0.
     pub far_branch: u64,
     /// The target's signal mask as it would be without the engine.
     pub mask: u64,
@@ -119,7 +119,7 @@ const SIGNAL_STACK: u64 = 128 << 10;
 
 /// Offset of a field for generated code.
 #[macro_export]
-macro_rules! gs {
+macro_rules! slot {
     ($($field:tt)+) => { core::mem::offset_of!($crate::translator::context::Context, $($field)+) as i32 };
 }
 

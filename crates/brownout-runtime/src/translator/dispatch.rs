@@ -12,7 +12,7 @@ use crate::translator::signal::{self, Pending, SIGSEGV};
 use crate::translator::{map_lock, space, syscall};
 use core::sync::atomic::{Ordering, compiler_fence};
 
-/// Times that a write to code is tried again in a row before it is taken for the program's fault.
+/// Times that a write to code is tried again in a row before it is taken for the target's fault.
 const MAX_REPEATS: u32 = 1000;
 
 /// Serves one exit; the gate then resumes the thread from its context.
@@ -91,7 +91,7 @@ fn pending(context: &Context) -> bool {
     unsafe { (&raw const context.pending_flag).read_volatile() != 0 }
 }
 
-/// Sets `resume` to the translation of the program's instruction pointer.
+/// Sets `resume` to the translation of the target's instruction pointer.
 fn resume_at_pc(context: &mut Context) {
     loop {
         if vsyscall::emulate(context) {
@@ -146,7 +146,7 @@ fn link(context: &mut Context) {
     context.pc = target;
 }
 
-/// An indirect jump or return; rcx was given back by the gate.
+/// An indirect jump or return to `pc`.
 fn indirect(context: &mut Context) {
     let pc = context.pc;
     let from = core::mem::take(&mut context.far_branch);
@@ -179,7 +179,7 @@ fn indirect_call(context: &mut Context) {
     });
 }
 
-/// The program's instruction at `pc` raised a signal: perhaps only because of the engine.
+/// The target's instruction at `pc` raised a signal: perhaps only because of the engine.
 fn fault(context: &mut Context) {
     translate::restore_spilled(context);
     if context.pending.signal == SIGFPE {
@@ -221,7 +221,7 @@ fn begin_again(context: &mut Context) {
 fn code_write(context: &mut Context, address: u64) -> bool {
     let page = page_down(address);
     let is_write = context.pending.is_write();
-    // Repeating is pointless where the program itself has no right to write.
+    // Repeating is pointless where the target itself has no right to write.
     let again = (context.pc, address) == context.repeated.0;
     context.repeated = (
         (context.pc, address),

@@ -1,13 +1,13 @@
-//! One change of the address space at a time.
+//! The map lock: one change of the address space at a time.
 //!
-//! The tables of the engine (what is executable, which mappings are candidates) and the kernel's view
-//! change one after the other. A change therefore holds a lock from before the kernel's call until the
-//! tables agree with it: a range that one thread gives up cannot be handed to another thread, by the
-//! kernel, while the tables still tell of what was there.
+//! The tables of the engine (which memory is executable, which mappings an instrument observes) and the kernel's
+//! view change one after the other. A change therefore holds a lock from before the kernel's call until the
+//! tables agree with it: a range that one thread gives up cannot be given to another thread by the kernel while
+//! it is still in the tables.
 //!
-//! Other threads go on meanwhile, and may touch what is being replaced or moved: natively that is one step,
-//! which they see before or after. Such a change is *marked*, and whatever fails while a marked change is
-//! under way, or has come to its end since, is tried again.
+//! Other threads keep running, and may touch what is being replaced or moved. Natively the change is one step,
+//! which they see before or after. Such a change is *marked*: an access that fails during a marked change, or
+//! once after it, is tried again.
 
 use crate::lock::{Guard, Lock};
 use crate::sys;
@@ -53,8 +53,8 @@ impl Drop for MapLock {
     }
 }
 
-/// Whether something failed, perhaps, because of a marked change: one is under way, or one has ended since
-/// the thread asked last, as `seen` tells.
+/// Whether an access may have failed because of a marked change: one is under way, or one has ended since
+/// the thread asked last. `seen` is what it saw then.
 pub fn is_unsettled(seen: &mut u32) -> bool {
     let now = GENERATION.load(Ordering::Acquire);
     if now % 2 == 1 {

@@ -1,4 +1,4 @@
-//! Threads and processes: who there is, and what the recorder is told of them.
+//! Threads and processes: the list of threads, and what is announced to the recorder.
 //!
 //! `clone` makes them, `exec` replaces their program, `exit` ends them.
 
@@ -40,7 +40,7 @@ unsafe impl Send for ThreadRef {}
 static THREADS: Lock<Vec<ThreadRef>> = Lock::new(Vec::new());
 /// Process id of the owner of this memory; a vfork child runs in it with another.
 static OWNER: AtomicU32 = AtomicU32::new(0);
-/// Path of the program, for `/proc/self/exe`.
+/// Path of the target, for `/proc/self/exe`.
 static EXECUTABLE: Lock<Vec<u8>> = Lock::new(Vec::new());
 /// The auxiliary vector, for `/proc/self/auxv`.
 static AUXILIARY: Lock<Vec<u8>> = Lock::new(Vec::new());
@@ -49,7 +49,7 @@ pub fn register(context: &mut Context) {
     let mut threads = THREADS.lock();
     threads.push(ThreadRef(context));
     let alone = threads.len() == 1;
-    // True only when the process starts: whoever makes a thread is in the list itself.
+    // True only when the process starts: a thread that makes another one is in the list itself.
     set_single(alone);
     for thread in threads.iter() {
         // SAFETY: the context is in the list, which is locked.
@@ -91,8 +91,8 @@ pub fn all_threads_left(epoch: u64, range: &Range<u64>) -> bool {
 /// `context` is that of a thread.
 unsafe fn returns_elsewhere(context: *mut Context, range: &Range<u64>) -> bool {
     // SAFETY: the thread writes `sys_resume` before it sets `in_call`, and clears that, by a locked
-    // instruction, before it reads `sys_resume` once. Whoever sees `in_call` set after having redirected
-    // the thread knows that it has yet to read the new way. Going through the resync entry is right at
+    // instruction, before it reads `sys_resume` once. If `in_call` is set after the redirection, the
+    // thread has yet to read the new address. Going through the resync entry is right at
     // any time.
     unsafe {
         let resume = (&raw const (*context).sys_resume).read_volatile();
@@ -129,7 +129,7 @@ pub fn set_executable(path: &CStr) {
     }
 }
 
-/// Notes the auxiliary vector as the program has it.
+/// Notes the auxiliary vector as the target has it.
 pub fn set_auxiliary(vector: &[u64]) {
     let mut bytes = AUXILIARY.lock();
     bytes.clear();
@@ -148,7 +148,7 @@ pub fn executable() -> Vec<u8> {
     EXECUTABLE.lock().clone()
 }
 
-/// Tells the recorder that a program image starts.
+/// Announces to the recorder that a program image starts.
 pub fn announce_exec<'a>(
     context: &mut Context,
     path: &CStr,
@@ -208,7 +208,7 @@ pub fn announce_modules(context: &mut Context, image: &Image, path: &CStr) {
     }
 }
 
-/// Tells the recorder that code was mapped.
+/// Announces to the recorder that code was mapped.
 pub fn announce_module(context: &mut Context, addr: u64, len: u64, file_offset: u64, path: &[u8]) {
     let head = Head {
         kind: kind::MODULE,
@@ -226,6 +226,6 @@ fn unregister(context: *mut Context) {
 }
 
 /// Whether the caller is a vfork child: a process in the memory of another.
-fn is_guest_in_memory() -> bool {
+fn is_vfork_child() -> bool {
     sys::getpid() != OWNER.load(Ordering::Relaxed)
 }

@@ -1,16 +1,15 @@
-//! The program's address space, as far as the engine must know it: what is executable, where low
+//! The target's address space, as far as the engine must know it: what is executable, where low
 //! addresses are free, and the program break.
 //!
-//! Addresses that the program asks for are the ones it gets. Only mappings whose place the kernel would
+//! Addresses that the target asks for are the ones it gets. Only mappings whose place the kernel would
 //! have chosen are put below 2 GiB, and only if they are likely to hold code: there the branch table
-//! covers them and RIP-relative operands reach from the cache.
+//! covers them, and operands relative to the instruction pointer reach from the cache.
 //!
-//! Code that the program can write is made read-only while translations of it exist; the write faults,
+//! Code that the target can write is made read-only while translations of it exist; the write faults,
 //! the translations go, and the write is repeated ([`Space::code_write`]). Pages on which that happens
-//! often, or where code writes beside itself, are *checked* instead: translations of them compare the
+//! often, or where code writes next to itself, are *checked* instead: translations of them compare the
 //! original with what was translated each time they run.
 
-use crate::instruments::unwind::ModuleAt;
 use crate::lock::Lock;
 use crate::memory::{PAGE, page_down, page_up};
 use crate::sys;
@@ -28,7 +27,7 @@ const LOW_START: u64 = 0x1000_0000;
 const LOW_END: u64 = FAR - (2 << 20);
 /// Step of the search among mappings that the engine did not make.
 const PROBE: u64 = 1 << 20;
-/// Where the program break starts; beside where the kernel puts the heap of a PIE.
+/// Where the program break starts; close to where the kernel puts the heap of a PIE.
 const BREAK_START: u64 = 0x5600_0000_0000;
 /// Times that a page's guard is lifted before its code is checked instead.
 const PATIENCE: u32 = 16;
@@ -45,7 +44,7 @@ struct Region {
 
 /// Code of a file.
 #[derive(Clone, Copy, Debug)]
-struct Module {
+struct CodeModule {
     end: u64,
     base: u64,
     generation: u32,
@@ -55,7 +54,7 @@ struct Module {
 #[derive(Default)]
 pub struct Removed {
     executable: Vec<(u64, Region)>,
-    modules: Vec<(u64, Module)>,
+    modules: Vec<(u64, CodeModule)>,
     guarded: Vec<u64>,
     checked: Vec<u64>,
 }
@@ -74,6 +73,15 @@ pub fn epoch() -> u32 {
     EPOCH.load(Ordering::Acquire)
 }
 
+/// A file mapped as code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModuleAt {
+    /// Where offset 0 of the file is mapped.
+    pub base: u64,
+    /// Differs for each time that something is mapped at `base`.
+    pub generation: u32,
+}
+
 /// The module whose code is at `pc`.
 pub fn module_at(pc: u64) -> Option<ModuleAt> {
     let space = SPACE.lock();
@@ -89,7 +97,7 @@ pub struct Space {
     /// Where files were mapped from their start, and how far: the bases of modules.
     bases: BTreeMap<u64, u64>,
     /// Mapped code of files: end, base of the module, generation.
-    modules: BTreeMap<u64, Module>,
+    modules: BTreeMap<u64, CodeModule>,
     generation: u32,
     /// Pages that are read-only because code on them is translated.
     guarded: FastSet<u64>,
@@ -124,7 +132,7 @@ pub fn code_end(pc: u64) -> Option<u64> {
     SPACE.lock().code_end(pc)
 }
 
-/// Guards the code at `pc` against writes, if the program could write it.
+/// Guards the code at `pc` against writes, if the target could write it.
 pub fn protect_code(pc: u64, end: u64) {
     let mut space = SPACE.lock();
     if space.is_checked(pc) {
@@ -136,7 +144,7 @@ pub fn protect_code(pc: u64, end: u64) {
             .region(page.max(pc))
             .is_some_and(|(_, region)| region.writable);
         if page < end && writable && space.guarded.insert(page) {
-            // SAFETY: taking the right to write from a page of the program; writes fault and are
+            // SAFETY: taking the right to write from a page of the target; writes fault and are
             // repeated after `code_write`.
             unsafe {
                 crate::sys!(
@@ -222,7 +230,7 @@ impl Space {
         self.generation += 1;
         self.modules.insert(
             start,
-            Module {
+            CodeModule {
                 end,
                 base,
                 generation: self.generation,
@@ -294,12 +302,12 @@ impl Space {
         }
         let times = self.lifted.entry(page).or_default();
         *times += 1;
-        // Code that writes beside itself would never get on: its own page is guarded whenever it runs.
+        // Code that writes next to itself would make no progress: its own page is guarded whenever it runs.
         if *times > PATIENCE || page.abs_diff(page_down(pc)) <= PAGE {
             self.checked.insert(page);
         }
         let all = linux::PROT_READ | linux::PROT_WRITE | linux::PROT_EXEC;
-        // SAFETY: gives the program back the rights it had.
+        // SAFETY: gives the target back the rights it had.
         unsafe { crate::sys!(linux::__NR_mprotect, page, PAGE, all) };
         true
     }
@@ -410,7 +418,7 @@ impl Space {
                 return self.break_end;
             }
         } else if new < old {
-            // SAFETY: the program gives this memory up.
+            // SAFETY: the target gives this memory up.
             unsafe { sys::munmap(new, old - new) };
         }
         self.break_end = wanted;

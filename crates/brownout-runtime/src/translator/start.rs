@@ -1,5 +1,6 @@
-//! The first code of a process: loads the program and starts translating it.
+//! The start of a process: loads the target and begins to translate it.
 
+use crate::arch;
 use crate::arch::translator::translate::Translator;
 use crate::arch::translator::{cpu_features, gate};
 use crate::instruments;
@@ -18,6 +19,7 @@ use crate::{fatal, wire};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ffi::CStr;
+use core::fmt::{self, Display};
 use linux_raw_sys::auxvec;
 
 static ACTIONS: Actions = Actions::new();
@@ -103,10 +105,10 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     match crate::translator::dispatch::with_translator(|translator| translator.block(entry)) {
         Ok(at) => context.resume = at,
         Err(_) => fatal::unsupported(format_args!(
-            "the entry point {entry:#x} of the program is not executable"
+            "the entry point {entry:#x} of the target is not executable"
         )),
     }
-    // SAFETY: GS and `resume` were set above.
+    // SAFETY: the context was installed and `resume` set above.
     unsafe { gate::enter() }
 }
 
@@ -147,22 +149,33 @@ fn open_and_map(path: &CStr, stack: &InitialStack) -> Image {
             argument,
         }) => process::exec_script(path, &interpreter, argument.as_deref(), stack),
         Err(refusal) => {
-            fatal::unsupported(format_args!("cannot run {path:?}: {}", describe(&refusal)))
+            fatal::unsupported(format_args!("cannot run {path:?}: {}", Reason(&refusal)))
         }
     };
     sys::close(fd as i32);
     image
 }
 
-fn describe(refusal: &Refusal) -> &'static str {
-    match refusal {
-        Refusal::Open(_) => "it cannot be opened or mapped",
-        Refusal::Script { .. } => "an interpreter that is itself a script",
-        Refusal::NotExecutable => "it is neither an ELF program nor a script with a #! line",
-        Refusal::Foreign => {
-            "only 64-bit x86 programs are supported, and this one is for another machine or 32-bit"
+/// Why a file cannot be run, in words.
+struct Reason<'a>(&'a Refusal);
+
+impl Display for Reason<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Refusal::Open(number) => {
+                write!(out, "it cannot be opened or mapped (error {number})")
+            }
+            Refusal::Script { .. } => out.write_str("its interpreter is itself a script"),
+            Refusal::NotExecutable => {
+                out.write_str("it is neither an ELF program nor a script with a #! line")
+            }
+            Refusal::Foreign => write!(
+                out,
+                "it is for another machine or word size; only {} are supported",
+                arch::PROGRAMS
+            ),
+            Refusal::Damaged => out.write_str("its ELF headers are damaged"),
         }
-        Refusal::Damaged => "its ELF headers are damaged",
     }
 }
 
@@ -216,7 +229,7 @@ fn move_vdso(vdso: u64) -> Option<u64> {
     Some(moved)
 }
 
-/// The program was linked to run code on its stack.
+/// The target was linked to run code on its stack.
 fn make_stack_executable() {
     let Some(&(start, end)) = own_mappings(&[b"[stack]"])
         .as_deref()
@@ -226,7 +239,7 @@ fn make_stack_executable() {
     };
     const PROT_GROWSDOWN: u32 = 0x0100_0000;
     let prot = linux::PROT_READ | linux::PROT_WRITE | linux::PROT_EXEC | PROT_GROWSDOWN;
-    // SAFETY: adds a right to the stack that the program expects.
+    // SAFETY: adds a right to the stack that the target expects.
     unsafe { crate::sys!(linux::__NR_mprotect, end - PAGE, PAGE, prot) };
     // It grows downwards from here.
     const GROWTH: u64 = 8 << 20;
@@ -270,7 +283,7 @@ fn own_mappings(names: &[&[u8]]) -> Option<Vec<(u64, u64)>> {
     Some(areas)
 }
 
-/// Tells the recorder about the new process.
+/// Announces the new process to the recorder.
 fn announce(
     context: &mut Context,
     path: &CStr,

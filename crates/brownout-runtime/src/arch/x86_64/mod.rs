@@ -4,3 +4,8 @@ pub mod instruments;
 pub mod translator;
 
 pub use iced_x86::Instruction;
+
+/// The machine that ELF files must be for (`EM_X86_64`).
+pub const ELF_MACHINE: u16 = 62;
+/// How the supported programs are called.
+pub const PROGRAMS: &str = "64-bit x86 programs";

@@ -1,13 +1,13 @@
 //! The instrument that records calls of watched functions: their arguments and results.
 //!
-//! The recorder names the functions ([`table`]). When code of a file is mapped, they are looked for in
-//! its symbol tables ([`symbols`]), and the translation of their first instruction begins with a visit
-//! to the runtime. Where such a call returns to is known then: the code there is translated anew with a
-//! visit, too. The program's stack is left alone; a thread remembers its open calls ([`open`], [`thread`]).
+//! The recorder names the functions (`table`). When code of a file is mapped, they are looked up in its
+//! symbol tables (`symbols`), and the translation of their first instruction begins with a visit to the
+//! runtime. The return address of a call is known then: the code there is translated again, also with a
+//! visit. The target's stack is left alone; a thread remembers its open calls (`open`, `thread`).
 //! Plain calls and returns are recorded in assembly ([`fast_path`]).
 //! Code that neither is nor calls a watched function costs nothing.
 //!
-//! What it can miss: see [`symbols`] and [`thread`]; calls on a stack in persistent memory while loads are
+//! What it can miss: see `symbols` and `thread`; calls on a stack in persistent memory while loads are
 //! recorded return unseen.
 
 pub(crate) mod open_calls;
@@ -20,9 +20,9 @@ pub use open_calls::OpenCalls;
 use crate::arch::Instruction;
 use crate::arch::instruments::calls::fast_path;
 use crate::arch::translator::translate::Emission;
-use crate::gs;
 use crate::instruments::events::{Effect, RecordPlan, SiteTable, Sites, Source};
 use crate::instruments::{Instrument, Resumption, exit_number};
+use crate::slot;
 use crate::sys::{self, is_err};
 use crate::translator::cache::{FastMap, FastSet};
 use crate::translator::context::Context;
@@ -149,15 +149,15 @@ impl Instrument for WatchedCalls {
         if code.returns.contains(&pc) {
             let kind = CallSite::Return;
             let site = code.sites.add(insn, kind, 16, kind.plan());
-            out.visit(site, gs!(areas.calls.to_return));
+            out.visit(site, slot!(areas.calls.to_return));
         }
         if let Some(&function) = code.entries.get(&pc) {
             let kind = CallSite::Entry;
             let size = 8 * u32::from(code.table.arguments(function));
             let site = code.sites.add(insn, kind, size, kind.plan());
-            // `Context::pc` still has to tell where the last indirect branch went.
-            (out.out).gs_store_imm(gs!(areas.events.address), u64::from(function));
-            out.visit(site, gs!(areas.calls.to_call));
+            // `Context::pc` must keep where the last indirect branch went.
+            out.set_slot(slot!(areas.events.address), u64::from(function));
+            out.visit(site, slot!(areas.calls.to_call));
         }
     }
 

@@ -24,7 +24,7 @@ pub struct Open {
 
 impl Open {
     /// Whether the return address is where the call has put it. A return in the cache leaves an address
-    /// of the cache behind: it may be that of this call, which is then about to be told.
+    /// of the cache behind: it may be that of this call, whose return is then about to be recorded.
     pub(crate) fn is_there(&self) -> bool {
         guarded::load(self.slot)
             .is_some_and(|word| word == self.back || (CACHE..CACHE_END).contains(&word))

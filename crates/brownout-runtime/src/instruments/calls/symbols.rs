@@ -1,8 +1,7 @@
 //! Finding watched functions in the symbol tables of a file.
 //!
-//! A file is read piece by piece into one small buffer, whatever its size. Names come first: a table of
-//! names that holds none of those wanted, which is the rule, is all that is read of a file. Only if one
-//! is there are the symbols looked through for those that bear it.
+//! Files of any size are read in pieces into one small buffer. The names are read first. Most files hold none of
+//! the names, and nothing else is read of them. The symbols are searched only if a name was found.
 //!
 //! What it can miss: functions of files without section headers; those of stripped files that are not
 //! exported; functions that the compiler inlined or gave another name (`f.constprop.0`).

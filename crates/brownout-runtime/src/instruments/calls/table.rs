@@ -1,4 +1,4 @@
-//! The functions that the recorder wants to know calls of.
+//! The watched functions: those whose calls are recorded.
 
 use crate::memory;
 use crate::sys;
@@ -84,7 +84,7 @@ impl WatchedFunctions {
         self.functions.is_empty()
     }
 
-    /// How many arguments of a function are to be told.
+    /// How many arguments of a function are recorded.
     pub fn arguments(&self, function: u32) -> u8 {
         self.functions
             .get(function as usize)

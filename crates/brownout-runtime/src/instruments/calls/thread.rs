@@ -1,16 +1,16 @@
 //! The open calls of a thread.
 //!
 //! A call is open from the first instruction of the function until its return address is taken from the
-//! stack. Calls are told apart by where on the stack that address is, so that recursion needs no care.
-//! A function may also be left by `longjmp` or by an exception: its call is found dead, and told so,
-//! when the thread next enters or leaves a watched function. It is dead if the return address is no
-//! longer there, or if the stack has shrunk beyond it. Coroutines leave a stack and come back to it: a
-//! call far from the present place on the stack is therefore dead only if its return address is gone.
+//! stack. Calls are distinguished by where on the stack that address is, which covers recursion. A function
+//! may also be left by `longjmp` or by an exception: its call is found dead, and recorded as left, when the
+//! thread next enters or leaves a watched function. A call is dead if its return address is no longer there,
+//! or if the stack has shrunk beyond it. Coroutines leave a stack and come back to it: a call far from the
+//! current stack pointer is therefore dead only if its return address is gone.
 //!
-//! What it can miss: the return of a call whose stack lies closely below that of another coroutine
-//! is told too early, and as being left; that of a call that was jumped out of further away is
-//! told late. A function that ends with a jump to another watched one ends when that does; if that goes
-//! round in a circle, the earlier calls count as left.
+//! What it can miss: a call whose stack lies just below that of another coroutine is recorded as left too early;
+//! a call that was left by a jump from further away is recorded as left late. A function that ends with a jump
+//! to another watched function ends when that one does; if these jumps form a cycle, the earlier calls count as
+//! left.
 
 use crate::arch::translator::guarded;
 use crate::instruments::calls::open_calls::Open;
@@ -104,7 +104,7 @@ fn close_dead(context: &mut Context, function: u32, slot: u64) -> Vec<Open> {
     dead
 }
 
-/// Makes sure that returns to `back` are seen.
+/// Observes returns to `back`.
 fn observe_return(back: u64) {
     with_translator(|translator| {
         if translator.instruments.calls.return_at(back) {

@@ -2,11 +2,12 @@
 
 use crate::arch::translator::guarded;
 use crate::instruments::unwind::{
-    CodeMap, ContextNumber, ContextTree, Memory, ModuleAt, Registers, StackCache, Unwinder, Word,
+    CodeMap, ContextNumber, ContextTree, Memory, Registers, StackCache, Unwinder, Word,
 };
 use crate::lock::Lock;
 use crate::translator::context::Context;
 use crate::translator::space;
+use crate::translator::space::ModuleAt;
 use crate::wire::Head;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,9 +28,9 @@ pub fn quiesced<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-struct ProgramMemory;
+struct TargetMemory;
 
-impl Memory for ProgramMemory {
+impl Memory for TargetMemory {
     fn read_u64(&self, addr: u64) -> Option<u64> {
         guarded::load(addr)
     }
@@ -46,14 +47,14 @@ impl Memory for ProgramMemory {
             page = (page & !4095) + 4096;
         }
         // SAFETY: every page was just read; code and unwind tables stay as long as their module does,
-        // and a program that unmaps them under a running thread is lost anyway.
+        // and a target that unmaps them under a running thread is lost anyway.
         Some(unsafe { core::slice::from_raw_parts(addr as *const u8, len) })
     }
 }
 
-struct ProgramCode;
+struct TargetCode;
 
-impl CodeMap for ProgramCode {
+impl CodeMap for TargetCode {
     fn epoch(&self) -> u32 {
         space::epoch()
     }
@@ -70,7 +71,7 @@ impl CodeMap for ProgramCode {
 /// The number of the calling context of the instruction at `context.pc`.
 pub fn context_of(context: &mut Context) -> u32 {
     if let Some(stack) = &mut context.areas.events.stack
-        && let Some(known) = stack.known(context.pc, &context.cpu.gpr, &ProgramMemory, &ProgramCode)
+        && let Some(known) = stack.known(context.pc, &context.cpu.gpr, &TargetMemory, &TargetCode)
     {
         return known.0;
     }
@@ -90,7 +91,7 @@ fn walk(context: &mut Context) -> u32 {
         .take()
         .unwrap_or_else(|| Box::new(StackCache::new()));
     let id = stack
-        .context(&registers, &ProgramMemory, &ProgramCode)
+        .context(&registers, &TargetMemory, &TargetCode)
         .unwrap_or_else(|| {
             let mut new = Vec::new();
             let mut shared = SHARED.lock();
@@ -100,8 +101,8 @@ fn walk(context: &mut Context) -> u32 {
             });
             let id = shared.unwinder.context(
                 &registers,
-                &ProgramMemory,
-                &ProgramCode,
+                &TargetMemory,
+                &TargetCode,
                 &mut stack,
                 &mut shared.tree,
                 &mut |id: ContextNumber, caller: ContextNumber, address| {

@@ -131,8 +131,8 @@ fn bytes_at(alias: u64, len: usize) -> &'static [u8] {
     unsafe { core::slice::from_raw_parts(alias as *const u8, len) }
 }
 
-/// An access has been made: records it and lets go of the locks.
-/// At `pc` as for [`access_lookup`].
+/// An access has been made: records it and releases the locks.
+/// At `pc` as for `access_lookup`.
 pub fn access_done(context: &mut Context) -> Resumption {
     let site = &site(context.argument);
     if context.areas.pm.split != 0 {

@@ -7,7 +7,7 @@ const PROT_READ: u64 = linux::PROT_READ as u64;
 const PROT_WRITE: u64 = linux::PROT_WRITE as u64;
 
 /// Whether a mapping about to be made is a candidate: shared, of a regular file or a DAX device that
-/// the program may write.
+/// the target may write.
 pub fn is_candidate(prot: u64, flags: u64, fd: i32) -> bool {
     let shared = matches!(flags & 0xf, 1 | 3);
     if !shared || flags & u64::from(linux::MAP_ANONYMOUS) != 0 || fd < 0 {

@@ -1,6 +1,6 @@
 //! The table of candidates: where they are, what they map, and where their aliases are.
 //!
-//! It is changed only by whoever holds a [`crate::translator::map_lock::MapLock`], and read by all.
+//! Only the holder of a [`crate::translator::map_lock::MapLock`] changes it; all threads read it.
 
 use super::stripes::Stripe;
 use crate::instruments::pm::{refresh_all, shared_files};
@@ -23,10 +23,10 @@ const REACH: u64 = crate::arch::instruments::pm::form::AREA as u64;
 pub struct Candidate {
     pub start: u64,
     pub end: u64,
-    /// Distance from the program's address to the alias.
+    /// Distance from the target's address to the alias.
     pub delta: u64,
     pub file: FileAt,
-    /// Rights that the program has asked for.
+    /// Rights that the target has asked for.
     pub prot: u64,
 }
 
@@ -63,7 +63,7 @@ impl Candidate {
         }
     }
 
-    /// Whether the engine stands between the program and this kind of access.
+    /// Whether the engine stands between the target and this kind of access.
     pub fn observes(&self, write: bool) -> bool {
         if write {
             self.prot & PROT_WRITE != 0
@@ -85,7 +85,7 @@ pub fn any() -> bool {
 
 /// Whether a file has been a candidate, here or in another process of the recording.
 pub fn is_known_file(dev: u64, ino: u64) -> bool {
-    FILES.lock().contains(&(dev, ino)) || shared_files::knows(dev, ino)
+    FILES.lock().contains(&(dev, ino)) || shared_files::contains(dev, ino)
 }
 
 pub fn quiesced<R>(work: impl FnOnce() -> R) -> R {
@@ -165,7 +165,7 @@ pub fn insert(mapping: Candidate) {
     MAPPINGS.lock().insert(mapping.start, mapping);
     let file = (mapping.file.dev, mapping.file.ino);
     if FILES.lock().insert(file) {
-        shared_files::tell(file.0, file.1);
+        shared_files::add(file.0, file.1);
     }
     if !ANY.swap(true, Ordering::Relaxed) {
         syscall::attend_all();
@@ -200,7 +200,7 @@ pub fn take(
     parts
 }
 
-/// Lets all threads know that the table has changed.
+/// Makes all threads forget what they remember of the table.
 pub fn changed() {
     let (start, len) = hull();
     refresh_all(start, len);

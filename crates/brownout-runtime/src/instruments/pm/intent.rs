@@ -1,9 +1,9 @@
-//! What a thread is about to store, told before it does: a thread that is killed between a store and its record
-//! leaves enough behind for the recorder to complete the trace ([`brownout_ring::Intent`]).
+//! The note of what a thread is about to store. A thread that is killed between a store and its record leaves
+//! enough behind for the recorder to complete the trace ([`brownout_ring::Intent`]).
 //!
-//! An intent is noted under the lock of the access, so that what memory holds before is known. It is void
-//! as soon as the thread publishes anything. Non-temporal stores tell their value instead: reading what they
-//! replace would bring it into the cache.
+//! An intent is noted under the lock of the access, so that the old content of memory is known. It is void as soon
+//! as the thread publishes anything. For a non-temporal store the value is noted instead: reading what it
+//! replaces would bring that into the cache.
 //!
 //! What it can miss: what the kernel was writing by itself for a system call, and bytes beyond
 //! [`brownout_ring::MAX_INTENT`] of one instruction.

@@ -82,7 +82,7 @@ pub fn syscall(
     outcome
 }
 
-/// Pages that the program wants to provide when they are first touched cannot be candidates: the engine touches them
+/// Refuses candidates whose pages the target provides when they are first touched: the engine touches them
 /// elsewhere.
 fn refuse_user_faults(nr: u32, args: &[u64; 6]) {
     /// `ioctl` request `UFFDIO_REGISTER`, whose argument begins with start and length.
@@ -94,7 +94,7 @@ fn refuse_user_faults(nr: u32, args: &[u64; 6]) {
         && !candidates::overlapping(start, start.saturating_add(len)).is_empty()
     {
         fatal::unsupported(format_args!(
-            "the program handles page faults of the mapped file at {start:#x} by userfaultfd, which the engine does not support"
+            "the target handles page faults of the mapped file at {start:#x} by userfaultfd, which the engine does not support"
         ));
     }
 }
@@ -141,19 +141,19 @@ fn done_to_files(
     write_back::synchronized(context, nr, args);
 }
 
-/// Says once that the kernel may write what is not seen.
+/// Notes once that the kernel may make writes that are not recorded.
 fn note_unseen(context: &mut Context, nr: u32) {
     static NOTED: AtomicBool = AtomicBool::new(false);
     if nr == linux::__NR_io_submit && !NOTED.swap(true, Ordering::Relaxed) {
         note(
             context,
-            "the program uses io_submit: what the kernel writes by it into persistent memory or its files is not \
+            "the target uses io_submit: what the kernel writes by it into persistent memory or its files is not \
              recorded",
         );
     }
 }
 
-/// Tells the user something about the recording.
+/// Leaves a note for the user in the recording.
 fn note(context: &mut Context, text: &str) {
     let head = Head {
         kind: kind::NOTE,

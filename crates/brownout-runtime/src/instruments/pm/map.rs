@@ -1,4 +1,4 @@
-//! A candidate is mapped: at the program's address, at its alias, and on record with its content.
+//! Mapping a candidate: at the target's address and at its alias, with a record of its content.
 
 use crate::instruments::pm::candidate::is_dax_file;
 use crate::instruments::pm::candidates;
@@ -22,7 +22,7 @@ const MAP_SYNC: u64 = 0x80000;
 /// Bytes of initial content in one record.
 const CONTENT_PIECE: usize = 32 << 10;
 
-/// The program's `mmap` of a candidate.
+/// The target's `mmap` of a candidate.
 pub fn map(context: &mut Context, mut map_lock: MapLock, args: [u64; 6]) -> Raw {
     let [_, len, prot, flags, fd, offset] = args;
     let mut real = args;
@@ -30,7 +30,7 @@ pub fn map(context: &mut Context, mut map_lock: MapLock, args: [u64; 6]) -> Raw 
     if flags & u64::from(linux::MAP_FIXED) != 0 {
         replacing(&mut map_lock, args[0], len);
     }
-    // SAFETY: the program's own call with fewer rights.
+    // SAFETY: the target's own call with fewer rights.
     let start = unsafe { sys::syscall(linux::__NR_mmap, real) };
     if is_err(start) {
         return start;
@@ -81,7 +81,7 @@ pub fn map(context: &mut Context, mut map_lock: MapLock, args: [u64; 6]) -> Raw 
         prot,
     };
     let file_len = stat.st_size as u64;
-    // Reading a large file takes its time. Nobody knows of this mapping yet, unless it replaces another.
+    // Reading a large file takes long. No other thread can use this mapping yet, unless it replaces another.
     let map_lock = map_lock.is_marked().then_some(map_lock);
     announce(
         context,
@@ -140,7 +140,7 @@ fn announce(
 
 /// Records the bytes of a file from `at.offset` to `end`, leaving out holes and zeros.
 ///
-/// The program's own descriptor serves: closing another one of the same file would drop the locks
+/// The target's own descriptor serves: closing another one of the same file would drop the locks
 /// that the process holds on it.
 fn record_content(context: &mut Context, at: FileAt, end: u64, fd: i32) {
     // SAFETY: moves the position of a descriptor, which is put back below.

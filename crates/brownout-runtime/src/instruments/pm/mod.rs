@@ -1,6 +1,6 @@
-//! The instrument that records what the program does to persistent memory.
+//! The instrument that records what the target does to persistent memory.
 //!
-//! Every shared, writable mapping of a file is a *candidate*. The program sees it at the address it
+//! Every shared, writable mapping of a file is a *candidate*. The target sees it at the address it
 //! asked for, but without the right to write (with `--loads`: without any right); the engine has it a
 //! second time, with all rights, at an *alias*. The first store of an instruction to a candidate
 //! therefore faults, and the instruction becomes a *site*: it is translated anew so that it works on
@@ -102,7 +102,7 @@ pub mod exits {
     pub const DONE: u32 = exit_number::<PersistentMemory>(super::DONE);
     /// The address of an access has to be looked up.
     pub const LOOKUP: u32 = exit_number::<PersistentMemory>(super::LOOKUP);
-    /// An instruction of site `argument` is to be carried out by the runtime.
+    /// An instruction of site `argument` has to be carried out by the runtime.
     pub const EMULATE: u32 = exit_number::<PersistentMemory>(super::EMULATE);
     /// A fence or a flush of site `argument` is about to happen.
     pub const ORDER: u32 = exit_number::<PersistentMemory>(super::ORDER);
@@ -307,7 +307,7 @@ fn refresh(context: &mut Context) {
 fn refresh_all(start: u64, len: u64) {
     process::for_each_thread(|context| {
         // SAFETY: word-sized stores that the assembly reads afresh for each access. A thread in the middle of
-        // one may use the old values once more, as it might have a moment earlier.
+        // one may use the old values, as it might have a moment earlier.
         unsafe {
             (&raw mut (*context).areas.pm.near_len).write_volatile(0);
             (&raw mut (*context).areas.pm.gap_len).write_volatile(0);

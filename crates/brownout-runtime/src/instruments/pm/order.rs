@@ -10,7 +10,7 @@ use crate::wire;
 use crate::wire::Head;
 use brownout_ring::{flush, kind};
 
-/// How far from the program's address of a candidate it is flushed, given how far its alias is:
+/// How far from the target's address of a candidate it is flushed, given how far its alias is:
 /// flushing needs the right to read.
 pub(crate) fn flush_delta(delta: u64) -> u64 {
     if wire::wants_loads() { delta } else { 0 }

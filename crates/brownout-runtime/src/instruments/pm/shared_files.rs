@@ -1,5 +1,5 @@
-//! Which files are candidates in any process of the recording: one that writes to them through a descriptor need not
-//! have mapped them.
+//! The files that are candidates in any process of the recording. A process that writes to them through a
+//! descriptor need not have mapped them.
 //!
 //! What it can miss: files beyond the first [`SHARED_FILES`], in processes that do not map them.
 
@@ -12,30 +12,30 @@ pub fn any() -> bool {
     wire::shared_files().is_some_and(|files| files.taken.load(Ordering::Relaxed) != 0)
 }
 
-/// Whether a file is one.
-pub fn knows(dev: u64, ino: u64) -> bool {
-    told().iter().any(|file| {
+/// Whether a file is one of them.
+pub fn contains(dev: u64, ino: u64) -> bool {
+    entries().iter().any(|file| {
         file.ino.load(Ordering::Acquire) == ino && file.dev.load(Ordering::Relaxed) == dev
     })
 }
 
-/// Lets all processes know of a file.
-pub fn tell(dev: u64, ino: u64) {
-    let Some(files) = wire::shared_files().filter(|_| !knows(dev, ino)) else {
+/// Adds a file for all processes.
+pub fn add(dev: u64, ino: u64) {
+    let Some(files) = wire::shared_files().filter(|_| !contains(dev, ino)) else {
         return;
     };
     if files.taken.load(Ordering::Relaxed) as usize >= SHARED_FILES {
         return;
     }
-    let place = files.taken.fetch_add(1, Ordering::Relaxed) as usize;
-    // Two processes may tell the same file at once, which does no harm.
-    if let Some(file) = files.entries.get(place) {
+    let index = files.taken.fetch_add(1, Ordering::Relaxed) as usize;
+    // Two processes may add the same file at once, which does no harm.
+    if let Some(file) = files.entries.get(index) {
         file.dev.store(dev, Ordering::Relaxed);
         file.ino.store(ino, Ordering::Release);
     }
 }
 
-fn told() -> &'static [SharedFile] {
+fn entries() -> &'static [SharedFile] {
     wire::shared_files().map_or(&[], |files| {
         let taken = files.taken.load(Ordering::Relaxed) as usize;
         &files.entries[..taken.min(SHARED_FILES)]

@@ -19,9 +19,9 @@ pub enum SiteKind {
     /// A store whose extent shows only by comparing memory.
     Area,
     Load,
-    /// [`flush`] kind.
+    /// `flush` kind.
     Flush(u16),
-    /// [`fence`] kind.
+    /// `fence` kind.
     Fence(u16),
     String,
     Push,

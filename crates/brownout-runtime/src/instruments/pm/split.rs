@@ -1,7 +1,7 @@
 //! Accesses that begin in a candidate and end outside of it, or the other way round.
 //!
-//! There is no one alias for them. They are made on a copy of the bytes, which is then stored piece by
-//! piece: what lies in candidates is recorded, the rest goes where it belongs.
+//! No single alias covers them. They are made on a copy of the bytes, which is then stored in pieces: those in
+//! candidates are recorded, the others are stored where they belong.
 
 use crate::arch::instruments::pm::emulate::{BadAccess, load_bytes, raise, store_bytes};
 use crate::instruments::Resumption;
@@ -19,7 +19,8 @@ pub fn ends_in_candidate(address: u64, size: u64, write: bool) -> bool {
         .any(|mapping| mapping.start > address && mapping.observes(write))
 }
 
-/// The distance that copies keep to boundaries of this size: as large as any instruction wants its operand aligned.
+/// Copies have the same offset as the original from boundaries of this size: the largest alignment that an
+/// instruction can require.
 const ALIGNMENT: u64 = 64;
 
 /// Copies the bytes and lets the access be made on the copy. At `pc` if the access faults.

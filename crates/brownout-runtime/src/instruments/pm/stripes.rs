@@ -35,7 +35,7 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// The stripe of a position in a file, as [`super::candidates::Candidate::stripe_delta`] numbers them.
+    /// The stripe of a position in a file, as `super::candidates::Candidate::stripe_delta` numbers them.
     pub fn of(position: u64) -> Stripe {
         Stripe {
             index: (position >> 12) as u32 & (STRIPES as u32 - 1),

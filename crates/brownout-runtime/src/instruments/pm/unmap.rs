@@ -1,7 +1,7 @@
 //! Candidates are unmapped, replaced, moved, or get other rights.
 //!
-//! The caller holds a [`MapLock`] throughout, so that no other thread gets addresses that the tables still
-//! tell of. Aliases are unmapped and moved while all stripes are held: no access is under way there.
+//! The caller holds a [`MapLock`] throughout, so that no other thread gets addresses that are still in the
+//! tables. Aliases are unmapped and moved while all stripes are held: no access is under way there.
 
 use super::stripes::{lock_all, unlock_all};
 use crate::fatal;
@@ -27,7 +27,7 @@ pub fn replacing(map_lock: &mut MapLock, start: u64, len: u64) {
     }
 }
 
-/// The program has unmapped or replaced a range.
+/// The target has unmapped or replaced a range.
 pub fn unmapped(context: &mut Context, start: u64, end: u64) {
     let (start, end) = (page_down(start), page_up(end));
     if !candidates::any() || candidates::overlapping(start, end).is_empty() {
@@ -42,7 +42,7 @@ pub fn unmapped(context: &mut Context, start: u64, end: u64) {
 /// Takes a range out of the table, its aliases out of memory, and records that. All stripes are held.
 fn take_out(context: &mut Context, start: u64, end: u64) {
     for part in candidates::take(start, end, |_| None) {
-        // SAFETY: the program has given up what this is the alias of.
+        // SAFETY: the target has given up what this is the alias of.
         unsafe { sys::munmap(part.alias(), part.len()) };
         let head = Head {
             kind: kind::UNMAP,
@@ -54,7 +54,7 @@ fn take_out(context: &mut Context, start: u64, end: u64) {
     }
 }
 
-/// The program's `mprotect`, if the range touches a candidate.
+/// The target's `mprotect`, if the range touches a candidate.
 pub fn protect(context: &mut Context, args: [u64; 6]) -> Option<Raw> {
     let [addr, len, prot, ..] = args;
     let end = addr.checked_add(page_up(len))?;
@@ -67,7 +67,7 @@ pub fn protect(context: &mut Context, args: [u64; 6]) -> Option<Raw> {
     }
     let set = |from: u64, to: u64, prot: u64| {
         if from < to {
-            // SAFETY: the program's own call, in parts.
+            // SAFETY: the target's own call, in parts.
             unsafe { crate::sys!(linux::__NR_mprotect, from, to - from, prot) }
         } else {
             0
@@ -102,7 +102,7 @@ pub fn protect(context: &mut Context, args: [u64; 6]) -> Option<Raw> {
     Some(raw)
 }
 
-/// The program's `mremap`, if it concerns a candidate.
+/// The target's `mremap`, if it concerns a candidate.
 pub fn remap(context: &mut Context, map_lock: &mut MapLock, args: [u64; 6]) -> Option<Raw> {
     let [old, old_len, new_len, flags, target, _] = args;
     let (old_len, new_len) = (page_up(old_len), page_up(new_len));
@@ -114,7 +114,7 @@ pub fn remap(context: &mut Context, map_lock: &mut MapLock, args: [u64; 6]) -> O
     let mut parts = candidates::overlapping(old, old_end);
     parts.first()?;
     map_lock.mark();
-    // SAFETY: the program's own call.
+    // SAFETY: the target's own call.
     let raw = unsafe { sys::syscall(linux::__NR_mremap, args) };
     if is_err(raw) {
         return Some(raw);
@@ -178,7 +178,7 @@ fn move_alias(part: &Candidate, keep: bool, len: u64) -> Raw {
         return 0;
     }
     if len == 0 {
-        // SAFETY: the program has given up what this is the alias of.
+        // SAFETY: the target has given up what this is the alias of.
         return unsafe { sys::munmap(part.alias(), part.len()) };
     }
     let moved = linux::MREMAP_MAYMOVE | linux::MREMAP_FIXED;

@@ -1,10 +1,10 @@
-//! Unwind tables of a module (`.eh_frame`), read where the program has them in memory.
+//! Unwind tables of a module (`.eh_frame`), read where the target has them in memory.
 //!
 //! The table of contents `.eh_frame_hdr` is found through the program headers. Static executables of
 //! some toolchains, Debian's gcc among them, have `.eh_frame` but no `.eh_frame_hdr`: nothing that is
-//! mapped tells where it is. Then the read-only segments are searched for it, once.
+//! mapped shows where it is. Then the read-only segments are searched for it, once.
 
-use crate::arch::instruments::unwind::registers::Gpr;
+use crate::arch::instruments::unwind::registers::gpr_of_dwarf;
 use crate::instruments::unwind::Memory;
 use crate::instruments::unwind::expression::{Expression, MAX_BYTES};
 use crate::instruments::unwind::rule::{Cfa, UnwindRule, ValueLocation, Wide};
@@ -124,7 +124,7 @@ impl Span {
     }
 }
 
-/// Finds frame descriptions without being told where they are: by the look of what precedes them, and
+/// Finds frame descriptions at an unknown address: by the look of what precedes them, and
 /// by each of them leading to the next.
 fn search(segment: &[u8], addr: u64) -> Vec<(u64, usize)> {
     let (section, bases) = section_at(segment, addr);
@@ -216,7 +216,7 @@ struct Segment {
     writable: bool,
 }
 
-/// What the program headers of a module tell, in addresses of this process.
+/// What the program headers of a module say, in addresses of this process.
 struct Segments {
     loaded: Vec<Segment>,
     eh_frame_hdr: Option<u64>,
@@ -281,7 +281,7 @@ impl Evaluator {
         Self { context: None }
     }
 
-    /// The rule at `pc`; `None` if the tables do not tell, or tell nonsense.
+    /// The rule at `pc`; `None` if the tables have none, or are damaged.
     pub fn rule(&mut self, frames: &FrameTable, pc: u64, mem: &impl Memory) -> Option<UnwindRule> {
         let offset = frames.lookup(pc, mem)?;
         let segment = mem.slice(frames.segment.addr, frames.segment.len)?;
@@ -329,7 +329,7 @@ impl Evaluator {
 
 fn place(rule: &RegisterRule<usize>, section: &EhFrame<Bytes<'_>>) -> Option<ValueLocation> {
     Some(match rule {
-        // A register without a value in the caller is as good as one with any.
+        // A register without a value in the caller may have any value.
         RegisterRule::Undefined | RegisterRule::SameValue => ValueLocation::Same,
         RegisterRule::Offset(offset) => ValueLocation::AtCfa(*offset),
         RegisterRule::ValOffset(offset) => ValueLocation::Cfa(*offset),
@@ -366,10 +366,4 @@ fn cfa_of(expression: Box<Expression>) -> Cfa {
         },
         None => Cfa::Computed(expression),
     }
-}
-
-/// The general-purpose register of a DWARF number, which counts them in an order of its own.
-pub(crate) fn gpr_of_dwarf(register: gimli::Register) -> Option<Gpr> {
-    const ORDER: [Gpr; 16] = [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
-    ORDER.get(usize::from(register.0)).copied()
 }

@@ -1,9 +1,8 @@
 //! DWARF expressions as unwind tables use them: a stack machine over registers and memory.
 
 use crate::arch::instruments::unwind::registers::Gpr;
-use crate::arch::instruments::unwind::registers::RETURN_ADDRESS;
+use crate::arch::instruments::unwind::registers::{RETURN_ADDRESS, gpr_of_dwarf};
 use crate::instruments::unwind::Memory;
-use crate::instruments::unwind::cfi::gpr_of_dwarf;
 use crate::instruments::unwind::step::State;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,7 +25,7 @@ const ENCODING: gimli::Encoding = gimli::Encoding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expression(pub Box<[u8]>);
 
-/// What an evaluation looked at, beside its result.
+/// What an evaluation read.
 pub(crate) trait Witness {
     fn register(&mut self, register: u8);
     fn word(&mut self, addr: u64);
@@ -311,7 +310,7 @@ mod tests {
     fn branches() {
         // lit1 bra +1; [lit9]; lit5
         assert_eq!(evaluate(&[0x31, 0x28, 1, 0, 0x39, 0x35]), Some(5));
-        // skip -3: for ever
+        // skip -3: without end
         assert_eq!(evaluate(&[0x2f, 0xfd, 0xff]), None);
         // skip out of the expression
         assert_eq!(evaluate(&[0x2f, 0x40, 0]), None);

@@ -1,4 +1,4 @@
-//! Stacks that a thread has met before, by where the event was.
+//! Stacks that a thread has seen before, by the instruction of the event.
 //!
 //! Events come again and again from the same instruction at the same depth. What a walk from there found
 //! holds as long as the words it read still hold the same values: comparing them is all that is left
@@ -7,11 +7,11 @@
 //! The table is laid out for [`crate::instruments::pm`]'s assembly, which looks there first ([`layout`]).
 
 use crate::arch::instruments::unwind::registers::{FRAME_POINTER, STACK_POINTER};
-use crate::instruments::unwind::{ContextNumber, Memory, Registers};
+use crate::instruments::unwind::{ContextNumber, Memory, Registers, Word};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Places that are told apart; a power of two.
+/// Sets of memos; a power of two.
 pub const SETS: usize = 512;
 /// Stacks that are kept for each: the same function is called from several others at the same depth.
 const WAYS: usize = 6;
@@ -19,14 +19,6 @@ const WAYS: usize = 6;
 const MAX_WORDS: usize = 96;
 /// Spreads places over the table.
 pub const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// A word that a walk read: its distance from the stack pointer, and what it held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Word {
-    pub distance: u64,
-    pub value: u64,
-}
 
 /// A word that never holds what its [`Word`] says, and so ends every comparison.
 static NEVER: u64 = 0;
@@ -45,7 +37,7 @@ struct Memo {
     end: u64,
     epoch: u32,
     context: ContextNumber,
-    /// The memo, its address, that was met next after this one the last time. Only a guess: it is compared
+    /// Address of the memo that followed this one the last time. Only a guess: it is compared
     /// with the stack like any other.
     next: u64,
 }

@@ -1,6 +1,6 @@
 //! Calling contexts: which chain of calls led to an event.
 //!
-//! At an event the stack is walked from the registers of the program outwards, and the chain of
+//! At an event the stack is walked from the registers of the target outwards, and the chain of
 //! return addresses becomes one number, a [`ContextNumber`], in a tree of all chains seen so far.
 //!
 //! - `cfi` finds the unwind tables of a module in memory and `rule` is what they say about one
@@ -9,14 +9,14 @@
 //!   without them, generated code.
 //! - `step` applies a rule: from the state of one function's frame to that of its caller.
 //! - `stack` holds the walk and what makes it cheap: a thread remembers the stack of its last event,
-//!   and as soon as a walk meets a frame it has met before, it only checks that the words it once
+//!   and as soon as a walk comes to a frame it has seen before, it only checks that the words it once
 //!   read further out still hold the same values.
 //! - `tree` numbers the chains.
 //!
 //! What it can miss: without tables a caller can be skipped, or a stale return address taken for a
 //! live one. With tables the chain is exact, but for tail calls, which leave nothing to find.
 //!
-//! Nothing here faults or panics, whatever the stack and the tables hold: every read of the program's
+//! Nothing here faults or panics, even if the stack and the tables are corrupt: every read of the target's
 //! memory goes through [`Memory`], every loop is bounded.
 
 mod cfi;
@@ -27,15 +27,17 @@ pub(crate) mod stack;
 pub(crate) mod step;
 mod tree;
 
-pub use memo::{Word, layout as memo_layout};
+pub use crate::arch::translator::guarded::Word;
+pub use memo::layout as memo_layout;
 pub use stack::StackCache;
 pub use tree::{ContextNumber, ContextTree, OMITTED};
 
 use crate::arch::instruments::unwind::{ahead, guess};
 use crate::instruments::unwind::rule::UnwindRule;
+use crate::translator::space::ModuleAt;
 use hashbrown::HashMap;
 
-/// The program's registers at an event.
+/// The target's registers at an event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Registers {
     /// The instruction that caused the event.
@@ -44,7 +46,7 @@ pub struct Registers {
     pub gpr: [u64; 16],
 }
 
-/// The program's memory; an address that cannot be read is `None`.
+/// The target's memory; an address that cannot be read is `None`.
 pub trait Memory {
     fn read_u64(&self, addr: u64) -> Option<u64>;
     /// Whether each word, at its distance from `base`, holds its value.
@@ -57,7 +59,7 @@ pub trait Memory {
     fn slice(&self, addr: u64, len: usize) -> Option<&[u8]>;
 }
 
-/// Where the program's code comes from.
+/// Where the target's code comes from.
 pub trait CodeMap {
     /// Changes whenever executable memory is mapped, unmapped or changed.
     fn epoch(&self) -> u32;
@@ -65,20 +67,11 @@ pub trait CodeMap {
     fn module_at(&self, pc: u64) -> Option<ModuleAt>;
     /// Whether `pc` can be executed, be it of a file or not.
     fn is_code(&self, pc: u64) -> bool;
-    /// Whether the program told the kernel to let signal handlers return to `pc`. The usual restorers
+    /// Whether signal handlers return to `pc` because the target asked the kernel for that. The usual restorers
     /// are recognised by their instructions anyway.
     fn is_signal_restorer(&self, _pc: u64) -> bool {
         false
     }
-}
-
-/// A file mapped as code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ModuleAt {
-    /// Where offset 0 of the file is mapped.
-    pub base: u64,
-    /// Differs for each time that something is mapped at `base`.
-    pub generation: u32,
 }
 
 /// An address in code together with how it was come by.
@@ -100,15 +93,15 @@ impl CodePoint {
         }
     }
 
-    /// One word that tells all code points apart: addresses of programs have no bit 63.
+    /// One word that is different for all code points: addresses of targets have no bit 63.
     fn key(self) -> u64 {
         (self.pc & !(1 << 63)) | (u64::from(self.exact) << 63)
     }
 }
 
-/// Rules known at once; more of them means that the program generates code, and all are dropped.
+/// Rules known at once; more of them means that the target generates code, and all are dropped.
 const MAX_RULES: usize = 1 << 16;
-/// Modules known at once, likewise.
+/// Modules known at once; more of them, and all are dropped.
 const MAX_MODULES: usize = 4096;
 
 /// What one process knows about unwinding its code.
@@ -155,8 +148,8 @@ impl Unwinder {
 
     /// The context of an event: the chain of callers of the function that contains `regs.pc`.
     ///
-    /// `on_new` is called for each context made by the way, the outer ones first: its number, its
-    /// caller's, and the return address that tells it from its siblings.
+    /// `on_new` is called for each new context, the outer ones first: with its number, its caller's, and
+    /// the return address that distinguishes it from its siblings.
     ///
     /// [`StackCache::context`] gives the same answer without the process-wide parts, where it can.
     pub fn context(

@@ -11,7 +11,7 @@ pub(crate) enum UnwindRule {
     Wide(Arc<Wide>),
     /// The instructions that end a signal handler; the kernel's frame is on the stack.
     SignalFrame,
-    /// Nobody called this function.
+    /// This function was not called by another.
     Outermost,
     /// Code about which nothing is known.
     Unknown,
@@ -25,7 +25,7 @@ pub(crate) enum UnwindRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plain {
     pub cfa_register: Gpr,
-    /// Whether the rule stems from unwind tables; otherwise what it finds is to be checked.
+    /// Whether the rule stems from unwind tables; otherwise what it finds must be checked.
     pub certain: bool,
     pub cfa_offset: i32,
     /// For each of [`CALLEE_SAVED`], where its value in the caller is: words from the CFA, 0 for a

@@ -95,9 +95,9 @@ pub struct StackCache {
     epoch: u32,
     frames: Vec<UnwoundFrame>,
     facts: Vec<Fact>,
-    /// Whether there were more frames than `frames` tells of.
+    /// Whether there were more frames than `frames` holds.
     omitted: bool,
-    /// Whether a frame was guessed, so that the facts do not tell all.
+    /// Whether a frame was guessed, so that the facts are incomplete.
     guessed: bool,
     memos: Memos,
     /// The steps of the walk under way, innermost first, and room for more.
@@ -160,8 +160,8 @@ impl StackCache {
         self.memos.get(pc, gpr, code.epoch(), mem)
     }
 
-    /// The context of an event, if all that is needed to tell it is known to the thread: then no lock
-    /// need be taken. Otherwise [`crate::instruments::unwind::Unwinder::context`] tells it, and the thread learns.
+    /// The context of an event, if the thread itself has everything that is needed to find it: then no lock
+    /// is taken. Otherwise [`crate::instruments::unwind::Unwinder::context`] finds it.
     pub fn context(
         &mut self,
         regs: &Registers,
@@ -188,7 +188,7 @@ impl StackCache {
         Some(context)
     }
 
-    /// Keeps the stack that was just walked, if its facts tell all that it depended on.
+    /// Keeps the stack that was just walked, if its facts are everything that it depended on.
     fn memorize(&mut self, regs: &Registers, mem: &impl Memory, context: ContextNumber) {
         let (beyond, needs) = self
             .frames

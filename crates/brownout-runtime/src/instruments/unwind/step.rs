@@ -1,8 +1,8 @@
 //! One step of a walk: from the state in a function to the state in its caller.
 //!
 //! Saved registers are not read until a rule needs them; most frames need none but the stack pointer.
-//! A step also tells what it depended on: the registers it used and the words of memory it read, so
-//! that a later walk can tell whether it would come out the same.
+//! A step also notes what it depended on: the registers it used and the words of memory it read, so
+//! that a later walk can check whether it would lead to the same caller.
 
 use crate::arch::instruments::unwind::registers::{
     CALLEE_SAVED, FRAME_POINTER, Gpr, SIGNAL_ORDER, SIGNAL_REGISTERS, STACK_POINTER,
@@ -341,7 +341,7 @@ impl Step {
     }
 }
 
-/// Words that one step may read beside the registers it restores.
+/// Words that one step may read in addition to the registers it restores.
 const MAX_WORDS: usize = 16;
 
 /// What a step by a wide rule depended on.

@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 pub struct ContextNumber(pub u32);
 
 impl ContextNumber {
-    /// The context of a function that nobody called.
+    /// The context of a function without a caller.
     pub const ROOT: ContextNumber = ContextNumber(0);
 }
 

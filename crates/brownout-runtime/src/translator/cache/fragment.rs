@@ -4,25 +4,25 @@ use crate::memory::{PAGE, page_down};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A place in the cache where the program's state is all in its registers and `pc` is next.
+/// A place in the cache where the target's state is all in its registers and `pc` is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
     pub at: u32,
     pub pc_low: u32,
 }
 
-/// How to get the program's registers back at an instruction that faulted in the middle of a sequence.
+/// How to get the target's registers back at an instruction that faulted in the middle of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
     /// Register `0` is in the scratch spill slot.
     Scratch(u8),
     /// A return address was pushed.
     Pushed,
-    /// A return address was pushed, and rcx is in its spill slot.
+    /// A return address was pushed, and the branch register is in its spill slot.
     PushedSpilled,
-    /// A return address was popped, and this many bytes behind it; rcx is in its spill slot.
+    /// A return address was popped, and this many bytes behind it; the branch register is in its spill slot.
     Popped(u16),
-    /// The lookup of an indirect branch: the target is in rcx, rcx in its spill slot.
+    /// The lookup of an indirect branch: the target is in the branch register, whose own value is in its spill slot.
     Lookup,
     /// As `Scratch`, and an instrument had moved the access elsewhere.
     Moved(u8),
@@ -40,7 +40,7 @@ pub struct Fragment {
     start: u32,
     end: u32,
     pc_high: u32,
-    /// Program addresses for which a table may lead into this fragment.
+    /// target addresses for which a table may lead into this fragment.
     entries: Vec<u64>,
     /// Numbers of its direct branches.
     links: Vec<u32>,
@@ -140,7 +140,7 @@ impl Fragment {
         u64::from(self.pc_high) << 32 | u64::from(low)
     }
 
-    /// The program address, if the cache address is a boundary.
+    /// The target address, if the cache address is a boundary.
     pub fn exact(&self, at: u64) -> Option<u64> {
         let found = self
             .boundaries
@@ -149,7 +149,7 @@ impl Fragment {
         Some(self.pc(self.boundaries[found].pc_low))
     }
 
-    /// The instruction of the program that the cache address belongs to, outside of stubs.
+    /// The instruction of the target that the cache address belongs to, outside of stubs.
     pub fn instruction(&self, at: u64) -> Option<u64> {
         let after = self.boundaries.partition_point(|b| b.at <= at as u32);
         Some(self.pc(self.boundaries.get(after.checked_sub(1)?)?.pc_low))

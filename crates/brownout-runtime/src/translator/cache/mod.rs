@@ -2,21 +2,21 @@
 //!
 //! # Layout of the low 2 GiB and what follows
 //!
-//! Generated code sits in `[CACHE, CACHE_END)`, below 2 GiB, beside the program's own modules, which the
-//! loader and `mmap` place there too: RIP-relative operands then reach from the copy, and a branch
-//! target fits an immediate. Above 2 GiB starts the branch table: for each program address below 2 GiB
-//! eight bytes that tell where in the cache a jump and a call to it go. It is sparse: a page of it
+//! Generated code is in `[CACHE, CACHE_END)`, below 2 GiB, next to the target's own modules, which the
+//! loader and `mmap` place there too: operands relative to the instruction pointer then reach from the copy, and a branch
+//! target fits an immediate. Above 2 GiB starts the branch table: for each target address below 2 GiB
+//! eight bytes that say where in the cache a jump and a call to it go. It is sparse: a page of it
 //! exists only where code was translated.
 //!
 //! # Invariants
 //!
-//! 1. Nothing in the program's memory refers to the cache: return addresses on its stack are its own.
+//! 1. Nothing in the target's memory refers to the cache: return addresses on its stack are its own.
 //!    The cache may therefore move code at will; only threads inside it must be waited for.
 //! 2. Cache memory is written only under the translator's lock, except that nothing writes it at all
 //!    once a unit is full. Links are patched by one aligned-in-line 4-byte store.
 //! 3. A table entry of zero leads to the miss routine at the start of the cache.
-//! 4. Jump entries expect rcx in its spill slot; call entries expect one extra word on the stack;
-//!    block entries expect the program's registers untouched.
+//! 4. Jump entries expect the register that holds branch targets in its spill slot; call entries expect one extra word on the stack;
+//!    block entries expect the target's registers untouched.
 //! 5. Nothing leads to code that is not all there: tables and links are changed after it is written.
 //! 6. A retired unit is reused only after every thread has passed through the dispatcher, or is in a
 //!    system call from which it will be sent there.
@@ -27,14 +27,13 @@ mod table;
 pub use fragment::{Boundary, Draft, Fragment, Repair, Special};
 pub use table::{HASH_SLOTS, hash_table};
 
-use crate::arch::translator::translate::Emitter;
+use crate::arch::translator::translate::{self as arch, Emitter};
 use crate::fatal;
 use crate::lock::Lock;
 use crate::memory::{PAGE, page_down};
 use crate::sys;
 use crate::sys::{is_err, linux};
 use alloc::vec::Vec;
-use core::arch::asm;
 use core::hash::BuildHasherDefault;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -62,7 +61,7 @@ const FRAGMENT_ROOM: u64 = 128 << 10;
 const PATIENCE: u32 = 5000;
 const PAUSE: u64 = 1_000_000;
 
-/// Program addresses from here on have no slot in the branch table.
+/// target addresses from here on have no slot in the branch table.
 pub const FAR: u64 = 1 << 31;
 
 pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
@@ -96,7 +95,7 @@ pub struct Link {
     pub at: u64,
     /// Where the displacement leads while unlinked.
     pub stub: u64,
-    /// The program address the branch goes to.
+    /// The target address the branch goes to.
     pub target: u64,
     /// Whether it is a call, which goes to a call entry.
     pub call: bool,
@@ -133,9 +132,9 @@ pub struct Cache {
     next_link: u32,
     links_to_page: FastMap<u64, Vec<u32>>,
     fragments_of_page: FastMap<u64, Vec<(u8, u32)>>,
-    /// Indirect branches that have met targets beyond the branch table.
+    /// Indirect branches that have had branch targets beyond the branch table.
     pub far_branches: FastSet<u64>,
-    /// Set when code exists at addresses that a table lookup cannot tell from data.
+    /// Set when code exists at addresses that a table lookup cannot distinguish from data.
     pub all_far: bool,
 }
 
@@ -185,10 +184,7 @@ impl Cache {
             all_far: false,
         };
         let mut emitter = cache.emitter();
-        emitter.drop_stack_word();
-        emitter.jmp_gs(crate::gs!(to_indirect_call));
-        emitter.pad_to(CACHE + JUMP_MISS);
-        emitter.jmp_gs(crate::gs!(to_indirect));
+        arch::emit_miss_routines(&mut emitter);
         emitter.pad_to(CACHE + PAGE);
         cache.next = emitter.here();
         cache
@@ -203,8 +199,8 @@ impl Cache {
         CACHE + UNIT * (self.current as u64 + 1)
     }
 
-    /// Makes sure that a fragment fits, moving to another unit if need be: which, then. What was known of
-    /// code there is no longer.
+    /// Makes room for a fragment. If that needs another unit, returns which; what was known of the code there is
+    /// forgotten.
     pub fn make_room(&mut self) -> Option<usize> {
         if !self.is_huge && self.next - CACHE > SMALL {
             self.is_huge = true;
@@ -264,18 +260,9 @@ impl Cache {
 
     /// Lets a direct branch go straight to `to`.
     pub fn patch(at: u64, to: u64) {
-        let displacement = to.wrapping_sub(at + 4) as u32;
-        // SAFETY: `at` is the displacement field of a branch in the cache, placed so that it does not
-        // cross a cache line (invariant 2): one store, of which other threads see all or nothing. It
-        // need not be aligned, which is why it is not an atomic of Rust's.
-        unsafe {
-            asm!(
-                "mov dword ptr [{at}], {displacement:e}",
-                at = in(reg) at,
-                displacement = in(reg) displacement,
-                options(nostack, preserves_flags),
-            );
-        }
+        // SAFETY: `at` is the displacement field of a branch in the cache, placed so that it does not cross a
+        // cache line (invariant 2).
+        unsafe { arch::patch_branch(at, to) };
     }
 
     /// Records what was emitted from the place the emitter started to where it is now.
@@ -522,5 +509,5 @@ pub use table::{give_up as give_up_table, overlaps as table_overlaps};
 
 /// Displacement of the branch table in a scaled operand, for jumps.
 pub const TABLE_JUMP: i32 = table::BASE as i32;
-/// Likewise for calls.
+/// The same for calls.
 pub const TABLE_CALL: i32 = table::BASE as i32 + 4;

@@ -1,8 +1,8 @@
-//! Tables from program addresses to cache addresses, read by generated code without locks.
+//! Tables from target addresses to cache addresses, read by generated code without locks.
 //!
 //! The branch table covers addresses below 2 GiB directly: eight bytes each, the low four for jumps and
 //! returns, the high four for calls, as offsets from the miss routines. The hash table serves
-//! addresses above, and branches that have met such.
+//! addresses above, and branches that have gone to such.
 
 use crate::fatal;
 use crate::memory;
@@ -53,7 +53,7 @@ pub fn create() {
     );
 }
 
-/// Set when the program has taken the table's addresses for itself.
+/// Set when the target has taken the table's addresses for itself.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
 /// Whether a range touches the branch table.
@@ -61,7 +61,7 @@ pub fn overlaps(start: u64, end: u64) -> bool {
     !GIVEN_UP.load(Ordering::Relaxed) && start < BASE + BYTES && end > BASE
 }
 
-/// Gives a part of the table to the program. No code that uses the table may be reachable.
+/// Gives a part of the table to the target. No code that uses the table may be reachable.
 pub fn give_up(start: u64, end: u64) {
     GIVEN_UP.store(true, Ordering::Relaxed);
     let (start, end) = (start.max(BASE), end.min(BASE + BYTES));
@@ -90,7 +90,7 @@ fn slot(pc: u64) -> &'static [AtomicU32; 2] {
         };
         word.fetch_or(1 << (piece % 64), Ordering::Relaxed);
     }
-    // SAFETY: `pc` is below FAR, so the slot is in the table, which lives for ever.
+    // SAFETY: `pc` is below FAR, so the slot is in the table, which is never unmapped in this state.
     unsafe { &*(addr as *const [AtomicU32; 2]) }
 }
 
@@ -108,7 +108,7 @@ pub fn set_call(pc: u64, at: u64) {
 
 fn hash_slot(pc: u64) -> &'static HashSlot {
     let hash = ((pc as u32 >> 2) ^ pc as u32) as usize & (HASH_SLOTS - 1);
-    // SAFETY: the table has HASH_SLOTS slots and lives for ever.
+    // SAFETY: the table has HASH_SLOTS slots and is never unmapped.
     unsafe { &*((hash_table() as *const HashSlot).add(hash)) }
 }
 

@@ -1,5 +1,6 @@
 //! Mapping an ELF executable.
 
+use crate::arch;
 use crate::memory::{PAGE, page_down, page_up};
 use crate::sys;
 use crate::sys::{is_err, linux};
@@ -13,7 +14,6 @@ const PT_INTERP: u32 = 3;
 const PT_GNU_STACK: u32 = 0x6474_e551;
 const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
-const EM_X86_64: u16 = 62;
 const PROGRAM_HEADER: usize = 56;
 
 /// Why a file is not something the engine can run.
@@ -88,7 +88,7 @@ pub fn inspect(fd: i32) -> Result<Headers, Refusal> {
     }
     let u16_at = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
     let u64_at = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap_or_default());
-    if head[4] != 2 || head[5] != 1 || u16_at(18) != EM_X86_64 {
+    if head[4] != 2 || head[5] != 1 || u16_at(18) != arch::ELF_MACHINE {
         return Err(Refusal::Foreign);
     }
     let kind = u16_at(16);

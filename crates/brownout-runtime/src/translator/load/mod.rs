@@ -1,5 +1,5 @@
 //! Starts a program the way the kernel would: maps it and its interpreter, and corrects the initial
-//! stack that the kernel made for the loader so that the program finds itself there.
+//! stack that the kernel made for the loader so that the target finds itself there.
 
 mod elf;
 mod stack;

@@ -1,8 +1,8 @@
 //! The initial stack: arguments, environment, auxiliary vector.
 //!
-//! The loader was executed with the program's own arguments and environment plus one variable. The
-//! kernel's stack can therefore be the program's, once that variable is out and the auxiliary vector
-//! speaks of the program instead of the loader. Process titles, stack growth and limits then work as
+//! The loader was executed with the target's own arguments and environment plus one variable. The
+//! kernel's stack can therefore be the target's, once that variable is out and the auxiliary vector
+//! speaks of the target instead of the loader. Process titles, stack growth and limits then work as
 //! without the engine.
 
 use crate::translator::load::Image;
@@ -120,7 +120,7 @@ impl InitialStack {
         }
     }
 
-    /// Makes the auxiliary vector speak of the program.
+    /// Makes the auxiliary vector speak of the target.
     pub fn describe(&self, program: &Image, interpreter_base: u64, path: &CStr, vdso: Option<u64>) {
         self.set_auxiliary(auxvec::AT_PHDR, program.headers);
         self.set_auxiliary(auxvec::AT_PHNUM, program.header_count);

@@ -55,7 +55,7 @@ pub fn spare_block() -> Option<u64> {
     block
 }
 
-/// Gives back a block that nobody uses any more.
+/// Returns a block that is no longer used.
 pub(crate) fn give_back(block: u64) {
     SPARE.lock();
     // SAFETY: held.
@@ -63,8 +63,8 @@ pub(crate) fn give_back(block: u64) {
     SPARE.unlock();
 }
 
-/// In a forked child: takes the blocks of threads that exist only in the parent. Whoever held the lock
-/// there is not here.
+/// In a forked child: takes the blocks of threads that exist only in the parent. So does the thread that may have
+/// held the lock.
 pub(crate) fn adopt(blocks: impl Iterator<Item = u64>) {
     SPARE.word.store(1, Ordering::Relaxed);
     // SAFETY: held; the child has one thread.

@@ -33,7 +33,7 @@ const CLONE_VM: u64 = linux::CLONE_VM as u64;
 const CLONE_VFORK: u64 = linux::CLONE_VFORK as u64;
 const CLONE_THREAD: u64 = linux::CLONE_THREAD as u64;
 
-/// The program's `clone`.
+/// The target's `clone`.
 pub fn clone(context: &mut Context, args: [u64; 6]) -> Raw {
     run_clone(
         context,
@@ -46,7 +46,7 @@ pub fn clone(context: &mut Context, args: [u64; 6]) -> Raw {
     )
 }
 
-/// The program's `clone3`.
+/// The target's `clone3`.
 pub fn clone3(context: &mut Context, at: u64, size: u64) -> Raw {
     if !(64..=88).contains(&size) {
         return err(if size < 64 {
@@ -80,7 +80,7 @@ pub fn clone3(context: &mut Context, at: u64, size: u64) -> Raw {
     )
 }
 
-/// The program's `vfork`.
+/// The target's `vfork`.
 pub fn vfork(context: &mut Context) -> Raw {
     let flags = CLONE_VM | CLONE_VFORK | u64::from(linux::SIGCHLD);
     run_clone(

@@ -1,8 +1,8 @@
-//! Replacing the program: `execve` and `execveat`.
+//! Replacing the target: `execve` and `execveat`.
 //!
-//! The loader is executed instead of the program, with the program's arguments and environment, and
-//! told by one more variable what to load. What the engine cannot follow runs without it: set-user-ID
-//! programs, programs that cannot be read, foreign ones.
+//! The loader is executed instead of the new program, with its arguments and environment; one more variable
+//! says what to load. Programs that the engine cannot follow run without it: set-user-ID programs, programs
+//! that cannot be read, and programs for other machines.
 
 use crate::sys;
 use crate::sys::{Raw, err, errno, is_err, linux};
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use brownout_ring as ring;
 use core::ffi::CStr;
 
-/// The program's `execve` and `execveat`.
+/// The target's `execve` and `execveat`.
 pub fn exec(
     context: &mut Context,
     dirfd: i32,
@@ -57,7 +57,7 @@ fn try_exec(
             }
             Verdict::Native => {
                 // Not something the engine can follow: it runs, unseen.
-                // SAFETY: the program's own call.
+                // SAFETY: the target's own call.
                 let raw = unsafe {
                     sys::syscall(
                         linux::__NR_execveat,
@@ -231,7 +231,7 @@ fn replace(context: &mut Context, path: &[u8], argv: &[u64], envp: &mut Vec<u64>
     let variable = wire_variable(fd, path);
     envp.push(variable.as_ptr() as u64);
     envp.push(0);
-    // Signals that the engine handles only for itself must be inherited as the program set them.
+    // Signals that the engine handles only for itself must be inherited as the target set them.
     let actions = context.actions();
     for number in [signal::SIGSEGV, signal::SIGBUS, signal::SIGTRAP] {
         if actions.get(number).handler == 1 {
@@ -240,9 +240,9 @@ fn replace(context: &mut Context, path: &[u8], argv: &[u64], envp: &mut Vec<u64>
     }
     let empty = [0u64];
     let argv = if argv.len() > 1 { argv } else { &empty[..] };
-    // The mask survives exec, and so must what the program blocked.
+    // The mask survives exec, and so must what the target blocked.
     sys::set_mask(context.mask);
-    // SAFETY: valid, NULL-terminated arrays of the program's and our own strings.
+    // SAFETY: valid, NULL-terminated arrays of the target's and our own strings.
     let raw = unsafe { exec_loader(fd, argv, envp) };
     signal::apply_mask(context.mask);
     for number in [signal::SIGSEGV, signal::SIGBUS, signal::SIGTRAP] {
@@ -271,7 +271,7 @@ unsafe fn exec_loader(fd: i32, argv: &[u64], envp: &[u64]) -> u64 {
     raw
 }
 
-/// At start-up, the program turned out to be a script: start again with its interpreter.
+/// At start-up, the target turned out to be a script: start again with its interpreter.
 pub fn exec_script(
     path: &CStr,
     interpreter: &[u8],

@@ -5,13 +5,13 @@ use crate::instruments;
 use crate::sys;
 use crate::sys::linux;
 use crate::translator::context::Context;
-use crate::translator::process::{THREADS, blocks, is_guest_in_memory, unregister};
+use crate::translator::process::{THREADS, blocks, is_vfork_child, unregister};
 use crate::wire::Head;
 use brownout_ring::kind;
 
-/// The program's `exit`: ends the thread.
+/// The target's `exit`: ends the thread.
 pub fn exit_thread(context: &mut Context, status: u64) -> ! {
-    if is_guest_in_memory() || THREADS.lock().len() == 1 {
+    if is_vfork_child() || THREADS.lock().len() == 1 {
         exit_process(context, status, false);
     }
     context.wire.record(
@@ -30,9 +30,9 @@ pub fn exit_thread(context: &mut Context, status: u64) -> ! {
     blocks::leave(this as u64, status)
 }
 
-/// The program's `exit_group`, or `exit` by the last thread.
+/// The target's `exit_group`, or `exit` by the last thread.
 pub fn exit_process(context: &mut Context, status: u64, group: bool) -> ! {
-    if !is_guest_in_memory() {
+    if !is_vfork_child() {
         // No other thread may be between a store and its record.
         instruments::stop();
         context.wire.record(
@@ -56,7 +56,7 @@ pub fn exit_process(context: &mut Context, status: u64, group: bool) -> ! {
 
 /// The process is about to be ended by a signal of its own making.
 pub fn about_to_die(context: &mut Context, signal: u32) {
-    if is_guest_in_memory() {
+    if is_vfork_child() {
         return;
     }
     instruments::stop();

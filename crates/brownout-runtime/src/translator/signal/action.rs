@@ -1,4 +1,4 @@
-//! What the program wants to happen on each signal.
+//! The actions that the target has set for signals.
 
 use crate::arch::translator::gate;
 use crate::arch::translator::signal_handler;
@@ -107,7 +107,7 @@ pub fn set_default(signal: u32) {
     set(signal, &Action::default());
 }
 
-/// The program's `rt_sigaction`.
+/// The target's `rt_sigaction`.
 pub fn set_action(context: &mut Context, signal: u64, new: u64, old: u64, size: u64) -> Raw {
     if size != 8 || signal == 0 || signal > 64 {
         return sys::err(errno::EINVAL);

@@ -1,13 +1,13 @@
-//! Signals: the program's view of them is kept exact.
+//! Signals: the target's view of them is kept exact.
 //!
-//! The kernel delivers to the runtime's handler ([`handler`]), on a stack of the runtime's. A thread in
-//! generated code is brought to an instruction boundary of the program, by single steps if need be;
-//! a thread in Rust code takes note and delivers on its way out. Delivery ([`frame`]) builds the frame
-//! the kernel would have built and goes on at the program's handler. While a signal waits, the kernel
+//! The kernel delivers to the runtime's handler (`handler`), on a stack of the runtime's. A thread in
+//! generated code is brought to an instruction boundary of the target, by single steps if need be;
+//! a thread in Rust code takes note and delivers on its way out. Delivery (`frame`) builds the frame
+//! the kernel would have built and goes on at the target's handler. While a signal waits, the kernel
 //! keeps the others: queueing, priorities and counts stay the kernel's.
 //!
 //! Three signals stay unblocked and handled at all times because the engine needs them: SIGSEGV,
-//! SIGBUS and SIGTRAP. What the program set for them is emulated.
+//! SIGBUS and SIGTRAP. What the target set for them is emulated.
 
 pub(crate) mod action;
 
@@ -56,7 +56,7 @@ impl Info {
         self.0[5] = (address >> 32) as u32;
     }
 
-    /// The information of a fault raised by the runtime on the program's behalf.
+    /// The information of a fault raised by the runtime on the target's behalf.
     pub fn fault(signal: u32, code: i32, address: u64) -> Info {
         let mut info = Info([0; 32]);
         info.0[0] = signal;
@@ -66,7 +66,7 @@ impl Info {
     }
 }
 
-/// A signal on its way to the program.
+/// A signal on its way to the target.
 #[derive(Clone, Copy)]
 pub struct Pending {
     /// 0: none.
@@ -74,7 +74,7 @@ pub struct Pending {
     pub info: Info,
     /// Trap number and error code for the frame.
     pub trap: [u64; 2],
-    /// Raised by the program's own instruction.
+    /// Raised by the target's own instruction.
     pub synchronous: bool,
 }
 
@@ -94,7 +94,7 @@ impl Pending {
     }
 }
 
-/// The program's alternate signal stack.
+/// The target's alternate signal stack.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct AltStack {
@@ -126,8 +126,8 @@ impl AltStack {
     }
 
     /// Whether a stack pointer is on this stack.
-    pub fn holds(&self, rsp: u64) -> bool {
-        self.is_enabled() && rsp > self.start && rsp - self.start <= self.size
+    pub fn holds(&self, pointer: u64) -> bool {
+        self.is_enabled() && pointer > self.start && pointer - self.start <= self.size
     }
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn send_again(context: &Context, signal: u32, info: &Info) {
     }
 }
 
-/// Makes a kept signal pending if the program does not block it any more.
+/// Makes a kept signal pending if the target does not block it any more.
 pub fn take_held(context: &mut Context) -> bool {
     let mask = context.mask;
     let Some(slot) = context
@@ -183,7 +183,7 @@ pub fn take_held(context: &mut Context) -> bool {
     true
 }
 
-/// Sets the thread's mask in the kernel so that it acts like the program's mask.
+/// Sets the thread's mask in the kernel so that it acts like the target's mask.
 pub fn apply_mask(mask: u64) {
     crate::sys::set_mask(mask & !NEEDED);
 }

@@ -70,7 +70,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
     if replaces {
         instruments::replacing(&mut map_lock, addr, len);
     }
-    // SAFETY: the program's own call; what a fixed mapping replaces was checked to be the program's.
+    // SAFETY: the target's own call; what a fixed mapping replaces was checked to be the target's.
     let mut raw = unsafe { sys::syscall(linux::__NR_mmap, wanted) };
     if is_err(raw) && wanted[0] != args[0] {
         wanted[0] = args[0];
@@ -112,8 +112,8 @@ fn wants_low(prot: u64, flags: u64, fd: i32, len: u64) -> bool {
         let mut magic = [0u8; 4];
         return private && sys::pread(fd, &mut magic, 0) == 4 && &magic == b"\x7fELF";
     }
-    // Libraries with segments of large alignment are mapped into a reservation. Arenas and stacks, which
-    // are reserved likewise, say what they are.
+    // Libraries with segments of large alignment are mapped into a reservation. Arenas and stacks are reserved
+    // with one of these flags.
     let other = u64::from(linux::MAP_NORESERVE | linux::MAP_STACK);
     private && prot == 0 && flags & other == 0
 }
@@ -134,7 +134,7 @@ fn arrive(start: u64, len: u64, prot: u64) {
     });
 }
 
-/// The program asks for addresses that the branch table occupies: it gets them, and branches do
+/// The target asks for addresses that the branch table occupies: it gets them, and branches do
 /// without the table from then on.
 fn give_up_table(start: u64, len: u64) {
     let end = start.saturating_add(page_up(len));
@@ -201,7 +201,7 @@ pub fn munmap(context: &mut Context, addr: u64, len: u64) -> Raw {
     }
     let mut map_lock = map_lock::acquire();
     let removed = take_code(&mut map_lock, addr, len);
-    // SAFETY: the program's own call on its own memory.
+    // SAFETY: the target's own call on its own memory.
     let raw = unsafe { sys::munmap(addr, len) };
     settle(context, raw, addr, len, removed);
     if !is_err(raw) {
@@ -226,7 +226,7 @@ pub fn mprotect(context: &mut Context, nr: u32, args: [u64; 6]) -> Raw {
     }
     // What was code and may be written now must not be run from old copies.
     let removed = (prot & PROT_EXEC == 0).then(|| take_code(&mut map_lock, addr, len));
-    // SAFETY: the program's own call on its own memory.
+    // SAFETY: the target's own call on its own memory.
     let raw = unsafe { sys::syscall(nr, wanted) };
     if let Some(removed) = removed
         && is_err(raw)
@@ -258,7 +258,7 @@ pub fn mremap(context: &mut Context, args: [u64; 6]) -> Raw {
     // With a length of zero the mapping is doubled.
     let removed = take_code(&mut map_lock, old, old_len.max(PAGE));
     let executable = !removed.is_empty();
-    // SAFETY: the program's own call on its own memory.
+    // SAFETY: the target's own call on its own memory.
     let raw = unsafe { sys::syscall(linux::__NR_mremap, args) };
     if let Some(replaced) = replaced {
         settle(context, raw, new, new_len, replaced);
@@ -303,7 +303,7 @@ pub fn shmat(context: &mut Context, args: [u64; 6]) -> Raw {
         instruments::replacing(&mut map_lock, addr, len);
         take_code(&mut map_lock, addr, len)
     });
-    // SAFETY: the program's own call; what it replaces was checked to be the program's.
+    // SAFETY: the target's own call; what it replaces was checked to be the target's.
     let raw = unsafe { sys::syscall(linux::__NR_shmat, args) };
     if let Some(removed) = removed {
         settle(context, raw, addr, len, removed);
@@ -334,7 +334,7 @@ pub fn shmdt(context: &mut Context, addr: u64) -> Raw {
     let mut map_lock = map_lock::acquire();
     let len = crate::translator::space::executable_end(addr).map_or(0, |end| end - addr);
     let removed = take_code(&mut map_lock, addr, len);
-    // SAFETY: the program's own call on its own memory.
+    // SAFETY: the target's own call on its own memory.
     let raw = unsafe { crate::sys!(linux::__NR_shmdt, addr) };
     settle(context, raw, addr, len, removed);
     raw

@@ -1,7 +1,7 @@
 //! System calls that need attention.
 //!
-//! A byte table tells the gate which those are; all others go straight to the kernel. While persistent
-//! memory is mapped, every call is looked at, because the kernel may write there.
+//! A byte table tells the gate which calls these are; all others go straight to the kernel. An instrument may
+//! request that every call is attended ([`attend_all`]).
 
 mod memory_map;
 mod paths;
@@ -119,16 +119,16 @@ pub fn serve(context: &mut Context) {
         Outcome::Done(raw) => {
             context.cpu.finish_syscall(raw, context.next_pc);
             context.pc = context.next_pc;
-            // A program that steps through itself makes the next instruction in the same step.
+            // A target that steps through itself makes the next instruction in the same step.
             context.skip_trap = context.cpu.single_steps();
         }
         Outcome::Interrupted | Outcome::Replaced => {}
     }
 }
 
-/// Makes a call for the program.
+/// Makes a call for the target.
 pub fn native(nr: u64, args: &[u64; 6]) -> Outcome {
-    // SAFETY: the program's own call with its own arguments.
+    // SAFETY: the target's own call with its own arguments.
     match unsafe { gate::native_syscall(nr, args) } {
         INTERRUPTED => Outcome::Interrupted,
         raw => Outcome::Done(raw),

@@ -1,4 +1,4 @@
-//! `/proc/self/exe`, which must lead to the program and not to the loader.
+//! `/proc/self/exe`, which must lead to the target and not to the loader.
 
 use crate::instruments;
 use crate::sys;
@@ -121,7 +121,7 @@ fn without_entry(entries: &[u8], descriptor: i32) -> Vec<u8> {
     kept
 }
 
-/// A file with the auxiliary vector as the program has it; the kernel's copy is the loader's.
+/// A file with the auxiliary vector as the target has it; the kernel's copy is the loader's.
 fn open_auxv() -> u64 {
     let vector = process::auxiliary();
     // SAFETY: a valid name; the bytes written are ours.

@@ -1,6 +1,6 @@
-//! Filters that the program puts on its own system calls.
+//! Filters that the target puts on its own system calls.
 //!
-//! The engine makes calls that the program does not, and a filter may kill for them. Each filter therefore gets a
+//! The engine makes calls that the target does not, and a filter may kill for them. Each filter therefore gets a
 //! beginning that lets the engine's own calls pass: they come from another place than those that are made for the
 //! program unchanged. What the engine serves by such a call (`mmap`, `rt_sigaction`…) passes as well, which a program
 //! that breaks its own rules can notice.
@@ -110,9 +110,9 @@ impl Step {
     }
 }
 
-/// What comes before the program's own steps.
+/// What comes before the target's own steps.
 fn beginning() -> Vec<Step> {
-    let [one, other] = gate::after_program_calls();
+    let [one, other] = gate::after_target_calls();
     let high = (one >> 32) as u32;
     // After the load of the number: one step for each of the engine's calls, then the permission.
     let calls = OWN.len();
@@ -146,7 +146,7 @@ pub fn serve(context: &mut Context, nr: u32, mut args: [u64; 6]) -> Outcome {
     if strict {
         // A process may then only read, write and exit.
         fatal::unsupported(format_args!(
-            "the program enters seccomp strict mode, which the engine does not support"
+            "the target enters seccomp strict mode, which the engine does not support"
         ));
     }
     if !filter {
@@ -181,7 +181,7 @@ pub fn serve(context: &mut Context, nr: u32, mut args: [u64; 6]) -> Outcome {
 mod tests {
     use super::*;
 
-    /// What the beginning comes to: `None` if it is left to the program's steps.
+    /// What the beginning comes to: `None` if it is left to the target's steps.
     fn run(place: u64, number: u32) -> Option<u32> {
         let steps = beginning();
         let (mut at, mut word) = (0, 0);
@@ -201,13 +201,13 @@ mod tests {
                 _ => return Some(step.value),
             }
         }
-        assert_eq!(at, steps.len(), "goes on where the program's steps begin");
+        assert_eq!(at, steps.len(), "goes on where the target's steps begin");
         None
     }
 
     #[test]
     fn only_calls_of_the_engine_s_own_pass() {
-        let [one, other] = gate::after_program_calls();
+        let [one, other] = gate::after_target_calls();
         let own = one ^ 0x1000;
         for number in OWN {
             assert_eq!(run(own, number), Some(0x7fff_0000));

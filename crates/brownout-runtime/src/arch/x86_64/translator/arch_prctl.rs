@@ -11,10 +11,11 @@ pub fn serve(context: &mut Context, args: [u64; 6]) -> Outcome {
     const ARCH_GET_GS: u64 = 0x1004;
     Outcome::Done(match args[0] {
         ARCH_SET_GS => {
-            context.cpu.app_gs = args[1];
+            context.cpu.target_gs = args[1];
             0
         }
-        ARCH_GET_GS => match instruments::write_value(context, args[1], &{ context.cpu.app_gs }) {
+        ARCH_GET_GS => match instruments::write_value(context, args[1], &{ context.cpu.target_gs })
+        {
             Ok(()) => 0,
             Err(_) => err(errno::EFAULT),
         },

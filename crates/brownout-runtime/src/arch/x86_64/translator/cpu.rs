@@ -39,7 +39,7 @@ pub struct Cpu {
     pub spill_flags: u64,
     pub spill_r11: u64,
     /// The target's GS base, which is not in the CPU.
-    pub app_gs: u64,
+    pub target_gs: u64,
     pub xmm: [[u64; 2]; 16],
 }
 
@@ -53,7 +53,7 @@ impl Cpu {
             spill_scratch: 0,
             spill_flags: 0,
             spill_r11: 0,
-            app_gs: 0,
+            target_gs: 0,
             xmm: [[0; 2]; 16],
         }
     }
@@ -63,7 +63,7 @@ impl Cpu {
         Cpu {
             gpr: self.gpr,
             flags: self.flags,
-            app_gs: self.app_gs,
+            target_gs: self.target_gs,
             xmm: self.xmm,
             ..Cpu::new()
         }

@@ -1,11 +1,11 @@
-//! The program branches to where there is no code: the signal that the CPU and the kernel would have made of it.
+//! Fetch faults: the target branches to an address without code, and gets the signal that it would get natively.
 //!
-//! An address that the CPU could translate makes the fetch fault, with the branch done. One that it could not (not
-//! *canonical*) is a general-protection fault. Whether the CPU reports it at the branch or at the target differs
-//! between CPUs and may differ between forms of branches, so a branch of the same form to the same address is executed
-//! to see ([`guarded::branch`]).
+//! If the address is canonical, the branch is done and the fetch faults. If not, the CPU raises a
+//! general-protection fault. Whether it reports that fault at the branch or at its target differs between CPUs and
+//! may differ between forms of branches, so a branch of the same form to the same address is executed to find out
+//! ([`guarded::branch`]).
 //!
-//! What it can miss: branches through the branch table do not see the three topmost bits of their target.
+//! What it can miss: branches through the branch table ignore the three topmost bits of their target.
 
 use crate::arch::translator::cpu::reg;
 use crate::arch::translator::guarded::{self, BranchForm};
@@ -24,7 +24,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
 const PAGE_FAULT: u64 = 14;
 const GENERAL_PROTECTION: u64 = 13;
-/// Error code of a fetch by the program; the lowest bit says that the page is there.
+/// Error code of a fetch by the target; the lowest bit says that the page is there.
 const FETCH: u64 = 0x14;
 /// Address not mapped; invalid permissions for a mapped object; raised by the kernel for a fault without address.
 const SEGV_MAPERR: i32 = 1;
@@ -43,8 +43,8 @@ pub fn fetch(context: &mut Context) {
     } else {
         SEGV_MAPERR
     };
-    // Of what is not the program's, the kernel always says that it is there.
-    let present = missing >= program_end()
+    // Of what is not the target's, the kernel always says that it is there.
+    let present = missing >= target_end()
         || target_memory::read_into(missing, &mut [0u8]) == 1
         || instruments::hides(missing);
     let trap = [PAGE_FAULT, FETCH | u64::from(present)];
@@ -87,7 +87,7 @@ fn form(insn: &Instruction) -> BranchForm {
     }
 }
 
-/// The program's address of the instruction whose copy is around `at`.
+/// The target's address of the instruction whose copy is around `at`.
 fn origin(at: u64) -> Option<u64> {
     with_translator(|translator| translator.cache.fragment_at(at)?.instruction(at))
 }
@@ -127,7 +127,7 @@ pub fn is_canonical(address: u64) -> bool {
 }
 
 /// The end of the addresses that a program can have.
-fn program_end() -> u64 {
+fn target_end() -> u64 {
     (1 << (address_bits() - 1)) - crate::memory::PAGE
 }
 
@@ -151,7 +151,7 @@ fn address_bits() -> u32 {
     // SAFETY: NOREPLACE maps only what was free; it is given back at once.
     let raw = unsafe { sys::mmap(beyond, crate::memory::PAGE, 0, flags, -1, 0) };
     if raw == beyond {
-        // SAFETY: just mapped, known to nobody.
+        // SAFETY: just mapped, and not used by anything.
         unsafe { sys::munmap(beyond, crate::memory::PAGE) };
     }
     let five = !is_err(raw) || raw == sys::err(errno::EEXIST);

@@ -1,11 +1,11 @@
 //! The gate between generated code and Rust: the hand-written assembly.
 //!
 //! Generated code jumps to the routines here through GS slots ([`fill_entry_points`]); nothing here or
-//! in generated code uses the program's stack. The routines that matter to signals are known to
+//! in generated code uses the target's stack. The routines that matter to signals are known to
 //! [`crate::translator::signal`] by the labels at their edges:
 //!
-//! * `gate_syscall`: a system call that needs no attention, made with the program's registers in place.
-//! * `gate_native`: a system call made by Rust on behalf of the program. A signal that arrives before
+//! * `gate_syscall`: a system call that needs no attention, made with the target's registers in place.
+//! * `gate_native`: a system call made by Rust on behalf of the target. A signal that arrives before
 //!   its `syscall` instruction makes it return [`INTERRUPTED`], so that no wait starts while a signal
 //!   is pending.
 
@@ -17,7 +17,7 @@ use core::mem::offset_of;
 
 global_asm!(
     ".text",
-    // --- exits: set the reason, save the program's registers, call Rust -----------------------------
+    // --- exits: set the reason, save the target's registers, call Rust -----------------------------
     "gate_link:          mov dword ptr gs:[{exit}], {link}",
     "                    jmp gate_exit",
     "gate_indirect:      mov dword ptr gs:[{exit}], {indirect}",
@@ -55,7 +55,7 @@ global_asm!(
     "pushfq",
     "pop qword ptr gs:[{flags}]",
     "cld",
-    // alignment checks and single steps are the program's affair
+    // alignment checks and single steps are the target's affair
     "test dword ptr gs:[{flags}], 0x40100",
     "jne 2f",
     "3:",
@@ -190,7 +190,7 @@ global_asm!(
     "sahf",
     "mov rax, gs:[{rax}]",
     "jmp gate_indirect",
-    // --- a system call made by Rust on the program's behalf: rdi = nr, rsi = args -------------------
+    // --- a system call made by Rust on the target's behalf: rdi = nr, rsi = args -------------------
     ".globl gate_native",
     "gate_native:",
     "mov rax, rdi",
@@ -310,7 +310,7 @@ unsafe extern "C" {
     fn gate_restorer();
 }
 
-/// Tells generated code where the gate is.
+/// Fills the entry points for generated code.
 pub fn fill_entry_points(context: &mut Context) {
     context.to_link = gate_link as *const () as u64;
     context.to_indirect = gate_indirect as *const () as u64;
@@ -333,7 +333,7 @@ pub unsafe fn enter() -> ! {
     unsafe { gate_enter() }
 }
 
-/// Makes a system call that may block on behalf of the program. Returns [`INTERRUPTED`] without having
+/// Makes a system call that may block on behalf of the target. Returns [`INTERRUPTED`] without having
 /// made it if a signal is pending or arrives first.
 ///
 /// # Safety
@@ -377,7 +377,7 @@ pub enum GateLocation {
     SyscallAfter,
     /// In [`native_syscall`], before the call.
     NativeBefore,
-    /// At a read or write of the program's memory that may fault: then it goes on here.
+    /// At a read or write of the target's memory that may fault: then it goes on here.
     Guarded(u64),
     Elsewhere,
 }
@@ -425,15 +425,15 @@ pub fn fault() -> u64 {
     gate_fault as *const () as u64
 }
 
-/// Where calls return to that are made for the program as it asked for them.
-pub fn after_program_calls() -> [u64; 2] {
+/// Where calls return to that are made for the target as it asked for them.
+pub fn after_target_calls() -> [u64; 2] {
     [
         gate_syscall_done as *const () as u64,
         gate_native_done as *const () as u64,
     ]
 }
 
-/// The way back from a system call that is found by the program's address.
+/// The way back from a system call that is found by the target's address.
 pub fn after_syscall() -> u64 {
     gate_after_syscall as *const () as u64
 }

@@ -1,9 +1,8 @@
-//! Reads and writes of the program's memory that may fault: the hand-written assembly.
+//! Reads and writes of the target's memory that may fault: the hand-written assembly.
 //!
-//! The signal handler knows the instructions that touch that memory ([`fault`]) and lets the thread go on where the
-//! failure is told.
+//! The signal handler recognises the instructions that touch that memory ([`fault`]) and lets the thread continue
+//! where the failure is returned.
 
-use crate::instruments::unwind::Word;
 use core::arch::global_asm;
 
 global_asm!(
@@ -99,6 +98,14 @@ global_asm!(
     "ret",
 );
 
+/// What a word of the target is expected to hold: its distance from a base address, and the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Word {
+    pub distance: u64,
+    pub value: u64,
+}
+
 /// The answer of `guarded_load`.
 #[repr(C)]
 struct Loaded {
@@ -189,21 +196,21 @@ pub unsafe fn branch(target: u64, form: BranchForm) -> FaultedBranch {
 /// Copies `len` bytes, stopping at the first bad address; the number of bytes not copied.
 ///
 /// # Safety
-/// What lies at `to` must be the program's, or the caller's to overwrite.
+/// What lies at `to` must be the target's, or the caller's to overwrite.
 pub unsafe fn copy(to: u64, from: u64, len: u64) -> u64 {
     // SAFETY: faults are caught by the signal handler; the rest is the caller's promise.
     unsafe { guarded_copy(to, from, len) }
 }
 
-/// Reads a word of the program, if it can be read.
+/// Reads a word of the target, if it can be read.
 pub fn load(from: u64) -> Option<u64> {
     // SAFETY: faults are caught by the signal handler.
     let loaded = unsafe { guarded_load(from) };
     (loaded.valid != 0).then_some(loaded.word)
 }
 
-/// Whether words of the program hold what they should.
+/// Whether words of the target hold what they should.
 pub fn verify(base: u64, words: &[Word]) -> bool {
-    // SAFETY: reads `words`, and the program's memory with faults caught by the signal handler.
+    // SAFETY: reads `words`, and the target's memory with faults caught by the signal handler.
     unsafe { guarded_verify(base, words.as_ptr(), words.len()) != 0 }
 }

@@ -96,7 +96,7 @@ pub fn area_size(features: u64) -> usize {
     size
 }
 
-/// Delivers the pending signal: the thread goes on at the program's handler, or the process ends.
+/// Delivers the pending signal: the thread goes on at the target's handler, or the process ends.
 pub fn deliver(context: &mut Context) {
     let pending = context.pending;
     context.pending = Pending::none();
@@ -133,7 +133,7 @@ pub fn deliver(context: &mut Context) {
     settle(context);
 }
 
-/// After a signal has been dealt with: the next one if there is, else the mask as the program set it.
+/// After a signal has been dealt with: the next one if there is, else the mask as the target set it.
 pub fn settle(context: &mut Context) {
     if context.postponed.signal != 0 {
         context.pending = context.postponed;
@@ -324,7 +324,7 @@ fn reset_state(context: &mut Context, features: u64) {
     context.cpu.xmm = [[0; 2]; 16];
 }
 
-/// The program's `rt_sigreturn`: takes the state from the frame that the stack pointer points to.
+/// The target's `rt_sigreturn`: takes the state from the frame that the stack pointer points to.
 pub fn sigreturn(context: &mut Context) {
     let at = context.cpu.gpr[reg::RSP];
     let Ok(uc) = target_memory::read::<UContext>(at) else {
@@ -337,7 +337,7 @@ pub fn sigreturn(context: &mut Context) {
     // What a program may change in its flags: arithmetic, trap, direction, alignment check, id.
     const CHANGEABLE: u64 = 0x24_4dd5;
     context.cpu.flags = uc.gregs[GREG_FLAGS] & CHANGEABLE | 0x202;
-    // A program that steps through itself is to see the trap after the next instruction, not before.
+    // A target that steps through itself is to see the trap after the next instruction, not before.
     context.skip_trap = context.cpu.single_steps();
     if restore_state(context, uc.fpstate).is_err() {
         die(SIGSEGV, context.tid);

@@ -83,7 +83,7 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
         return;
     }
     if signal == SIGTRAP && uc.gregs[GREG_TRAP] == 1 && info.code() > 0 {
-        // The program steps through itself: it sees its own instructions only.
+        // The target steps through itself: it sees its own instructions only.
         if in_cache(rip)
             && boundary(context, uc, rip).is_some()
             && !core::mem::take(&mut context.skip_trap)
@@ -117,7 +117,7 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
         }
         if signal == SIGSEGV || signal == SIGBUS || rip >> 40 == 0x31 {
             fatal::fault(format_args!(
-                "signal {signal} at {rip:#x}, address {:#x}, while the program was near {:#x}",
+                "signal {signal} at {rip:#x}, address {:#x}, while the target was near {:#x}",
                 info.address(),
                 context.pc
             ));
@@ -127,7 +127,7 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
         && (context.pending.signal != 0
             || context.mask & crate::translator::signal::bit(signal) != 0)
     {
-        // Sent by somebody, and not wanted now; the kernel cannot keep it because the engine needs it
+        // Sent by a process, and not deliverable now. The kernel cannot keep it, because the engine needs it
         // unblocked.
         crate::translator::signal::hold(context, signal, info);
         return;
@@ -180,7 +180,7 @@ fn approach_boundary(context: &mut Context, uc: &mut UContext) {
     }
 }
 
-/// The program's instruction pointer, if its state is all in the registers.
+/// The target's instruction pointer, if its state is all in the registers.
 fn boundary(context: &Context, uc: &mut UContext, rip: u64) -> Option<u64> {
     match gate::location(rip) {
         GateLocation::SyscallStart => return Some(uc.gregs[GREG[reg::RCX]] - 2),
@@ -228,7 +228,7 @@ fn stepped(context: &mut Context, uc: &mut UContext, rip: u64) {
     approach_boundary(context, uc);
 }
 
-/// Makes a load of the instrument's assembly, which the alignment-check flag of the program forbids.
+/// Makes a load of the instrument's assembly, which the alignment-check flag of the target forbids.
 fn load_misaligned(uc: &mut UContext, load: &MisalignedLoad) {
     let from = uc.gregs[GREG[reg::RSI]] as *const u8;
     let mut word = [0u8; 8];
@@ -238,7 +238,7 @@ fn load_misaligned(uc: &mut UContext, load: &MisalignedLoad) {
     uc.gregs[GREG_RIP] = load.next;
 }
 
-/// An instruction of the program faulted: puts its registers right and lets the dispatcher decide.
+/// An instruction of the target faulted: puts its registers right and lets the dispatcher decide.
 fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
     let rip = uc.gregs[GREG_RIP];
     let translator = TRANSLATOR.lock();

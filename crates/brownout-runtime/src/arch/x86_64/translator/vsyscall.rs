@@ -21,7 +21,7 @@ pub fn emulate(context: &mut Context) -> bool {
         context.cpu.gpr[reg::RSI],
         context.cpu.gpr[reg::RDX],
     );
-    // SAFETY: the program's own call with its own pointers.
+    // SAFETY: the target's own call with its own pointers.
     context.cpu.gpr[reg::RAX] = unsafe { crate::sys!(nr, rdi, rsi, rdx) };
     context.cpu.gpr[reg::RSP] += 8;
     context.pc = back;

@@ -146,7 +146,7 @@ fn record_file(
     }
 }
 
-/// A descriptor through which a file can be read: the program's own if that will do, because closing
+/// A descriptor through which a file can be read: the target's own if that will do, because closing
 /// another one would drop the locks that the process holds on the file.
 struct Reader {
     fd: i32,
@@ -201,7 +201,7 @@ pub fn changed_otherwise(context: &mut Context, nr: u32, args: &[u64; 6], raw: u
     let stat = match nr {
         linux::__NR_truncate => {
             let mut stat = core::mem::MaybeUninit::<linux::stat>::zeroed();
-            // SAFETY: the program's path, which the kernel has just used; the kernel writes one `stat`.
+            // SAFETY: the target's path, which the kernel has just used; the kernel writes one `stat`.
             let raw = unsafe {
                 crate::sys!(
                     linux::__NR_newfstatat,

@@ -1,12 +1,12 @@
 //! Transfers by `io_uring`: what the kernel reads into candidates or writes to their files after having been asked
-//! through memory that it shares with the program.
+//! through memory that it shares with the target.
 //!
-//! The engine maps each ring a second time. When the program submits, requests on candidates are led to the aliases, as
+//! The engine maps each ring a second time. When the target submits, requests on candidates are led to the aliases, as
 //! arguments of system calls are; what they come to is recorded when their completions are found: at the end of the
 //! submitting call, or at the next system call of any kind.
 //!
 //! What it can miss, and notes: rings that a thread of the kernel polls, rings of unusual layout, and requests on
-//! registered files. A program that looks for completions without ever making a call has them recorded late.
+//! registered files. A target that looks for completions without ever making a call has them recorded late.
 
 use crate::arch::instruments::pm::emulate;
 use crate::instruments::events::calling_context;
@@ -43,7 +43,7 @@ const UNUSUAL: u32 = uring::IORING_SETUP_SQPOLL
     | uring::IORING_SETUP_CQE32
     | uring::IORING_SETUP_NO_MMAP;
 
-/// A ring of the program, mapped by the engine.
+/// A ring of the target, mapped by the engine.
 struct Ring {
     params: uring::io_uring_params,
     submissions: u64,
@@ -73,15 +73,15 @@ static IN_FLIGHT: AtomicU32 = AtomicU32::new(0);
 /// What was changed for a call, to be put back.
 #[derive(Default)]
 pub struct Submission {
-    /// Fields of requests: where, what the program had there, and what was put there.
+    /// Fields of requests: where, what the target had there, and what was put there.
     addresses: Vec<(u64, u64, u64)>,
-    /// Arrays of buffers that take the place of the program's.
+    /// Arrays of buffers that take the place of the target's.
     vectors: Vec<Vec<u64>>,
     /// Requests that will do something to candidates: their places among those submitted, and their user data.
     flights: Vec<(u64, u64)>,
 }
 
-/// A word of memory that the kernel or the program may change at any time.
+/// A word of memory that the kernel or the target may change at any time.
 fn word(at: u64) -> &'static AtomicU32 {
     // SAFETY: callers pass places in rings, which stay mapped.
     unsafe { &*(at as *const AtomicU32) }
@@ -118,7 +118,7 @@ pub fn attach(context: &mut Context, nr: u32, params_at: u64, raw: u64) {
             note(
                 context,
                 &alloc::format!(
-                    "the program has an io_uring (descriptor {fd}) that is polled by the kernel or laid out unusually: \
+                    "the target has an io_uring (descriptor {fd}) that is polled by the kernel or laid out unusually: \
                      what it writes to persistent memory or its files is not recorded"
                 ),
             );
@@ -131,7 +131,7 @@ impl Ring {
         let map = |len: u64, offset: u32| {
             let flags = linux::MAP_SHARED | linux::MAP_POPULATE;
             let prot = linux::PROT_READ | linux::PROT_WRITE;
-            // SAFETY: maps where there is nothing. The kernel lets nobody else choose the place of a ring.
+            // SAFETY: maps where nothing is mapped. The kernel chooses the address of a ring.
             let raw = unsafe { sys::mmap(0, len, prot, flags, fd, offset.into()) };
             (!is_err(raw)).then_some(raw)
         };
@@ -155,7 +155,7 @@ impl Ring {
         word(self.completions + u64::from(self.params.cq_off.tail)).load(Ordering::Acquire)
     }
 
-    /// The requests that the program is about to submit.
+    /// The requests that the target is about to submit.
     fn submitted(&self, count: u32) -> Vec<u64> {
         let sq = &self.params.sq_off;
         let at = |offset: u32| word(self.submissions + u64::from(offset)).load(Ordering::Acquire);
@@ -305,7 +305,7 @@ fn completion_bytes(params: &uring::io_uring_params, first: u32) -> u64 {
     u64::from(first) + COMPLETION * u64::from(params.cq_entries)
 }
 
-/// Where the kernel is to find what the program has at an address.
+/// Where the kernel is to find what the target has at an address.
 fn alias(address: u64) -> u64 {
     candidates::find(address).map_or(address, |mapping| address.wrapping_add(mapping.delta))
 }
@@ -357,7 +357,7 @@ pub fn before(context: &mut Context, nr: u32, args: &mut [u64; 6]) -> Submission
                 note(
                     context,
                     &alloc::format!(
-                        "the program writes by io_uring (descriptor {fd}) to {what}: if that is a file of persistent \
+                        "the target writes by io_uring (descriptor {fd}) to {what}: if that is a file of persistent \
                          memory, it is not recorded"
                     ),
                 );
@@ -374,7 +374,7 @@ const REGISTER_BUFFERS: u64 = 0;
 /// After a call that took so many requests: puts back what was changed for it.
 pub fn after(args: &[u64; 6], taken: u64, changes: &Submission) {
     for &(at, old, new) in &changes.addresses {
-        // The program may already have put another request there.
+        // The target may already have put another request there.
         if field::<u64>(at) == new {
             // SAFETY: as when it was changed.
             unsafe { (at as *mut u64).write_volatile(old) };

@@ -81,7 +81,7 @@ pub const BY_ADDRESS: &[u32] = &[
     linux::__NR_userfaultfd,
 ];
 
-/// Calls that write no memory of the program, whatever the registers hold: comparing would take another
+/// Calls that write no memory of the target, even if a register points there: comparing would take another
 /// thread's stores for the kernel's.
 pub const SILENT: &[u32] = &[
     linux::__NR_write,

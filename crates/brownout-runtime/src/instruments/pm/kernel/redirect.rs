@@ -20,7 +20,7 @@ const WINDOW: u64 = 4096;
 
 /// A result that goes to a buffer first.
 struct Bounce {
-    /// Where the program wants it.
+    /// Where the target has its buffer.
     to: u64,
     buffer: Vec<u8>,
     extent: Extent,
@@ -30,14 +30,14 @@ pub struct Call {
     nr: u32,
     args: [u64; 6],
     bounces: Vec<Bounce>,
-    /// Buffers that are filled one after the other: where the program has them, their length, and ours
+    /// Buffers that are filled one after the other: where the target has them, their length, and ours
     /// for those in candidates.
     scattered: Vec<(u64, u64, Option<Vec<u8>>)>,
-    /// Memory before the call: program address, alias, bytes.
+    /// Memory before the call: target address, alias, bytes.
     windows: Vec<(u64, u64, Vec<u8>)>,
     /// Rewritten structures, kept alive for the call.
     structures: Vec<Vec<u64>>,
-    /// Message headers: the program's, and ours in `structures`.
+    /// Message headers: the target's, and ours in `structures`.
     headers: Vec<(u64, usize)>,
 }
 
@@ -232,7 +232,7 @@ impl Call {
                 }
             }
             let copy = self.keep(vector);
-            // The header is at its alias by now, or the program's own; the kernel reads the pointer from
+            // The header is at its alias by now, or the target's own; the kernel reads the pointer from
             // it, and `finish` puts it back.
             if target_memory::write(at + 16, &copy).is_ok() {
                 self.structures
@@ -241,7 +241,7 @@ impl Call {
         }
     }
 
-    /// After the call: stores results where the program wanted them.
+    /// After the call: stores results where the target wanted them.
     pub fn finish(&mut self, context: &mut Context, raw: u64) {
         for structure in &self.structures {
             if let [RESTORE, at, value] = structure[..] {
@@ -274,7 +274,7 @@ impl Call {
             // Length of the name, length of control data, flags.
             for (field, len) in [(1, 4), (5, 8), (6, 4)] {
                 let value = header[field].to_le_bytes();
-                // The program's header could be read a moment ago.
+                // The target's header could be read a moment ago.
                 let _ = put(context, at + 8 * field as u64, &value[..len]);
             }
         }
@@ -284,7 +284,7 @@ impl Call {
     }
 }
 
-/// Reads the program's memory, candidates included. False if that cannot be done.
+/// Reads the target's memory, candidates included. False if that cannot be done.
 fn read(at: u64, bytes: &mut [u8]) -> bool {
     emulate::load_bytes(at, bytes).is_ok()
 }
@@ -298,5 +298,5 @@ fn read_header(at: u64) -> Option<[u64; 7]> {
     })
 }
 
-/// Marks an entry of `Call::structures` that tells what to put back.
+/// Marks an entry of `Call::structures` that says what to restore.
 const RESTORE: u64 = u64::MAX;

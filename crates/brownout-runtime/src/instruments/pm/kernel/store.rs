@@ -36,7 +36,7 @@ pub(crate) fn store(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
         let piece = &bytes[done..done + len];
         done += len;
         let Some(mapping) = candidates::find(at).filter(|mapping| mapping.observes(true)) else {
-            // Past the mapping: whatever is there, the kernel would have written it.
+            // Behind the mapping: the kernel would have written there, too.
             let _ = target_memory::write_bytes(at, piece);
             continue;
         };

@@ -3,7 +3,7 @@
 //! A call is plain if the innermost open one is alive and further out on the stack, and returns to its return address
 //! are watched; a return is plain if it is that of the innermost open call alone. The record is then written
 //! by [`crate::instruments::pm`]'s assembly like any other. All else goes the long way, with nothing changed:
-//! [`crate::instruments::calls::visit`] does the same for all cases.
+//! `calls::visit` does the same for all cases.
 
 use crate::arch::instruments::events::{fast_path, restore, site_in_rdx, spill};
 use crate::instruments::calls::open_calls::{Open, OpenCalls, REMEMBERED};

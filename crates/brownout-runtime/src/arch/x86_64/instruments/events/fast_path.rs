@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! 1. An instrument's assembly jumps to `event_record` with the site in rdx, everything else freed by
-//!    [`spill`], the exit for Rust in `Context::exit`, and the event in [`EventArea`].
+//!    `spill`, the exit for Rust in `Context::exit`, and the event in [`EventArea`].
 //! 2. Nothing is written before the space in the ring is known to be there; from then on nothing can fail but
 //!    a load of the payload that is misaligned ([`misaligned_load`]).
 //! 3. The stack of the target is read only by the instructions that [`recovery_point`] knows.
@@ -336,7 +336,7 @@ fn address_of(symbol: unsafe extern "C" fn()) -> u64 {
     symbol as *const () as u64
 }
 
-/// Where instruments' assembly sends events that it does not record, after [`spill`].
+/// Where instruments' assembly sends events that it does not record, after `spill`.
 pub fn by_rust() -> u64 {
     address_of(event_by_rust)
 }

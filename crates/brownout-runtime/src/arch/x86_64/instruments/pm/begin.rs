@@ -1,9 +1,9 @@
-//! The begin of an access to what may be persistent memory, in assembly: where the access is to be made, and the
-//! lock that keeps others away until it is recorded.
+//! The begin of an access to what may be persistent memory, in assembly: chooses where the access is made and
+//! takes the lock that excludes other threads until it is recorded.
 //!
 //! Generated code comes here with the address in rcx, `spill_rcx`, `spill_rax` and `spill_flags` filled, and goes on
 //! at `PmArea::return_to`. What the mapping used last does not answer is looked up in Rust
-//! ([`crate::instruments::pm::access_lookup`]).
+//! (`pm::access_lookup`).
 
 use crate::instruments::pm::exits;
 use crate::translator::context::Context;
@@ -75,7 +75,7 @@ global_asm!(
     "mov rcx, gs:[{spill_rcx}]",
     "mov dword ptr gs:[{exit}], {pm_lookup}",
     "jmp gate_exit",
-    // the lock is held by another thread: wait a little, then give the processor away
+    // the lock is held by another thread: wait briefly, then yield the processor
     "3:",
     "mov gs:[{spill_r11}], r11",
     "mov r11d, 64",

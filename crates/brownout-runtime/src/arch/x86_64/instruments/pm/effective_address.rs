@@ -28,7 +28,7 @@ pub fn effective_address(insn: &Instruction, context: &Context) -> u64 {
     address.wrapping_add(segment_base(insn.memory_segment(), context))
 }
 
-/// The base of a segment: FS is the program's at all times, GS is the engine's while it runs.
+/// The base of a segment: FS is the target's at all times, GS is the engine's while it runs.
 pub fn segment_base(segment: Register, context: &Context) -> u64 {
     match segment {
         Register::FS => {
@@ -37,7 +37,7 @@ pub fn segment_base(segment: Register, context: &Context) -> u64 {
             unsafe { asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags)) };
             base
         }
-        Register::GS => context.cpu.app_gs,
+        Register::GS => context.cpu.target_gs,
         _ => 0,
     }
 }

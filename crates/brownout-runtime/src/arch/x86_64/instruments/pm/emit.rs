@@ -6,8 +6,8 @@
 use super::code::{Capture, PmCode, Treatment, relocated};
 use super::through_cache::through_cache;
 use crate::arch::translator::translate::{Emission, has_memory, number, register};
-use crate::gs;
 use crate::instruments::pm::site::SiteKind;
+use crate::slot;
 use crate::translator::cache::Repair;
 use iced_x86::{Instruction, Mnemonic, Register};
 
@@ -15,7 +15,7 @@ const RAX: u8 = 0;
 const RCX: u8 = 1;
 
 impl PmCode {
-    /// Emits an instruction in the way that its site needs. False if it is to be copied.
+    /// Emits an instruction in the way that its site needs. False if it must be copied.
     pub fn emit(&mut self, insn: &Instruction, code: &[u8], out: &mut Emission<'_>) -> bool {
         let treatment = self.treat(insn, out.analyst);
         match treatment {
@@ -50,42 +50,42 @@ impl PmCode {
 impl Emission<'_> {
     /// The runtime carries the instruction out.
     fn emulate(&mut self, site: u32) {
-        self.visit(site, gs!(areas.pm.to_emulate));
+        self.visit(site, slot!(areas.pm.to_emulate));
     }
 
     /// The access is made at the address that the gate's begin routine chooses.
     fn access(&mut self, insn: &Instruction, site: u32, size: u32, capture: Capture) {
         let (changed, scratch) = relocated(insn, self.analyst);
         self.capture_value(capture);
-        self.out.gs_store(gs!(cpu.spill_rcx), RCX);
-        self.out.gs_store(gs!(cpu.spill_rax), RAX);
+        self.out.gs_store(slot!(cpu.spill_rcx), RCX);
+        self.out.gs_store(slot!(cpu.spill_rax), RAX);
         self.access_address(insn);
-        self.out.gs_store(gs!(areas.events.address), RCX);
+        self.out.gs_store(slot!(areas.events.address), RCX);
         self.out.save_flags();
-        self.out.gs_store(gs!(cpu.spill_flags), RAX);
-        self.out.gs_store_imm(gs!(areas.pm.size), u64::from(size));
-        self.out.gs_store_imm32(gs!(argument), site);
+        self.out.gs_store(slot!(cpu.spill_flags), RAX);
+        self.out.gs_store_imm(slot!(areas.pm.size), u64::from(size));
+        self.out.gs_store_imm32(slot!(argument), site);
         let after = self.out.here() + 13 + 8;
-        self.out.gs_store_imm(gs!(areas.pm.return_to), after);
-        self.out.jmp_gs(gs!(areas.pm.to_begin));
+        self.out.gs_store_imm(slot!(areas.pm.return_to), after);
+        self.out.jmp_gs(slot!(areas.pm.to_begin));
         debug_assert_eq!(self.out.here(), after);
 
         self.capture_mask(capture);
-        self.out.gs_store(gs!(cpu.spill_scratch), scratch);
-        self.out.gs_load(scratch, gs!(areas.events.memory));
+        self.out.gs_store(slot!(cpu.spill_scratch), scratch);
+        self.out.gs_load(scratch, slot!(areas.events.memory));
         let bytes = self
             .analyst
             .encode(&through_cache(&changed), self.out.here());
         self.draft
             .special(self.out.here(), insn.ip(), Repair::Moved(scratch));
         self.out.put(&bytes);
-        self.out.gs_load(scratch, gs!(cpu.spill_scratch));
+        self.out.gs_load(scratch, slot!(cpu.spill_scratch));
         if capture == Capture::ZeroFlag {
             // setz byte ptr gs:[extra]
             self.out.put(&[0x65, 0x0f, 0x94, 0x04, 0x25]);
-            self.out.put_u32(gs!(areas.events.extra) as u32);
+            self.out.put_u32(slot!(areas.events.extra) as u32);
         }
-        self.visit(site, gs!(areas.pm.to_end));
+        self.visit(site, slot!(areas.pm.to_end));
     }
 
     /// Address of the access into rcx.
@@ -109,9 +109,9 @@ impl Emission<'_> {
     fn capture_value(&mut self, capture: Capture) {
         match capture {
             Capture::Vector { register, size } => {
-                self.dump_register(register, size, gs!(areas.events.payload))
+                self.dump_register(register, size, slot!(areas.events.payload))
             }
-            Capture::Register(register) => self.out.gs_store(gs!(areas.events.payload), register),
+            Capture::Register(register) => self.out.gs_store(slot!(areas.events.payload), register),
             _ => {}
         }
     }
@@ -123,7 +123,7 @@ impl Emission<'_> {
             | Capture::ZeroFlag
             | Capture::Vector { .. }
             | Capture::Register(_) => return,
-            _ => self.out.gs_store(gs!(cpu.spill_scratch), RAX),
+            _ => self.out.gs_store(slot!(cpu.spill_scratch), RAX),
         }
         match capture {
             Capture::Nothing
@@ -165,8 +165,8 @@ impl Emission<'_> {
                 ]);
             }
         }
-        self.out.gs_store(gs!(areas.events.extra), RAX);
-        self.out.gs_load(RAX, gs!(cpu.spill_scratch));
+        self.out.gs_store(slot!(areas.events.extra), RAX);
+        self.out.gs_load(RAX, slot!(cpu.spill_scratch));
     }
 
     /// The elements of a scatter are stored by the runtime; its mask ends up clear, as the CPU leaves it.
@@ -174,11 +174,11 @@ impl Emission<'_> {
         let mask = (insn.op_mask() as u32 - Register::K0 as u32) as u8;
         self.dump_vector(
             insn.op1_register().number() as u8,
-            gs!(areas.events.payload),
+            slot!(areas.events.payload),
         );
         self.dump_vector(
             insn.memory_index().number() as u8,
-            gs!(areas.events.payload) + 64,
+            slot!(areas.events.payload) + 64,
         );
         self.capture_mask(Capture::MaskRegister {
             register: mask,
@@ -197,7 +197,7 @@ impl Emission<'_> {
     /// A gather is made by the CPU, from the place that the runtime chooses for its base.
     fn gather(&mut self, insn: &Instruction, site: u32) {
         let index = insn.memory_index();
-        let second = gs!(areas.events.payload) + 64;
+        let second = slot!(areas.events.payload) + 64;
         self.dump_register(index.number() as u8, index.size() as u8, second);
         if insn.has_op_mask() {
             let mask = (insn.op_mask() as u32 - Register::K0 as u32) as u8;
@@ -210,13 +210,13 @@ impl Emission<'_> {
             self.dump_register(
                 mask.number() as u8,
                 mask.size() as u8,
-                gs!(areas.events.payload),
+                slot!(areas.events.payload),
             );
         }
         self.emulate(site);
         let scratch = self.analyst.scratch(insn);
-        self.out.gs_store(gs!(cpu.spill_scratch), scratch);
-        self.out.gs_load(scratch, gs!(areas.events.memory));
+        self.out.gs_store(slot!(cpu.spill_scratch), scratch);
+        self.out.gs_load(scratch, slot!(areas.events.memory));
         let mut changed = *insn;
         changed.set_memory_base(register(scratch));
         changed.set_memory_displacement64(0);
@@ -226,7 +226,7 @@ impl Emission<'_> {
         self.draft
             .special(self.out.here(), insn.ip(), Repair::Scratch(scratch));
         self.out.put(&bytes);
-        self.out.gs_load(scratch, gs!(cpu.spill_scratch));
+        self.out.gs_load(scratch, slot!(cpu.spill_scratch));
     }
 
     /// Stores a vector register of 16, 32 or 64 bytes.
@@ -270,32 +270,32 @@ impl Emission<'_> {
     /// A fence or flush is reported, then executed; a flush at the alias.
     fn order(&mut self, insn: &Instruction, code: &[u8], site: u32) {
         if !has_memory(insn) {
-            self.visit(site, gs!(areas.pm.to_order));
+            self.visit(site, slot!(areas.pm.to_order));
             return self.out.put(code);
         }
         let scratch = self.analyst.scratch(insn);
-        self.out.gs_store(gs!(cpu.spill_rax), RAX);
-        self.out.gs_store(gs!(cpu.spill_rcx), RCX);
+        self.out.gs_store(slot!(cpu.spill_rax), RAX);
+        self.out.gs_store(slot!(cpu.spill_rcx), RCX);
         self.effective_address(insn, RCX);
-        self.out.gs_store(gs!(areas.events.address), RCX);
-        self.out.gs_load(RCX, gs!(cpu.spill_rcx));
-        self.visit(site, gs!(areas.pm.to_order));
-        self.out.gs_store(gs!(cpu.spill_scratch), scratch);
-        self.out.gs_load(scratch, gs!(areas.events.memory));
+        self.out.gs_store(slot!(areas.events.address), RCX);
+        self.out.gs_load(RCX, slot!(cpu.spill_rcx));
+        self.visit(site, slot!(areas.pm.to_order));
+        self.out.gs_store(slot!(cpu.spill_scratch), scratch);
+        self.out.gs_load(scratch, slot!(areas.events.memory));
         self.finish_through(insn, scratch);
     }
 
     /// A locked instruction on other memory: it matters only if the thread has something to order.
     fn locked(&mut self, insn: &Instruction, code: &[u8], site: u32) {
-        self.out.gs_store(gs!(cpu.spill_rcx), RCX);
-        self.out.gs_load(RCX, gs!(areas.events.unordered));
+        self.out.gs_store(slot!(cpu.spill_rcx), RCX);
+        self.out.gs_load(RCX, slot!(areas.events.unordered));
         // jrcxz over the visit
         self.out.put(&[0xe3, 0]);
         let hop = self.out.here() - 1;
-        self.out.gs_load(RCX, gs!(cpu.spill_rcx));
-        self.visit(site, gs!(areas.pm.to_order));
+        self.out.gs_load(RCX, slot!(cpu.spill_rcx));
+        self.visit(site, slot!(areas.pm.to_order));
         self.out.land_short(hop);
-        self.out.gs_load(RCX, gs!(cpu.spill_rcx));
+        self.out.gs_load(RCX, slot!(cpu.spill_rcx));
         self.copy(insn, code);
     }
 }

@@ -1,5 +1,5 @@
-//! Instructions that the runtime carries out itself when they touch candidates: those whose address is
-//! implicit, computed in an unusual way, or many.
+//! Instructions that the runtime carries out itself when they touch candidates: those with an implicit
+//! address, an address that is computed in an unusual way, or many addresses.
 
 use super::effective_address::{effective_address, segment_base};
 use crate::arch::instruments::pm::string;
@@ -32,7 +32,7 @@ pub enum BadAccess {
     Write(u64),
     /// The CPU refuses the operand, wherever it is.
     Refused,
-    /// The program wants no misaligned accesses.
+    /// The target has forbidden misaligned accesses.
     Misaligned,
     /// The CPU does not know the instruction in its present state.
     Undefined,
@@ -57,7 +57,7 @@ impl BadAccess {
         }
     }
 
-    /// Checks the alignment of an operand, if the program has asked for that by its flags.
+    /// Checks the alignment of an operand, if the target has asked for that by its flags.
     pub fn unless_aligned(context: &Context, address: u64, size: usize) -> Result<(), BadAccess> {
         const ALIGNMENT_CHECK: u64 = 0x4_0000;
         if context.cpu.flags & ALIGNMENT_CHECK != 0 && !address.is_multiple_of(size as u64) {
@@ -75,7 +75,8 @@ impl BadAccess {
     }
 }
 
-/// Carries out the instruction of the site. At `pc` if the instruction faulted, or is to be stepped through: then a signal is pending.
+/// Carries out the instruction of the site. Resumes at `pc` if the instruction faulted or is stepped
+/// through: then a signal is pending.
 pub fn emulate(context: &mut Context) -> Resumption {
     let site = &site(context.argument);
     context.pc = site.pc;
@@ -116,7 +117,7 @@ pub fn emulate(context: &mut Context) -> Resumption {
     }
 }
 
-/// Makes the program see that it has made a step.
+/// Makes the target see that it has made a step.
 fn step(context: &mut Context) {
     const TRACE: i32 = 2;
     const DEBUG: u64 = 1;
@@ -129,12 +130,12 @@ fn step(context: &mut Context) {
     context.pending_flag = 1;
 }
 
-/// Makes the program see the fault of an access that the runtime was to make for it.
+/// Makes the target see the fault of an access that the runtime was to make for it.
 pub(crate) fn raise(context: &mut Context, bad: BadAccess) {
     const NOT_MAPPED: i32 = 1;
     const NO_RIGHT: i32 = 2;
     const BY_KERNEL: i32 = 128;
-    /// Bits of the CPU's error code: the page is there; a write; by the program.
+    /// Bits of the CPU's error code: the page is there; a write; by the target.
     const PRESENT: u64 = 1;
     const WRITE: u64 = 2;
     const USER: u64 = 4;
@@ -166,7 +167,7 @@ pub(crate) fn raise(context: &mut Context, bad: BadAccess) {
     context.pending_flag = 1;
 }
 
-/// Stores bytes for the program wherever the address leads, and records what lands in candidates.
+/// Stores bytes for the target wherever the address leads, and records what lands in candidates.
 pub(crate) fn store_bytes(
     context: &mut Context,
     flags: u16,
@@ -208,7 +209,7 @@ pub(crate) fn store_bytes(
     Ok(())
 }
 
-/// Reads bytes for the program, through the alias where the program's own mapping is unreadable.
+/// Reads bytes for the target, through the alias where the target's own mapping is unreadable.
 pub(crate) fn load_bytes(address: u64, bytes: &mut [u8]) -> Result<(), BadAccess> {
     let mut done = 0;
     while done < bytes.len() {
@@ -226,7 +227,7 @@ pub(crate) fn load_bytes(address: u64, bytes: &mut [u8]) -> Result<(), BadAccess
     Ok(())
 }
 
-/// Reads bytes for the program, and records what comes from candidates.
+/// Reads bytes for the target, and records what comes from candidates.
 pub(crate) fn load(context: &mut Context, address: u64, bytes: &mut [u8]) -> Result<(), BadAccess> {
     load_bytes(address, bytes)?;
     if candidates::find(address).is_some_and(|mapping| mapping.observes(false)) {
@@ -336,7 +337,7 @@ fn enter(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
         store_bytes(context, 0, rsp, &word.to_le_bytes()[..size as usize])?;
     }
     rsp = rsp.wrapping_sub(u64::from(insn.immediate16()));
-    // The CPU makes sure that the new top of the stack can be written.
+    // The CPU checks that the new top of the stack can be written.
     let mut top = [0u8; 8];
     let top = &mut top[..size as usize];
     load_bytes(rsp, top).map_err(BadAccess::of_write)?;
@@ -483,7 +484,7 @@ fn bit_string(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
         if delta == 0 && target_memory::write_bytes(address, &old).is_err() {
             return Err(BadAccess::write(address));
         }
-        // SAFETY: the alias of a mapped byte, or the program's own byte that was just written.
+        // SAFETY: the alias of a mapped byte, or the target's own byte that was just written.
         let byte = unsafe { &*(address.wrapping_add(delta) as *const AtomicU8) };
         let stripe = mapping.map_or_else(|| Stripe::of(address), |mapping| mapping.stripe(address));
         stripe.lock();

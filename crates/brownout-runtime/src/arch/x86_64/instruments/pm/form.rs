@@ -1,8 +1,8 @@
-//! The forms of instructions that touch candidates: what each of them stores, and how it can be carried out so that this
-//! is known.
+//! The forms of instructions that touch candidates: what each of them stores, and how it is carried out so that
+//! this is known.
 //!
-//! Every instruction that writes memory has a form, if only that of being refused by its name: what an instruction
-//! stores is never guessed. The tests walk through all there are.
+//! Every instruction that writes memory has a form. An instruction that is not supported is refused by its name;
+//! what an instruction stores is never guessed. The tests go through all instructions.
 
 use super::code::Capture;
 use crate::arch::translator::translate::{Analyst, has_memory, memory_size, number};
@@ -104,7 +104,7 @@ impl Form {
                 };
                 plain(SiteKind::Masked(flags, element), size, capture)
             }
-            // The extent depends on the CPU's state components: told by comparing.
+            // The extent depends on the CPU's state components: it is found by comparing memory.
             Mnemonic::Xsave
             | Mnemonic::Xsave64
             | Mnemonic::Xsavec

@@ -1,7 +1,7 @@
 //! The note of what a thread is about to store, written in assembly: the end of the begin of an access.
 //!
 //! What the note is for, and the same in Rust for accesses that are not ordinary, is in
-//! [`crate::instruments::pm::intent`].
+//! `pm::intent`.
 
 use crate::instruments::events::Site;
 use crate::instruments::events::record_plan::RecordPlan;

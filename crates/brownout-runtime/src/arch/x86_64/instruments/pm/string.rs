@@ -1,7 +1,7 @@
 //! String instructions on candidates.
 //!
 //! `movs` and `stos` run in pieces that stay on one page: the architecture allows interrupts between
-//! elements, so that is no more than what another thread could see anyway. The others, which only read,
+//! elements, so other threads see nothing that they could not see anyway. The others, which only read,
 //! go element by element.
 
 use super::effective_address::segment_base;
@@ -46,7 +46,7 @@ struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     Done,
-    /// The program steps through itself, which shows it each repetition.
+    /// The target steps through itself, which shows it each repetition.
     Repeating,
 }
 
@@ -75,7 +75,7 @@ pub fn run(context: &mut Context, site: &PmSite) -> Result<Progress, BadAccess> 
         let done = match run.some(context, if steps { 1 } else { left }) {
             Ok(done) => done,
             Err(bad) => {
-                // Of what came before the fault, the registers tell; the flags change in the end only.
+                // The registers show what was done before the fault; the flags change only at the end.
                 context.cpu.flags = flags;
                 return Err(bad);
             }
@@ -236,7 +236,7 @@ impl Run {
         }
     }
 
-    /// Reads what is to be stored: from the source, or copies of the accumulator.
+    /// Reads the bytes to store: from the source, or copies of the accumulator.
     fn fetch(&self, context: &mut Context, from: u64, bytes: &mut [u8]) -> Result<(), BadAccess> {
         if self.operation == Operation::Move {
             load_bytes(from, bytes)?;

@@ -1,9 +1,9 @@
 //! Non-temporal stores as stores through the cache.
 //!
 //! What is stored is recorded with a number that a locked instruction draws, and that waits until everything non-temporal
-//! before it has reached memory: hundreds of cycles for each store, where the program waits once at its fence. So
+//! before it has reached memory: hundreds of cycles for each store, where the target waits once at its fence. So
 //! stores to candidates are made through the cache. What they hold, where they fault and what is recorded
-//! stays the same; that they are persistent after the program's next fence does not, should power fail while
+//! stays the same; that they are persistent after the target's next fence does not, should power fail while
 //! a program is recorded on real persistent memory.
 
 use iced_x86::{Code, Instruction};

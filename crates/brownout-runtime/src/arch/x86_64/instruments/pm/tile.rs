@@ -33,7 +33,7 @@ fn shape(tile: Register) -> Result<Shape, BadAccess> {
     const ROW_BYTES: usize = 16;
     const ROW_COUNTS: usize = 48;
     let mut config = Config([0; 64]);
-    // SAFETY: stores 64 bytes; the program has executed an instruction on tiles, so the CPU has them.
+    // SAFETY: stores 64 bytes; the target has executed an instruction on tiles, so the CPU has them.
     unsafe { asm!("sttilecfg [{}]", in(reg) config.0.as_mut_ptr(), options(nostack)) };
     let index = tile.number();
     let row_bytes = &config.0[ROW_BYTES + 2 * index..ROW_BYTES + 2 * index + 2];
@@ -53,7 +53,7 @@ macro_rules! with_tile {
     ($before:literal, $after:literal, $tile:expr, $rows:expr) => {{
         macro_rules! run {
             ($name:literal) => {
-                // SAFETY: an instruction of the program's kind, on memory that is the runtime's and large enough.
+                // SAFETY: an instruction of the target's kind, on memory that is the runtime's and large enough.
                 unsafe {
                     asm!(concat!($before, $name, $after), base = in(reg) $rows, stride = in(reg) ROW,
                          options(nostack))

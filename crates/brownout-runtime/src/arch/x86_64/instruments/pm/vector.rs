@@ -59,7 +59,7 @@ pub fn scatter(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
             &context.areas.events.payload.0[0][lane * element..(lane + 1) * element],
         );
         if let Err(bad) = store_bytes(context, 0, at, &bytes[..element]) {
-            // The mask tells which elements are still to be stored.
+            // The mask shows which elements are still missing.
             set_mask(insn.op_mask(), context.areas.events.extra);
             return Err(bad);
         }
@@ -75,7 +75,7 @@ fn set_mask(register: Register, value: u64) {
     let wide = __cpuid_count(7, 0).ebx & AVX512BW != 0;
     macro_rules! set {
         ($name:literal) => {
-            // SAFETY: the program has just used the register for a scatter, so the CPU has it; the
+            // SAFETY: the target has just used the register for a scatter, so the CPU has it; the
             // instructions change nothing else.
             unsafe {
                 if wide {

@@ -1,10 +1,10 @@
 //! Unwinding without tables by reading the code ahead: a function that will return has to take its
-//! frame down first, and how it does so tells where the return address is.
+//! frame down first, and how it does so shows where the return address is.
 //!
 //! From the running instruction the code is followed to a `ret`, adding up what is done to the stack
 //! pointer and noting which registers are loaded from where. Calls are taken to return and to leave
 //! the stack as it was. Of the paths that branches open, the first that gets to a `ret` counts. What
-//! comes out is checked by whoever applies it: the word found must follow a call.
+//! comes out is checked when it is applied: the word found must follow a call.
 
 use crate::arch::instruments::unwind::registers::{
     CALLEE_SAVED, FRAME_POINTER, Gpr, STACK_POINTER,
@@ -338,7 +338,7 @@ impl Reader {
         }
     }
 
-    /// Notes a place; false if it was noted before, and so whatever lies beyond is or will be known.
+    /// Notes an address. False if it was noted before: then everything behind it is known or will be.
     fn arrive(&mut self, pc: u64) -> bool {
         let new = !self.visited.contains(&pc);
         if new {

@@ -1,4 +1,4 @@
-//! Finding the caller where nothing tells how: by what return addresses look like.
+//! Finding the caller without any tables: by what return addresses look like.
 //!
 //! A word of the stack is taken for a return address if it points into code right behind a call. That
 //! can be wrong in both directions; [`crate::arch::instruments::unwind::ahead`] is asked first.

@@ -35,3 +35,9 @@ pub const SIGNAL_ORDER: [Gpr; 16] = [
 
 /// DWARF's number for the return address.
 pub const RETURN_ADDRESS: gimli::Register = gimli::X86_64::RA;
+
+/// The general-purpose register of a DWARF number, which counts them in an order of its own.
+pub fn gpr_of_dwarf(register: gimli::Register) -> Option<Gpr> {
+    const ORDER: [Gpr; 16] = [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
+    ORDER.get(usize::from(register.0)).copied()
+}

@@ -6,7 +6,7 @@ use crate::fatal;
 use crate::translator::cache;
 use crate::translator::cache::{CACHE, FAR, JUMP_MISS, Link, Repair};
 use crate::translator::context::Context;
-use crate::{gs, target_memory};
+use crate::{slot, target_memory};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
 const RCX: u8 = 1;
@@ -30,10 +30,10 @@ impl Work<'_> {
         }
     }
 
-    /// The program ends with a sentence if it gets here.
+    /// The target ends with a sentence if it gets here.
     pub(super) fn unsupported(&mut self, insn: &Instruction) -> Next {
-        self.emission.out.gs_store_imm(gs!(pc), insn.ip());
-        self.emission.out.jmp_gs(gs!(to_unsupported));
+        self.emission.out.gs_store_imm(slot!(pc), insn.ip());
+        self.emission.out.jmp_gs(slot!(to_unsupported));
         Next::End
     }
 
@@ -71,7 +71,7 @@ impl Work<'_> {
         Next::Block(insn.next_ip())
     }
 
-    /// Emits a jump to program address `target`.
+    /// Emits a jump to target address `target`.
     pub(super) fn jump_to(&mut self, target: u64) {
         self.emission.out.align_displacement(1);
         self.emission.out.put(&[0xe9]);
@@ -110,14 +110,14 @@ impl Work<'_> {
             if link.call {
                 self.emission.out.drop_stack_word();
             }
-            self.emission.out.gs_store_imm32(gs!(argument), *number);
-            self.emission.out.jmp_gs(gs!(to_link));
+            self.emission.out.gs_store_imm32(slot!(argument), *number);
+            self.emission.out.jmp_gs(slot!(to_link));
             let known = if link.call {
                 self.cache.call_entry(link.target)
             } else {
                 self.cache.block(link.target)
             };
-            // Nobody can be in this code yet: a plain store will do.
+            // No thread can be in this code yet, so a plain store is enough.
             self.emission
                 .out
                 .fix_displacement(link.at, known.unwrap_or(link.stub));
@@ -150,11 +150,11 @@ impl Work<'_> {
         self.load_target(insn);
         if self.instruments.branch(insn).stack {
             // The target survives the runtime's visit in `next_pc`, which only system calls use.
-            self.emission.out.gs_store(gs!(next_pc), RCX);
-            self.emission.out.gs_load(RCX, gs!(cpu.spill_rcx));
+            self.emission.out.gs_store(slot!(next_pc), RCX);
+            self.emission.out.gs_load(RCX, slot!(cpu.spill_rcx));
             self.instruments.push(insn, &mut self.emission);
-            self.emission.out.gs_store(gs!(cpu.spill_rcx), RCX);
-            self.emission.out.gs_load(RCX, gs!(next_pc));
+            self.emission.out.gs_store(slot!(cpu.spill_rcx), RCX);
+            self.emission.out.gs_load(RCX, slot!(next_pc));
             self.jump_by_hash();
             return Next::Block(back);
         }
@@ -163,7 +163,7 @@ impl Work<'_> {
             self.jump_by_hash();
             return Next::Block(back);
         }
-        self.emission.out.gs_store(gs!(pc), RCX);
+        self.emission.out.gs_store(slot!(pc), RCX);
         self.table_load(insn, cache::TABLE_CALL);
         // lea rcx, [rcx + CACHE]; call rcx
         self.emission.out.put(&[0x48, 0x8d, 0x89]);
@@ -182,7 +182,7 @@ impl Work<'_> {
             self.returns.push((back, self.emission.out.here()));
             self.emission.draft.entries.push(back);
         }
-        self.emission.out.gs_load(RCX, gs!(cpu.spill_rcx));
+        self.emission.out.gs_load(RCX, slot!(cpu.spill_rcx));
     }
 
     /// Spills rcx and loads the target of an indirect branch into it.
@@ -190,7 +190,7 @@ impl Work<'_> {
         if insn.op0_kind() == OpKind::Memory && self.instruments.branch(insn).target {
             return self.read_target(insn);
         }
-        self.emission.out.gs_store(gs!(cpu.spill_rcx), RCX);
+        self.emission.out.gs_store(slot!(cpu.spill_rcx), RCX);
         if insn.op0_kind() == OpKind::Register {
             let reg = number(insn.op0_register());
             // mov rcx, reg
@@ -225,8 +225,8 @@ impl Work<'_> {
     /// Lets an instrument read the target of a branch; spills rcx and loads the target into it.
     fn read_target(&mut self, insn: &Instruction) {
         self.instruments.load_target(insn, &mut self.emission);
-        self.emission.out.gs_store(gs!(cpu.spill_rcx), RCX);
-        self.emission.out.gs_load(RCX, gs!(next_pc));
+        self.emission.out.gs_store(slot!(cpu.spill_rcx), RCX);
+        self.emission.out.gs_load(RCX, slot!(next_pc));
     }
 
     fn is_far(&self, insn: &Instruction) -> bool {
@@ -244,7 +244,7 @@ impl Work<'_> {
 
     /// With the target in rcx: `lea rcx, [rcx + cache]` after the lookup.
     fn lookup(&mut self, insn: &Instruction) {
-        self.emission.out.gs_store(gs!(pc), RCX);
+        self.emission.out.gs_store(slot!(pc), RCX);
         self.table_load(insn, cache::TABLE_JUMP);
         self.emission.out.put(&[0x48, 0x8d, 0x89]);
         self.emission.out.put_u32((CACHE + JUMP_MISS) as u32);
@@ -261,8 +261,10 @@ impl Work<'_> {
     /// With the target in rcx: leaves where this is, for targets that are not canonical.
     fn jump_by_hash(&mut self) {
         let here = self.emission.out.here();
-        self.emission.out.gs_store_imm32(gs!(argument), here as u32);
-        self.emission.out.jmp_gs(gs!(to_hash));
+        self.emission
+            .out
+            .gs_store_imm32(slot!(argument), here as u32);
+        self.emission.out.jmp_gs(slot!(to_hash));
     }
 
     fn ret(&mut self, insn: &Instruction) -> Next {
@@ -270,7 +272,7 @@ impl Work<'_> {
             self.read_target(insn);
             self.emission.out.drop_stack_word();
         } else {
-            self.emission.out.gs_store(gs!(cpu.spill_rcx), RCX);
+            self.emission.out.gs_store(slot!(cpu.spill_rcx), RCX);
             // pop rcx
             self.emission.out.put(&[0x59]);
         }

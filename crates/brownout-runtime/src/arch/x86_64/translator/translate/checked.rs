@@ -4,7 +4,7 @@
 //! that modifies what follows it runs as it would in place.
 
 use crate::arch::translator::translate::Emission;
-use crate::gs;
+use crate::slot;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
 const RAX: u8 = 0;
@@ -27,14 +27,14 @@ impl Emission<'_> {
         let hop = self.out.here() - 1;
         let stale = self.out.here();
         self.restore_after_check();
-        self.out.gs_store_imm(gs!(pc), pc);
-        self.out.jmp_gs(gs!(to_stale));
+        self.out.gs_store_imm(slot!(pc), pc);
+        self.out.jmp_gs(slot!(to_stale));
         self.out.land_short(hop);
 
-        self.out.gs_store(gs!(cpu.spill_rcx), RCX);
-        self.out.gs_store(gs!(cpu.spill_rax), RAX);
+        self.out.gs_store(slot!(cpu.spill_rcx), RCX);
+        self.out.gs_store(slot!(cpu.spill_rax), RAX);
         self.out.save_flags();
-        self.out.gs_store(gs!(cpu.spill_flags), RAX);
+        self.out.gs_store(slot!(cpu.spill_flags), RAX);
         self.out.mov_imm(RCX, pc);
         let mut offset = 0;
         while offset < len {
@@ -45,7 +45,7 @@ impl Emission<'_> {
     }
 
     /// Compares the first of `bytes` with what is at `[rcx + offset]`, as many as can be at once without being
-    /// misaligned, which the program may have forbidden. Returns how many.
+    /// misaligned, which the target may have forbidden. Returns how many.
     fn compare_aligned(&mut self, pc: u64, offset: usize, bytes: &[u8]) -> usize {
         let at = pc + offset as u64;
         let size = [8, 4, 2, 1]
@@ -78,10 +78,10 @@ impl Emission<'_> {
     }
 
     fn restore_after_check(&mut self) {
-        self.out.gs_load(RAX, gs!(cpu.spill_flags));
+        self.out.gs_load(RAX, slot!(cpu.spill_flags));
         self.out.restore_flags();
-        self.out.gs_load(RAX, gs!(cpu.spill_rax));
-        self.out.gs_load(RCX, gs!(cpu.spill_rcx));
+        self.out.gs_load(RAX, slot!(cpu.spill_rax));
+        self.out.gs_load(RCX, slot!(cpu.spill_rcx));
     }
 
     /// Bytes of code that the block at `pc` will consist of.

@@ -5,7 +5,7 @@
 
 use core::ops::Range;
 
-/// A memory operand of the program, as `lea` needs it.
+/// A memory operand of the target, as `lea` needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOperand {
     pub base: Option<u8>,

@@ -1,17 +1,18 @@
-//! The translator: copies the program's code into the cache, changing only what must change.
+//! The translator: copies the target's code into the cache, changing only what must change.
 //!
 //! An instruction is copied byte for byte unless it is one of:
 //!
 //! 1. *Control flow.* Direct branches go to the copy of their target, through a stub until that exists.
-//!    Calls push the program's return address and then really `call`, so that the CPU's return
+//!    Calls push the target's return address and then really `call`, so that the CPU's return
 //!    predictor works; returns look up the copy of their target and really `ret`. (`branch`)
 //! 2. *RIP-relative operands.* The displacement is adjusted; if the target is out of reach the address
 //!    is put into a spare register. (`Translator::copy`)
 //! 3. *System calls*, which go through the gate.
-//! 4. *GS.* The register is the engine's; operands and `rdgsbase`/`wrgsbase` use the program's value.
+//! 4. *GS.* The register is the engine's; operands and `rdgsbase`/`wrgsbase` use the target's value.
 //!    What needs the register itself (its selector, implicit operands) is not supported.
 //! 5. *`xbegin`*, which always aborts: a legal outcome at any time.
-//! 6. *What an instrument asks for* by its [`Treatment`], and the visits that `watch` wants. (`observe`)
+//! 6. *What an instrument replaces.* Instruments can also emit code at the start of blocks and before
+//!    instructions. (`Emission`, [`crate::instruments::Instrument`])
 //!
 //! A fragment is a run of code along fall-through paths and unconditional jumps, with entries at each
 //! block. What is known about it for signals and invalidation is in [`crate::translator::cache::Fragment`].
@@ -25,7 +26,7 @@ mod operand;
 mod tests;
 
 pub use branch::{refuse, restore_spilled};
-pub use emission::Emission;
+pub use emission::{Emission, emit_miss_routines, patch_branch};
 pub use emit::{Emitter, MemoryOperand};
 pub use operand::{
     Access, Analyst, has_memory, memory, memory_size, number, register, through_register,
@@ -106,7 +107,7 @@ impl Translator {
             entries.0 = out.here();
             out.drop_stack_word();
             entries.1 = out.here();
-            out.gs_load(1, crate::gs!(cpu.spill_rcx));
+            out.gs_load(1, crate::slot!(cpu.spill_rcx));
         };
         self.with_prologue(pc, &mut prologue)?;
         Ok(entries)
@@ -146,7 +147,7 @@ impl Translator {
         self.translate(pc, prologue).map(|_| ())
     }
 
-    /// Makes sure that a fragment fits.
+    /// Makes room for a fragment.
     fn make_room(&mut self) {
         if let Some(unit) = self.cache.make_room() {
             self.instruments.begin_unit(unit);
@@ -211,7 +212,7 @@ impl Default for Translator {
 fn code_at(pc: u64) -> Result<&'static [u8], NotExecutable> {
     const LONGEST: usize = 15;
     let end = space::code_end(pc).ok_or(NotExecutable)?;
-    // SAFETY: the program's mapping [pc, end) is readable: the space table says it is executable,
+    // SAFETY: the target's mapping [pc, end) is readable: the space table says it is executable,
     // and execute-only mappings are made readable too.
     let bytes = unsafe { core::slice::from_raw_parts(pc as *const u8, (end - pc) as usize) };
     if bytes.len() < LONGEST {
@@ -338,8 +339,8 @@ impl Work<'_> {
             .draft
             .boundary(self.emission.out.here(), insn.ip(), 1);
         if error == DecoderError::NoMoreBytes {
-            self.emission.out.gs_store_imm(crate::gs!(pc), insn.ip());
-            self.emission.out.jmp_gs(crate::gs!(to_resync));
+            self.emission.out.gs_store_imm(crate::slot!(pc), insn.ip());
+            self.emission.out.jmp_gs(crate::slot!(to_resync));
         } else {
             self.emission.out.put(&[0x0f, 0x0b]);
         }
@@ -348,9 +349,9 @@ impl Work<'_> {
     fn gs_base(&mut self, insn: &Instruction) {
         let reg = number(insn.op0_register());
         match insn.code() {
-            Code::Rdgsbase_r64 => self.emission.out.gs_load(reg, crate::gs!(cpu.app_gs)),
+            Code::Rdgsbase_r64 => self.emission.out.gs_load(reg, crate::slot!(cpu.target_gs)),
             Code::Rdgsbase_r32 => {
-                self.emission.out.gs_load(reg, crate::gs!(cpu.app_gs));
+                self.emission.out.gs_load(reg, crate::slot!(cpu.target_gs));
                 // mov r32, r32 clears the upper half
                 if reg >= 8 {
                     self.emission.out.put(&[0x45]);
@@ -360,7 +361,9 @@ impl Work<'_> {
                     .put(&[0x89, 0xc0 | (reg & 7) << 3 | reg & 7]);
             }
             Code::Wrgsbase_r32 => {
-                self.emission.out.gs_store_imm(crate::gs!(cpu.app_gs), 0);
+                self.emission
+                    .out
+                    .gs_store_imm(crate::slot!(cpu.target_gs), 0);
                 self.emission.out.put(&[
                     0x65,
                     0x40 | (reg >> 3) << 2,
@@ -368,9 +371,11 @@ impl Work<'_> {
                     0x04 | (reg & 7) << 3,
                     0x25,
                 ]);
-                self.emission.out.put_u32(crate::gs!(cpu.app_gs) as u32);
+                self.emission
+                    .out
+                    .put_u32(crate::slot!(cpu.target_gs) as u32);
             }
-            _ => self.emission.out.gs_store(crate::gs!(cpu.app_gs), reg),
+            _ => self.emission.out.gs_store(crate::slot!(cpu.target_gs), reg),
         }
     }
 
@@ -380,7 +385,7 @@ impl Work<'_> {
         // mov r11d, here + 6 + 8: the address after the jump
         let after = self.emission.out.here() + 6 + 8;
         self.emission.out.mov_imm(11, after);
-        self.emission.out.jmp_gs(crate::gs!(to_syscall));
+        self.emission.out.jmp_gs(crate::slot!(to_syscall));
         debug_assert_eq!(self.emission.out.here(), after);
         Next::Block(insn.next_ip())
     }

@@ -138,7 +138,7 @@ impl Analyst {
         access
     }
 
-    /// A register that the instruction neither reads nor writes, encodable beside any of its operands.
+    /// A register that the instruction neither reads nor writes, encodable together with any of its operands.
     pub fn scratch(&mut self, insn: &Instruction) -> u8 {
         let mut used = 1u32 << 4;
         for register in self
@@ -153,7 +153,7 @@ impl Analyst {
         // Low numbers first: registers without REX go with ah…bh.
         (0..16u8).find(|n| used >> n & 1 == 0).unwrap_or_else(|| {
             fatal::fault(format_args!(
-                "no free register beside the instruction at {:#x}",
+                "the instruction at {:#x} leaves no register free",
                 insn.ip()
             ))
         })

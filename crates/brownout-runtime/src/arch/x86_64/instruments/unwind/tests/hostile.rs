@@ -1,8 +1,9 @@
 //! Tables, code and stacks that lie: a made-up module, whole and then with bytes changed at random.
 
 use crate::instruments::unwind::{
-    CodeMap, ContextNumber, ContextTree, Memory, ModuleAt, Registers, StackCache, Unwinder,
+    CodeMap, ContextNumber, ContextTree, Memory, Registers, StackCache, Unwinder,
 };
+use crate::translator::space::ModuleAt;
 
 const BASE: u64 = 0x40_0000;
 const CODE: usize = 0x200;

@@ -1,6 +1,7 @@
-//! The mappings of a process as `/proc` tells them.
+//! The mappings of a process as `/proc` lists them.
 
-use crate::instruments::unwind::{CodeMap, ModuleAt};
+use crate::instruments::unwind::CodeMap;
+use crate::translator::space::ModuleAt;
 
 pub struct Mapping {
     pub start: u64,

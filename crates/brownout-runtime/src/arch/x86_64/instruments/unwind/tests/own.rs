@@ -3,8 +3,9 @@
 use super::mappings::Mappings;
 use crate::instruments::unwind::stack::MAX_WALK;
 use crate::instruments::unwind::{
-    CodeMap, ContextNumber, ContextTree, Memory, ModuleAt, OMITTED, Registers, StackCache, Unwinder,
+    CodeMap, ContextNumber, ContextTree, Memory, OMITTED, Registers, StackCache, Unwinder,
 };
+use crate::translator::space::ModuleAt;
 use std::hint::black_box;
 
 /// This process.

@@ -36,7 +36,7 @@ fn build(name: &str, compiler: &str, flags: &str) -> Option<Built> {
     let unique = format!("{name}-{compiler}-{flags}").replace(|c: char| !c.is_alphanumeric(), "_");
     let directory =
         std::env::temp_dir().join(format!("brownout-unwind-{}-{unique}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("a directory for the program");
+    std::fs::create_dir_all(&directory).expect("a directory for the target");
     let built = Built { directory };
     let status = Command::new(compiler)
         .args(flags.split_whitespace())

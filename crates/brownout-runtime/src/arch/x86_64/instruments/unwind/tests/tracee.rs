@@ -1,7 +1,8 @@
 //! A program under test, run by ptrace from one event to the next: its memory and its mappings.
 
 use super::mappings::{Mappings, hex};
-use crate::instruments::unwind::{CodeMap, Memory, ModuleAt, Registers};
+use crate::instruments::unwind::{CodeMap, Memory, Registers};
+use crate::translator::space::ModuleAt;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_long, c_void};
@@ -76,7 +77,7 @@ impl UserRegs {
 }
 
 pub struct Tracee {
-    /// The program, until it has exited.
+    /// The target, until it has exited.
     child: Option<Child>,
     pid: c_int,
     stopped: c_int,
@@ -91,7 +92,7 @@ pub struct Event {
     /// Which thread.
     pub thread: c_int,
     pub registers: Registers,
-    /// The return addresses that the program expects, innermost first.
+    /// The return addresses that the target expects, innermost first.
     pub expected: Vec<u64>,
     /// Whether that is all.
     pub whole: bool,
@@ -109,13 +110,13 @@ impl Tracee {
                 Ok(())
             });
         }
-        let mut child = command.spawn().expect("the program starts");
+        let mut child = command.spawn().expect("the target starts");
         let pid = c_int::try_from(child.id()).expect("a process id");
         let lines = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut status = 0;
         // SAFETY: `status` outlives the call.
         let stopped = unsafe { waitpid(pid, &raw mut status, WNOTHREAD_WALL) };
-        assert_eq!(stopped, pid, "the program stops at its exec");
+        assert_eq!(stopped, pid, "the target stops at its exec");
         let options = PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
         assert_eq!(
             trace(PTRACE_SETOPTIONS, pid, options as *mut c_void),
@@ -130,7 +131,7 @@ impl Tracee {
         }
     }
 
-    /// Lets the program run to its next event; `None` once it has exited, with success.
+    /// Lets the target run to its next event; `None` once it has exited, with success.
     pub fn next_event(&mut self) -> Option<Event> {
         let mut signal = 0;
         loop {
@@ -138,7 +139,7 @@ impl Tracee {
             let mut status = 0;
             // SAFETY: `status` outlives the call.
             let thread = unsafe { waitpid(-1, &raw mut status, WNOTHREAD_WALL) };
-            assert!(thread > 0, "the program is still there");
+            assert!(thread > 0, "the target is still there");
             self.stopped = thread;
             signal = 0;
             match (status & 0x7f, status >> 8) {
@@ -155,7 +156,7 @@ impl Tracee {
                     return None;
                 }
                 (0, 0) => {}
-                _ => panic!("the program ended with wait status {status:#x}"),
+                _ => panic!("the target ended with wait status {status:#x}"),
             }
         }
     }
@@ -174,7 +175,7 @@ impl Tracee {
         let mut line = String::new();
         self.lines
             .read_line(&mut line)
-            .expect("the program tells what it expects");
+            .expect("the target prints what it expects");
         let whole = line.ends_with("whole\n");
         let expected = line
             .trim_end_matches("whole\n")

@@ -1,6 +1,6 @@
 //! Translated code as text that does not depend on where it lies.
 
-use crate::gs;
+use crate::slot;
 use crate::translator::cache::{CACHE, Fragment, JUMP_MISS, TABLE_CALL, TABLE_JUMP};
 use iced_x86::{
     Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter, OpKind, Register,
@@ -26,7 +26,7 @@ impl<'a> Listing<'a> {
 
     fn code(&self) -> Vec<Instruction> {
         let (start, end) = (self.fragment.start(), self.fragment.end());
-        // SAFETY: a fragment that was just translated lies in the cache, which nobody writes now.
+        // SAFETY: a fragment that was just translated lies in the cache, which is not written now.
         let bytes =
             unsafe { core::slice::from_raw_parts(start as *const u8, (end - start) as usize) };
         Decoder::with_ip(64, bytes, start, DecoderOptions::NONE)
@@ -104,7 +104,7 @@ impl Display for Listing<'_> {
     }
 }
 
-/// The program's instruction at `pc`.
+/// The target's instruction at `pc`.
 fn original_text(pc: u64, formatter: &mut IntelFormatter) -> String {
     // SAFETY: the tests map a whole page for each case, with the code at its start.
     let bytes = unsafe { core::slice::from_raw_parts(pc as *const u8, 16) };
@@ -122,14 +122,14 @@ struct Names {
 
 /// The name and offset of each slot of the context that generated code uses.
 macro_rules! slots {
-    ($($name:ident = $($path:ident).+;)+) => { [$((stringify!($name), gs!($($path).+))),+] };
+    ($($name:ident = $($path:ident).+;)+) => { [$((stringify!($name), slot!($($path).+))),+] };
 }
 
 fn slot(offset: u64) -> Option<String> {
     let slots = slots!(
         pc = pc; argument = argument; resume = resume; next_pc = next_pc;
         spill_rcx = cpu.spill_rcx; spill_rax = cpu.spill_rax; spill_scratch = cpu.spill_scratch;
-        spill_flags = cpu.spill_flags; spill_r11 = cpu.spill_r11; app_gs = cpu.app_gs;
+        spill_flags = cpu.spill_flags; spill_r11 = cpu.spill_r11; target_gs = cpu.target_gs;
         to_link = to_link; to_indirect = to_indirect; to_indirect_call = to_indirect_call;
         to_syscall = to_syscall; to_resync = to_resync; to_unsupported = to_unsupported;
         to_stale = to_stale; to_hash = to_hash;
@@ -165,7 +165,7 @@ impl SymbolResolver for Names {
         let in_context = !self.labels.is_empty() || (CACHE..CACHE + (1 << 30)).contains(&insn.ip());
         let name = if memory && insn.memory_segment() == Register::GS && in_context {
             slot(address)?
-        } else if !memory && in_context && insn.memory_displacement64() == gs!(argument) as u64 {
+        } else if !memory && in_context && insn.memory_displacement64() == slot!(argument) as u64 {
             // Numbers of links and sites depend on what was translated before.
             "n".to_string()
         } else if let Some(label) = self.labels.get(&address) {

@@ -5,7 +5,7 @@
 //!
 //! - `cfi` finds the unwind tables of a module in memory and `rule` is what they say about one
 //!   address, in a form that is cheap to apply. `expression` evaluates what does not fit that form.
-//! - `ahead` and `guess` stand in where there are no tables: hand-written assembly, code built
+//! - `code_scan` and `guess` stand in where there are no tables: hand-written assembly, code built
 //!   without them, generated code.
 //! - `step` applies a rule: from the state of one function's frame to that of its caller.
 //! - `stack` holds the walk and what makes it cheap: a thread remembers the stack of its last event,
@@ -32,7 +32,7 @@ pub use memo::layout as memo_layout;
 pub use stack::StackCache;
 pub use tree::{ContextNumber, ContextTree, OMITTED};
 
-use crate::arch::instruments::unwind::{ahead, guess};
+use crate::arch::instruments::unwind::{code_scan, guess};
 use crate::instruments::unwind::rule::UnwindRule;
 use crate::translator::space::ModuleAt;
 use hashbrown::HashMap;
@@ -212,7 +212,7 @@ impl Unwinder {
         }
         module
             .and_then(|module| self.rule_of_tables(at, module, mem))
-            .unwrap_or_else(|| ahead::rule(at.pc, mem))
+            .unwrap_or_else(|| code_scan::rule(at.pc, mem))
     }
 
     fn rule_of_tables(

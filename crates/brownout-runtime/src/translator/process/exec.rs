@@ -51,11 +51,11 @@ fn try_exec(
     let mut strings: Vec<Vec<u8>> = Vec::new();
     for _ in 0..5 {
         match examine(&path, flags)? {
-            Verdict::Run => {
+            ExecPlan::Run => {
                 argv.push(0);
                 return Err(replace(context, &path, &argv, &mut envp));
             }
-            Verdict::Native => {
+            ExecPlan::Native => {
                 // Not something the engine can follow: it runs, unseen.
                 // SAFETY: the target's own call.
                 let raw = unsafe {
@@ -66,7 +66,7 @@ fn try_exec(
                 };
                 return Err((-(raw as i64)) as u32);
             }
-            Verdict::Script {
+            ExecPlan::Script {
                 interpreter,
                 argument,
             } => {
@@ -150,7 +150,7 @@ fn by_descriptor(fd: i32, buffer: &mut [u8]) -> Result<Vec<u8>, u32> {
         .to_vec())
 }
 
-enum Verdict {
+enum ExecPlan {
     Run,
     Native,
     Script {
@@ -160,7 +160,7 @@ enum Verdict {
 }
 
 /// What exec of a file would do.
-fn examine(path: &[u8], flags: u32) -> Result<Verdict, u32> {
+fn examine(path: &[u8], flags: u32) -> Result<ExecPlan, u32> {
     let name = CStr::from_bytes_with_nul(path).map_err(|_| errno::EINVAL)?;
     // SAFETY: a valid string; the kernel checks whether the file may be executed.
     let raw = unsafe {
@@ -182,10 +182,10 @@ fn examine(path: &[u8], flags: u32) -> Result<Verdict, u32> {
     let fd = sys::open(name, linux::O_RDONLY | linux::O_CLOEXEC | nofollow);
     if is_err(fd) {
         // Executable but not readable: the kernel can run it, the engine cannot.
-        return Ok(Verdict::Native);
+        return Ok(ExecPlan::Native);
     }
     let stat = sys::fstat(fd as i32);
-    let verdict = load::inspect(fd as i32);
+    let inspected = load::inspect(fd as i32);
     sys::close(fd as i32);
     let mode = stat.map_or(0, |stat| stat.st_mode);
     if mode & linux::S_IFMT != linux::S_IFREG {
@@ -193,9 +193,9 @@ fn examine(path: &[u8], flags: u32) -> Result<Verdict, u32> {
     }
     // Set-user-ID programs get their rights only from the kernel's own exec.
     if mode & (linux::S_ISUID | linux::S_ISGID) != 0 {
-        return Ok(Verdict::Native);
+        return Ok(ExecPlan::Native);
     }
-    match verdict {
+    match inspected {
         Ok(headers) => {
             if let Some(interpreter) = &headers.interpreter {
                 // SAFETY: a valid string.
@@ -208,20 +208,20 @@ fn examine(path: &[u8], flags: u32) -> Result<Verdict, u32> {
                     )
                 };
                 if is_err(raw) {
-                    return Ok(Verdict::Native);
+                    return Ok(ExecPlan::Native);
                 }
             }
-            Ok(Verdict::Run)
+            Ok(ExecPlan::Run)
         }
         Err(Refusal::Script {
             interpreter,
             argument,
-        }) => Ok(Verdict::Script {
+        }) => Ok(ExecPlan::Script {
             interpreter,
             argument,
         }),
         // The kernel knows the right error.
-        Err(_) => Ok(Verdict::Native),
+        Err(_) => Ok(ExecPlan::Native),
     }
 }
 

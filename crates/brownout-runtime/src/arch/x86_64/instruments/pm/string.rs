@@ -21,7 +21,7 @@ const DIRECTION: u64 = 0x400;
 const ZERO: u64 = 0x40;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operation {
+enum StringOperation {
     Move,
     Fill,
     Load,
@@ -32,8 +32,8 @@ enum Operation {
 }
 
 /// What does not change while the instruction repeats.
-struct Run {
-    operation: Operation,
+struct Repetition {
+    operation: StringOperation,
     element: u64,
     backwards: bool,
     /// Address size 32: only the low halves of the registers count.
@@ -53,7 +53,7 @@ pub enum Progress {
 /// Runs a string instruction, with or without a repeat prefix.
 pub fn run(context: &mut Context, site: &PmSite) -> Result<Progress, BadAccess> {
     let insn = &site.insn;
-    let run = Run {
+    let repetition = Repetition {
         operation: operation(insn),
         element: insn.memory_size().size() as u64,
         backwards: context.cpu.flags & DIRECTION != 0,
@@ -65,14 +65,14 @@ pub fn run(context: &mut Context, site: &PmSite) -> Result<Progress, BadAccess> 
     };
     let repeats = insn.has_rep_prefix() || insn.has_repne_prefix();
     let mut left = if repeats {
-        run.register(context, reg::RCX)
+        repetition.register(context, reg::RCX)
     } else {
         1
     };
     let flags = context.cpu.flags;
     let steps = flags & TRAP_FLAG != 0;
     while left > 0 {
-        let done = match run.some(context, if steps { 1 } else { left }) {
+        let done = match repetition.some(context, if steps { 1 } else { left }) {
             Ok(done) => done,
             Err(bad) => {
                 // The registers show what was done before the fault; the flags change only at the end.
@@ -81,11 +81,11 @@ pub fn run(context: &mut Context, site: &PmSite) -> Result<Progress, BadAccess> 
             }
         };
         left -= done;
-        run.advance(context, done);
+        repetition.advance(context, done);
         if repeats {
             context.cpu.gpr[reg::RCX] = left;
         }
-        let compares = matches!(run.operation, Operation::Scan | Operation::Compare);
+        let compares = matches!(repetition.operation, StringOperation::Scan | StringOperation::Compare);
         let equal = context.cpu.flags & ZERO != 0;
         if compares && equal == insn.has_repne_prefix() {
             break;
@@ -97,13 +97,13 @@ pub fn run(context: &mut Context, site: &PmSite) -> Result<Progress, BadAccess> 
     Ok(Progress::Done)
 }
 
-fn operation(insn: &Instruction) -> Operation {
+fn operation(insn: &Instruction) -> StringOperation {
     match insn.mnemonic() {
-        Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq => Operation::Move,
-        Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => Operation::Fill,
-        Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq => Operation::Load,
-        Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => Operation::Scan,
-        Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq => Operation::Compare,
+        Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq => StringOperation::Move,
+        Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => StringOperation::Fill,
+        Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq => StringOperation::Load,
+        Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => StringOperation::Scan,
+        Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq => StringOperation::Compare,
         _ => fatal::unsupported(format_args!(
             "the string instruction {:?} at {:#x} touches persistent memory in a way the engine does not support",
             insn.code(),
@@ -112,7 +112,7 @@ fn operation(insn: &Instruction) -> Operation {
     }
 }
 
-impl Run {
+impl Repetition {
     fn register(&self, context: &Context, index: usize) -> u64 {
         let value = context.cpu.gpr[index];
         if self.narrow {
@@ -134,7 +134,7 @@ impl Run {
     fn uses_source(&self) -> bool {
         matches!(
             self.operation,
-            Operation::Move | Operation::Load | Operation::Compare
+            StringOperation::Move | StringOperation::Load | StringOperation::Compare
         )
     }
 
@@ -153,7 +153,7 @@ impl Run {
         if self.uses_source() {
             step(reg::RSI);
         }
-        if self.operation != Operation::Load {
+        if self.operation != StringOperation::Load {
             step(reg::RDI);
         }
     }
@@ -164,11 +164,11 @@ impl Run {
         if self.uses_source() {
             BadAccess::unless_aligned(context, self.source(context), size)?;
         }
-        if self.operation != Operation::Load {
+        if self.operation != StringOperation::Load {
             BadAccess::unless_aligned(context, self.destination(context), size)?;
         }
         match self.operation {
-            Operation::Move | Operation::Fill => {
+            StringOperation::Move | StringOperation::Fill => {
                 let count = self.piece(context, left);
                 if count > 0 {
                     self.move_piece(context, count)?;
@@ -176,15 +176,15 @@ impl Run {
                 }
                 self.move_across_page(context)?;
             }
-            Operation::Load => {
+            StringOperation::Load => {
                 let value = self.load(context, self.source(context))?;
                 set_register(&mut context.cpu.gpr[reg::RAX], value, size);
             }
-            Operation::Scan => {
+            StringOperation::Scan => {
                 let value = self.load(context, self.destination(context))?;
                 compare(context, context.cpu.gpr[reg::RAX], value, size);
             }
-            Operation::Compare => {
+            StringOperation::Compare => {
                 // The CPU reads the destination first, which shows if both fault.
                 let second = self.load(context, self.destination(context))?;
                 let first = self.load(context, self.source(context))?;
@@ -215,7 +215,7 @@ impl Run {
         };
         let to = self.destination(context);
         let mut count = left.min(room(to));
-        if self.operation == Operation::Move {
+        if self.operation == StringOperation::Move {
             let from = self.source(context);
             count = count.min(room(from));
             // A copy onto itself repeats what it has just written: no further than the distance at a time.
@@ -238,7 +238,7 @@ impl Run {
 
     /// Reads the bytes to store: from the source, or copies of the accumulator.
     fn fetch(&self, context: &mut Context, from: u64, bytes: &mut [u8]) -> Result<(), BadAccess> {
-        if self.operation == Operation::Move {
+        if self.operation == StringOperation::Move {
             load_bytes(from, bytes)?;
             record_load(context, from, bytes, self.caller);
             return Ok(());

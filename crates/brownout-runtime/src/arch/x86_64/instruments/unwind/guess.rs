@@ -1,7 +1,7 @@
 //! Finding the caller without any tables: by what return addresses look like.
 //!
 //! A word of the stack is taken for a return address if it points into code right behind a call. That
-//! can be wrong in both directions; [`crate::arch::instruments::unwind::ahead`] is asked first.
+//! can be wrong in both directions; [`crate::arch::instruments::unwind::code_scan`] is asked first.
 
 use crate::arch::instruments::unwind::registers::{
     FRAME_POINTER, SAVED_FRAME_POINTER, STACK_POINTER,

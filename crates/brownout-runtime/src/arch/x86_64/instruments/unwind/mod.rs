@@ -1,6 +1,6 @@
 //! Unwinding without tables, from the instructions themselves.
 
-pub mod ahead;
+pub mod code_scan;
 pub mod guess;
 pub mod registers;
 

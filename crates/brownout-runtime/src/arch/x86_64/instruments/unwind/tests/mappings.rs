@@ -3,7 +3,7 @@
 use crate::instruments::unwind::CodeMap;
 use crate::translator::space::ModuleAt;
 
-pub struct Mapping {
+pub struct MappedRange {
     pub start: u64,
     pub end: u64,
     pub readable: bool,
@@ -12,7 +12,7 @@ pub struct Mapping {
     base: Option<u64>,
 }
 
-pub struct Mappings(Vec<Mapping>);
+pub struct Mappings(Vec<MappedRange>);
 
 pub fn hex(text: &str) -> u64 {
     u64::from_str_radix(text, 16).expect("a hexadecimal number")
@@ -33,7 +33,7 @@ impl Mappings {
             }
             let base = (!path.is_empty()).then_some(file.1);
             let [readable, executable] = ['r', 'x'].map(|right| fields[1].contains(right));
-            Mapping {
+            MappedRange {
                 start,
                 end: hex(end),
                 readable,
@@ -44,11 +44,11 @@ impl Mappings {
         Self(text.lines().map(parse).collect())
     }
 
-    pub fn at(&self, addr: u64) -> Option<&Mapping> {
+    pub fn at(&self, addr: u64) -> Option<&MappedRange> {
         self.0.iter().find(|m| (m.start..m.end).contains(&addr))
     }
 
-    fn code_at(&self, pc: u64) -> Option<&Mapping> {
+    fn code_at(&self, pc: u64) -> Option<&MappedRange> {
         self.at(pc).filter(|m| m.executable)
     }
 }

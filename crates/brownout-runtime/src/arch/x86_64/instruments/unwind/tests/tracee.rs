@@ -88,7 +88,7 @@ pub struct Tracee {
 const STORE: [u8; 11] = [0xc7, 0x04, 0x25, 0xb0, 0xb0, 0, 0, 1, 0, 0, 0];
 
 /// A thread about to make the store.
-pub struct Event {
+pub struct StoreEvent {
     /// Which thread.
     pub thread: c_int,
     pub registers: Registers,
@@ -132,7 +132,7 @@ impl Tracee {
     }
 
     /// Lets the target run to its next event; `None` once it has exited, with success.
-    pub fn next_event(&mut self) -> Option<Event> {
+    pub fn next_event(&mut self) -> Option<StoreEvent> {
         let mut signal = 0;
         loop {
             trace(PTRACE_CONT, self.stopped, signal as usize as *mut c_void);
@@ -162,7 +162,7 @@ impl Tracee {
     }
 
     /// The event of a thread that faulted, if the fault is one; the thread will go on behind it.
-    fn event(&mut self, thread: c_int) -> Option<Event> {
+    fn event(&mut self, thread: c_int) -> Option<StoreEvent> {
         let mut regs = UserRegs::default();
         assert_eq!(trace(PTRACE_GETREGS, thread, (&raw mut regs).cast()), 0);
         let registers = regs.registers();
@@ -182,7 +182,7 @@ impl Tracee {
             .split_whitespace()
             .map(hex)
             .collect();
-        Some(Event {
+        Some(StoreEvent {
             thread,
             registers,
             expected,

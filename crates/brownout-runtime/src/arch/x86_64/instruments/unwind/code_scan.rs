@@ -30,7 +30,7 @@ pub(crate) fn rule(pc: u64, mem: &impl Memory) -> UnwindRule {
     let mut reader = Reader {
         running: pc,
         visited: Vec::new(),
-        branches: Vec::from([(pc, Frame::at_start())]),
+        branches: Vec::from([(pc, PathRegisters::at_start())]),
         budget: MAX_INSTRUCTIONS,
     };
     let (mut halts, mut lost, mut tail_call) = (false, false, None);
@@ -86,13 +86,13 @@ impl Value {
     }
 }
 
-/// The registers at some place of a path.
+/// The registers at some point of a path.
 #[derive(Clone, Copy)]
-struct Frame {
+struct PathRegisters {
     values: [Value; 16],
 }
 
-impl Frame {
+impl PathRegisters {
     fn at_start() -> Self {
         let mut values = [Value::Unknown; 16];
         for base in [STACK_POINTER, FRAME_POINTER] {
@@ -269,12 +269,12 @@ struct Reader {
     running: u64,
     /// Where a path has been after a jump, so that loops end.
     visited: Vec<u64>,
-    branches: Vec<(u64, Frame)>,
+    branches: Vec<(u64, PathRegisters)>,
     budget: usize,
 }
 
 impl Reader {
-    fn follow(&mut self, start: u64, mut frame: Frame, mem: &impl Memory) -> Path {
+    fn follow(&mut self, start: u64, mut frame: PathRegisters, mem: &impl Memory) -> Path {
         let mut pc = start;
         let mut window: &[u8] = &[];
         let mut window_start = pc;

@@ -8,6 +8,8 @@
 //! What it can miss, and notes: rings that a thread of the kernel polls, rings of unusual layout, and requests on
 //! registered files. A target that looks for completions without ever making a call has them recorded late.
 
+mod ring_memory;
+
 use crate::arch::instruments::pm::emulate;
 use crate::instruments::events::calling_context;
 use crate::instruments::pm::candidates;
@@ -22,6 +24,7 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::io_uring as uring;
+use ring_memory::RingMemory;
 
 /// Bytes of a request, and where its fields are.
 const REQUEST: u64 = 64;
@@ -46,9 +49,9 @@ const UNUSUAL: u32 = uring::IORING_SETUP_SQPOLL
 /// A ring of the target, mapped by the engine.
 struct Ring {
     params: uring::io_uring_params,
-    submissions: u64,
-    completions: u64,
-    requests: u64,
+    submissions: RingMemory,
+    completions: RingMemory,
+    requests: RingMemory,
     /// Completions before this one have been looked at.
     seen: u32,
     flights: Vec<Flight>,
@@ -70,27 +73,15 @@ enum Effect {
 static RINGS: Lock<BTreeMap<i32, Ring>> = Lock::new(BTreeMap::new());
 static IN_FLIGHT: AtomicU32 = AtomicU32::new(0);
 
-/// What was changed for a call, to be put back.
+/// What was changed for a call, to be restored.
 #[derive(Default)]
 pub struct Submission {
-    /// Fields of requests: where, what the target had there, and what was put there.
+    /// Fields of requests: offset, what the target had there, and what was put there.
     addresses: Vec<(u64, u64, u64)>,
     /// Arrays of buffers that take the place of the target's.
     vectors: Vec<Vec<u64>>,
-    /// Requests that will do something to candidates: their places among those submitted, and their user data.
+    /// Requests that will do something to candidates: their index among those submitted, and their user data.
     flights: Vec<(u64, u64)>,
-}
-
-/// A word of memory that the kernel or the target may change at any time.
-fn word(at: u64) -> &'static AtomicU32 {
-    // SAFETY: callers pass places in rings, which stay mapped.
-    unsafe { &*(at as *const AtomicU32) }
-}
-
-/// A field of a request.
-fn field<T: Copy>(at: u64) -> T {
-    // SAFETY: as above; requests are aligned, and so are their fields.
-    unsafe { (at as *const T).read_volatile() }
 }
 
 /// Gets to know a ring that was just made, if one was.
@@ -128,20 +119,14 @@ pub fn attach(context: &mut Context, nr: u32, params_at: u64, raw: u64) {
 
 impl Ring {
     fn map(fd: i32, params: uring::io_uring_params) -> Option<Ring> {
-        let map = |len: u64, offset: u32| {
-            let flags = linux::MAP_SHARED | linux::MAP_POPULATE;
-            let prot = linux::PROT_READ | linux::PROT_WRITE;
-            // SAFETY: maps where nothing is mapped. The kernel chooses the address of a ring.
-            let raw = unsafe { sys::mmap(0, len, prot, flags, fd, offset.into()) };
-            (!is_err(raw)).then_some(raw)
-        };
         let (sq, cq) = (&params.sq_off, &params.cq_off);
         let submissions = submission_bytes(&params, sq.array);
         let completions = completion_bytes(&params, cq.cqes);
         Some(Ring {
-            submissions: map(submissions, uring::IORING_OFF_SQ_RING)?,
-            completions: map(completions, uring::IORING_OFF_CQ_RING)?,
-            requests: map(
+            submissions: RingMemory::map(fd, submissions, uring::IORING_OFF_SQ_RING)?,
+            completions: RingMemory::map(fd, completions, uring::IORING_OFF_CQ_RING)?,
+            requests: RingMemory::map(
+                fd,
                 REQUEST * u64::from(params.sq_entries),
                 uring::IORING_OFF_SQES,
             )?,
@@ -152,14 +137,16 @@ impl Ring {
     }
 
     fn completion_tail(&self) -> u32 {
-        word(self.completions + u64::from(self.params.cq_off.tail)).load(Ordering::Acquire)
+        self.completions
+            .word(self.params.cq_off.tail.into())
+            .load(Ordering::Acquire)
     }
 
-    /// The requests that the target is about to submit.
+    /// The requests that the target is about to submit, by their offsets.
     fn submitted(&self, count: u32) -> Vec<u64> {
         let sq = &self.params.sq_off;
-        let at = |offset: u32| word(self.submissions + u64::from(offset)).load(Ordering::Acquire);
-        let (head, tail, mask) = (at(sq.head), at(sq.tail), at(sq.ring_mask));
+        let at = |offset: u32| self.submissions.word(offset.into()).load(Ordering::Acquire);
+        let (head, tail, mask) = (at(sq.head), at(sq.tail), self.params.sq_entries - 1);
         let count = count
             .min(tail.wrapping_sub(head))
             .min(self.params.sq_entries);
@@ -168,7 +155,7 @@ impl Ring {
                 let slot = head.wrapping_add(number) & mask;
                 let plain = self.params.flags & uring::IORING_SETUP_NO_SQARRAY != 0;
                 let index = if plain { slot } else { at(sq.array + 4 * slot) };
-                self.requests + REQUEST * u64::from(index & mask)
+                REQUEST * u64::from(index & mask)
             })
             .collect()
     }
@@ -176,13 +163,13 @@ impl Ring {
     /// Leads a request away from candidates, and remembers what it will do to them.
     fn submit(
         &mut self,
-        (place, request): (u64, u64),
+        (index, request): (u64, u64),
         changes: &mut Submission,
     ) -> Result<(), &'static str> {
         use uring::io_uring_op as op;
-        let opcode = u32::from(field::<u8>(request + OPCODE));
-        let address = field::<u64>(request + ADDRESS);
-        let len = u64::from(field::<u32>(request + LENGTH));
+        let opcode = u32::from(self.requests.read::<u8>(request + OPCODE));
+        let address = self.requests.read::<u64>(request + ADDRESS);
+        let len = u64::from(self.requests.read::<u32>(request + LENGTH));
         let is = |ops: &[op]| ops.iter().any(|&op| op as u32 == opcode);
         let vectored = is(&[op::IORING_OP_READV, op::IORING_OP_WRITEV]);
         let reads = is(&[
@@ -218,24 +205,23 @@ impl Ring {
             changes
                 .addresses
                 .push((request + ADDRESS, address, replacement));
-            // SAFETY: a field of a request that the kernel has not taken yet.
-            unsafe { ((request + ADDRESS) as *mut u64).write_volatile(replacement) };
+            self.requests.write(request + ADDRESS, replacement);
         }
-        let user_data = field::<u64>(request + USER_DATA);
+        let user_data = self.requests.read::<u64>(request + USER_DATA);
         if reads && touches {
             self.take_off(user_data, Effect::Memory(parts));
-            changes.flights.push((place, user_data));
+            changes.flights.push((index, user_data));
         }
         if writes {
-            if field::<u8>(request + FLAGS) & FIXED_FILE != 0 {
+            if self.requests.read::<u8>(request + FLAGS) & FIXED_FILE != 0 {
                 return Err("a registered file");
             }
-            let fd = field::<i32>(request + DESCRIPTOR);
+            let fd = self.requests.read::<i32>(request + DESCRIPTOR);
             let known = |stat: &linux::stat| candidates::is_known_file(stat.st_dev, stat.st_ino);
             if let Some(stat) = sys::fstat(fd).filter(known) {
-                let offset = field::<u64>(request + OFFSET);
+                let offset = self.requests.read::<u64>(request + OFFSET);
                 self.take_off(user_data, Effect::File(fd, offset, stat));
-                changes.flights.push((place, user_data));
+                changes.flights.push((index, user_data));
             }
         }
         Ok(())
@@ -260,8 +246,9 @@ impl Ring {
         let (tail, cq) = (self.completion_tail(), &self.params.cq_off);
         while self.seen != tail && !self.flights.is_empty() {
             let slot = u64::from(self.seen & (self.params.cq_entries - 1));
-            let at = self.completions + u64::from(cq.cqes) + COMPLETION * slot;
-            let (user_data, result) = (field::<u64>(at), field::<i32>(at + 8));
+            let at = u64::from(cq.cqes) + COMPLETION * slot;
+            let user_data = self.completions.read::<u64>(at);
+            let result = self.completions.read::<i32>(at + 8);
             self.seen = self.seen.wrapping_add(1);
             let found = self.flights.iter().position(|f| f.user_data == user_data);
             if let Some(index) = found {
@@ -277,16 +264,6 @@ impl Drop for Ring {
     fn drop(&mut self) {
         let flights = self.flights.len() as u32;
         IN_FLIGHT.fetch_sub(flights, Ordering::Relaxed);
-        let (sq, cq) = (&self.params.sq_off, &self.params.cq_off);
-        let parts = [
-            (self.submissions, submission_bytes(&self.params, sq.array)),
-            (self.completions, completion_bytes(&self.params, cq.cqes)),
-            (self.requests, REQUEST * u64::from(self.params.sq_entries)),
-        ];
-        for (start, len) in parts {
-            // SAFETY: mapped by the engine for this ring alone.
-            unsafe { sys::munmap(start, len) };
-        }
     }
 }
 
@@ -373,17 +350,18 @@ const REGISTER_BUFFERS: u64 = 0;
 
 /// After a call that took so many requests: puts back what was changed for it.
 pub fn after(args: &[u64; 6], taken: u64, changes: &Submission) {
+    let mut rings = RINGS.lock();
+    let Some(ring) = rings.get_mut(&(args[0] as i32)) else {
+        return;
+    };
     for &(at, old, new) in &changes.addresses {
         // The target may already have put another request there.
-        if field::<u64>(at) == new {
-            // SAFETY: as when it was changed.
-            unsafe { (at as *mut u64).write_volatile(old) };
+        if ring.requests.read::<u64>(at) == new {
+            ring.requests.write(at, old);
         }
     }
-    let left = changes.flights.iter().filter(|&&(place, _)| place >= taken);
-    if let Some(ring) = RINGS.lock().get_mut(&(args[0] as i32)) {
-        left.for_each(|&(_, user_data)| ring.abandon(user_data));
-    }
+    let left = changes.flights.iter().filter(|&&(index, _)| index >= taken);
+    left.for_each(|&(_, user_data)| ring.abandon(user_data));
 }
 
 /// Records what requests that are completed by now did to candidates and their files.

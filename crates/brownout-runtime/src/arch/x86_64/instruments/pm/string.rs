@@ -85,7 +85,10 @@ pub fn run(context: &mut Context, site: &PmSite) -> Result<Progress, BadAccess> 
         if repeats {
             context.cpu.gpr[reg::RCX] = left;
         }
-        let compares = matches!(repetition.operation, StringOperation::Scan | StringOperation::Compare);
+        let compares = matches!(
+            repetition.operation,
+            StringOperation::Scan | StringOperation::Compare
+        );
         let equal = context.cpu.flags & ZERO != 0;
         if compares && equal == insn.has_repne_prefix() {
             break;
@@ -99,11 +102,21 @@ pub fn run(context: &mut Context, site: &PmSite) -> Result<Progress, BadAccess> 
 
 fn operation(insn: &Instruction) -> StringOperation {
     match insn.mnemonic() {
-        Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq => StringOperation::Move,
-        Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => StringOperation::Fill,
-        Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq => StringOperation::Load,
-        Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => StringOperation::Scan,
-        Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq => StringOperation::Compare,
+        Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq => {
+            StringOperation::Move
+        }
+        Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => {
+            StringOperation::Fill
+        }
+        Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq => {
+            StringOperation::Load
+        }
+        Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => {
+            StringOperation::Scan
+        }
+        Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq => {
+            StringOperation::Compare
+        }
         _ => fatal::unsupported(format_args!(
             "the string instruction {:?} at {:#x} touches persistent memory in a way the engine does not support",
             insn.code(),

@@ -1,4 +1,4 @@
-//! The runtime's last words.
+//! Ending the process with a message.
 //!
 //! Two ways to end: the target needs something the engine does not support (status 2, with a
 //! sentence that names it), or the engine itself is at fault (status 70).
@@ -19,7 +19,7 @@ impl Write for Stderr {
 
 /// Ends the process because the target needs what the engine does not support.
 pub fn unsupported(what: fmt::Arguments<'_>) -> ! {
-    // The sentence is all that is left to give; failing to print it changes nothing.
+    // If the message cannot be printed, nothing else can be done.
     let _ = writeln!(Stderr, "brownout: {what}");
     sys::exit_group(2)
 }

@@ -1,9 +1,8 @@
 //! A mutual-exclusion lock for state shared by the threads of the target.
 //!
-//! Spins shortly, then sleeps on a futex. It knows nothing of poisoning, and it can be re-made after a
-//! fork, where the child inherits locks whose holders it does not have. Until a process makes its second
-//! thread its locks are words like others, because locked instructions would be a third of what
-//! translating costs.
+//! Spins briefly, then sleeps on a futex. There is no poisoning. The lock can be reset after a fork, where the
+//! child inherits locks but not the threads that hold them. Until a process makes its second thread, locks are
+//! taken by plain stores: locked instructions would be a third of the cost of translation.
 
 use crate::sys;
 use core::cell::UnsafeCell;
@@ -13,7 +12,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// Set while only one thread can take locks.
 static SINGLE: AtomicBool = AtomicBool::new(false);
 
-/// Says whether the calling thread is the only one. Once there were others it must not be said again: one that
+/// Sets whether the calling thread is the only one. Once there were others this must not be set again: one that
 /// is about to end may still release a lock.
 pub fn set_single(single: bool) {
     SINGLE.store(single, Ordering::Relaxed);

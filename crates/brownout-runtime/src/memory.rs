@@ -1,7 +1,7 @@
 //! The runtime's own memory: an arena of address space out of the target's way, and the allocator.
 //!
-//! Everything the runtime maps lies in one region that programs neither ask for nor get by chance, so
-//! that the addresses the kernel hands to the target are the ones it would have handed out anyway.
+//! Everything that the runtime maps lies in one region that targets neither ask for nor get by chance, so that the
+//! kernel gives the target the same addresses as it would natively.
 
 use crate::fatal;
 use crate::lock::Lock;
@@ -28,8 +28,8 @@ pub fn is_engine(start: u64, end: u64) -> bool {
     start < ARENA_END && end > ENGINE_START
 }
 
-/// Finds a place for an alias of `len` bytes: calls `try_map` with addresses that are likely free until
-/// it succeeds or fails for another reason than that something is there.
+/// Finds an address for an alias of `len` bytes: calls `try_map` with addresses that are probably free until it
+/// succeeds, or fails for another reason than that the range is in use.
 pub fn place_alias(len: u64, mut try_map: impl FnMut(u64) -> sys::Raw) -> sys::Raw {
     let len = page_up(len) + PAGE;
     let mut raw = sys::err(sys::errno::ENOMEM);
@@ -71,7 +71,7 @@ pub fn map(len: u64) -> u64 {
     match try_map(len, Backing::Later) {
         Some(addr) => addr,
         None => fatal::unsupported(format_args!(
-            "the engine could not get {len} bytes of memory; is there a limit on address space (ulimit -v)?"
+            "the engine cannot map {len} bytes of memory; check for a limit on address space (ulimit -v)"
         )),
     }
 }
@@ -106,7 +106,7 @@ fn try_map(len: u64, backing: Backing) -> Option<u64> {
     (!is_err(raw)).then_some(raw)
 }
 
-/// Gives memory from [`map`] back.
+/// Unmaps memory from [`map`].
 ///
 /// # Safety
 /// Nothing may refer to the range any more.
@@ -115,7 +115,7 @@ pub unsafe fn unmap(addr: u64, len: u64) {
     unsafe { sys::munmap(addr, page_up(len)) };
 }
 
-/// What the heap grows by at least. Starting a program fills several.
+/// The least by which the heap grows. Starting a target fills several of these.
 const HEAP_PIECE: usize = 128 << 10;
 
 struct Arena;

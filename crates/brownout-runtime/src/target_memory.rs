@@ -1,4 +1,4 @@
-//! Reading and writing the target's memory by the runtime, surviving bad pointers.
+//! Reads and writes of the target's memory that return an error for bad pointers.
 
 use crate::arch::translator::guarded;
 use crate::memory::{PAGE, page_down};
@@ -14,7 +14,7 @@ pub struct Fault;
 /// Reads a plain value.
 pub fn read<T: PlainData>(addr: u64) -> Result<T, Fault> {
     let mut value = MaybeUninit::<T>::uninit();
-    // SAFETY: `value` is ours and as long as said.
+    // SAFETY: `value` is a local variable of this size.
     let left = unsafe { guarded::copy(value.as_mut_ptr() as u64, addr, size_of::<T>() as u64) };
     if left != 0 {
         return Err(Fault);
@@ -37,7 +37,7 @@ pub fn write_bytes(addr: u64, bytes: &[u8]) -> Result<(), Fault> {
 
 /// Reads into `buffer`; the number of bytes that could be read.
 pub fn read_into(addr: u64, buffer: &mut [u8]) -> usize {
-    // SAFETY: the buffer is ours.
+    // SAFETY: the buffer is the caller's to write.
     let left = unsafe { guarded::copy(buffer.as_mut_ptr() as u64, addr, buffer.len() as u64) };
     buffer.len() - left as usize
 }

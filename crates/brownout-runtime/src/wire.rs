@@ -92,7 +92,7 @@ pub fn enter_process(pid: u32) {
         if slot.state.load(Ordering::Acquire) == ring::slot::LIVE
             && slot.pid.load(Ordering::Relaxed) == pid
         {
-            // If it fails, someone else has closed it, and it may be another's by now.
+            // If this fails, it was closed meanwhile and may belong to another thread.
             let states = (ring::slot::LIVE, ring::slot::CLOSED);
             let _ = slot.state.compare_exchange(
                 states.0,
@@ -121,12 +121,12 @@ pub fn forget_spares() {
     SPARE.lock().clear();
 }
 
-/// One thread's ring. Known by offset to [`crate::instruments::pm`]'s assembly.
+/// One thread's ring. Known by offset to the assembly that records events.
 #[repr(C)]
 pub struct Producer {
     pub(crate) slot: Option<&'static Slot>,
     pub(crate) ring: u64,
-    /// Bytes written so far, and how many of them the recorder had taken when it was last looked.
+    /// Bytes written so far, and how many of them the recorder had taken when `tail` was last read.
     pub(crate) head: u64,
     pub(crate) tail: u64,
     /// `head` when the recorder was last woken.
@@ -233,7 +233,7 @@ impl Producer {
         self.publish(len);
     }
 
-    /// As [`Producer::record`] for a payload in one piece that is mostly short: what most records are.
+    /// As [`Producer::record`] for a payload in one piece, which is usually short.
     #[inline]
     pub fn record_short(&mut self, head: Head, payload: &[u8]) {
         let Some((at, len)) = self.begin(&head, payload.len()) else {
@@ -359,7 +359,7 @@ impl Producer {
         sys::futex_wake(&control.doorbell);
     }
 
-    /// Whether the store that was noted last is still to be recorded.
+    /// Whether the store that was noted last is not yet recorded.
     pub fn has_open_intent(&self) -> bool {
         let intent = self.intent as *const Intent;
         // SAFETY: the slot's own intent, mapped as long as the slot is the thread's.

@@ -1,4 +1,4 @@
-//! Where generated code goes when it cannot go on by itself.
+//! The dispatcher: what Rust does when generated code cannot continue by itself.
 
 use crate::arch::translator::translate::{self, NotExecutable, Translator};
 use crate::arch::translator::{fetch_fault, vsyscall};
@@ -12,15 +12,15 @@ use crate::translator::signal::{self, Pending, SIGSEGV};
 use crate::translator::{map_lock, space, syscall};
 use core::sync::atomic::{Ordering, compiler_fence};
 
-/// Times that a write to code is tried again in a row before it is taken for the target's fault.
+/// Times in a row that a write to code is retried before it is treated as the target's own fault.
 const MAX_REPEATS: u32 = 1000;
 
 /// Serves one exit; the gate then resumes the thread from its context.
 pub extern "C" fn dispatch(context: &mut Context) {
     context.in_rust = 1;
     context.in_call = 0;
-    // After the exit of an instrument a thread goes on in the code that it comes from: it has not left that
-    // code, whose unit must not be reused.
+    // After the exit of an instrument a thread returns to the code that it comes from: it has not left that code,
+    // whose unit must not be reused.
     if context.exit < FIRST_EXIT {
         context.epoch = EPOCH.load(Ordering::Relaxed);
     }
@@ -72,7 +72,7 @@ fn leave(context: &mut Context, resumption: Resumption) {
         }
         context.in_rust = 0;
         compiler_fence(Ordering::SeqCst);
-        // A signal that came in between has only been noted.
+        // A signal that arrived in between has only been noted.
         if !pending(context) {
             return;
         }
@@ -102,14 +102,14 @@ fn resume_at_pc(context: &mut Context) {
                 context.resume = at;
                 return;
             }
-            // The code may be about to be somewhere else, or to be there.
+            // The code may be moving, or about to be mapped.
             Err(NotExecutable) if map_lock::is_unsettled(&mut context.seen_change) => {}
             Err(NotExecutable) => fetch_fault::fetch(context),
         }
     }
 }
 
-/// Runs with the translator locked.
+/// Runs `work` with the translator locked.
 pub fn with_translator<R>(work: impl FnOnce(&mut Translator) -> R) -> R {
     let mut guard = TRANSLATOR.lock();
     match guard.as_mut() {
@@ -179,7 +179,7 @@ fn indirect_call(context: &mut Context) {
     });
 }
 
-/// The target's instruction at `pc` raised a signal: perhaps only because of the engine.
+/// The target's instruction at `pc` raised a signal, which may be caused by the engine.
 fn fault(context: &mut Context) {
     translate::restore_spilled(context);
     if context.pending.signal == SIGFPE {
@@ -212,12 +212,12 @@ fn write_again(context: &mut Context) {
     }
 }
 
-/// The thread goes on at an instruction whose beginning it has already seen, if it steps through itself.
+/// The thread runs an instruction again. If the target steps through itself, it has already seen this step.
 fn begin_again(context: &mut Context) {
     context.skip_trap = context.cpu.single_steps();
 }
 
-/// A write to code that is translated: the translations go, the write is repeated.
+/// A write to translated code: drops the translations, and the write is repeated.
 fn code_write(context: &mut Context, address: u64) -> bool {
     let page = page_down(address);
     let is_write = context.pending.is_write();

@@ -33,8 +33,7 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 /// A context in the list of threads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ThreadRef(pub *mut Context);
-// SAFETY: the list only hands out addresses; what may be touched from other threads is said where it
-// is done.
+// SAFETY: the list only hands out addresses; each access from another thread has its own SAFETY comment.
 unsafe impl Send for ThreadRef {}
 
 static THREADS: Lock<Vec<ThreadRef>> = Lock::new(Vec::new());
@@ -68,9 +67,9 @@ pub fn for_each_thread(mut visit: impl FnMut(*mut Context)) {
     }
 }
 
-/// Whether no thread can be in, or come back to, code in `range` that was retired at `epoch`: it has been
-/// in the dispatcher since, or is there with a system call, from which it looks its way up anew, or is in
-/// the gate's own system call and its way back leads elsewhere, or is made to.
+/// Whether no thread can be in, or return to, code in `range` that was retired at `epoch`. This holds for a thread
+/// that has been in the dispatcher since; that is in the dispatcher for a system call, after which it looks up
+/// where to resume; or that is in the gate's own system call and resumes elsewhere, or is redirected.
 pub fn all_threads_left(epoch: u64, range: &Range<u64>) -> bool {
     THREADS.lock().iter().all(|thread| {
         let context = thread.0;
@@ -85,15 +84,15 @@ pub fn all_threads_left(epoch: u64, range: &Range<u64>) -> bool {
     })
 }
 
-/// Whether a thread is in the gate's own system call and does not come back to `range`.
+/// Whether a thread is in the gate's own system call and does not return to `range`.
 ///
 /// # Safety
 /// `context` is that of a thread.
 unsafe fn returns_elsewhere(context: *mut Context, range: &Range<u64>) -> bool {
     // SAFETY: the thread writes `sys_resume` before it sets `in_call`, and clears that, by a locked
     // instruction, before it reads `sys_resume` once. If `in_call` is set after the redirection, the
-    // thread has yet to read the new address. Going through the resync entry is right at
-    // any time.
+    // thread has yet to read the new address. Resuming through the resync entry is
+    // always correct.
     unsafe {
         let resume = (&raw const (*context).sys_resume).read_volatile();
         if range.contains(&resume) {

@@ -1,8 +1,8 @@
 //! The target's address space, as far as the engine must know it: what is executable, where low
 //! addresses are free, and the program break.
 //!
-//! Addresses that the target asks for are the ones it gets. Only mappings whose place the kernel would
-//! have chosen are put below 2 GiB, and only if they are likely to hold code: there the branch table
+//! The target gets the addresses that it asks for. Only mappings whose address the kernel would have chosen
+//! are put below 2 GiB, and only if they are likely to hold code: there the branch table
 //! covers them, and operands relative to the instruction pointer reach from the cache.
 //!
 //! Code that the target can write is made read-only while translations of it exist; the write faults,
@@ -22,8 +22,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Where mappings chosen by the engine start.
 const LOW_START: u64 = 0x1000_0000;
-/// Where they end. What is looked up in the branch table for small negative addresses, which wild pointers often
-/// are, lies between here and the table: there is nothing, so that it faults.
+/// Where they end. The lookup of a small negative address in the branch table reads between here and the table.
+/// Wild pointers often are such addresses, and nothing is mapped there, so that the lookup faults.
 const LOW_END: u64 = FAR - (2 << 20);
 /// Step of the search among mappings that the engine did not make.
 const PROBE: u64 = 1 << 20;
@@ -31,7 +31,7 @@ const PROBE: u64 = 1 << 20;
 const BREAK_START: u64 = 0x5600_0000_0000;
 /// Times that a page's guard is lifted before its code is checked instead.
 const PATIENCE: u32 = 16;
-/// Addresses for which a branch-table lookup is sure to fault; below lies what might be mapped.
+/// Addresses from here on make a branch-table lookup fault for certain.
 const SURELY_FAULTING: u64 = 1 << 44;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ struct CodeModule {
     generation: u32,
 }
 
-/// What was taken out of a range, to be put back if it stays after all.
+/// What was removed from a range, to be restored if the system call fails.
 #[derive(Default)]
 pub struct Removed {
     executable: Vec<(u64, Region)>,
@@ -127,7 +127,7 @@ pub fn executable_end(pc: u64) -> Option<u64> {
     SPACE.lock().region(pc).map(|(_, region)| region.end)
 }
 
-/// How far code goes on from `pc`, over neighbouring regions, if there is any: at least as far as a block may.
+/// Where the code around `pc` ends, if there is any. Neighbouring regions are included as far as a block can reach.
 pub fn code_end(pc: u64) -> Option<u64> {
     SPACE.lock().code_end(pc)
 }
@@ -186,7 +186,7 @@ impl Space {
         Some(end)
     }
 
-    /// Notes a new executable region. True if all indirect branches must become careful about it.
+    /// Notes a new executable region. True if indirect branches can no longer use the branch table.
     #[must_use]
     pub fn add_executable(&mut self, start: u64, end: u64, writable: bool) -> bool {
         let _ = self.remove(start, end);
@@ -276,7 +276,7 @@ impl Space {
         }
     }
 
-    /// Puts back what stays after all.
+    /// Restores what was removed.
     pub fn put_back(&mut self, removed: Removed) {
         self.executable.extend(removed.executable);
         self.modules.extend(removed.modules);
@@ -312,15 +312,15 @@ impl Space {
         true
     }
 
-    /// A free place of `len` bytes below 2 GiB, if there is one: the first that fits, so that what is
-    /// unmapped and mapped again comes to lie where it was, as with the kernel.
+    /// A free range of `len` bytes below 2 GiB, if there is one. It is the first that fits, so that what is unmapped
+    /// and mapped again gets the same address, as with the kernel.
     pub fn place_low(&mut self, len: u64) -> Option<u64> {
-        // A page of distance, so that neighbours cannot run into each other.
+        // A gap of one page, so that an overrun cannot reach the neighbour.
         let len = page_up(len) + PAGE;
         for (zone, zone_end) in [(LOW_START, CACHE), (CACHE_END, LOW_END)] {
             let mut at = zone;
             while let Some(found) = self.first_gap(at, zone_end, len) {
-                // What is there without our knowledge is remembered by trying.
+                // Mappings that are not in the table are found by trying, and remembered.
                 let taken = !Self::is_free(found, len);
                 self.low
                     .insert(found, found + if taken { PROBE } else { len });

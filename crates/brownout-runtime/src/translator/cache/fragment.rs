@@ -40,7 +40,7 @@ pub struct Fragment {
     start: u32,
     end: u32,
     pc_high: u32,
-    /// target addresses for which a table may lead into this fragment.
+    /// Target addresses for which a table may lead into this fragment.
     entries: Vec<u64>,
     /// Numbers of its direct branches.
     links: Vec<u32>,

@@ -12,12 +12,12 @@
 //!
 //! 1. Nothing in the target's memory refers to the cache: return addresses on its stack are its own.
 //!    The cache may therefore move code at will; only threads inside it must be waited for.
-//! 2. Cache memory is written only under the translator's lock, except that nothing writes it at all
-//!    once a unit is full. Links are patched by one aligned-in-line 4-byte store.
+//! 2. Cache memory is written only under the translator's lock, and a full unit only by patching links. A link is
+//!    patched by one 4-byte store that does not cross a cache line.
 //! 3. A table entry of zero leads to the miss routine at the start of the cache.
 //! 4. Jump entries expect the register that holds branch targets in its spill slot; call entries expect one extra word on the stack;
 //!    block entries expect the target's registers untouched.
-//! 5. Nothing leads to code that is not all there: tables and links are changed after it is written.
+//! 5. Nothing leads to incomplete code: tables and links are changed after the code is written.
 //! 6. A retired unit is reused only after every thread has passed through the dispatcher, or is in a
 //!    system call from which it will be sent there.
 
@@ -43,15 +43,15 @@ use hashbrown::{HashMap, HashSet};
 pub const CACHE: u64 = 0x6000_0000;
 const UNIT: u64 = 64 << 20;
 pub const UNITS: usize = 6;
-/// A unit that is used this far is given up early if little of it can still be reached, so that a program
-/// that keeps generating code does not fill the cache before any of it is reused. Giving up costs in
-/// proportion to the blocks that there are, so for each of them some bytes have to be gained.
+/// A unit that is used this far is given up early if little of it can still be reached, so that a target which
+/// keeps generating code does not fill the cache before any of it is reused. The cost of giving up is
+/// proportional to the number of blocks, so each block must gain some bytes.
 const EARLY: u64 = 2 << 20;
 const EARLY_FOR_BLOCK: u64 = 64;
 pub const CACHE_END: u64 = CACHE + UNIT * UNITS as u64;
 /// Offset of the jump-miss routine; that of calls is at offset 0.
 pub const JUMP_MISS: u64 = 64;
-/// Bytes of code from which on huge pages are worth what it costs to clear one.
+/// Bytes of code above which a huge page is worth the cost of clearing it.
 const SMALL: u64 = 512 << 10;
 const HUGE_PAGE: u64 = 2 << 20;
 /// Room that a fragment may take at most.
@@ -61,7 +61,7 @@ const FRAGMENT_ROOM: u64 = 128 << 10;
 const PATIENCE: u32 = 5000;
 const PAUSE: u64 = 1_000_000;
 
-/// target addresses from here on have no slot in the branch table.
+/// Target addresses from here on have no slot in the branch table.
 pub const FAR: u64 = 1 << 31;
 
 pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
@@ -99,7 +99,7 @@ pub struct Link {
     pub target: u64,
     /// Whether it is a call, which goes to a call entry.
     pub call: bool,
-    /// The code it is in was forgotten: it leads to its stub for good, so that threads leave.
+    /// The code it is in was forgotten: it always leads to its stub, so that threads leave.
     pub dead: bool,
 }
 
@@ -162,7 +162,7 @@ impl Cache {
         let raw = unsafe { sys::mmap(CACHE, CACHE_END - CACHE, prot, flags, -1, 0) };
         if is_err(raw) {
             fatal::unsupported(format_args!(
-                "the engine cannot map executable memory at {CACHE:#x} (error {}); is there a limit on address space, or a policy against writable code?",
+                "the engine cannot map executable memory at {CACHE:#x} (error {}); check for a limit on address space (ulimit -v) or a policy against writable code",
                 -(raw as i64)
             ));
         }
@@ -396,11 +396,11 @@ impl Cache {
     /// Moves on to a unit that no thread can be in, retiring the oldest ones.
     fn advance(&mut self) {
         if self.is_wasted() {
-            // The little that can be reached is translated anew when it is.
+            // The little that can still be reached is translated again when it is.
             self.retire(self.current);
         }
-        // A retired unit is left at the next branch; only a thread that was not given the processor for
-        // long can still be there.
+        // Threads leave a retired unit at their next branch; only a thread that has not run for long can still be
+        // there.
         for _ in 0..PATIENCE {
             if let Some(unit) = self.free_unit() {
                 self.recycle(unit);

@@ -41,7 +41,7 @@ pub fn create() {
     let raw = unsafe { sys::mmap(BASE, BYTES, linux::PROT_READ, flags, -1, 0) };
     if is_err(raw) {
         fatal::unsupported(format_args!(
-            "the engine cannot reserve 16 GiB of address space at {BASE:#x} (error {}); is there a limit on address space (ulimit -v)?",
+            "the engine cannot reserve 16 GiB of address space at {BASE:#x} (error {}); check for a limit on address space (ulimit -v)",
             -(raw as i64)
         ));
     }

@@ -1,7 +1,7 @@
 //! Memory of threads that have ended, kept for new ones.
 //!
-//! A dying thread still runs on the block that it gives back. It holds the list's lock until it no longer
-//! does: the last thing it does is to release it, without using its stack.
+//! A thread that ends still runs on the block that it returns. It holds the list's lock until it no longer uses
+//! the block: its last instructions release the lock without using a stack.
 
 use crate::arch::translator::gate;
 use alloc::vec::Vec;

@@ -217,14 +217,14 @@ pub extern "C" fn thread_begin(context: &mut Context) {
 
 /// A child with its own copy of memory.
 fn fork_process(context: &mut Context, request: CloneRequest, creation: u64) -> Raw {
-    // From now on the parent and the child draw numbers side by side.
+    // From now on the parent and the child draw sequence numbers concurrently.
     wire::set_alone(false);
     let parent = wire::process();
     let parent_pid = sys::getpid();
     let before = sys::set_mask(!0);
-    // With all locks held, no other thread can be inside what they guard, and the child inherits it in
-    // order. Changes of the address space come first, then the stripes: their holders may want any of the
-    // others.
+    // With all locks held, no other thread can be changing what they guard, and the child inherits it in a
+    // consistent state. The map lock comes first, then the locks of the instruments: their holders may take any
+    // of the others.
     let map_lock = map_lock::acquire();
     let raw = instruments::quiesced(|| {
         let _translator = TRANSLATOR.lock();

@@ -56,7 +56,7 @@ fn try_exec(
                 return Err(replace(context, &path, &argv, &mut envp));
             }
             ExecPlan::Native => {
-                // Not something the engine can follow: it runs, unseen.
+                // The engine cannot follow this program: it runs unobserved.
                 // SAFETY: the target's own call.
                 let raw = unsafe {
                     sys::syscall(
@@ -251,15 +251,14 @@ fn replace(context: &mut Context, path: &[u8], argv: &[u64], envp: &mut Vec<u64>
     (-(raw as i64)) as u32
 }
 
-/// The variable by which the next image finds the wire and learns which program it is to run; `path` ends
-/// with a NUL.
+/// The variable that tells the next image where the wire is and which program to run; `path` ends with a NUL.
 fn wire_variable(fd: i32, path: &[u8]) -> Vec<u8> {
     let mut variable = alloc::format!("{}={fd}:", ring::ENV).into_bytes();
     variable.extend_from_slice(path);
     variable
 }
 
-/// Starts the loader anew in this process, with the wire open. Comes back only if that fails.
+/// Executes the loader again in this process, with the wire open. Returns only if that fails.
 ///
 /// # Safety
 /// The arrays hold addresses of strings and end with 0.

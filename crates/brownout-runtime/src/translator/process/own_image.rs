@@ -1,5 +1,5 @@
-//! The loader's own image, by which programs are replaced: where there is `/proc`, it is there; a process that may be about
-//! to lose sight of that (`chroot`…) leaves a copy on the wire first.
+//! The loader's own image, which `exec` executes. It is found through `/proc`; a process that may lose access to
+//! that (`chroot`…) first leaves a copy on the wire.
 
 use crate::sys;
 use crate::sys::{Raw, err, errno, is_err, linux};
@@ -11,7 +11,7 @@ const PIECE: usize = 16 << 10;
 /// Where in the wire the bytes start.
 const BYTES: u64 = LOADER as u64 + 8;
 
-/// Executes the loader with these arguments and this environment. Comes back only if that fails.
+/// Executes the loader with these arguments and this environment. Returns only if that fails.
 ///
 /// # Safety
 /// The arrays hold addresses of strings and end with 0.

@@ -55,7 +55,7 @@ impl Actions {
         self.0.lock()[signal as usize]
     }
 
-    /// Back to the default, as `SA_RESETHAND` asks.
+    /// Resets a signal to its default action, for `SA_RESETHAND`.
     pub fn reset(&self, signal: u32) {
         self.0.lock()[signal as usize].handler = SIG_DFL;
         if bit(signal) & NEEDED == 0 {
@@ -91,7 +91,7 @@ pub fn install(signal: u32, flags: u64) {
         handler: signal_handler::entry(),
         flags: linux::SA_SIGINFO as u64 | SA_ONSTACK | SA_RESTORER | flags & KERNEL_FLAGS,
         restorer: gate::restorer(),
-        // While the handler runs nothing may come but what the engine itself may raise.
+        // While the handler runs, only the signals that the engine itself may raise are unblocked.
         mask: !NEEDED,
     };
     set(signal, &action);

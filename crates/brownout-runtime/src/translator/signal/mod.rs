@@ -1,10 +1,10 @@
-//! Signals: the target's view of them is kept exact.
+//! Signals: the target sees them exactly as it would natively.
 //!
-//! The kernel delivers to the runtime's handler (`handler`), on a stack of the runtime's. A thread in
-//! generated code is brought to an instruction boundary of the target, by single steps if need be;
-//! a thread in Rust code takes note and delivers on its way out. Delivery (`frame`) builds the frame
-//! the kernel would have built and goes on at the target's handler. While a signal waits, the kernel
-//! keeps the others: queueing, priorities and counts stay the kernel's.
+//! The kernel delivers to the runtime's handler (`arch`: `signal_handler`), on a stack of the runtime's. A thread in
+//! generated code is brought to an instruction boundary of the target, by single steps if necessary; a thread in
+//! Rust code notes the signal and delivers it on its way out. Delivery (`arch`: `signal_frame`) builds the frame that
+//! the kernel would have built and continues at the target's handler. While a signal waits, the kernel keeps the
+//! others: queueing, priorities and counts stay the kernel's.
 //!
 //! Three signals stay unblocked and handled at all times because the engine needs them: SIGSEGV,
 //! SIGBUS and SIGTRAP. What the target set for them is emulated.

@@ -1,8 +1,8 @@
 //! Calls that change the address space.
 //!
-//! Code leaves the tables before the kernel's call, because the translator must not read what is gone, and
-//! comes back if the call fails. Candidates leave them after it: threads that use them meanwhile are right
-//! to. A [`MapLock`] keeps either from being seen half done.
+//! Code is removed from the tables before the kernel's call, because the translator must not read what is gone,
+//! and restored if the call fails. Instruments update their tables after the call: until then threads may use
+//! what is there. A [`MapLock`] makes either a single step.
 
 use crate::instruments;
 use crate::memory::{PAGE, page_up};
@@ -32,7 +32,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
     }
     let mut args = args;
     if !fixed && crate::memory::is_engine(addr, addr.saturating_add(len)) {
-        // A hint to where the engine is: as when something else is there, the kernel chooses.
+        // A hint to memory of the engine: the kernel chooses, as it does when something else is there.
         args[0] = 0;
     }
     let [addr, ..] = args;
@@ -85,7 +85,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
         SPACE.lock().add_base(raw, raw + page_up(len));
     }
     if !is_err(raw) && prot & PROT_EXEC != 0 {
-        arrive(raw, page_up(len), prot);
+        code_mapped(raw, page_up(len), prot);
         if flags & MAP_ANONYMOUS == 0 {
             SPACE.lock().add_module(raw, raw + page_up(len), offset);
             instruments::module_mapped(fd as i32, raw, page_up(len), offset);
@@ -118,8 +118,8 @@ fn wants_low(prot: u64, flags: u64, fd: i32, len: u64) -> bool {
     private && prot == 0 && flags & other == 0
 }
 
-/// Code has arrived in a range.
-fn arrive(start: u64, len: u64, prot: u64) {
+/// Code was mapped in a range.
+fn code_mapped(start: u64, len: u64, prot: u64) {
     let ambiguous = SPACE
         .lock()
         .add_executable(start, start + len, prot & PROT_WRITE != 0);
@@ -148,14 +148,14 @@ fn give_up_table(start: u64, len: u64) {
     });
 }
 
-/// Code in a range is about to leave, or to be replaced: the translator no longer reads it.
+/// Code in a range is about to be unmapped or replaced: the translator no longer reads it.
 fn take_code(map_lock: &mut MapLock, start: u64, len: u64) -> Removed {
     let end = start.saturating_add(page_up(len));
     let mut space = SPACE.lock();
     if len == 0 || !space.any_executable(start, end) {
         return Removed::default();
     }
-    // Threads that come here meanwhile wait.
+    // Threads that fault meanwhile try again.
     map_lock.mark();
     let removed = space.remove(start, end);
     drop(space);
@@ -167,8 +167,8 @@ fn take_code(map_lock: &mut MapLock, start: u64, len: u64) -> Removed {
     removed
 }
 
-/// After a call on a range whose code was taken: if it failed, nothing has changed; else what was there is
-/// gone.
+/// After a call on a range whose code was removed: restores it if the call failed; otherwise it is gone for
+/// good.
 fn settle(context: &mut Context, raw: Raw, start: u64, len: u64, removed: Removed) {
     if is_err(raw) {
         SPACE.lock().put_back(removed);
@@ -234,7 +234,7 @@ pub fn mprotect(context: &mut Context, nr: u32, args: [u64; 6]) -> Raw {
         SPACE.lock().put_back(removed);
     }
     if !is_err(raw) && prot & PROT_EXEC != 0 {
-        arrive(addr, page_up(len), prot);
+        code_mapped(addr, page_up(len), prot);
     }
     raw
 }
@@ -272,7 +272,7 @@ pub fn mremap(context: &mut Context, args: [u64; 6]) -> Raw {
         return raw;
     }
     if executable {
-        arrive(raw, page_up(new_len), PROT_EXEC | PROT_WRITE);
+        code_mapped(raw, page_up(new_len), PROT_EXEC | PROT_WRITE);
     }
     raw
 }
@@ -314,7 +314,7 @@ pub fn shmat(context: &mut Context, args: [u64; 6]) -> Raw {
         } else {
             0
         };
-        arrive(raw, page_up(len), PROT_EXEC | write);
+        code_mapped(raw, page_up(len), PROT_EXEC | write);
     }
     raw
 }

@@ -25,10 +25,10 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 const NUMBERS: usize = 1 << 16;
 static TABLE: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
-/// Numbers below this are real.
+/// System call numbers are below this.
 const REAL: usize = 512;
 
-/// Calls that are looked at always.
+/// Calls that are always attended.
 const ATTENDED: &[u32] = &[
     linux::__NR_mmap,
     linux::__NR_mprotect,
@@ -88,14 +88,14 @@ pub fn table() -> u64 {
     TABLE.as_ptr() as u64
 }
 
-/// From now on, all calls are looked at.
+/// From now on, all calls are attended.
 pub fn attend_all() {
     for entry in &TABLE[..REAL] {
         entry.store(1, Ordering::Relaxed);
     }
 }
 
-/// What a call came to.
+/// The outcome of a call.
 pub enum Outcome {
     /// The result of the call.
     Done(Raw),
@@ -169,8 +169,8 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_exit_group => process::exit_process(context, a, true),
         linux::__NR_arch_prctl => return arch_prctl::serve(context, args),
         linux::__NR_prctl | linux::__NR_seccomp => return seccomp::serve(context, nr, args),
-        // Restartable sequences name code addresses that the copy does not have; the kernel of a
-        // system without them answers like this.
+        // Restartable sequences name code addresses that the copy does not have. A kernel without them returns
+        // this error.
         linux::__NR_rseq => err(errno::ENOSYS),
         linux::__NR_modify_ldt => err(errno::ENOSYS),
         linux::__NR_chroot | linux::__NR_pivot_root | linux::__NR_umount2 => {

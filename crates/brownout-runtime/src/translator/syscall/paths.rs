@@ -1,4 +1,4 @@
-//! `/proc/self/exe`, which must lead to the target and not to the loader.
+//! Paths under `/proc` that would show the loader or the engine instead of the target.
 
 use crate::instruments;
 use crate::sys;
@@ -100,7 +100,7 @@ pub fn getdents(context: &mut Context, args: [u64; 6]) -> Outcome {
     Outcome::Done(kept.len() as u64)
 }
 
-/// The `linux_dirent64` entries but the one named like a descriptor.
+/// The `linux_dirent64` entries without the one that is named like a descriptor.
 fn without_entry(entries: &[u8], descriptor: i32) -> Vec<u8> {
     const NAME: usize = 19;
     let mut kept = Vec::with_capacity(entries.len());

@@ -1,9 +1,11 @@
 //! Filters that the target puts on its own system calls.
 //!
-//! The engine makes calls that the target does not, and a filter may kill for them. Each filter therefore gets a
-//! beginning that lets the engine's own calls pass: they come from another place than those that are made for the
-//! program unchanged. What the engine serves by such a call (`mmap`, `rt_sigaction`…) passes as well, which a program
-//! that breaks its own rules can notice.
+//! The engine makes calls that the target does not make, and a filter may kill the process for them. Each filter
+//! therefore gets a prologue that allows the engine's own calls, which are made from another address than the
+//! target's.
+//!
+//! What it can miss: calls that the engine serves by a call of its own (`mmap`, `rt_sigaction`…) are allowed even
+//! if the filter forbids them.
 
 use crate::arch::translator::gate;
 use crate::instruments;
@@ -18,8 +20,8 @@ const PR_SET_SECCOMP: u64 = 22;
 const MAX_INSTRUCTIONS: usize = 4096;
 /// Offsets in `struct seccomp_data`.
 const NUMBER: u32 = 0;
-const PLACE_LOW: u32 = 8;
-const PLACE_HIGH: u32 = 12;
+const ADDRESS_LOW: u32 = 8;
+const ADDRESS_HIGH: u32 = 12;
 
 /// Calls that the engine makes for itself.
 const OWN: [u32; 27] = [
@@ -110,16 +112,16 @@ impl Step {
     }
 }
 
-/// What comes before the target's own steps.
-fn beginning() -> Vec<Step> {
+/// The prologue: the steps before the target's own.
+fn prologue() -> Vec<Step> {
     let [one, other] = gate::after_target_calls();
     let high = (one >> 32) as u32;
     // After the load of the number: one step for each of the engine's calls, then the permission.
     let calls = OWN.len();
     let mut steps = alloc::vec![
-        Step::load(PLACE_HIGH),
+        Step::load(ADDRESS_HIGH),
         Step::if_equal(high, 0, 3 + 1 + calls + 1),
-        Step::load(PLACE_LOW),
+        Step::load(ADDRESS_LOW),
         Step::if_equal(one as u32, 1 + 1 + calls + 1, 0),
         Step::if_equal(other as u32, 1 + calls + 1, 0),
         Step::load(NUMBER),
@@ -155,7 +157,7 @@ pub fn serve(context: &mut Context, nr: u32, mut args: [u64; 6]) -> Outcome {
     let Ok(wanted) = target_memory::read::<Filter>(args[at]) else {
         return Outcome::Done(err(errno::EFAULT));
     };
-    let mut steps = beginning();
+    let mut steps = prologue();
     for index in 0..u64::from(wanted.len) {
         match target_memory::read::<Step>(
             wanted.steps.wrapping_add(index * size_of::<Step>() as u64),
@@ -164,7 +166,7 @@ pub fn serve(context: &mut Context, nr: u32, mut args: [u64; 6]) -> Outcome {
             Err(_) => return Outcome::Done(err(errno::EFAULT)),
         }
     }
-    // What is refused for its own sake is refused as it is.
+    // An invalid filter is passed on unchanged, for the kernel to refuse.
     let fits = wanted.len > 0 && steps.len() <= MAX_INSTRUCTIONS;
     let extended = Filter {
         len: steps.len() as u16,
@@ -181,9 +183,9 @@ pub fn serve(context: &mut Context, nr: u32, mut args: [u64; 6]) -> Outcome {
 mod tests {
     use super::*;
 
-    /// What the beginning comes to: `None` if it is left to the target's steps.
-    fn run(place: u64, number: u32) -> Option<u32> {
-        let steps = beginning();
+    /// What the prologue decides: `None` if it leaves that to the target's steps.
+    fn run(address: u64, number: u32) -> Option<u32> {
+        let steps = prologue();
         let (mut at, mut word) = (0, 0);
         while let Some(step) = steps.get(at) {
             at += 1;
@@ -191,8 +193,8 @@ mod tests {
                 0x20 => {
                     word = match step.value {
                         NUMBER => number,
-                        PLACE_LOW => place as u32,
-                        PLACE_HIGH => (place >> 32) as u32,
+                        ADDRESS_LOW => address as u32,
+                        ADDRESS_HIGH => (address >> 32) as u32,
                         other => panic!("nothing to load at {other}"),
                     }
                 }
@@ -201,12 +203,12 @@ mod tests {
                 _ => return Some(step.value),
             }
         }
-        assert_eq!(at, steps.len(), "goes on where the target's steps begin");
+        assert_eq!(at, steps.len(), "ends where the target's steps begin");
         None
     }
 
     #[test]
-    fn only_calls_of_the_engine_s_own_pass() {
+    fn only_the_engines_own_calls_are_allowed() {
         let [one, other] = gate::after_target_calls();
         let own = one ^ 0x1000;
         for number in OWN {

@@ -3,12 +3,12 @@
 //! The recorder names the functions (`table`). When code of a file is mapped, they are looked up in its
 //! symbol tables (`symbols`), and the translation of their first instruction begins with a visit to the
 //! runtime. The return address of a call is known then: the code there is translated again, also with a
-//! visit. The target's stack is left alone; a thread remembers its open calls (`open`, `thread`).
-//! Plain calls and returns are recorded in assembly ([`fast_path`]).
+//! visit. The target's stack is not changed; a thread remembers its open calls ([`open_calls`], `thread`).
+//! Ordinary calls and returns are recorded in assembly ([`fast_path`]).
 //! Code that neither is nor calls a watched function costs nothing.
 //!
-//! What it can miss: see `symbols` and `thread`; calls on a stack in persistent memory while loads are
-//! recorded return unseen.
+//! What it can miss: see `symbols` and `thread`; the returns of calls on a stack in persistent memory are
+//! not seen while loads are recorded.
 
 pub(crate) mod open_calls;
 mod symbols;
@@ -75,7 +75,7 @@ impl CallSite {
 
 static SITES: SiteTable<CallSite> = SiteTable::new();
 
-/// What the instrument keeps under the translator's lock: where visits are wanted.
+/// What the instrument keeps under the translator's lock: where visits are emitted.
 pub struct CallsCode {
     table: WatchedFunctions,
     sites: Sites<CallSite>,

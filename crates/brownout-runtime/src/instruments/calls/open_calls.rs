@@ -1,15 +1,15 @@
-//! Where a thread keeps its open calls: laid out for the assembly that adds and removes plain ones.
+//! The open calls of a thread, laid out for the assembly that adds and removes ordinary ones.
 
 use crate::arch::translator::guarded;
 use crate::translator::cache::{CACHE, CACHE_END};
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
 
-/// Bytes of stack that belong together: shorter than any that a coroutine would be given.
+/// Bytes of stack that belong together: less than the stack of any coroutine.
 const NEAR: u64 = 16 << 10;
-/// Open calls from which on all are looked at for dead ones.
+/// Number of open calls above which all are checked for dead ones.
 const MANY: usize = 4096;
-/// Places of return that a thread remembers as watched; a power of two.
+/// Return addresses that a thread remembers as observed; a power of two.
 pub const REMEMBERED: usize = 64;
 
 /// A call that has not returned.
@@ -43,15 +43,15 @@ pub struct OpenCalls {
     pub first: *mut Open,
     pub len: usize,
     capacity: usize,
-    /// How many calls there may be without Rust code looking at them.
+    /// How many calls assembly may add before Rust code has to look at them.
     pub room: usize,
-    /// At how many open calls all are looked at.
+    /// Number of open calls above which all are checked.
     limit: usize,
     /// An instruction that faulted, and the stack pointer then: it will be run again, and is no second
     /// call if it is the first of a function.
     pub repeated_pc: u64,
     repeated_stack: u64,
-    /// By some of their bits, places of return that are watched.
+    /// Return addresses that are observed, by some of their bits.
     pub returns: [u64; REMEMBERED],
 }
 
@@ -96,7 +96,7 @@ impl OpenCalls {
         result
     }
 
-    /// Takes out dead calls wherever they are, once there are many calls.
+    /// Removes all dead calls once there are many calls.
     pub(crate) fn thin_out(&mut self, dead: &mut Vec<Open>) {
         if self.len < self.limit {
             return;
@@ -113,7 +113,7 @@ impl OpenCalls {
         self.limit = MANY.max(2 * self.len);
     }
 
-    /// Notes that returns to `back` are watched. False if that was known.
+    /// Notes that returns to `back` are observed. False if that was known.
     pub(crate) fn remember(&mut self, back: u64) -> bool {
         let remembered = &mut self.returns[(back >> 1) as usize % REMEMBERED];
         core::mem::replace(remembered, back) != back

@@ -1,4 +1,4 @@
-//! Accesses to candidates: before, after, and what happens when they fault.
+//! Accesses to candidates: the lookup before, the record after, and faults.
 
 use super::order::flush_delta;
 use super::site::{PmSite, SiteKind, site};
@@ -21,10 +21,8 @@ const ALL: u64 = 1;
 /// Bytes of one record of a long store.
 const PIECE: usize = 4096;
 
-/// An address in the hull has to be looked up: sets `alias` and takes the locks, or finds that it is
-/// no candidate.
-///
-/// At `pc` if the access cannot be made and a signal is pending.
+/// Looks up an address in the hull: sets `EventArea::memory` to its alias and takes the locks, or finds that it is
+/// no candidate. Resumes at `pc` if the access cannot be made: then a signal is pending.
 pub fn access_lookup(context: &mut Context) -> Resumption {
     let site = &site(context.argument);
     context.areas.pm.split = 0;
@@ -131,8 +129,7 @@ fn bytes_at(alias: u64, len: usize) -> &'static [u8] {
     unsafe { core::slice::from_raw_parts(alias as *const u8, len) }
 }
 
-/// An access has been made: records it and releases the locks.
-/// At `pc` as for `access_lookup`.
+/// An access has been made: records it and releases the locks. Resumes as `access_lookup` does.
 pub fn access_done(context: &mut Context) -> Resumption {
     let site = &site(context.argument);
     if context.areas.pm.split != 0 {
@@ -202,7 +199,7 @@ pub(crate) fn low_bits(count: usize) -> u64 {
     }
 }
 
-/// Records a store of `bytes` at `ea + offset`, in pieces.
+/// Records a store of `bytes` at the address of the event plus `offset`, in pieces.
 pub(crate) fn record_store(
     context: &mut Context,
     flags: u16,
@@ -281,8 +278,7 @@ pub(crate) fn changed_runs(before: &[u8], after: &[u8]) -> impl Iterator<Item = 
     })
 }
 
-/// An instruction faulted: if that is because it touched a candidate, makes the instruction a site, to be
-/// run again.
+/// An instruction faulted. If it touched a candidate, makes the instruction a site; it is then run again.
 pub fn fault(context: &mut Context) -> bool {
     let observed = core::mem::take(&mut context.areas.pm.fault_was_observed);
     if context.pending.signal != SIGSEGV || !candidates::any() {

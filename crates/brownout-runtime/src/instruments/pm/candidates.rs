@@ -39,8 +39,8 @@ impl Candidate {
         self.start.wrapping_add(self.delta)
     }
 
-    /// Distance from an address to the number by which its stripe is chosen: the place in the file, so
-    /// that all mappings of a page share a stripe.
+    /// Distance from an address to the number by which its stripe is chosen. The number depends on the position in
+    /// the file, so that all mappings of a page share a stripe.
     pub fn stripe_delta(&self) -> u64 {
         let file = self.file.ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) & !(memory::PAGE - 1);
         (self.file.offset.wrapping_add(file)).wrapping_sub(self.start)
@@ -63,7 +63,7 @@ impl Candidate {
         }
     }
 
-    /// Whether the engine stands between the target and this kind of access.
+    /// Whether this kind of access is observed.
     pub fn observes(&self, write: bool) -> bool {
         if write {
             self.prot & PROT_WRITE != 0
@@ -102,7 +102,7 @@ pub fn find(addr: u64) -> Option<Candidate> {
     (addr < mapping.end).then_some(*mapping)
 }
 
-/// The stretch around an address in which accesses do not touch candidates, not even with their end.
+/// The range around an address in which no access touches a candidate, even with its last byte.
 pub fn gap(addr: u64) -> (u64, u64) {
     let mappings = MAPPINGS.lock();
     let start = mappings
@@ -172,7 +172,7 @@ pub fn insert(mapping: Candidate) {
     }
 }
 
-/// Takes what is in a range out of the table; what `and_put` makes of each part takes its place.
+/// Removes a range from the table, and puts what `and_put` returns for each part in its place.
 pub fn take(
     start: u64,
     end: u64,

@@ -34,7 +34,7 @@ pub(crate) fn access(context: &mut Context, size: u64) {
 }
 
 /// Notes that the runtime is about to store `size` bytes at `addr`, which is at `alias`, for the instruction at
-/// `context.pc`; with `kind` and `flags` of the record that is to follow.
+/// `context.pc`; with `kind` and `flags` of the record that will follow.
 pub(crate) fn store(
     context: &mut Context,
     (kind, flags): (u16, u16),
@@ -69,7 +69,7 @@ fn note(context: &mut Context, intent: Intent, from: u64) {
     }
 }
 
-/// Takes back what was noted: the access was not made, or stored nothing.
+/// Withdraws the note: the access was not made, or stored nothing.
 pub(crate) fn withdraw(context: &mut Context) {
     let place = context.wire.intent as *mut Intent;
     if !place.is_null() {

@@ -1,8 +1,8 @@
 //! What system calls do to candidates: the kernel's writes into them, writes to their files through
 //! descriptors, and write-back.
 //!
-//! What it can miss: writes that the kernel makes after a call has returned (`aio`, and `io_uring` in unusual ways),
-//! which is noted.
+//! What it can miss: writes that the kernel makes after a call has returned (`aio`, and unusual uses of
+//! `io_uring`). The recording then has a note.
 
 mod file;
 mod io_uring;
@@ -45,8 +45,8 @@ pub const FILE_CALLS: &[u32] = &[
     linux::__NR_sync_file_range,
 ];
 
-/// Makes a system call of the target, with its arguments led away from candidates, and records what it does
-/// to them.
+/// Makes a system call of the target with its arguments redirected from candidates, and records what it does to
+/// them.
 pub fn syscall(
     context: &mut Context,
     nr: u32,
@@ -94,7 +94,7 @@ fn refuse_user_faults(nr: u32, args: &[u64; 6]) {
         && !candidates::overlapping(start, start.saturating_add(len)).is_empty()
     {
         fatal::unsupported(format_args!(
-            "the target handles page faults of the mapped file at {start:#x} by userfaultfd, which the engine does not support"
+            "the target handles page faults of the mapped file at {start:#x} with userfaultfd, which the engine does not support"
         ));
     }
 }
@@ -147,7 +147,7 @@ fn note_unseen(context: &mut Context, nr: u32) {
     if nr == linux::__NR_io_submit && !NOTED.swap(true, Ordering::Relaxed) {
         note(
             context,
-            "the target uses io_submit: what the kernel writes by it into persistent memory or its files is not \
+            "the target uses io_submit: writes by it to persistent memory or its files are not \
              recorded",
         );
     }

@@ -43,7 +43,7 @@ pub fn map(context: &mut Context, mut map_lock: MapLock, args: [u64; 6]) -> Raw 
     twin[3] = flags & !u64::from(placement) | u64::from(linux::MAP_FIXED);
     let raw = memory::place_alias(len, |addr| {
         twin[0] = addr;
-        // Where flags are validated, NOREPLACE is refused: the range is first shown to be free without them.
+        // If flags are validated, NOREPLACE is refused. A mapping without such flags first shows that the range is free.
         let empty = linux::MAP_PRIVATE
             | linux::MAP_ANONYMOUS
             | linux::MAP_NORESERVE
@@ -64,7 +64,7 @@ pub fn map(context: &mut Context, mut map_lock: MapLock, args: [u64; 6]) -> Raw 
     let alias = raw;
     let stat = sys::fstat(fd as i32);
     let (Some(stat), false) = (stat, is_err(raw)) else {
-        // SAFETY: takes back what was just mapped.
+        // SAFETY: unmaps what was just mapped.
         unsafe { sys::munmap(start, len) };
         return if is_err(raw) { raw } else { err(errno::EBADF) };
     };
@@ -140,10 +140,10 @@ fn announce(
 
 /// Records the bytes of a file from `at.offset` to `end`, leaving out holes and zeros.
 ///
-/// The target's own descriptor serves: closing another one of the same file would drop the locks
-/// that the process holds on it.
+/// This uses the target's own descriptor: closing another one of the same file would drop the locks that the
+/// process holds on it.
 fn record_content(context: &mut Context, at: FileAt, end: u64, fd: i32) {
-    // SAFETY: moves the position of a descriptor, which is put back below.
+    // SAFETY: moves the position of a descriptor, which is restored below.
     let seek =
         |offset: u64, whence: u32| unsafe { crate::sys!(linux::__NR_lseek, fd, offset, whence) };
     let position = seek(0, linux::SEEK_CUR);

@@ -3,15 +3,15 @@
 //! Every shared, writable mapping of a file is a *candidate*. The target sees it at the address it
 //! asked for, but without the right to write (with `--loads`: without any right); the engine has it a
 //! second time, with all rights, at an *alias*. The first store of an instruction to a candidate
-//! therefore faults, and the instruction becomes a *site*: it is translated anew so that it works on
-//! the alias and reports. Instructions that never touch a candidate cost nothing; none can escape.
+//! therefore faults, and the instruction becomes a *site*: it is translated again so that it works on
+//! the alias and is recorded. Instructions that never touch a candidate cost nothing, and no store is missed.
 //!
-//! A store and its record are one step under a lock chosen by the page of the file (a *stripe*), so that the
-//! order of records on the same bytes is the order in which memory changed, and the value is the one that
-//! was there.
+//! A store and its record are one step under a lock that is chosen by the page of the file ([`stripes`]). The order
+//! of records on the same bytes is therefore the order in which memory changed, and the recorded value is the
+//! one that was stored.
 //!
-//! What it can miss: stores by devices and by other processes that are not recorded. Processes share no stripes: where two of them race on the same bytes
-//! without any order, a record may hold the other's value.
+//! What it can miss: stores by devices, and by processes that are not recorded. Processes do not share stripes: if
+//! two of them race on the same bytes, a record may hold the value of the other process.
 
 pub(crate) mod access;
 mod candidate;
@@ -87,7 +87,7 @@ pub struct PmArea {
     pub sites: u64,
     /// Non-zero while the process has one thread: its accesses need no locks.
     pub alone: u64,
-    /// Whether the pending fault came from an access that was made by way of this area.
+    /// Whether the pending fault came from an access that the instrument had moved.
     pub fault_was_observed: bool,
     /// Memory before an instruction whose extent is not known beforehand.
     pub(crate) before: Vec<u8>,

@@ -10,14 +10,13 @@ use crate::wire;
 use crate::wire::Head;
 use brownout_ring::{flush, kind};
 
-/// How far from the target's address of a candidate it is flushed, given how far its alias is:
+/// Distance from the target's address of a candidate to where it is flushed, given the distance to its alias:
 /// flushing needs the right to read.
 pub(crate) fn flush_delta(delta: u64) -> u64 {
     if wire::wants_loads() { delta } else { 0 }
 }
 
-/// A flush or fence is about to happen: recorded before it takes effect, so that nothing that depends
-/// on it can be recorded earlier.
+/// Records a flush or fence before it takes effect, so that nothing that depends on it can be recorded earlier.
 pub fn order(context: &mut Context) -> Resumption {
     let site = &site(context.argument);
     context.pc = site.pc;

@@ -16,7 +16,7 @@ pub enum SiteKind {
     Compressed(u8),
     /// A store that happens if the zero flag is set.
     Conditional(u16),
-    /// A store whose extent shows only by comparing memory.
+    /// A store whose extent is found by comparing memory.
     Area,
     Load,
     /// `flush` kind.
@@ -86,7 +86,7 @@ impl SiteKind {
         }
     }
 
-    /// What a note of the store, made before it, shows of it.
+    /// What a note that is made before the store holds.
     fn evidence(self) -> u32 {
         match self {
             SiteKind::Store(_) | SiteKind::Conditional(_) => evidence::BEFORE,

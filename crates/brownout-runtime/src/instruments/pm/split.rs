@@ -23,7 +23,7 @@ pub fn ends_in_candidate(address: u64, size: u64, write: bool) -> bool {
 /// instruction can require.
 const ALIGNMENT: u64 = 64;
 
-/// Copies the bytes and lets the access be made on the copy. At `pc` if the access faults.
+/// Copies the bytes and lets the access be made on the copy. Resumes at `pc` if the access faults.
 pub fn begin(context: &mut Context, site: &PmSite, size: u64) -> Resumption {
     let mut buffer = core::mem::take(&mut context.areas.pm.before);
     buffer.clear();
@@ -50,7 +50,7 @@ pub fn begin(context: &mut Context, site: &PmSite, size: u64) -> Resumption {
         raise(context, bad);
         return Resumption::AtPc;
     }
-    // Pieces take the locks they need when they are stored. This one only says that an access is under way.
+    // Pieces take the locks they need when they are stored. This lock only shows that an access is under way.
     lock_range(context, context.areas.events.address, size);
     context.areas.pm.split = size;
     Resumption::InPlace
@@ -70,7 +70,7 @@ fn load_what_exists(address: u64, bytes: &mut [u8]) {
     }
 }
 
-/// Whether the parts outside of candidates can be written, found out by writing what is there: `bytes`.
+/// Whether the parts outside of candidates can be written: tried by writing `bytes`, which is what they hold.
 pub(crate) fn writable(address: u64, bytes: &[u8]) -> Result<(), BadAccess> {
     let mut offset = 0;
     while offset < bytes.len() {
@@ -84,7 +84,7 @@ pub(crate) fn writable(address: u64, bytes: &[u8]) -> Result<(), BadAccess> {
     Ok(())
 }
 
-/// The access was made on the copy: stores what it changed. At `pc` if that faults.
+/// The access was made on the copy: stores what it changed. Resumes at `pc` if that faults.
 pub fn end(context: &mut Context, site: &PmSite) -> Resumption {
     let size = core::mem::take(&mut context.areas.pm.split) as usize;
     let address = context.areas.events.address;

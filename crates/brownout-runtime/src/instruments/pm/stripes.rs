@@ -77,14 +77,6 @@ impl Stripe {
     pub fn unlock(self) {
         self.word().store(0, Ordering::Release);
     }
-
-    /// Runs `work` with the lock held.
-    pub fn locked<R>(self, work: impl FnOnce() -> R) -> R {
-        self.lock();
-        let result = work();
-        self.unlock();
-        result
-    }
 }
 
 fn all() -> impl Iterator<Item = Stripe> {

@@ -1,4 +1,4 @@
-//! Candidates are unmapped, replaced, moved, or get other rights.
+//! Unmapping, replacing, moving and protecting candidates.
 //!
 //! The caller holds a [`MapLock`] throughout, so that no other thread gets addresses that are still in the
 //! tables. Aliases are unmapped and moved while all stripes are held: no access is under way there.
@@ -19,7 +19,7 @@ use brownout_ring::kind;
 
 const PROT_WRITE: u64 = linux::PROT_WRITE as u64;
 
-/// Marks a change that replaces candidates, if it does.
+/// Marks a change that replaces candidates.
 pub fn replacing(map_lock: &mut MapLock, start: u64, len: u64) {
     let end = start.saturating_add(page_up(len));
     if candidates::any() && !candidates::overlapping(start, end).is_empty() {
@@ -39,7 +39,7 @@ pub fn unmapped(context: &mut Context, start: u64, end: u64) {
     unlock_all();
 }
 
-/// Takes a range out of the table, its aliases out of memory, and records that. All stripes are held.
+/// Removes a range from the table, unmaps its aliases, and records that. All stripes are held.
 fn take_out(context: &mut Context, start: u64, end: u64) {
     for part in candidates::take(start, end, |_| None) {
         // SAFETY: the target has given up what this is the alias of.
@@ -109,7 +109,7 @@ pub fn remap(context: &mut Context, map_lock: &mut MapLock, args: [u64; 6]) -> O
     if !candidates::any() {
         return None;
     }
-    // With a length of zero the mapping is doubled.
+    // With a length of zero the mapping is duplicated.
     let old_end = old.saturating_add(old_len.max(PAGE));
     let mut parts = candidates::overlapping(old, old_end);
     parts.first()?;
@@ -172,7 +172,7 @@ pub fn remap(context: &mut Context, map_lock: &mut MapLock, args: [u64; 6]) -> O
     Some(raw)
 }
 
-/// Moves the alias of `part` to a place of `len` bytes, or doubles it; gives it up if nothing is left.
+/// Moves the alias of `part` to a range of `len` bytes, or duplicates it; unmaps it if nothing is left.
 fn move_alias(part: &Candidate, keep: bool, len: u64) -> Raw {
     if len == 0 && keep {
         return 0;

@@ -255,7 +255,7 @@ pub fn mremap(context: &mut Context, args: [u64; 6]) -> Raw {
         instruments::replacing(&mut map_lock, new, new_len);
         take_code(&mut map_lock, new, new_len)
     });
-    // With a length of zero the mapping is doubled.
+    // With a length of zero the mapping is duplicated.
     let removed = take_code(&mut map_lock, old, old_len.max(PAGE));
     let executable = !removed.is_empty();
     // SAFETY: the target's own call on its own memory.

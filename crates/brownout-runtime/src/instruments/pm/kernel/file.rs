@@ -146,8 +146,8 @@ fn record_file(
     }
 }
 
-/// A descriptor through which a file can be read: the target's own if that will do, because closing
-/// another one would drop the locks that the process holds on the file.
+/// A descriptor through which a file can be read: the target's own if it is readable, because closing another one
+/// would drop the locks that the process holds on the file.
 struct Reader {
     fd: i32,
     own: bool,

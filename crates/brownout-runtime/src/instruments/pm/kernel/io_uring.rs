@@ -1,9 +1,9 @@
-//! Transfers by `io_uring`: what the kernel reads into candidates or writes to their files after having been asked
-//! through memory that it shares with the target.
+//! Transfers by `io_uring`: the kernel reads into candidates or writes to their files on requests in memory that it
+//! shares with the target.
 //!
-//! The engine maps each ring a second time. When the target submits, requests on candidates are led to the aliases, as
-//! arguments of system calls are; what they come to is recorded when their completions are found: at the end of the
-//! submitting call, or at the next system call of any kind.
+//! The engine maps each ring a second time. When the target submits, requests on candidates are redirected to the
+//! aliases, as arguments of system calls are. Their results are recorded when their completions are found: at the
+//! end of the submitting call, or at the next system call of any kind.
 //!
 //! What it can miss, and notes: rings that a thread of the kernel polls, rings of unusual layout, and requests on
 //! registered files. A target that looks for completions without ever making a call has them recorded late.
@@ -40,7 +40,7 @@ const COMPLETION: u64 = 16;
 /// In a request's flags: the descriptor is the number of a registered file.
 const FIXED_FILE: u8 = 1;
 
-/// Layouts that are not looked into.
+/// Layouts that are not supported.
 const UNUSUAL: u32 = uring::IORING_SETUP_SQPOLL
     | uring::IORING_SETUP_SQE128
     | uring::IORING_SETUP_CQE32
@@ -52,7 +52,7 @@ struct Ring {
     submissions: RingMemory,
     completions: RingMemory,
     requests: RingMemory,
-    /// Completions before this one have been looked at.
+    /// Completions before this one have been handled.
     seen: u32,
     flights: Vec<Flight>,
 }
@@ -84,7 +84,7 @@ pub struct Submission {
     flights: Vec<(u64, u64)>,
 }
 
-/// Gets to know a ring that was just made, if one was.
+/// Maps the ring that a call has just made, if it did.
 pub fn attach(context: &mut Context, nr: u32, params_at: u64, raw: u64) {
     if nr != linux::__NR_io_uring_setup || is_err(raw) {
         return;
@@ -94,7 +94,7 @@ pub fn attach(context: &mut Context, nr: u32, params_at: u64, raw: u64) {
     if emulate::load_bytes(params_at, &mut bytes).is_err() {
         return;
     }
-    // SAFETY: plain integers, of which any will do.
+    // SAFETY: a structure of integers, for which any bytes are valid.
     let params: uring::io_uring_params =
         unsafe { core::ptr::read_unaligned(bytes.as_ptr().cast()) };
     let ring = (params.flags & UNUSUAL == 0)
@@ -160,7 +160,7 @@ impl Ring {
             .collect()
     }
 
-    /// Leads a request away from candidates, and remembers what it will do to them.
+    /// Redirects a request from candidates, and remembers what it will do to them.
     fn submit(
         &mut self,
         (index, request): (u64, u64),
@@ -232,7 +232,7 @@ impl Ring {
         IN_FLIGHT.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Forgets a request that was not submitted after all.
+    /// Forgets a request that the kernel did not take.
     fn abandon(&mut self, user_data: u64) {
         if let Some(index) = self.flights.iter().rposition(|f| f.user_data == user_data) {
             self.flights.remove(index);
@@ -282,7 +282,7 @@ fn completion_bytes(params: &uring::io_uring_params, first: u32) -> u64 {
     u64::from(first) + COMPLETION * u64::from(params.cq_entries)
 }
 
-/// Where the kernel is to find what the target has at an address.
+/// Where the kernel finds what the target has at an address.
 fn alias(address: u64) -> u64 {
     candidates::find(address).map_or(address, |mapping| address.wrapping_add(mapping.delta))
 }
@@ -300,7 +300,7 @@ fn buffers(at: u64, count: u64) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// The same array, led to the aliases.
+/// The same array, redirected to the aliases.
 fn aliases(parts: &[(u64, u64)]) -> Vec<u64> {
     parts
         .iter()
@@ -308,7 +308,7 @@ fn aliases(parts: &[(u64, u64)]) -> Vec<u64> {
         .collect()
 }
 
-/// Before a call: leads what it submits or registers away from candidates.
+/// Before a call: redirects what it submits or registers from candidates.
 pub fn before(context: &mut Context, nr: u32, args: &mut [u64; 6]) -> Submission {
     let mut changes = Submission::default();
     let fd = args[0] as i32;
@@ -348,7 +348,7 @@ pub fn before(context: &mut Context, nr: u32, args: &mut [u64; 6]) -> Submission
 /// `IORING_REGISTER_BUFFERS`.
 const REGISTER_BUFFERS: u64 = 0;
 
-/// After a call that took so many requests: puts back what was changed for it.
+/// After a call that took so many requests: restores what was changed for it.
 pub fn after(args: &[u64; 6], taken: u64, changes: &Submission) {
     let mut rings = RINGS.lock();
     let Some(ring) = rings.get_mut(&(args[0] as i32)) else {
@@ -364,7 +364,7 @@ pub fn after(args: &[u64; 6], taken: u64, changes: &Submission) {
     left.for_each(|&(_, user_data)| ring.abandon(user_data));
 }
 
-/// Records what requests that are completed by now did to candidates and their files.
+/// Records what completed requests did to candidates and their files.
 pub fn collect(context: &mut Context) {
     if IN_FLIGHT.load(Ordering::Relaxed) == 0 {
         return;
@@ -375,7 +375,7 @@ pub fn collect(context: &mut Context) {
         match flight.effect {
             Effect::Memory(parts) => filled(context, &parts, done),
             Effect::File(fd, offset, before) if result > 0 => {
-                // As a call would that had done the same.
+                // Recorded like a system call that does the same.
                 let (nr, args) = match offset {
                     u64::MAX => (linux::__NR_write, [0; 6]),
                     _ => (linux::__NR_pwrite64, [0, 0, 0, offset, 0, 0]),

@@ -1,4 +1,4 @@
-//! Where system calls write: a table of those whose results are worth a buffer.
+//! Where system calls write: the table of calls whose results go to a buffer first.
 
 use crate::sys::linux;
 

@@ -1,7 +1,7 @@
-//! A system call with its arguments led away from candidates.
+//! A system call with its arguments redirected from candidates.
 //!
 //! Results that the kernel would write into a candidate go to a buffer first and are then stored like
-//! any other store, so that order and value hold against other threads. Calls without an entry in
+//! any other store, so that order and value are right even if other threads store there. Calls without an entry in
 //! [`OUTPUTS`] work on the alias, and what they changed is found by comparing, unless they are known to write
 //! nothing.
 
@@ -241,7 +241,7 @@ impl Call {
         }
     }
 
-    /// After the call: stores results where the target wanted them.
+    /// After the call: stores the results in the target's buffers.
     pub fn finish(&mut self, context: &mut Context, raw: u64) {
         for structure in &self.structures {
             if let [RESTORE, at, value] = structure[..] {

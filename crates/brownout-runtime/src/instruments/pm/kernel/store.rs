@@ -1,4 +1,4 @@
-//! What the kernel produced, stored into candidates and recorded.
+//! Results of system calls, stored into candidates and recorded.
 
 use crate::instruments::events::calling_context;
 use crate::instruments::pm::{candidates, intent};
@@ -21,7 +21,7 @@ pub fn write(
     Some(Ok(()))
 }
 
-/// Writes bytes wherever they go.
+/// Writes bytes to a candidate or to other memory.
 pub fn put(context: &mut Context, to: u64, bytes: &[u8]) -> Result<(), target_memory::Fault> {
     write(context, to, bytes).unwrap_or_else(|| target_memory::write_bytes(to, bytes))
 }

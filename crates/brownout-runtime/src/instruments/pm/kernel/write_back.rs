@@ -1,4 +1,4 @@
-//! Write-back of candidates: `msync`, `fsync` and their kin.
+//! Write-back of candidates: `msync`, `fsync` and similar calls.
 
 use crate::instruments::events::calling_context;
 use crate::instruments::pm::candidates;
@@ -11,7 +11,7 @@ use brownout_ring::{self as ring, FileAt, kind};
 
 /// Records write-back of candidates.
 pub fn synchronized(context: &mut Context, nr: u32, args: &[u64; 6]) {
-    let nowhere = FileAt {
+    let no_file = FileAt {
         dev: 0,
         ino: 0,
         offset: 0,
@@ -25,7 +25,7 @@ pub fn synchronized(context: &mut Context, nr: u32, args: &[u64; 6]) {
                 } else {
                     ring::sync::ASYNC
                 };
-                sync(context, ring::sync::MSYNC | kind, addr, nowhere, len);
+                sync(context, ring::sync::MSYNC | kind, addr, no_file, len);
             }
         }
         linux::__NR_fsync | linux::__NR_fdatasync | linux::__NR_sync_file_range => {

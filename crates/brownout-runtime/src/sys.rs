@@ -33,6 +33,44 @@ pub fn err(errno: u32) -> Raw {
     (-(errno as i64)) as u64
 }
 
+/// The error number of a raw result, with its name for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub u32);
+
+impl Errno {
+    /// The error number of a raw result that is an error.
+    pub fn of(raw: Raw) -> Errno {
+        Errno((raw as i64).wrapping_neg() as u32)
+    }
+}
+
+impl core::fmt::Display for Errno {
+    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let name = match self.0 {
+            errno::EPERM => "EPERM",
+            errno::ENOENT => "ENOENT",
+            errno::EAGAIN => "EAGAIN",
+            errno::ENOMEM => "ENOMEM",
+            errno::EACCES => "EACCES",
+            errno::EFAULT => "EFAULT",
+            errno::EEXIST => "EEXIST",
+            errno::ENODEV => "ENODEV",
+            errno::EINVAL => "EINVAL",
+            errno::ENFILE => "ENFILE",
+            errno::EMFILE => "EMFILE",
+            errno::ETXTBSY => "ETXTBSY",
+            errno::E2BIG => "E2BIG",
+            errno::ENOEXEC => "ENOEXEC",
+            errno::ELOOP => "ELOOP",
+            errno::ENAMETOOLONG => "ENAMETOOLONG",
+            errno::ENOTDIR => "ENOTDIR",
+            errno::EIO => "EIO",
+            number => return write!(out, "error {number}"),
+        };
+        out.write_str(name)
+    }
+}
+
 /// Maps memory; the raw result.
 ///
 /// # Safety

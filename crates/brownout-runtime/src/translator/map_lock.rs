@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fails_during_a_marked_change_and_once_after_it_is_tried_again() {
+    fn a_failure_during_a_marked_change_or_once_after_it_is_retried() {
         let mut seen = GENERATION.load(Ordering::Relaxed);
         let unmarked = acquire();
         assert!(!is_unsettled(&mut seen));

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn code_goes_on_in_the_region_beside() {
+    fn code_continues_in_the_adjacent_region() {
         let mut space = space();
         for (start, end) in [(0x10000, 0x20000), (0x20000, 0x21000), (0x22000, 0x23000)] {
             let _ = space.add_executable(start, end, false);
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_was_given_back_is_given_out_again() {
+    fn a_released_range_is_used_again() {
         let mut space = space();
         let first = space.place_low(0x5000).unwrap();
         let second = space.place_low(0x5000).unwrap();
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_for_the_break_gives_nothing_up() {
+    fn querying_the_break_releases_nothing() {
         let mut space = space();
         space.break_end = BREAK_START + 0x5678;
         assert!(space.above_break(0).is_empty());
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn code_between_the_table_and_non_canonical_addresses_makes_branches_careful() {
+    fn code_above_the_branch_table_disables_table_lookups() {
         let mut space = space();
         assert!(space.add_executable(0xc0_0000_0000, 0xc0_0000_1000, false));
         assert!(!space.add_executable(0x7f00_0000_0000, 0x7f00_0000_1000, false));

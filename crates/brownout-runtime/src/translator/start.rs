@@ -163,7 +163,11 @@ impl Display for Reason<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Refusal::Open(number) => {
-                write!(out, "it cannot be opened or mapped (error {number})")
+                write!(
+                    out,
+                    "it cannot be opened or mapped ({})",
+                    sys::Errno(*number)
+                )
             }
             Refusal::Script { .. } => out.write_str("its interpreter is itself a script"),
             Refusal::NotExecutable => {

@@ -3,7 +3,7 @@
 //! An event happens at a *site* ([`sites`]), an instruction of the target of which an instrument has decided
 //! once how it is recorded ([`record_plan`]). The instrument's own assembly checks that the event is an
 //! ordinary one and jumps to `event_record` (in `arch`), which finds the calling context among the stacks
-//! that the thread has met, writes the record and returns to generated code. Any other event goes through
+//! that the thread has seen, writes the record and returns to generated code. Any other event goes through
 //! an exit of the instrument, whose Rust code uses [`calling_context`] and [`crate::wire`].
 
 pub mod calling_context;
@@ -43,7 +43,7 @@ pub struct EventArea {
     pub lock: u64,
     /// The counter that [`Effect::Increments`] and [`Effect::Decrements`] change.
     pub counter: u64,
-    /// The stacks that the thread has met, and the one that it met last; or 0.
+    /// The stacks that the thread has seen, and the one that it saw last; or 0.
     pub memos: u64,
     pub last_memo: u64,
     pub(crate) stack: Option<Box<StackCache>>,

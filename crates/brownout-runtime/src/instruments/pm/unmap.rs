@@ -141,8 +141,8 @@ pub fn remap(context: &mut Context, map_lock: &mut MapLock, args: [u64; 6]) -> O
         }
         if is_err(alias) {
             fatal::unsupported(format_args!(
-                "the engine could not follow mremap of {old:#x} (error {})",
-                -(alias as i64)
+                "the engine could not follow mremap of {old:#x} ({})",
+                sys::Errno::of(alias)
             ));
         }
         let start = raw + offset;

@@ -162,8 +162,8 @@ impl Cache {
         let raw = unsafe { sys::mmap(CACHE, CACHE_END - CACHE, prot, flags, -1, 0) };
         if is_err(raw) {
             fatal::unsupported(format_args!(
-                "the engine cannot map executable memory at {CACHE:#x} (error {}); check for a limit on address space (ulimit -v) or a policy against writable code",
-                -(raw as i64)
+                "the engine cannot map executable memory at {CACHE:#x} ({}); check for a limit on address space (ulimit -v) or a policy against writable code",
+                sys::Errno::of(raw)
             ));
         }
         advise(CACHE, CACHE + HUGE_PAGE, linux::MADV_NOHUGEPAGE);

@@ -41,8 +41,8 @@ pub fn create() {
     let raw = unsafe { sys::mmap(BASE, BYTES, linux::PROT_READ, flags, -1, 0) };
     if is_err(raw) {
         fatal::unsupported(format_args!(
-            "the engine cannot reserve 16 GiB of address space at {BASE:#x} (error {}); check for a limit on address space (ulimit -v)",
-            -(raw as i64)
+            "the engine cannot reserve 16 GiB of address space at {BASE:#x} ({}); check for a limit on address space (ulimit -v)",
+            sys::Errno::of(raw)
         ));
     }
     // SAFETY: advice on memory that was just mapped: huge pages would defeat the table's sparseness.

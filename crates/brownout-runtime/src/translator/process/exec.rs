@@ -295,7 +295,7 @@ pub fn exec_script(
     // SAFETY: valid, NULL-terminated arrays.
     let raw = unsafe { exec_loader(fd, &argv, &envp) };
     fatal::unsupported(format_args!(
-        "cannot start the interpreter of {path:?} (error {})",
-        -(raw as i64)
+        "cannot start the interpreter of {path:?} ({})",
+        sys::Errno::of(raw)
     ));
 }

@@ -29,6 +29,19 @@ pub const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
 
+/// The name of a signal that an instruction can raise, for messages.
+pub fn name(signal: u32) -> &'static str {
+    match signal {
+        SIGSEGV => "SIGSEGV",
+        SIGBUS => "SIGBUS",
+        SIGTRAP => "SIGTRAP",
+        linux::SIGILL => "SIGILL",
+        linux::SIGFPE => "SIGFPE",
+        linux::SIGSYS => "SIGSYS",
+        _ => "a signal",
+    }
+}
+
 /// Signals that the engine keeps unblocked.
 pub const NEEDED: u64 = bit(SIGSEGV) | bit(SIGBUS) | bit(SIGTRAP);
 /// Signals that an instruction raises; they cannot wait.

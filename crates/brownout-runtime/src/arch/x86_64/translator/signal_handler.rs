@@ -12,7 +12,7 @@ use crate::instruments::{self, MisalignedLoad};
 use crate::sys::linux;
 use crate::translator::cache::{CACHE, CACHE_END, Repair, TRANSLATOR};
 use crate::translator::context::Context;
-use crate::translator::signal::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP, action};
+use crate::translator::signal::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP, action, name};
 use core::arch::naked_asm;
 
 /// Indexes of registers in `ucontext_t`'s `gregs`, in the order of [`Context::gpr`].
@@ -117,7 +117,8 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
         }
         if signal == SIGSEGV || signal == SIGBUS || rip >> 40 == 0x31 {
             fatal::fault(format_args!(
-                "signal {signal} at {rip:#x}, address {:#x}, while the target was near {:#x}",
+                "{} at {rip:#x}, address {:#x}, while the target was near {:#x}",
+                name(signal),
                 info.address(),
                 context.pc
             ));
@@ -243,7 +244,7 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
     let rip = uc.gregs[GREG_RIP];
     let translator = TRANSLATOR.lock();
     let Some(fragment) = translator.as_ref().and_then(|t| t.cache.fragment_at(rip)) else {
-        fatal::fault(format_args!("signal {signal} in unknown code at {rip:#x}"));
+        fatal::fault(format_args!("{} in unknown code at {rip:#x}", name(signal)));
     };
     let trapped = signal == SIGTRAP;
     let (pc, repair) = match fragment.special(rip) {

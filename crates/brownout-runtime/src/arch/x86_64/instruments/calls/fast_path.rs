@@ -1,9 +1,9 @@
-//! Plain calls of watched functions and their returns, in assembly.
+//! Ordinary calls of watched functions and their returns, in assembly.
 //!
-//! A call is plain if the innermost open one is alive and further out on the stack, and returns to its return address
-//! are watched; a return is plain if it is that of the innermost open call alone. The record is then written
-//! by [`crate::instruments::pm`]'s assembly like any other. All else goes the long way, with nothing changed:
-//! `calls::visit` does the same for all cases.
+//! A call is ordinary if the innermost open call is alive and further out on the stack, and returns to its return
+//! address are observed. A return is ordinary if it is that of the innermost open call alone. The record is then
+//! written by [`fast_path`]. Any other call goes through the gate with nothing changed: `calls::visit` handles all
+//! cases.
 
 use crate::arch::instruments::events::{fast_path, restore, site_in_rdx, spill};
 use crate::instruments::calls::open_calls::{Open, OpenCalls, REMEMBERED};
@@ -21,7 +21,7 @@ const fn calls(field: usize) -> usize {
 
 global_asm!(
     ".text",
-    // --- a watched function is entered, its number in `ea` --------------------------------------------
+    // --- a watched function is entered, its number in `address` --------------------------------------------
     ".globl calls_call",
     "calls_call:",
     "mov gs:[{spill_rcx}], rcx",
@@ -30,7 +30,7 @@ global_asm!(
     site_in_rdx!(),
     "cmp qword ptr gs:[{repeated}], 0",
     "jne event_by_rust",
-    // returns to the return address are watched, too
+    // returns to the return address are observed
     ".globl calls_back",
     "calls_back:",
     "mov r8, [rsp]",

@@ -1,7 +1,7 @@
 //! The record of an ordinary event, written in assembly.
 //!
 //! Entering Rust costs more than everything that an event from a known stack needs: find the calling context
-//! among the stacks that the thread has met, draw a sequence number, write the record. This is done here. Any
+//! among the stacks that the thread has seen, draw a sequence number, write the record. This is done here. Any
 //! other event (a new stack, a full ring) is left to Rust: the thread leaves through the gate with the exit
 //! that the instrument chose, and nothing has changed.
 //!
@@ -12,7 +12,7 @@
 //! 2. Nothing is written before the space in the ring is known to be there; from then on nothing can fail but
 //!    a load of the payload that is misaligned ([`misaligned_load`]).
 //! 3. The stack of the target is read only by the instructions that [`recovery_point`] knows.
-//! 4. The thread goes on at `Context::resume` with the target's registers and flags in place.
+//! 4. The thread continues at `Context::resume` with the target's registers and flags in place.
 
 mod registers;
 

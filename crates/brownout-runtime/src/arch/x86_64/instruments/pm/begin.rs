@@ -1,8 +1,8 @@
 //! The begin of an access to what may be persistent memory, in assembly: chooses where the access is made and
 //! takes the lock that excludes other threads until it is recorded.
 //!
-//! Generated code comes here with the address in rcx, `spill_rcx`, `spill_rax` and `spill_flags` filled, and goes on
-//! at `PmArea::return_to`. What the mapping used last does not answer is looked up in Rust
+//! Generated code jumps here with the address in rcx and with `spill_rcx`, `spill_rax` and `spill_flags` filled, and
+//! continues at `PmArea::return_to`. An address outside of the mapping used last is looked up in Rust
 //! (`pm::access_lookup`).
 
 use crate::instruments::pm::exits;
@@ -64,7 +64,7 @@ global_asm!(
     "sub rax, gs:[{gap_start}]",
     "cmp rax, gs:[{gap_len}]",
     "jb 6b",
-    // look the address up in Rust; on return the answer is in alias and stripe
+    // look the address up in Rust, which leaves the alias and the lock in the area
     "9:",
     "mov rax, gs:[{spill_flags}]",
     "add al, 127",

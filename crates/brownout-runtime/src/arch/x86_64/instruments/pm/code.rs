@@ -14,7 +14,7 @@ use iced_x86::{Instruction, Mnemonic};
 pub enum Treatment {
     /// It is copied.
     Copy,
-    /// The access is made at the address that the begin routine chooses, and is reported afterwards.
+    /// The access is made at the address that the begin routine chooses, and is recorded afterwards.
     Access {
         site: u32,
         size: u32,
@@ -24,11 +24,11 @@ pub enum Treatment {
     Emulate { site: u32 },
     /// As `Emulate`; the vectors and the mask of the scatter are saved first.
     Scatter { site: u32 },
-    /// A gather: its elements are reported, then it is made from the base that the runtime chooses.
+    /// A gather: its elements are recorded, then it is made from the base that the runtime chooses.
     Gather { site: u32 },
-    /// A flush or fence: reported before it happens.
+    /// A flush or fence: recorded before it happens.
     Order { site: u32 },
-    /// A locked instruction: reported before it happens if the thread has something to order.
+    /// A locked instruction: recorded before it happens if the thread has something to order.
     Locked { site: u32 },
 }
 

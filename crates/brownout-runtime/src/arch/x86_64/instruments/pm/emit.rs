@@ -53,7 +53,7 @@ impl Emission<'_> {
         self.visit(site, slot!(areas.pm.to_emulate));
     }
 
-    /// The access is made at the address that the gate's begin routine chooses.
+    /// The access is made at the address that the begin routine chooses.
     fn access(&mut self, insn: &Instruction, site: u32, size: u32, capture: Capture) {
         let (changed, scratch) = relocated(insn, self.analyst);
         self.capture_value(capture);
@@ -105,7 +105,7 @@ impl Emission<'_> {
         }
     }
 
-    /// Leaves the value of a non-temporal store in `vectors`, where the gate's begin routine looks for it.
+    /// Leaves the value of a non-temporal store in the payload of the event, where the begin routine finds it.
     fn capture_value(&mut self, capture: Capture) {
         match capture {
             Capture::Vector { register, size } => {
@@ -116,7 +116,7 @@ impl Emission<'_> {
         }
     }
 
-    /// Leaves the mask of a masked store in `extra`.
+    /// Leaves the mask of a masked store in `EventArea::extra`.
     fn capture_mask(&mut self, capture: Capture) {
         match capture {
             Capture::Nothing
@@ -194,7 +194,7 @@ impl Emission<'_> {
         ]);
     }
 
-    /// A gather is made by the CPU, from the place that the runtime chooses for its base.
+    /// A gather is made by the CPU, from the base address that the runtime chooses.
     fn gather(&mut self, insn: &Instruction, site: u32) {
         let index = insn.memory_index();
         let second = slot!(areas.events.payload) + 64;
@@ -267,7 +267,7 @@ impl Emission<'_> {
         self.out.put_u32(offset as u32);
     }
 
-    /// A fence or flush is reported, then executed; a flush at the alias.
+    /// A fence or flush is recorded, then executed; a flush at the alias.
     fn order(&mut self, insn: &Instruction, code: &[u8], site: u32) {
         if !has_memory(insn) {
             self.visit(site, slot!(areas.pm.to_order));

@@ -30,11 +30,11 @@ use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 pub enum BadAccess {
     Read(u64),
     Write(u64),
-    /// The CPU refuses the operand, wherever it is.
+    /// The CPU refuses the operand.
     Refused,
     /// The target has forbidden misaligned accesses.
     Misaligned,
-    /// The CPU does not know the instruction in its present state.
+    /// The instruction is undefined in the present state of the CPU.
     Undefined,
 }
 
@@ -66,7 +66,7 @@ impl BadAccess {
         Ok(())
     }
 
-    /// The same fault as that of a store, which was only preceded by a look.
+    /// The fault of a store, if the bytes were only read to prepare it.
     pub fn of_write(self) -> BadAccess {
         match self {
             BadAccess::Read(address) => BadAccess::Write(address),
@@ -117,7 +117,7 @@ pub fn emulate(context: &mut Context) -> Resumption {
     }
 }
 
-/// Makes the target see that it has made a step.
+/// Raises the trap of a single step.
 fn step(context: &mut Context) {
     const TRACE: i32 = 2;
     const DEBUG: u64 = 1;
@@ -130,7 +130,7 @@ fn step(context: &mut Context) {
     context.pending_flag = 1;
 }
 
-/// Makes the target see the fault of an access that the runtime was to make for it.
+/// Raises the fault of an access that the runtime could not make for the target.
 pub(crate) fn raise(context: &mut Context, bad: BadAccess) {
     const NOT_MAPPED: i32 = 1;
     const NO_RIGHT: i32 = 2;
@@ -167,7 +167,7 @@ pub(crate) fn raise(context: &mut Context, bad: BadAccess) {
     context.pending_flag = 1;
 }
 
-/// Stores bytes for the target wherever the address leads, and records what lands in candidates.
+/// Stores bytes for the target, and records those that are stored to candidates.
 pub(crate) fn store_bytes(
     context: &mut Context,
     flags: u16,
@@ -175,7 +175,7 @@ pub(crate) fn store_bytes(
     bytes: &[u8],
 ) -> Result<(), BadAccess> {
     if (address & 4095) + bytes.len() as u64 > 4096 {
-        // Nothing is stored if any of it cannot be.
+        // If a part cannot be stored, nothing is.
         let mut old = [0u8; 64];
         let old = &mut old[..bytes.len().min(64)];
         load_bytes(address, old).map_err(BadAccess::of_write)?;
@@ -227,7 +227,7 @@ pub(crate) fn load_bytes(address: u64, bytes: &mut [u8]) -> Result<(), BadAccess
     Ok(())
 }
 
-/// Reads bytes for the target, and records what comes from candidates.
+/// Reads bytes for the target, and records those that are read from candidates.
 pub(crate) fn load(context: &mut Context, address: u64, bytes: &mut [u8]) -> Result<(), BadAccess> {
     load_bytes(address, bytes)?;
     if candidates::find(address).is_some_and(|mapping| mapping.observes(false)) {
@@ -316,7 +316,7 @@ fn enter(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     };
     let level = insn.immediate8_2nd() & 31;
     let (mut rsp, mut rbp) = (context.cpu.gpr[reg::RSP], context.cpu.gpr[reg::RBP]);
-    // All is pushed in the end, so that a fault leaves everything as it was.
+    // Everything is pushed at the end, so that a fault changes nothing.
     let mut words = Vec::with_capacity(32);
     words.push(rbp);
     rsp = rsp.wrapping_sub(size);
@@ -402,7 +402,7 @@ fn leave(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
 
 /// `popf`.
 fn pop_flags(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
-    /// What a program may change: arithmetic, trap, direction, nested task, alignment check, id.
+    /// What the target may change: arithmetic, trap, direction, nested task, alignment check, id.
     const CHANGEABLE: u64 = 0x24_4dd5;
     let size = operand_size(&site.insn);
     let mut bytes = [0u8; 8];
@@ -471,7 +471,7 @@ fn bit_string(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
         _ => index as i64,
     };
     let operand = effective_address(insn, context);
-    // The CPU moves on by whole operands, so that their alignment is all that counts.
+    // The CPU advances by whole operands, so only their alignment matters.
     BadAccess::unless_aligned(context, operand, insn.op1_register().size())?;
     let address = operand.wrapping_add_signed(index >> 3);
     let bit = 1u8 << (index & 7);

@@ -25,7 +25,7 @@ pub(crate) enum Form {
     },
 }
 
-/// More than any access has whose extent is not known before it is made.
+/// The most bytes that an access of unknown extent may touch.
 pub const AREA: u32 = 16 << 10;
 
 impl Form {
@@ -40,7 +40,7 @@ impl Form {
             Mnemonic::Enter => Form::Emulated(SiteKind::Enter),
             Mnemonic::Leave => Form::Emulated(SiteKind::Leave),
             Mnemonic::Xlatb => Form::Emulated(SiteKind::Translate),
-            // Only if its source can stay as it is, the CPU can do it.
+            // The CPU can carry it out only if its source operand can stay as it is.
             Mnemonic::Movdir64b
                 if loads
                     || insn.code() == Code::Movdir64b_r32_m512
@@ -112,7 +112,7 @@ impl Form {
             | Mnemonic::Xsaveopt
             | Mnemonic::Xsaveopt64 => plain(SiteKind::Area, AREA, Capture::Nothing),
             Mnemonic::Movdir64b => plain(SiteKind::Store(flags), 64, Capture::Nothing),
-            // Nothing is known of where it is or how long.
+            // Its address or its size is unknown.
             _ if !has_memory(insn) || size == 0 => Form::Emulated(SiteKind::Unsupported),
             _ if !writes => plain(SiteKind::Load, size, Capture::Nothing),
             _ if insn.has_op_mask() => {
@@ -136,7 +136,7 @@ impl Form {
     }
 }
 
-/// How to get at the register that a non-temporal store stores.
+/// How to capture the register that a non-temporal store stores.
 fn stored_register(insn: &Instruction) -> Option<Capture> {
     let register = insn.op1_register();
     if register.is_vector_register() {

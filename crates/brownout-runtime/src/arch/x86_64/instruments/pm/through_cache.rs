@@ -1,14 +1,14 @@
 //! Non-temporal stores as stores through the cache.
 //!
-//! What is stored is recorded with a number that a locked instruction draws, and that waits until everything non-temporal
-//! before it has reached memory: hundreds of cycles for each store, where the target waits once at its fence. So
-//! stores to candidates are made through the cache. What they hold, where they fault and what is recorded
-//! stays the same; that they are persistent after the target's next fence does not, should power fail while
-//! a program is recorded on real persistent memory.
+//! Each record has a sequence number that a locked instruction draws. Locked instructions wait until all earlier
+//! non-temporal stores have reached memory: hundreds of cycles for each store, where the target waits once at its
+//! fence. Non-temporal stores to candidates are therefore made through the cache. Their values, their faults and
+//! their records stay the same. They are not persistent after the target's next fence, which matters only if power
+//! fails while a target is recorded on real persistent memory.
 
 use iced_x86::{Code, Instruction};
 
-/// The instruction that stores the same, to an address of the same alignment.
+/// The instruction that stores the same value through the cache and requires the same alignment.
 pub fn through_cache(insn: &Instruction) -> Instruction {
     let code = match insn.code() {
         Code::Movnti_m32_r32 => Code::Mov_rm32_r32,

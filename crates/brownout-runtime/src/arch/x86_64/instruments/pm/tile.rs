@@ -25,7 +25,7 @@ struct Shape {
     done: usize,
 }
 
-/// The shape of a tile, if it has one: else the CPU does not know the instruction.
+/// The shape of a tile. Without one the instruction is undefined.
 fn shape(tile: Register) -> Result<Shape, BadAccess> {
     #[repr(C, align(64))]
     struct Config([u8; 64]);
@@ -53,7 +53,8 @@ macro_rules! with_tile {
     ($before:literal, $after:literal, $tile:expr, $rows:expr) => {{
         macro_rules! run {
             ($name:literal) => {
-                // SAFETY: an instruction of the target's kind, on memory that is the runtime's and large enough.
+                // SAFETY: the target has executed an instruction on tiles, so the CPU has them; the memory is a local
+                // variable that is large enough.
                 unsafe {
                     asm!(concat!($before, $name, $after), base = in(reg) $rows, stride = in(reg) ROW,
                          options(nostack))

@@ -31,7 +31,7 @@ fn lanes(insn: &Instruction, data_bytes: usize) -> usize {
     (insn.memory_index().size() / index_size).min(data_bytes / insn.memory_size().size())
 }
 
-/// Address of an element; the index was left in the second of `Context::vectors`.
+/// Address of an element; the index was left in the second half of the payload.
 fn address(context: &Context, insn: &Instruction, base: u64, lane: usize) -> u64 {
     let indexes = &context.areas.events.payload.0[1];
     let index = if has_wide_index(insn) {
@@ -100,7 +100,7 @@ fn set_mask(register: Register, value: u64) {
     }
 }
 
-/// A gather: records its elements, and says in `alias` from where the CPU can make it.
+/// A gather: records its elements, and leaves in `EventArea::memory` from where the CPU can make it.
 pub fn gather(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let insn = &site.insn;
     let base = effective_address(insn, context);

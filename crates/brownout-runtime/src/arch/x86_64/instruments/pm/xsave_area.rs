@@ -1,4 +1,4 @@
-//! How far the instructions reach that save register state: that depends on the components they are asked for.
+//! The extent of the instructions that save register state, which depends on the requested components.
 
 use crate::arch::translator::cpu::reg;
 use crate::translator::context::Context;

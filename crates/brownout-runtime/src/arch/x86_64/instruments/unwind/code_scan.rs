@@ -3,8 +3,8 @@
 //!
 //! From the running instruction the code is followed to a `ret`, adding up what is done to the stack
 //! pointer and noting which registers are loaded from where. Calls are taken to return and to leave
-//! the stack as it was. Of the paths that branches open, the first that gets to a `ret` counts. What
-//! comes out is checked when it is applied: the word found must follow a call.
+//! the stack as it was. Of the paths that branches open, the first that reaches a `ret` counts. The
+//! result is checked when it is applied: the word found must follow a call.
 
 use crate::arch::instruments::unwind::registers::{
     CALLEE_SAVED, FRAME_POINTER, Gpr, STACK_POINTER,
@@ -19,7 +19,7 @@ use iced_x86::{
 
 /// Instructions looked at before giving up.
 const MAX_INSTRUCTIONS: usize = 2000;
-/// Branches not yet followed that are kept in mind.
+/// Branches not yet followed that are remembered.
 const MAX_BRANCHES: usize = 64;
 /// Bytes of code asked for at once; an instruction has 15 at most.
 const WINDOW: usize = 128;
@@ -258,7 +258,7 @@ enum Path {
     /// Ends in a jump to an address that is not known yet: to another function, which will return in
     /// its place, or else to some place in this one.
     JumpsAway(UnwindRule),
-    /// Ends in an instruction that programs cannot get past.
+    /// Ends in an instruction after which no target continues.
     Halts,
     /// Goes on where another path has been.
     Merges,
@@ -292,8 +292,8 @@ impl Reader {
             let instruction = Decoder::with_ip(64, rest, pc, DecoderOptions::NONE).decode();
             let flow = instruction.flow_control();
             match flow {
-                // Only the running instruction is known to be meant to run; elsewhere a breakpoint
-                // stands behind calls that do not return.
+                // Only the running instruction is known to be executed; elsewhere a breakpoint follows a call
+                // that does not return.
                 FlowControl::Interrupt if pc != self.running => return Path::Lost,
                 FlowControl::Next
                 | FlowControl::Call

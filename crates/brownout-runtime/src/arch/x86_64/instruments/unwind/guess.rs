@@ -56,7 +56,7 @@ fn find(state: &State, mem: &impl Memory, code: &impl CodeMap) -> Option<Plain> 
         framed.saved[SAVED_FRAME_POINTER] = -2;
         return Some(framed);
     }
-    // The ABI has programs and threads start with rbp 0.
+    // By the ABI, processes and threads start with rbp 0.
     if rbp == 0 && !state.at().exact {
         return None;
     }

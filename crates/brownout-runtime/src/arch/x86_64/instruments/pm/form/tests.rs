@@ -92,7 +92,7 @@ fn form(insn: &Instruction) -> Form {
 }
 
 #[test]
-fn whatever_writes_memory_is_stored_or_refused() {
+fn an_instruction_that_writes_memory_is_stored_or_refused() {
     let mut factory = InstructionInfoFactory::new();
     let mut seen = 0;
     for insn in examples() {
@@ -131,7 +131,7 @@ fn a_write_that_the_decoder_does_not_know_is_refused() {
 }
 
 #[test]
-fn what_is_refused_is_privileged_or_of_rare_processors() {
+fn only_privileged_and_rare_instructions_are_refused() {
     let mut factory = InstructionInfoFactory::new();
     let refused: BTreeSet<String> = examples()
         .filter(|insn| writes(insn, &mut factory).0)

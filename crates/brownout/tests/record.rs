@@ -115,7 +115,7 @@ fn what_could_not_be_recorded_is_told_at_once_and_by_stat() {
     assert!(compiled.unwrap().success());
     let recorded = run(&mut place.record(&["--pm", "pool"], &["./asynchronous"]));
     assert!(recorded.status.success());
-    let told = "the program uses io_submit";
+    let told = "the target uses io_submit";
     assert!(text(&recorded.stderr).contains(told));
     let stat = place.stat();
     let (_, notes) = stat.split_once("Notes\n").expect("notes are shown");

@@ -15,13 +15,14 @@
 //!
 //! # Layers
 //!
-//! [`arch`] holds everything that knows a processor. [`translator`] runs the target and calls the hooks of
-//! [`instruments`], whose registry it uses without naming an instrument. [`wire`] carries events to the recorder.
+//! [`arch`] holds everything that knows a processor. [`translator`] runs the target and calls the [`hooks`] of the
+//! [`instruments`] without naming one. [`wire`] carries events to the recorder.
 #![cfg_attr(not(test), no_std)]
 extern crate alloc;
 
 pub mod arch;
 pub mod fatal;
+pub mod hooks;
 pub mod instruments;
 pub mod lock;
 pub mod memory;

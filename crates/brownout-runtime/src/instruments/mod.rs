@@ -1,9 +1,8 @@
 //! The instruments that observe the target, and the seam through which the translator calls them.
 //!
-//! An instrument implements [`Instrument`] in a file or folder of its own and has one line in
-//! `registry`. The translator calls the functions that the registry generates (`instruments::fault`,
-//! `instruments::syscall`, …) and never names an instrument. Calls are resolved at compile time: a hook
-//! that an instrument leaves at its default costs nothing.
+//! An instrument implements [`Instrument`] in a file or folder of its own and has one line in [`registry`]. The
+//! translator calls the functions that the registry generates, through [`crate::hooks`], and never names an
+//! instrument. Calls are resolved at compile time: a hook that an instrument leaves at its default costs nothing.
 //!
 //! [`events`] and [`unwind`] are services for instruments that record events: sites, calling contexts and
 //! the assembly that writes records.
@@ -12,7 +11,7 @@ pub mod calls;
 pub mod events;
 mod instrument;
 pub mod pm;
-mod registry;
+pub mod registry;
 pub mod unwind;
 
 pub use instrument::{BranchRequest, Instrument, MisalignedLoad, Resumption};

@@ -5,13 +5,13 @@
 //! CPU; while it is in Rust code, they are here, and the rest of the CPU's state is as the target left it.
 
 use crate::arch::translator::cpu::{self, Cpu};
-use crate::instruments::{self, Areas};
+use crate::hooks::{self, Areas};
 use crate::memory;
 use crate::translator::signal::{Actions, AltStack, Pending};
 use crate::wire::Producer;
 
 /// Why generated code or the gate entered [`crate::translator::dispatch::dispatch`]. Numbers from
-/// [`instruments::FIRST_EXIT`] on belong to instruments.
+/// [`hooks::FIRST_EXIT`] on belong to instruments.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -184,7 +184,7 @@ impl Context {
         // SAFETY: just written, and not shared yet.
         let created = unsafe { &mut *context };
         crate::arch::translator::gate::fill_entry_points(created);
-        instruments::connect(created);
+        hooks::connect(created);
         context
     }
 

@@ -3,7 +3,7 @@
 use crate::arch::translator::translate::{self, NotExecutable, Translator};
 use crate::arch::translator::{fetch_fault, vsyscall};
 use crate::fatal;
-use crate::instruments::{self, FIRST_EXIT, Resumption};
+use crate::hooks::{self, FIRST_EXIT, Resumption};
 use crate::memory::page_down;
 use crate::sys::linux::SIGFPE;
 use crate::translator::cache::{self, Cache, EPOCH, FAR, TRANSLATOR};
@@ -29,7 +29,7 @@ pub extern "C" fn dispatch(context: &mut Context) {
         context.stepping = 0;
     }
     let resumption = if context.exit >= FIRST_EXIT {
-        let resumption = instruments::exit(context);
+        let resumption = hooks::exit(context);
         if resumption == Resumption::AtPc {
             write_again(context);
         }
@@ -186,7 +186,7 @@ fn fault(context: &mut Context) {
         // Its address is that of the instruction, not of an operand.
         context.pending.info.set_address(context.pc);
     }
-    let observed = instruments::fault(context);
+    let observed = hooks::fault(context);
     let address = context.pending.info.address();
     let explained = observed || context.pending.signal == SIGSEGV && code_write(context, address);
     if explained {

@@ -15,7 +15,7 @@ pub use exit::{about_to_die, exit_process, exit_thread};
 pub use own_image::keep as keep_own_image;
 
 use crate::arch::translator::gate;
-use crate::instruments;
+use crate::hooks;
 use crate::lock::{Lock, set_single};
 use crate::plain_data::PlainData;
 use crate::sys;
@@ -52,11 +52,11 @@ pub fn register(context: &mut Context) {
     set_single(alone);
     for thread in threads.iter() {
         // SAFETY: the context is in the list, which is locked.
-        unsafe { instruments::set_alone(thread.0, alone) };
+        unsafe { hooks::set_alone(thread.0, alone) };
     }
     drop(threads);
     wire::set_alone(alone);
-    instruments::thread_joined(context);
+    hooks::thread_joined(context);
 }
 
 /// Runs `visit` on the context of every thread. Only fields that are safe to change from outside may

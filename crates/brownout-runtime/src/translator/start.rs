@@ -3,7 +3,7 @@
 use crate::arch;
 use crate::arch::translator::translate::Translator;
 use crate::arch::translator::{cpu_features, gate};
-use crate::instruments;
+use crate::hooks;
 use crate::memory::{PAGE, page_down};
 use crate::sys;
 use crate::sys::{is_err, linux};
@@ -55,7 +55,7 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     }
     process::protect_descriptor(fd);
     *TRANSLATOR.lock() = Some(Translator::new());
-    instruments::create();
+    hooks::create();
     signal::xstate_init();
 
     let program = open_and_map(path, &stack);
@@ -140,7 +140,7 @@ fn open_and_map(path: &CStr, stack: &InitialStack) -> Image {
                         translator.cache.all_far = true
                     });
                 }
-                instruments::module_mapped(fd as i32, addr, len, offset);
+                hooks::module_mapped(fd as i32, addr, len, offset);
             }
             image
         }

@@ -184,7 +184,7 @@ impl Instrument for WatchedCalls {
         };
         let mapped = MappedCode { start, len, offset };
         with_translator(|translator| {
-            let code = &mut translator.instruments.calls;
+            let code = &mut translator.instrumented.calls;
             if code.table.is_empty() {
                 return;
             }

@@ -107,7 +107,7 @@ fn close_dead(context: &mut Context, function: u32, slot: u64) -> Vec<Open> {
 /// Observes returns to `back`.
 fn observe_return(back: u64) {
     with_translator(|translator| {
-        if translator.instruments.calls.return_at(back) {
+        if translator.instrumented.calls.return_at(back) {
             translator.cache.invalidate_instruction(back);
         }
     });

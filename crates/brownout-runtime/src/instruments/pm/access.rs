@@ -298,7 +298,7 @@ pub fn fault(context: &mut Context) -> bool {
     }
     let pc = context.pc;
     with_translator(|translator| {
-        if translator.instruments.pm.touch(pc) {
+        if translator.instrumented.pm.touch(pc) {
             translator.cache.invalidate_instruction(pc);
         }
     });

@@ -1,7 +1,7 @@
 //! Making threads and processes: `clone`, `clone3`, `fork`, `vfork`.
 
 use crate::arch::translator::{gate, thread_pointer};
-use crate::instruments;
+use crate::hooks;
 use crate::memory::HEAP;
 use crate::sys;
 use crate::sys::{Raw, err, errno, is_err, linux};
@@ -184,7 +184,7 @@ fn clone_thread(context: &mut Context, request: CloneRequest, creation: u64) -> 
         // Either there is no child, or it has left this memory by now.
         unregister(child);
         new.wire.reclaim();
-        instruments::thread_left(new);
+        hooks::thread_left(new);
         blocks::give_back(child as u64);
     }
     raw
@@ -223,10 +223,10 @@ fn fork_process(context: &mut Context, request: CloneRequest, creation: u64) -> 
     let parent_pid = sys::getpid();
     let before = sys::set_mask(!0);
     // With all locks held, no other thread can be changing what they guard, and the child inherits it in a
-    // consistent state. The map lock comes first, then the locks of the instruments: their holders may take any
+    // consistent state. The map lock comes first, then the locks of the instrumented: their holders may take any
     // of the others.
     let map_lock = map_lock::acquire();
-    let raw = instruments::quiesced(|| {
+    let raw = hooks::quiesced(|| {
         let _translator = TRANSLATOR.lock();
         let _space = SPACE.lock();
         let mut threads = THREADS.lock();

@@ -1,7 +1,7 @@
 //! Ends of threads and processes.
 
 use crate::arch::translator::thread_pointer;
-use crate::instruments;
+use crate::hooks;
 use crate::sys;
 use crate::sys::linux;
 use crate::translator::context::Context;
@@ -24,7 +24,7 @@ pub fn exit_thread(context: &mut Context, status: u64) -> ! {
     );
     context.wire.close();
     sys::set_mask(!0);
-    instruments::thread_left(context);
+    hooks::thread_left(context);
     let this = &raw mut *context;
     unregister(this);
     blocks::leave(this as u64, status)
@@ -34,7 +34,7 @@ pub fn exit_thread(context: &mut Context, status: u64) -> ! {
 pub fn exit_process(context: &mut Context, status: u64, group: bool) -> ! {
     if !is_vfork_child() {
         // No other thread may be between a store and its record.
-        instruments::stop();
+        hooks::stop();
         context.wire.record(
             Head {
                 kind: kind::PROCESS_EXIT,
@@ -59,7 +59,7 @@ pub fn about_to_die(context: &mut Context, signal: u32) {
     if is_vfork_child() {
         return;
     }
-    instruments::stop();
+    hooks::stop();
     let head = Head {
         kind: kind::PROCESS_EXIT,
         flags: signal as u16,

@@ -2,7 +2,7 @@
 
 use crate::arch::translator::gate;
 use crate::arch::translator::signal_handler;
-use crate::instruments;
+use crate::hooks;
 use crate::lock::Lock;
 use crate::sys;
 use crate::sys::{Raw, errno, linux};
@@ -138,7 +138,7 @@ pub fn set_action(context: &mut Context, signal: u64, new: u64, old: u64, size: 
         }
     }
     drop(table);
-    if old != 0 && instruments::write_value(context, old, &before).is_err() {
+    if old != 0 && hooks::write_value(context, old, &before).is_err() {
         return sys::err(errno::EFAULT);
     }
     0

@@ -4,7 +4,7 @@
 //! and restored if the call fails. Instruments update their tables after the call: until then threads may use
 //! what is there. A [`MapLock`] makes either a single step.
 
-use crate::instruments;
+use crate::hooks;
 use crate::memory::{PAGE, page_up};
 use crate::sys;
 use crate::sys::{Raw, err, errno, is_err, linux};
@@ -42,7 +42,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
     let mut map_lock = map_lock::acquire();
     let replaces = flags & MAP_FIXED != 0;
     let removed = replaces.then(|| take_code(&mut map_lock, addr, len));
-    let mut map_lock = match instruments::map(context, map_lock, args) {
+    let mut map_lock = match hooks::map(context, map_lock, args) {
         Err(map_lock) => map_lock,
         Ok(raw) => {
             let removed = removed.unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
         wanted[3] |= MAP_FIXED_NOREPLACE;
     }
     if replaces {
-        instruments::replacing(&mut map_lock, addr, len);
+        hooks::replacing(&mut map_lock, addr, len);
     }
     // SAFETY: the target's own call; what a fixed mapping replaces was checked to be the target's.
     let mut raw = unsafe { sys::syscall(linux::__NR_mmap, wanted) };
@@ -88,7 +88,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
         code_mapped(raw, page_up(len), prot);
         if flags & MAP_ANONYMOUS == 0 {
             SPACE.lock().add_module(raw, raw + page_up(len), offset);
-            instruments::module_mapped(fd as i32, raw, page_up(len), offset);
+            hooks::module_mapped(fd as i32, raw, page_up(len), offset);
             let mut buffer = [0u8; 4096];
             if let Some(path) = sys::fd_path(fd as i32, &mut buffer) {
                 process::announce_module(context, raw, page_up(len), offset, path);
@@ -175,7 +175,7 @@ fn settle(context: &mut Context, raw: Raw, start: u64, len: u64, removed: Remove
         return;
     }
     let end = start.saturating_add(page_up(len));
-    instruments::unmapped(context, start, end);
+    hooks::unmapped(context, start, end);
     if !removed.is_empty() {
         code_is_gone(start, end);
     }
@@ -192,7 +192,7 @@ fn touches_engine(start: u64, len: u64) -> bool {
         crate::translator::cache::CACHE,
         crate::translator::cache::CACHE_END,
     ) || crate::memory::is_engine(start, end)
-        || instruments::owns(start, end)
+        || hooks::owns(start, end)
 }
 
 pub fn munmap(context: &mut Context, addr: u64, len: u64) -> Raw {
@@ -217,7 +217,7 @@ pub fn mprotect(context: &mut Context, nr: u32, args: [u64; 6]) -> Raw {
         return err(errno::ENOMEM);
     }
     let mut map_lock = map_lock::acquire();
-    if let Some(raw) = instruments::protect(context, args) {
+    if let Some(raw) = hooks::protect(context, args) {
         return raw;
     }
     let mut wanted = args;
@@ -247,12 +247,12 @@ pub fn mremap(context: &mut Context, args: [u64; 6]) -> Raw {
         return err(errno::EINVAL);
     }
     let mut map_lock = map_lock::acquire();
-    if let Some(raw) = instruments::remap(context, &mut map_lock, args) {
+    if let Some(raw) = hooks::remap(context, &mut map_lock, args) {
         return raw;
     }
     let replaces = flags & u64::from(linux::MREMAP_FIXED) != 0;
     let replaced = replaces.then(|| {
-        instruments::replacing(&mut map_lock, new, new_len);
+        hooks::replacing(&mut map_lock, new, new_len);
         take_code(&mut map_lock, new, new_len)
     });
     // With a length of zero the mapping is duplicated.
@@ -300,7 +300,7 @@ pub fn shmat(context: &mut Context, args: [u64; 6]) -> Raw {
     let mut map_lock = map_lock::acquire();
     let replaces = addr != 0 && flags & SHM_REMAP != 0;
     let removed = replaces.then(|| {
-        instruments::replacing(&mut map_lock, addr, len);
+        hooks::replacing(&mut map_lock, addr, len);
         take_code(&mut map_lock, addr, len)
     });
     // SAFETY: the target's own call; what it replaces was checked to be the target's.

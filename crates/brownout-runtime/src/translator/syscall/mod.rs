@@ -13,7 +13,7 @@ pub use paths::is_own_executable;
 
 use crate::arch::translator::gate;
 use crate::arch::translator::gate::INTERRUPTED;
-use crate::instruments;
+use crate::hooks;
 use crate::sys;
 use crate::sys::{Raw, err, errno, linux};
 use crate::translator::context::Context;
@@ -78,7 +78,7 @@ const ATTENDED: &[u32] = &[
 ];
 
 pub fn create_table() {
-    for nr in ATTENDED.iter().copied().chain(instruments::system_calls()) {
+    for nr in ATTENDED.iter().copied().chain(hooks::system_calls()) {
         TABLE[nr as usize].store(1, Ordering::Relaxed);
     }
 }
@@ -137,7 +137,7 @@ pub fn native(nr: u64, args: &[u64; 6]) -> Outcome {
 
 fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
     let [a, b, c, d, e, _] = args;
-    instruments::before_syscall(context);
+    hooks::before_syscall(context);
     Outcome::Done(match nr {
         linux::__NR_mmap => memory_map::mmap(context, args),
         linux::__NR_mprotect | linux::__NR_pkey_mprotect => memory_map::mprotect(context, nr, args),
@@ -175,7 +175,7 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_modify_ldt => err(errno::ENOSYS),
         linux::__NR_chroot | linux::__NR_pivot_root | linux::__NR_umount2 => {
             process::keep_own_image();
-            return instruments::syscall(context, nr, args);
+            return hooks::syscall(context, nr, args);
         }
         linux::__NR_readlink => return paths::readlink(context, nr, args, a, b, c),
         linux::__NR_readlinkat => return paths::readlink(context, nr, args, b, c, d),
@@ -190,7 +190,7 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_fcntl if a as i32 == wire::descriptor() => err(errno::EBADF),
         linux::__NR_close_range => close_range(args),
         linux::__NR_getdents64 => return paths::getdents(context, args),
-        _ => return instruments::syscall(context, nr, args),
+        _ => return hooks::syscall(context, nr, args),
     })
 }
 
@@ -211,7 +211,7 @@ fn set_mask(context: &mut Context, how: u64, new: u64, old: u64, size: u64) -> R
             _ => return err(errno::EINVAL),
         };
     }
-    if old != 0 && instruments::write_value(context, old, &before).is_err() {
+    if old != 0 && hooks::write_value(context, old, &before).is_err() {
         context.mask = before;
         return err(errno::EFAULT);
     }
@@ -231,7 +231,7 @@ fn waiting(
     mask_at: u64,
 ) -> Outcome {
     if mask_at == 0 {
-        return instruments::syscall(context, nr, args);
+        return hooks::syscall(context, nr, args);
     }
     let Ok(mask) = target_memory::read::<u64>(mask_at) else {
         return Outcome::Done(err(errno::EFAULT));
@@ -239,7 +239,7 @@ fn waiting(
     let usable = mask & !NEEDED;
     args[index] = &raw const usable as u64;
     context.wait_mask = Some(mask);
-    let outcome = instruments::syscall(context, nr, args);
+    let outcome = hooks::syscall(context, nr, args);
     if context.pending_flag == 0 {
         context.wait_mask = None;
     }
@@ -249,13 +249,13 @@ fn waiting(
 /// `pselect6` has its mask behind one more pointer.
 fn pselect(context: &mut Context, mut args: [u64; 6]) -> Outcome {
     if args[5] == 0 {
-        return instruments::syscall(context, linux::__NR_pselect6, args);
+        return hooks::syscall(context, linux::__NR_pselect6, args);
     }
     let Ok([mask_at, size]) = target_memory::read::<[u64; 2]>(args[5]) else {
         return Outcome::Done(err(errno::EFAULT));
     };
     if mask_at == 0 {
-        return instruments::syscall(context, linux::__NR_pselect6, args);
+        return hooks::syscall(context, linux::__NR_pselect6, args);
     }
     let Ok(mask) = target_memory::read::<u64>(mask_at) else {
         return Outcome::Done(err(errno::EFAULT));
@@ -264,7 +264,7 @@ fn pselect(context: &mut Context, mut args: [u64; 6]) -> Outcome {
     let pair = [&raw const usable as u64, size];
     args[5] = pair.as_ptr() as u64;
     context.wait_mask = Some(mask);
-    let outcome = instruments::syscall(context, linux::__NR_pselect6, args);
+    let outcome = hooks::syscall(context, linux::__NR_pselect6, args);
     if context.pending_flag == 0 {
         context.wait_mask = None;
     }
@@ -307,7 +307,7 @@ fn set_altstack(context: &mut Context, new: u64, old: u64) -> Raw {
             pad: 0,
             ..current
         };
-        if instruments::write_value(context, old, &shown).is_err() {
+        if hooks::write_value(context, old, &shown).is_err() {
             return err(errno::EFAULT);
         }
     }
@@ -323,7 +323,7 @@ fn close_range(args: [u64; 6]) -> Raw {
     let kept = wire::descriptor() as u32;
     const CLOSE_RANGE_CLOEXEC: u64 = 4;
     if args[2] & CLOSE_RANGE_CLOEXEC == 0 {
-        instruments::closed(first..=last);
+        hooks::closed(first..=last);
     }
     // SAFETY: closing descriptors does not touch memory.
     let close = |first: u32, last: u32| unsafe {

@@ -1,6 +1,6 @@
 //! Paths under `/proc` that would show the loader or the engine instead of the target.
 
-use crate::instruments;
+use crate::hooks;
 use crate::sys;
 use crate::sys::{err, errno, linux};
 use crate::target_memory;
@@ -48,11 +48,11 @@ pub fn readlink(
     size: u64,
 ) -> Outcome {
     if !own_executable_at(path) {
-        return instruments::syscall(context, nr, args);
+        return hooks::syscall(context, nr, args);
     }
     let name = process::executable();
     let len = name.len().min(size as usize);
-    Outcome::Done(match instruments::write(context, buffer, &name[..len]) {
+    Outcome::Done(match hooks::write(context, buffer, &name[..len]) {
         Ok(()) => len as u64,
         Err(_) => err(errno::EFAULT),
     })
@@ -65,7 +65,7 @@ pub fn open(context: &mut Context, nr: u32, mut args: [u64; 6], index: usize) ->
         return Outcome::Done(open_auxv());
     }
     if !own_executable_at(args[index]) {
-        return instruments::syscall(context, nr, args);
+        return hooks::syscall(context, nr, args);
     }
     let mut name: Vec<u8> = process::executable();
     name.push(0);
@@ -78,7 +78,7 @@ pub fn open(context: &mut Context, nr: u32, mut args: [u64; 6], index: usize) ->
 
 /// Lists a directory; in those of descriptors, the engine's own is not shown.
 pub fn getdents(context: &mut Context, args: [u64; 6]) -> Outcome {
-    let outcome = instruments::syscall(context, linux::__NR_getdents64, args);
+    let outcome = hooks::syscall(context, linux::__NR_getdents64, args);
     let Outcome::Done(raw) = outcome else {
         return outcome;
     };
@@ -94,7 +94,7 @@ pub fn getdents(context: &mut Context, args: [u64; 6]) -> Outcome {
         return outcome;
     }
     let kept = without_entry(&entries, crate::wire::descriptor());
-    if kept.len() == entries.len() || instruments::write(context, args[1], &kept).is_err() {
+    if kept.len() == entries.len() || hooks::write(context, args[1], &kept).is_err() {
         return outcome;
     }
     Outcome::Done(kept.len() as u64)

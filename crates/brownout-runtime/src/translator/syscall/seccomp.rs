@@ -8,7 +8,7 @@
 //! if the filter forbids them.
 
 use crate::arch::translator::gate;
-use crate::instruments;
+use crate::hooks;
 use crate::sys::{err, errno, linux};
 use crate::translator::context::Context;
 use crate::translator::syscall::Outcome;
@@ -152,7 +152,7 @@ pub fn serve(context: &mut Context, nr: u32, mut args: [u64; 6]) -> Outcome {
         ));
     }
     if !filter {
-        return instruments::syscall(context, nr, args);
+        return hooks::syscall(context, nr, args);
     }
     let Ok(wanted) = target_memory::read::<Filter>(args[at]) else {
         return Outcome::Done(err(errno::EFAULT));

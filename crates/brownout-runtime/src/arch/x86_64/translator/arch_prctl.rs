@@ -1,6 +1,6 @@
 //! `arch_prctl`: the target's GS base, which is not in the CPU.
 
-use crate::instruments;
+use crate::hooks;
 use crate::sys::{err, errno, linux};
 use crate::translator::context::Context;
 use crate::translator::syscall::{Outcome, native};
@@ -14,8 +14,7 @@ pub fn serve(context: &mut Context, args: [u64; 6]) -> Outcome {
             context.cpu.target_gs = args[1];
             0
         }
-        ARCH_GET_GS => match instruments::write_value(context, args[1], &{ context.cpu.target_gs })
-        {
+        ARCH_GET_GS => match hooks::write_value(context, args[1], &{ context.cpu.target_gs }) {
             Ok(()) => 0,
             Err(_) => err(errno::EFAULT),
         },

@@ -9,7 +9,7 @@
 
 use crate::arch::translator::cpu::reg;
 use crate::arch::translator::guarded::{self, BranchForm};
-use crate::instruments;
+use crate::hooks;
 use crate::sys;
 use crate::sys::{errno, is_err, linux};
 use crate::target_memory;
@@ -46,7 +46,7 @@ pub fn fetch(context: &mut Context) {
     // Of what is not the target's, the kernel always says that it is there.
     let present = missing >= target_end()
         || target_memory::read_into(missing, &mut [0u8]) == 1
-        || instruments::hides(missing);
+        || hooks::hides(missing);
     let trap = [PAGE_FAULT, FETCH | u64::from(present)];
     raise(context, Info::fault(SIGSEGV, code, missing), trap);
 }

@@ -10,7 +10,7 @@
 //!   is pending.
 
 use crate::arch::translator::guarded;
-use crate::instruments;
+use crate::hooks;
 use crate::translator::context::{Context, Exit};
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -402,7 +402,7 @@ pub fn location(rip: u64) -> GateLocation {
 
 /// Where a thread goes on that faulted at `rip`, if that is an instruction that may touch bad addresses.
 fn fault_in_assembly(rip: u64) -> Option<u64> {
-    guarded::fault(rip).or_else(|| instruments::recovery_point(rip))
+    guarded::fault(rip).or_else(|| hooks::recovery_point(rip))
 }
 
 /// Where a thread found at [`GateLocation::NativeBefore`] is sent.

@@ -5,7 +5,7 @@ use crate::arch::translator::cpu::reg;
 use crate::arch::translator::signal_handler::{
     GREG, GREG_ERR, GREG_FLAGS, GREG_RIP, GREG_TRAP, UContext,
 };
-use crate::instruments;
+use crate::hooks;
 use crate::sys::linux;
 use crate::target_memory;
 use crate::translator::context::Context;
@@ -193,8 +193,8 @@ fn build(
     let area = save_state(context, features, size);
     reset_state(context, features);
     let fpstate = top.wrapping_sub(size as u64 + 4) & !63;
-    instruments::write(context, fpstate, area)?;
-    instruments::write_value(context, fpstate + size as u64, &MAGIC2)?;
+    hooks::write(context, fpstate, area)?;
+    hooks::write_value(context, fpstate + size as u64, &MAGIC2)?;
 
     let at = (fpstate.wrapping_sub(size_of::<SignalFrame>() as u64) & !15) - 8;
     let mut stack = alternate;
@@ -224,7 +224,7 @@ fn build(
         reserved: [0; 8],
         mask: context.mask,
     };
-    instruments::write_value(
+    hooks::write_value(
         context,
         at,
         &SignalFrame {

@@ -8,7 +8,7 @@ use crate::arch::translator::cpu::reg;
 use crate::arch::translator::gate::GateLocation;
 use crate::arch::translator::{fetch_fault, gate, guarded};
 use crate::fatal;
-use crate::instruments::{self, MisalignedLoad};
+use crate::hooks::{self, MisalignedLoad};
 use crate::sys::linux;
 use crate::translator::cache::{CACHE, CACHE_END, Repair, TRANSLATOR};
 use crate::translator::context::Context;
@@ -111,7 +111,7 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
             return;
         }
         if uc.gregs[GREG_TRAP] == ALIGNMENT_CHECK
-            && let Some(load) = instruments::misaligned_load(rip)
+            && let Some(load) = hooks::misaligned_load(rip)
         {
             return load_misaligned(uc, &load);
         }
@@ -288,7 +288,7 @@ fn fault(context: &mut Context, uc: &mut UContext, signal: u32, info: &Info) {
         Some(Repair::Moved(scratch)) => {
             uc.gregs[GREG[usize::from(scratch)]] = context.cpu.spill_scratch;
             let is_page_fault = uc.gregs[GREG_TRAP] == PAGE_FAULT;
-            instruments::undo_access(context, is_page_fault, &mut info);
+            hooks::undo_access(context, is_page_fault, &mut info);
         }
     }
     if context.pending.signal != 0 {

@@ -127,8 +127,8 @@ impl Work<'_> {
 
     fn call(&mut self, insn: &Instruction) -> Next {
         let (target, back) = (insn.near_branch_target(), insn.next_ip());
-        if self.instruments.branch(insn).stack {
-            self.instruments.push(insn, &mut self.emission);
+        if self.instrumented.branch(insn).stack {
+            self.instrumented.push(insn, &mut self.emission);
             self.jump_to(target);
             return Next::Block(back);
         }
@@ -148,11 +148,11 @@ impl Work<'_> {
     fn indirect_call(&mut self, insn: &Instruction) -> Next {
         let back = insn.next_ip();
         self.load_target(insn);
-        if self.instruments.branch(insn).stack {
+        if self.instrumented.branch(insn).stack {
             // The target survives the runtime's visit in `next_pc`, which only system calls use.
             self.emission.out.gs_store(slot!(next_pc), RCX);
             self.emission.out.gs_load(RCX, slot!(cpu.spill_rcx));
-            self.instruments.push(insn, &mut self.emission);
+            self.instrumented.push(insn, &mut self.emission);
             self.emission.out.gs_store(slot!(cpu.spill_rcx), RCX);
             self.emission.out.gs_load(RCX, slot!(next_pc));
             self.jump_by_hash();
@@ -187,7 +187,7 @@ impl Work<'_> {
 
     /// Spills rcx and loads the target of an indirect branch into it.
     fn load_target(&mut self, insn: &Instruction) {
-        if insn.op0_kind() == OpKind::Memory && self.instruments.branch(insn).target {
+        if insn.op0_kind() == OpKind::Memory && self.instrumented.branch(insn).target {
             return self.read_target(insn);
         }
         self.emission.out.gs_store(slot!(cpu.spill_rcx), RCX);
@@ -224,7 +224,7 @@ impl Work<'_> {
 
     /// Lets an instrument read the target of a branch; spills rcx and loads the target into it.
     fn read_target(&mut self, insn: &Instruction) {
-        self.instruments.load_target(insn, &mut self.emission);
+        self.instrumented.load_target(insn, &mut self.emission);
         self.emission.out.gs_store(slot!(cpu.spill_rcx), RCX);
         self.emission.out.gs_load(RCX, slot!(next_pc));
     }
@@ -268,7 +268,7 @@ impl Work<'_> {
     }
 
     fn ret(&mut self, insn: &Instruction) -> Next {
-        if self.instruments.branch(insn).target {
+        if self.instrumented.branch(insn).target {
             self.read_target(insn);
             self.emission.out.drop_stack_word();
         } else {
@@ -281,7 +281,7 @@ impl Work<'_> {
             self.emission.out.put(&[0x48, 0x8d, 0xa4, 0x24]);
             self.emission.out.put_u32(u32::from(insn.immediate16()));
         }
-        if self.is_far(insn) || self.instruments.branch(insn).stack {
+        if self.is_far(insn) || self.instrumented.branch(insn).stack {
             self.jump_by_hash();
             return Next::End;
         }

@@ -32,7 +32,7 @@ pub use operand::{
     Access, Analyst, has_memory, memory, memory_size, number, register, through_register,
 };
 
-use crate::instruments::InstrumentedCode;
+use crate::hooks::InstrumentedCode;
 use crate::translator::cache::{CACHE, Cache, Draft, JUMP_MISS, Link, set_hash_entry};
 use crate::translator::space;
 use alloc::vec::Vec;
@@ -45,7 +45,7 @@ const MAX_INSTRUCTIONS: usize = 220;
 pub struct Translator {
     pub cache: Cache,
     pub analyst: Analyst,
-    pub instruments: InstrumentedCode,
+    pub instrumented: InstrumentedCode,
 }
 
 /// There is no code at an address, or not all of an instruction.
@@ -55,7 +55,7 @@ pub struct NotExecutable;
 /// A fragment in the making.
 struct Work<'a> {
     cache: &'a mut Cache,
-    instruments: &'a mut InstrumentedCode,
+    instrumented: &'a mut InstrumentedCode,
     emission: Emission<'a>,
     links: Vec<(u32, Link)>,
     /// Return points: they may be found by other threads only once the code behind them is there.
@@ -79,7 +79,7 @@ impl Translator {
         Translator {
             cache,
             analyst: Analyst::new(),
-            instruments: InstrumentedCode::new(),
+            instrumented: InstrumentedCode::new(),
         }
     }
 
@@ -150,13 +150,13 @@ impl Translator {
     /// Makes room for a fragment.
     fn make_room(&mut self) {
         if let Some(unit) = self.cache.make_room() {
-            self.instruments.begin_unit(unit);
+            self.instrumented.begin_unit(unit);
         }
     }
 
     /// Forgets what was learnt of instructions in a range whose code is gone.
     pub fn forget_instructions(&mut self, start: u64, end: u64) {
-        self.instruments.forget(start, end);
+        self.instrumented.forget(start, end);
         (self.cache.far_branches).retain(|pc| !(start..end).contains(pc));
     }
 
@@ -173,7 +173,7 @@ impl Translator {
         let first = out.here();
         let mut work = Work {
             cache: &mut self.cache,
-            instruments: &mut self.instruments,
+            instrumented: &mut self.instrumented,
             emission: Emission {
                 analyst: &mut self.analyst,
                 out,
@@ -255,7 +255,7 @@ impl Work<'_> {
         if checked {
             self.emission.check_block(pc, bytes);
         }
-        self.instruments.block(pc, &mut self.emission);
+        self.instrumented.block(pc, &mut self.emission);
         let mut decoder = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE);
         let mut insn = Instruction::default();
         loop {
@@ -276,12 +276,12 @@ impl Work<'_> {
                     return Some(insn.ip());
                 }
                 self.define_block(insn.ip());
-                self.instruments.block(insn.ip(), &mut self.emission);
+                self.instrumented.block(insn.ip(), &mut self.emission);
             }
             self.emission
                 .draft
                 .boundary(self.emission.out.here(), insn.ip(), insn.len());
-            self.instruments.before(&insn, &mut self.emission);
+            self.instrumented.before(&insn, &mut self.emission);
             match self.instruction(&insn, code) {
                 Next::Straight if instructions.is_multiple_of(MAX_INSTRUCTIONS) => {
                     self.jump_to(insn.next_ip());
@@ -315,7 +315,7 @@ impl Work<'_> {
         }
         match insn.flow_control() {
             FlowControl::Next | FlowControl::XbeginXabortXend => {
-                if !self.instruments.replace(insn, code, &mut self.emission) {
+                if !self.instrumented.replace(insn, code, &mut self.emission) {
                     self.emission.copy(insn, code);
                 }
                 Next::Straight

@@ -7,7 +7,7 @@ mod cases;
 mod listing;
 
 use super::*;
-use crate::instruments;
+use crate::hooks;
 use crate::sys;
 use crate::sys::{is_err, linux};
 use crate::translator::space::SPACE;
@@ -20,7 +20,7 @@ use std::string::{String, ToString};
 /// The cache lies at a fixed address, so there can be one translator: all is done in one test.
 #[test]
 fn translations_are_as_in_the_goldens() {
-    instruments::create();
+    hooks::create();
     let mut translator = Translator::new();
     let bless = std::env::var_os("BLESS").is_some();
     let mut different = Vec::new();
@@ -54,17 +54,20 @@ fn translation(translator: &mut Translator, case: &Case) -> String {
     let pc = place + 0x1000 * page_of(title);
     place_code(pc, bytes, view == Checked);
     if matches!(view, Touched | TouchedLoads) {
-        translator.instruments.pm.touch(pc);
+        translator.instrumented.pm.touch(pc);
     }
     match view {
-        Entered => translator.instruments.calls.enter_at(pc, 7),
-        Returned => assert!(translator.instruments.calls.return_at(pc)),
+        Entered => translator.instrumented.calls.enter_at(pc, 7),
+        Returned => assert!(translator.instrumented.calls.return_at(pc)),
         _ => {}
     }
-    translator.instruments.pm.record_loads(view == TouchedLoads);
+    translator
+        .instrumented
+        .pm
+        .record_loads(view == TouchedLoads);
     align_cache(translator);
     let at = translator.block(pc).expect("the code is executable");
-    translator.instruments.pm.record_loads(false);
+    translator.instrumented.pm.record_loads(false);
     let fragment = translator.cache.fragment_at(at).expect("it was translated");
     format!("== {title}\n{}\n", Listing::new(fragment, pc & !0xfff))
 }

@@ -99,6 +99,10 @@ pub trait Instrument {
     /// What is kept under the translator's lock, at the start.
     fn code() -> Self::Code;
 
+    /// A process starts with the thread of `context`: a program image was loaded, or the process was forked and has
+    /// inherited everything.
+    fn process_started(_context: &mut Context) {}
+
     /// Runs `fork` while nothing of the instrument is under way and its locks are held.
     fn quiesced<R>(fork: impl FnOnce() -> R) -> R {
         fork()

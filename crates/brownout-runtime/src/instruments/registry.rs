@@ -110,6 +110,10 @@ macro_rules! registry {
             $($module::$instrument::create();)+
         }
 
+        pub fn process_started(context: &mut Context) {
+            $($module::$instrument::process_started(context);)+
+        }
+
         pub fn stop() {
             $($module::$instrument::stop();)+
         }

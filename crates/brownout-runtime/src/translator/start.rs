@@ -97,6 +97,7 @@ pub unsafe fn start(stack: *mut u64) -> ! {
             .as_ref()
             .map(|(image, name)| (image, name.as_c_str())),
     );
+    hooks::process_started(context);
     signal::apply_mask(context.mask);
 
     let entry = interpreter.map_or(program.entry, |(image, _)| image.entry);

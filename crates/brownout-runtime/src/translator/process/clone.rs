@@ -262,4 +262,5 @@ fn begin_child(context: &mut Context, parent: u32, parent_pid: u32, stack: u64) 
     wire::enter_process(pid);
     context.wire.claim(pid, context.tid);
     announce(context, pid, parent_pid, parent, origin::FORK, b"");
+    hooks::process_started(context);
 }

@@ -5,4 +5,4 @@ mod mappings;
 mod own;
 mod programs;
 
-mod tracee;
+mod traced_target;

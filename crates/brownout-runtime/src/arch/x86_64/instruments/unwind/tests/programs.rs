@@ -1,6 +1,6 @@
 //! Programs that know the chain of their calls, built in all the ways that matter for unwinding.
 
-use super::tracee::Tracee;
+use super::traced_target::TracedTarget;
 use crate::instruments::unwind::{ContextTree, Registers, StackCache, Unwinder};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -57,11 +57,11 @@ fn check(name: &str, compiler: &str, flags: &str, outer: std::ops::RangeInclusiv
         eprintln!("{compiler} is not installed: {name} {flags} not tested");
         return;
     };
-    let mut tracee = Tracee::start(&built.program());
+    let mut target = TracedTarget::start(&built.program());
     let (mut unwinder, mut tree) = (Unwinder::new(), ContextTree::new());
     let mut threads: HashMap<i32, StackCache> = HashMap::new();
     let mut events = 0;
-    while let Some(event) = tracee.next_event() {
+    while let Some(event) = target.next_event() {
         events += 1;
         let what = format!(
             "{name} {compiler} {flags}, event {events} at {:#x}",

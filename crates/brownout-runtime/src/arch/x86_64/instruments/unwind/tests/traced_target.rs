@@ -76,7 +76,7 @@ impl UserRegs {
     }
 }
 
-pub struct Tracee {
+pub struct TracedTarget {
     /// The target, until it has exited.
     child: Option<Child>,
     pid: c_int,
@@ -99,7 +99,7 @@ pub struct StoreEvent {
     pub world: World,
 }
 
-impl Tracee {
+impl TracedTarget {
     pub fn start(program: &Path) -> Self {
         let mut command = Command::new(program);
         command.stdout(Stdio::piped());
@@ -192,7 +192,7 @@ impl Tracee {
     }
 }
 
-impl Drop for Tracee {
+impl Drop for TracedTarget {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();

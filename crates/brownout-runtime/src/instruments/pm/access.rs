@@ -59,11 +59,9 @@ pub fn access_lookup(context: &mut Context) -> Resumption {
     intent::access(context, size);
     if site.kind == SiteKind::Area {
         context.areas.pm.before.clear();
-        context
-            .areas
-            .pm
-            .before
-            .extend_from_slice(bytes_at(context.areas.events.memory, size as usize));
+        // SAFETY: the alias of a candidate that holds all of the access, whose locks were just taken.
+        let bytes = unsafe { bytes_at(context.areas.events.memory, size as usize) };
+        context.areas.pm.before.extend_from_slice(bytes);
     }
     Resumption::InPlace
 }
@@ -122,10 +120,13 @@ pub fn undo(context: &mut Context, is_page_fault: bool, info: &mut Info) {
     context.areas.pm.fault_was_observed = true;
 }
 
-/// The bytes at an alias, or of the thread's own context.
-fn bytes_at(alias: u64, len: usize) -> &'static [u8] {
-    // SAFETY: aliases are mapped readable for as long as their mapping is in the table; the stripe lock
-    // keeps others from changing the bytes while they are looked at. Contexts outlive their accesses.
+/// The bytes at an alias.
+///
+/// # Safety
+/// The access that holds the locks of these bytes has its alias there: aliases are mapped readable for as long as
+/// their mapping is in the table, and the locks keep other threads from storing.
+unsafe fn bytes_at(alias: u64, len: usize) -> &'static [u8] {
+    // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts(alias as *const u8, len) }
 }
 
@@ -138,17 +139,19 @@ pub fn access_done(context: &mut Context) -> Resumption {
     }
     let size = site.size as usize;
     let alias = context.areas.events.memory;
+    // SAFETY: the access was made at this alias, is not longer than its site says, and still holds its locks.
+    let accessed = |len: usize| unsafe { bytes_at(alias, len.min(size)) };
     context.pc = site.pc;
     let caller = calling_context::context_of(context);
     match site.kind {
-        SiteKind::Store(flags) => record_store(context, flags, caller, 0, bytes_at(alias, size)),
+        SiteKind::Store(flags) => record_store(context, flags, caller, 0, accessed(size)),
         SiteKind::Captured(flags) => {
-            let value = bytes_at(context.areas.events.payload.0.as_ptr() as u64, size);
-            record_store(context, flags, caller, 0, value);
+            let value = context.areas.events.payload.0[0];
+            record_store(context, flags, caller, 0, &value[..size]);
         }
         SiteKind::Conditional(flags) => {
             if context.areas.events.extra & 0xff != 0 {
-                record_store(context, flags, caller, 0, bytes_at(alias, size));
+                record_store(context, flags, caller, 0, accessed(size));
             } else if flags & store::LOCKED != 0 {
                 // It stored nothing, but it is a fence.
                 let head = Head {
@@ -163,13 +166,13 @@ pub fn access_done(context: &mut Context) -> Resumption {
             }
         }
         SiteKind::Masked(flags, element) => {
-            record_masked(context, flags, caller, usize::from(element), size)
+            record_masked(context, flags, caller, usize::from(element), accessed(size))
         }
         SiteKind::Compressed(element) => {
             let elements = size / usize::from(element).max(1);
             let mask = context.areas.events.extra & low_bits(elements);
             let len = mask.count_ones() as usize * usize::from(element);
-            record_store(context, 0, caller, 0, bytes_at(alias, len));
+            record_store(context, 0, caller, 0, accessed(len));
         }
         SiteKind::Area => record_changes(context, caller),
         SiteKind::Load => {
@@ -180,7 +183,7 @@ pub fn access_done(context: &mut Context) -> Resumption {
                 context: caller,
                 addr: context.areas.events.address,
             };
-            context.wire.record_short(head, bytes_at(alias, size));
+            context.wire.record_short(head, accessed(size));
         }
         _ => fatal::fault(format_args!(
             "site {:#x} of kind {:?} is no access",
@@ -223,16 +226,10 @@ pub(crate) fn record_store(
     context.areas.events.unordered = u64::from(flags & store::LOCKED == 0);
 }
 
-fn record_masked(context: &mut Context, flags: u16, caller: u32, element: usize, size: usize) {
-    let alias = context.areas.events.memory;
-    for (offset, len) in masked_runs(context.areas.events.extra, element, size) {
-        record_store(
-            context,
-            flags,
-            caller,
-            offset as u64,
-            bytes_at(alias + offset as u64, len),
-        );
+fn record_masked(context: &mut Context, flags: u16, caller: u32, element: usize, bytes: &[u8]) {
+    for (offset, len) in masked_runs(context.areas.events.extra, element, bytes.len()) {
+        let run = &bytes[offset..offset + len];
+        record_store(context, flags, caller, offset as u64, run);
     }
 }
 
@@ -258,7 +255,8 @@ pub(crate) fn masked_runs(
 /// Records the runs of bytes that an instruction of unknown extent changed.
 fn record_changes(context: &mut Context, caller: u32) {
     let before = core::mem::take(&mut context.areas.pm.before);
-    let after = bytes_at(context.areas.events.memory, before.len());
+    // SAFETY: as many bytes were read at this alias when the locks were taken, which are still held.
+    let after = unsafe { bytes_at(context.areas.events.memory, before.len()) };
     for (offset, len) in changed_runs(&before, after) {
         let bytes = &after[offset..offset + len];
         record_store(context, 0, caller, offset as u64, bytes);

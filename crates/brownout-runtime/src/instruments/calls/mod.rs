@@ -3,7 +3,7 @@
 //! The recorder names the functions (`table`). When code of a file is mapped, they are looked up in its
 //! symbol tables (`symbols`), and the translation of their first instruction begins with a visit to the
 //! runtime. The return address of a call is known then: the code there is translated again, also with a
-//! visit. The target's stack is not changed; a thread remembers its open calls ([`open_calls`], `thread`).
+//! visit. The target's stack is not changed; a thread remembers its open calls (`open_calls`, `thread`).
 //! Ordinary calls and returns are recorded in assembly ([`fast_path`]).
 //! Code that neither is nor calls a watched function costs nothing.
 //!

@@ -5,7 +5,7 @@
 //! | `// expect: RULE` | exactly one finding of this rule is at this line |
 //! | `// expect: RULE+` | at least one is: the same line seen from several places |
 //! | `// expect: RULE, RULE` | one of each |
-//! | `// expect[clwb, O2]: RULE` | only in builds with these tags, see [`Scope`](crate::Scope) |
+//! | `// expect[clwb, O2]: RULE` | only in builds with these tags, see [`Scope`] |
 //! | `// known-miss: RULE because …` | the rule should speak here and does not yet; fails when it does |
 //! | `// missing-store: RULE` | the rule speaks elsewhere, and names the store at this line as the one that recovery misses |
 //!

@@ -211,7 +211,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Continues a journal that was [read](read), without its incomplete last line.
+    /// Continues a journal that [`read`] has read, without its incomplete last line.
     pub fn resume(path: &Path) -> Result<Self, JournalError> {
         let failed = |source| JournalError::Write {
             path: path.to_owned(),

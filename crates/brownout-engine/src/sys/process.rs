@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The descriptor number under which a child will find `file`: free, and near the top of what the
 /// caller's limit allows, so that the program's own numbers come out as without us.
 ///
-/// "Near the top" stops at [`HIGHEST`]: the kernel copies a process's descriptor table at each fork
+/// "Near the top" stops at `HIGHEST`: the kernel copies a process's descriptor table at each fork
 /// up to the highest number in use.
 pub(crate) fn high_descriptor() -> io::Result<RawFd> {
     const HIGHEST: u64 = 4096;

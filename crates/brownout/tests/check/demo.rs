@@ -81,16 +81,17 @@ fn the_readme_shows_what_the_demo_prints() {
     );
 }
 
-/// A line without what depends on the compiler and the C library: columns, inlining, numbers of events, the spaces and
-/// carets under the source line.
+/// A line without what depends on the compiler and the C library: columns, directories, inlining, numbers of
+/// events, the spaces and carets under the source line.
 fn comparable(line: &str) -> String {
     let words: Vec<String> = line
         .replace(" (inlined)", "")
         .split_whitespace()
         .map(|word| match word.split_once(".c:") {
             Some((file, position)) => {
+                let name = file.rsplit('/').next().unwrap_or_default();
                 let line = position.split(':').next().unwrap_or_default();
-                format!("{file}.c:{line}")
+                format!("{name}.c:{line}")
             }
             None => word.trim_start_matches('^').to_owned(),
         })

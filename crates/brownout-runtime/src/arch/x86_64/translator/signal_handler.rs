@@ -15,7 +15,7 @@ use crate::translator::context::Context;
 use crate::translator::signal::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP, action, name};
 use core::arch::naked_asm;
 
-/// Indexes of registers in `ucontext_t`'s `gregs`, in the order of [`Context::gpr`].
+/// Indexes of registers in `ucontext_t`'s `gregs`, in the order of `Context::gpr`.
 pub(crate) const GREG: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
 pub(crate) const GREG_RIP: usize = 16;
 pub(crate) const GREG_FLAGS: usize = 17;

@@ -1,12 +1,11 @@
-//! Why recovery fails at a failure point: the stores whose presence, and those whose absence, make the difference.
+//! Why recovery fails at a crash point: the stores whose presence or absence makes the difference.
 
 use brownout_report::{ByteRange, Frame};
 use serde::{Deserialize, Serialize};
 
 use crate::crash_point::CrashPoint;
 
-/// What was found by trying images between those on which recovery passes and one on which it fails; nothing, if no few
-/// stores make the difference.
+/// The result of narrowing. Without stores, no small set of stores makes the difference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     /// The crash point of its [`Trial`](crate::Trial).
@@ -15,13 +14,13 @@ pub struct Cause {
     pub present: Vec<Culprit>,
     /// Stores up to the next image that passes: with these recovery passes.
     pub absent: Vec<Culprit>,
-    /// How many stores made the difference to the last image that passed, before the search.
+    /// How many stores lie between the last image that passed and the failing one.
     pub stores: u64,
-    /// Recoveries that the search took.
+    /// Recoveries that the search ran.
     pub tests: u64,
 }
 
-/// Stores of one place in the program that make a difference.
+/// Stores of one calling context that make the difference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Culprit {
     /// The first of them.

@@ -1,4 +1,4 @@
-//! Why crash testing comes to nothing.
+//! Why crash testing fails.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,18 @@ use crate::journal::JournalError;
 use brownout_recovery::RunnerError;
 use brownout_recovery::SandboxError;
 
-/// Why crash testing came to nothing.
+/// Why crash testing failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CrashError {
-    #[error("the trace {} cannot be read", path.display())]
+    #[error("cannot read the trace {}", path.display())]
     Trace {
         path: PathBuf,
         #[source]
         source: ReadError,
     },
     #[error(transparent)]
-    RecoveryRunner(#[from] RunnerError),
+    Runner(#[from] RunnerError),
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     #[error(transparent)]

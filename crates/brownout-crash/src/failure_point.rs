@@ -1,16 +1,14 @@
 //! Failure points: the instants at which a loss of power is tried (Mumak §4.1).
 //!
-//! A failure point is a flush, fence or locked instruction (with [`Granularity::Store`] also a store) before
-//! which something was stored to persistent memory since the last failure point; further each
-//! write-back, unmapping, write by the kernel and exit of a process with that property. The crash comes *before* the
-//! event: all earlier stores are in persistent memory, in program order, and no later one is.
+//! A failure point is a flush, fence or locked instruction (with [`Granularity::Store`] also a store), a write-back, an
+//! unmapping, a write by the kernel or the exit of a process, if something was stored to persistent memory since the last
+//! failure point. The crash is *before* the event.
 //!
-//! Failure points with the same calling context are one leaf of the failure-point tree; of each leaf only some
-//! occurrences are tried. Deviation from Mumak: it tries the first, here any number of them, spread over
-//! the run, can be asked for, since the target is not run again for any of them.
+//! Failure points with the same calling context are one leaf of the failure-point tree; only some occurrences of each leaf
+//! are tried. Deviation from Mumak, which tries the first occurrence: any number of occurrences, spread over the run, can
+//! be tried, because the target is not run again.
 //!
-//! Can miss: what needs stores to persist in another order than that of the program, and bugs that only show at
-//! occurrences that were not chosen. What is reported was a state that a crash can leave behind.
+//! Can miss: bugs that only show at occurrences that were not chosen.
 
 use brownout_trace::selection::Selection;
 use brownout_trace::{Definitions, Event, EventIndex, EventKind, FenceKind};
@@ -20,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::operation::{Operation, Operations};
 use crate::sample::Sample;
 
-/// What a failure point stands before.
+/// The kind of event that a failure point precedes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PointKind {
@@ -35,7 +33,7 @@ pub enum PointKind {
 }
 
 impl PointKind {
-    /// As in "before a …", and in output for programs.
+    /// The name in output for programs; completes "before a …".
     pub fn name(self) -> &'static str {
         match self {
             Self::Store => "store",
@@ -49,7 +47,7 @@ impl PointKind {
         }
     }
 
-    /// As in "power is lost before …".
+    /// Completes "power is lost before …".
     pub fn describe(self) -> &'static str {
         match self {
             Self::Store => "this store",
@@ -64,38 +62,37 @@ impl PointKind {
     }
 }
 
-/// How finely crashes are placed.
+/// Which events are failure points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Granularity {
-    /// At flushes, fences and locked instructions.
+    /// Flushes, fences and locked instructions.
     #[default]
     Flush,
-    /// At each store too.
+    /// Stores too.
     Store,
 }
 
-/// Number of a calling context, given by [`CallingContexts`].
+/// The number of a calling context, assigned by [`CallingContexts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StackId(pub usize);
 
-/// Knows calling contexts. Symbols are its business.
+/// Identifies calling contexts.
 pub trait CallingContexts {
-    /// Must be told of every event: code that is mapped later makes old addresses mean something else.
+    /// Takes every event of the trace: an address means something else after other code was mapped there.
     fn observe(&mut self, event: &Event<'_>, definitions: &Definitions);
 
-    /// The context of an event, the same number for the same context; `None` for an event that came from no
-    /// instruction.
+    /// The calling context of an event; `None` for an event that no instruction caused.
     fn stack(&mut self, event: &Event<'_>, definitions: &Definitions) -> Option<StackId>;
 
-    /// Whether crashes there are wanted.
+    /// Whether crashes in a calling context are wanted.
     fn wanted(&mut self, stack: Option<StackId>) -> bool;
 }
 
-/// One time that a failure point was reached.
+/// One occurrence of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occurrence {
-    /// The crash comes before this event.
+    /// The crash is before this event.
     pub event: EventIndex,
     pub operation: Operation,
 }
@@ -110,13 +107,13 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// The occurrences to try: the first, and if there are to be more, the last and some in between.
+    /// The occurrences to try: the first; if more are wanted, the last and some in between.
     pub fn chosen(&self) -> Vec<Occurrence> {
         self.sample.chosen()
     }
 }
 
-/// One occurrence of a failure point.
+/// A failure point: one occurrence of a leaf.
 #[derive(Clone, Copy, Debug)]
 pub struct FailurePoint {
     pub kind: PointKind,
@@ -124,28 +121,28 @@ pub struct FailurePoint {
     pub occurrence: Occurrence,
 }
 
-/// Where failure points are looked for.
+/// Which failure points are wanted.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     pub granularity: Granularity,
     /// Occurrences to try of each leaf, at least one.
     pub occurrences: usize,
-    /// Nothing before this function has returned for the first time.
+    /// No failure point before this function has returned for the first time.
     pub after: Option<String>,
     /// The function that performs one operation of the workload.
     pub operation: Option<String>,
 }
 
-/// Finds failure points. Give it every event, in order.
+/// Finds failure points. Takes every event, in order.
 #[derive(Debug)]
 pub struct FailurePoints {
     scope: Scope,
     leaves: Vec<Leaf>,
     by_context: FxHashMap<(PointKind, Option<StackId>), usize>,
     operations: Operations,
-    /// `after` has returned, or there is none.
+    /// Whether `after` has returned, or there is none.
     begun: bool,
-    /// Something was stored since the last failure point.
+    /// Whether something was stored since the last failure point.
     changed: bool,
 }
 
@@ -161,7 +158,7 @@ impl FailurePoints {
         }
     }
 
-    /// Takes notice of an event.
+    /// Takes the next event.
     #[inline]
     pub fn observe(
         &mut self,
@@ -185,7 +182,7 @@ impl FailurePoints {
         &self.leaves
     }
 
-    /// The operation in which the run is after the last event.
+    /// How far the workload is after the last event.
     pub fn operation(&self) -> Operation {
         self.operations.now()
     }

@@ -1,8 +1,8 @@
 //! From trials to findings: one cause is one finding.
 //!
-//! Failures with the same rule, the same failure-point line and the same way for recovery to fail are one finding with a
-//! count. If the search for causes comes to the same stores for several of these, they are one as well: a window
-//! between two stores is often seen through more than one failure point.
+//! Failures with the same rule, the same line of the failure point and the same way in which recovery fails are one finding
+//! with a count. Several of these are one finding if narrowing finds the same stores for them: the interval between two
+//! stores often contains more than one failure point.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,20 +14,20 @@ use crate::rules::rule_of;
 use crate::token::Token;
 use crate::trial::{Failure, Trial};
 
-/// Failures that look alike, in the order of the trace.
+/// Similar failures, in the order of the trace.
 #[derive(Debug)]
 pub struct Group {
     failures: Vec<Trial>,
 }
 
 impl Group {
-    /// The earliest, which speaks for all.
+    /// The earliest, which represents all.
     pub fn first(&self) -> &Trial {
         &self.failures[0]
     }
 }
 
-/// Sorts failures into groups, by how recovery failed and the line of the failure point.
+/// Groups failures by how recovery failed and by the line of the failure point.
 pub fn group(trials: &[Trial]) -> Vec<Group> {
     let mut failures: Vec<&Trial> = trials
         .iter()
@@ -52,7 +52,7 @@ pub fn group(trials: &[Trial]) -> Vec<Group> {
     groups
 }
 
-/// The line that a stack is about.
+/// The source line that a stack points at.
 pub fn line_of(stack: &[Frame]) -> String {
     let Some(frame) = primary_frame(stack).and_then(|at| stack.get(at)) else {
         return String::new();
@@ -66,7 +66,7 @@ pub fn line_of(stack: &[Frame]) -> String {
     }
 }
 
-/// Makes findings of groups and what is known of their causes. `token` gives what reproduces a trial.
+/// Turns groups and their causes into findings. `token` gives the token of a trial.
 pub fn findings(
     groups: Vec<Group>,
     causes: &[Cause],
@@ -97,8 +97,8 @@ pub fn findings(
         .collect()
 }
 
-/// Equal for failures that the same stores bring about. Where both what is there and what is missing is known, it does not
-/// matter by what recovery notices.
+/// Equal for failures that the same stores cause. If both the present and the absent stores are known, it does not matter
+/// how recovery fails.
 fn cause_key(group: &Group, cause: &Cause) -> Option<String> {
     let first = group.first();
     let failure = first.failure.as_ref()?;
@@ -148,7 +148,7 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
     if let Some(cause) = cause {
         message.push_str(reason(cause));
     }
-    // The fingerprint is made of what is seen, not of what a search found out about it.
+    // The fingerprint must not depend on the search for causes.
     let mut finding = Finding::new(rule, message, stacks, Evidence::default());
     if let Some(cause) = cause {
         for (role, culprits) in [
@@ -186,8 +186,8 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
 /// What the cause adds to the sentence.
 fn reason(cause: &Cause) -> &'static str {
     match (cause.present.is_empty(), cause.absent.is_empty()) {
-        (false, false) => "; one store is there and another that belongs to it is missing",
-        (false, true) => "; a store is there that recovery cannot cope with",
+        (false, false) => "; one store is present and another that belongs to it is missing",
+        (false, true) => "; a store is present that recovery cannot handle",
         (true, false) => "; a store is missing that recovery needs",
         (true, true) => "",
     }
@@ -201,9 +201,9 @@ fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {
     }
     if let Some(operation) = first.operation {
         let state = if operation.active {
-            "under way"
+            "active"
         } else {
-            "not begun"
+            "not started"
         };
         let text = format!("{} complete, the next {state}", operation.completed);
         details.insert("operations".to_owned(), text);

@@ -1,9 +1,9 @@
-//! Delta debugging: the smallest part of a set that still makes a difference.
+//! Delta debugging: the smallest subset that still makes the difference.
 //!
 //! Zeller and Hildebrandt's `ddmin`, with a budget of tests.
 
-/// Looks for a small part of `0..count` for which `holds` is true, given that it is true of the whole. The result
-/// is minimal (nothing can be left out of it) unless the budget ran out.
+/// Searches for a small subset of `0..count` for which `holds` is true, given that it is true for the whole. The result is
+/// minimal (nothing can be left out of it) unless the budget ran out.
 pub fn minimize<E>(
     count: usize,
     mut budget: usize,

@@ -128,7 +128,7 @@ fn ask(failures: Vec<Trial>, trials: &[Trial]) -> Vec<Question> {
         .collect()
 }
 
-/// Reads the trace for the images and stores that the questions are about.
+/// Reads the trace for the images and stores that the questions need.
 fn collect(
     run: &RecordedRun,
     files: &PersistentFiles,
@@ -180,7 +180,7 @@ fn collect(
             } else {
                 continue;
             };
-            // Nobody else has it yet.
+            // No search shares it yet.
             let Some(between) = Arc::get_mut(between) else {
                 continue;
             };
@@ -221,7 +221,7 @@ fn collect_lost(
                 .iter()
                 .take_while(|lost| lost.event == event.index);
             let changes: Vec<Change> = lost.cloned().map(Change::from).collect();
-            // Nobody else has it yet.
+            // No search shares it yet.
             if let Some(after) = Arc::get_mut(&mut question.after).filter(|_| !changes.is_empty()) {
                 let stack = symbols.stack(event, definitions);
                 after.add(stack, operations.now(), changes);
@@ -301,7 +301,7 @@ fn culprit(unit: &Unit, files: &PersistentFiles, symbols: &mut dyn Symbols) -> C
     }
 }
 
-/// The bytes that a unit changes, neighbours joined.
+/// The bytes that a unit changes, with adjacent ranges joined.
 fn ranges(unit: &Unit, files: &PersistentFiles) -> Vec<ByteRange> {
     let mut by_file: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();
     for change in &unit.changes {

@@ -1,15 +1,15 @@
-//! Operations of the workload, as calls of a function tell them.
+//! Operations of the workload: calls of one function.
 
 use brownout_trace::{Definitions, Event, EventKind, ProcessId, ThreadId};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// How far a workload has come.
+/// How far a workload is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Operation {
-    /// Operations that were complete.
+    /// The number of complete operations.
     pub completed: u64,
-    /// One was under way.
+    /// Whether another operation was active.
     pub active: bool,
 }
 
@@ -61,7 +61,7 @@ impl Operations {
         }
     }
 
-    /// Whether the function was called at all; true where none is named.
+    /// Whether the function was called at all; true if none is named.
     pub fn seen(&self) -> bool {
         self.seen
     }

@@ -4,10 +4,10 @@ use brownout_report::{Category, RuleInfo, Severity};
 
 use brownout_recovery::Verdict;
 
-/// All of them.
+/// All rules of crash testing.
 pub const RULES: [&RuleInfo; 3] = [&RECOVERY_FAILED, &RECOVERY_CRASHED, &RECOVERY_HUNG];
 
-/// The rule that a verdict falls under, if recovery did not pass.
+/// The rule that reports a verdict; `None` if recovery passed.
 pub fn rule_of(verdict: &Verdict) -> Option<&'static RuleInfo> {
     match verdict {
         Verdict::Passed => None,
@@ -23,19 +23,18 @@ pub static RECOVERY_FAILED: RuleInfo = RuleInfo {
     id: "recovery-failed",
     severity: Severity::Bug,
     category: Category::Atomicity,
-    summary: "after a crash at this place the program's own recovery fails",
+    summary: "after a crash here, the program's own recovery fails",
     explanation: "\
 ## What it finds
 
-A loss of power at the failure point leaves persistent memory in a state from which the program's own \
-recovery (`--recover`) does not come back: it ends with a status other than success, prints something else than \
-`--expect-output` or `--expect-one-of` allows, or needs more memory than `--memory-limit`. The state \
-holds every store made before the failure point, in program order, and nothing else: a crash at that instant \
-can leave it.
+A loss of power at the failure point leaves persistent memory in a state that the program's own recovery \
+(`--recover`) cannot handle: it exits with a status other than success, does not print what `--expect-output` or \
+`--expect-one-of` requires, or exceeds `--memory-limit`. Unless the finding describes another crash state, the state \
+contains every store before the failure point, in program order, and nothing else. A crash at that instant can leave it.
 
 ## Why it is bad
 
-Data is lost, or the program does not start again, after a power cut that the program was made to survive.
+Data is lost, or the program does not start again, after a power failure that the program is designed to survive.
 
 ## Example
 
@@ -48,9 +47,9 @@ persist(&pool->entry[pool->count - 1]);
 
 ## How to fix it
 
-The report names the stores that are there and those that are missing when recovery fails. Write what depends on \
-something after it (here: the entry before the count), make the update atomic with a log or \
-a transaction, or teach recovery to recognise the state.
+The report names the stores that are present and those that are missing when recovery fails. Persist data before what \
+refers to it (here: the entry before the count), make the update atomic with a log or a transaction, or make recovery \
+handle the state.
 ",
 };
 
@@ -58,7 +57,7 @@ pub static RECOVERY_CRASHED: RuleInfo = RuleInfo {
     id: "recovery-crashed",
     severity: Severity::Bug,
     category: Category::Atomicity,
-    summary: "after a crash at this place the program's own recovery is killed by a signal",
+    summary: "after a crash here, the program's own recovery is killed by a signal",
     explanation: "\
 ## What it finds
 
@@ -68,7 +67,7 @@ where recovery was.
 
 ## Why it is bad
 
-The program cannot be started again after such a crash: each start fails like the first.
+The program cannot be restarted after such a crash: each start fails in the same way.
 
 ## Example
 
@@ -81,8 +80,8 @@ persist(node);
 
 ## How to fix it
 
-Persist what is pointed to before the pointer. The report names the stores that are there and those that are missing \
-when recovery crashes.
+Persist the data before the pointer to it. The report names the stores that are present and those that are missing when \
+recovery crashes.
 ",
 };
 
@@ -90,29 +89,29 @@ pub static RECOVERY_HUNG: RuleInfo = RuleInfo {
     id: "recovery-hung",
     severity: Severity::Bug,
     category: Category::Atomicity,
-    summary: "after a crash at this place the program's own recovery does not end",
+    summary: "after a crash here, the program's own recovery does not end",
     explanation: "\
 ## What it finds
 
 A loss of power at the failure point leaves persistent memory in a state on which the program's own recovery \
-(`--recover`) did not end within its time limit, and not within several times that limit when it was run again. \
+(`--recover`) did not end within its time limit, nor within several times that limit when it was run again. \
 The second stack shows where it was.
 
 ## Why it is bad
 
-The program cannot be started again after such a crash.
+The program cannot be restarted after such a crash.
 
 ## Example
 
 ```c
 tail->next = offset_of(head);       // a ring for a moment
-persist(&tail->next);               // <- power is lost: recovery walks in a circle
+persist(&tail->next);               // <- power is lost: recovery loops forever
 head->prev = 0;
 ```
 
 ## How to fix it
 
-Change the order of the updates so that each intermediate state can be walked through, or use a log. If recovery is \
-only slow, give it more time with `--recover-time-limit`.
+Change the order of the updates so that recovery can traverse each intermediate state, or use a log. If recovery is \
+only slow, raise `--recover-time-limit`.
 ",
 };

@@ -1,7 +1,6 @@
-//! Some of many, spread evenly, without holding all.
+//! A small, evenly spread sample of a sequence of unknown length.
 
-/// Takes in any number of items and keeps a few: the first, the last, and some in between at about equal
-/// distances.
+/// Takes any number of items and keeps a few: the first, the last, and some in between at about equal distances.
 #[derive(Debug)]
 pub struct Sample<T> {
     limit: usize,

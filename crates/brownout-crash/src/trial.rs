@@ -24,7 +24,7 @@ pub struct Trial {
     pub verdict: Verdict,
     /// How long recovery took.
     pub seconds: f64,
-    /// Of a recovery that did not pass.
+    /// Present if recovery did not pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
@@ -42,7 +42,7 @@ pub struct Failure {
     /// The last lines that recovery printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
-    /// Run again on the same image, it ended in another way.
+    /// The verdict of a second run on the same image, if it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<Verdict>,
 }

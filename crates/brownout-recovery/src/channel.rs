@@ -1,6 +1,6 @@
-//! What goes over the socket between a sandbox and its sandbox server.
+//! The messages between a sandbox and its sandbox server.
 //!
-//! Packets, each one message, with file descriptors beside it. Both ends are always of the same build.
+//! Each packet is one message, with file descriptors attached to it. Both ends are always of the same build.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Actor, End, Execution, Isolation, RawFrame, Recovery, Refusal, RunRequest};
 
-/// Descriptors that fit beside one packet; the kernel's limit is 253.
+/// Descriptors that can be attached to one packet; the kernel's limit is 253.
 pub const DESCRIPTORS_AT_ONCE: usize = 128;
-/// The longest packet: below what a socket's buffer always takes.
+/// The longest packet: less than the smallest buffer of a socket.
 const LONGEST: usize = 160 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -28,33 +28,33 @@ pub enum ChannelError {
     Socket(#[from] rustix::io::Errno),
     #[error("{0}")]
     Message(#[from] postcard::Error),
-    #[error("a message has {0} bytes, more than a packet takes")]
+    #[error("a message of {0} bytes does not fit into a packet")]
     TooLong(usize),
-    #[error("a message was not what has to come now")]
+    #[error("received an unexpected message")]
     Unexpected,
-    #[error("the other end has closed")]
+    #[error("the other end closed the connection")]
     Closed,
 }
 
-/// The first message to a sandbox server; beside it, what takes standard output and standard error.
+/// The first message to a sandbox server. Its descriptors are the files that receive standard output and standard error.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
     pub recovery: Recovery,
-    /// The bytes of the paths, which need not be UTF-8.
+    /// The paths as bytes, which need not be UTF-8.
     pub files: Vec<Vec<u8>>,
     pub strongest: Isolation,
 }
 
-/// What a sandbox server says.
+/// The messages of a sandbox server.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// A place is prepared; so many PM files follow.
+    /// The sandbox is prepared; so many PM files follow.
     Ready { isolation: Isolation, files: usize },
-    /// The descriptors beside this are the PM files of these numbers.
+    /// The descriptors are the PM files with these numbers.
     Files { numbers: Vec<usize>, more: bool },
     /// A run has ended.
     Ended(Report),
-    /// It cannot be done.
+    /// The request cannot be carried out.
     Refused(Refusal),
 }
 
@@ -65,16 +65,16 @@ pub struct Report {
     pub actor: Actor,
     pub duration: Duration,
     pub frames: Vec<RawFrame>,
-    /// What is sent next without being asked for.
+    /// What the server sends next without being asked.
     pub follows: Follows,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Follows {
     Nothing,
-    /// [`Reply::Files`] with those that the run left elsewhere.
+    /// [`Reply::Files`] with the PM files that had to be created again.
     Files,
-    /// [`Reply::Ready`] of a new place.
+    /// [`Reply::Ready`] of a new sandbox.
     Ready,
 }
 
@@ -115,11 +115,11 @@ impl From<&RunRequest> for RunMessage {
     }
 }
 
-/// One end.
+/// One end of the connection.
 #[derive(Debug)]
 pub struct Channel {
     socket: OwnedFd,
-    /// Where packets arrive.
+    /// The buffer for received packets.
     packet: Vec<u8>,
 }
 
@@ -160,15 +160,16 @@ impl Channel {
         }
         let mut space =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors))
+        {
             return Err(ChannelError::TooLong(descriptors.len()));
         }
         let sent = rustix::io::retry_on_intr(|| {
             rustix::net::sendmsg(
                 &self.socket,
                 &[IoSlice::new(&bytes)],
-                &mut beside,
+                &mut ancillary,
                 SendFlags::NOSIGNAL,
             )
         });
@@ -184,12 +185,12 @@ impl Channel {
     pub fn receive<T: DeserializeOwned>(&mut self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let mut space =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::io::retry_on_intr(|| {
             rustix::net::recvmsg(
                 &self.socket,
                 &mut [IoSliceMut::new(&mut self.packet)],
-                &mut beside,
+                &mut ancillary,
                 RecvFlags::CMSG_CLOEXEC,
             )
         });
@@ -199,7 +200,7 @@ impl Channel {
             Err(errno) => return Err(errno.into()),
         };
         let mut descriptors = Vec::new();
-        for message in beside.drain() {
+        for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
                 descriptors.extend(rights);
             }
@@ -226,7 +227,7 @@ mod tests {
         };
         one.send(&message, &[file.as_fd(), file.as_fd()]).unwrap();
         let (Reply::Files { numbers: got, more }, descriptors) = other.receive().unwrap() else {
-            panic!("another message");
+            panic!("unexpected message");
         };
         assert!(more && got == numbers);
         assert_eq!(descriptors.len(), 2);
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_gone_is_told_apart_from_a_fault() {
+    fn a_closed_connection_is_distinguished_from_an_error() {
         let (mut one, other) = Channel::pair().unwrap();
         drop(other);
         let run = RunMessage::from(&RunRequest::new(Duration::ZERO));

@@ -1,7 +1,7 @@
-//! From the user's command line to a process.
+//! Reads the user's command line.
 //!
-//! A command that only names a program and its arguments is started directly, since a shell in between costs as much as
-//! a small recovery. Whatever a shell might understand otherwise is left to a shell.
+//! A command that only names a program and its arguments is started directly, because a shell costs as much time as a small
+//! recovery. Any other command is left to a shell.
 //!
 //! `{pm}` stands for the path of the first PM file, `{pm:N}` for that of the N-th.
 
@@ -13,23 +13,23 @@ use super::Refusal;
 /// A command line, ready to be started many times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
-    /// As a shell is to read it.
+    /// The command as a shell reads it.
     text: String,
-    /// The program and its arguments; `None` if only a shell can tell.
+    /// The program and its arguments; `None` if a shell is needed.
     words: Option<Vec<String>>,
 }
 
 /// The shell that runs what is not just a program and its arguments.
 pub const SHELL: &str = "/bin/sh";
 
-/// Characters that mean more to a shell than themselves, quotes aside.
+/// Characters with a special meaning for a shell, except quotes.
 const SHELL_CHARACTERS: &str = "|&;<>()$`*?[]#~!{}=%\n";
 
 /// A part of a command line.
 #[derive(Debug, PartialEq, Eq)]
 enum Part<'a> {
     Text(&'a str),
-    /// A placeholder, by the file's number from 0 on.
+    /// A placeholder: the number of the file, from 0.
     File(usize),
 }
 
@@ -63,13 +63,13 @@ impl CommandLine {
         })
     }
 
-    /// Whether the PM files are named at all.
+    /// Whether a command contains a placeholder.
     pub fn has_placeholder(command: &str) -> bool {
         split_placeholders(command, usize::MAX)
             .is_ok_and(|parts| parts.iter().any(|part| matches!(part, Part::File(_))))
     }
 
-    /// What to start if a shell is not needed.
+    /// The command without a shell, if none is needed.
     pub fn direct(&self) -> Option<Command> {
         let (program, arguments) = self.words.as_ref()?.split_first()?;
         let mut command = Command::new(program);
@@ -77,7 +77,7 @@ impl CommandLine {
         Some(command)
     }
 
-    /// What to start otherwise, or if there is no such program: it may be something that a shell knows.
+    /// The command through a shell.
     pub fn by_shell(&self) -> Command {
         let mut command = Command::new(SHELL);
         command.arg("-c").arg(&self.text);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_would_understand_is_left_to_a_shell() {
+    fn shell_syntax_is_left_to_a_shell() {
         for command in [
             "a | b", "a > b", "A=1 b", "a $B", "a *", "a; b", "a\nb", "~/a", "",
         ] {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_stand_for_paths_whatever_is_in_them() {
+    fn placeholders_stand_for_any_path() {
         assert_eq!(words("check {pm}").unwrap(), ["check", "/pm/one"]);
         assert_eq!(
             words("check {pm:2} x").unwrap(),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_for_no_file_is_refused() {
+    fn a_placeholder_without_a_file_is_refused() {
         for text in ["{pm:3}", "{pm:0}", "{pm:x}", "{pm", "{pmx}"] {
             let refusal = CommandLine::new(&format!("check {text}"), &files()).unwrap_err();
             let text = text.to_owned();

@@ -1,6 +1,6 @@
 //! Why recoveries cannot be run.
 //!
-//! None of this is ever the fault of a recovery: what a recovery does wrong is an [`Outcome`](super::Outcome).
+//! A recovery that fails is never an error: how it failed is in its [`Outcome`](super::Outcome).
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// An error number of the kernel, as it goes over the socket.
+/// An error number of the kernel, in a form that can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errno(pub i32);
 
@@ -30,7 +30,7 @@ impl From<io::Error> for Errno {
     }
 }
 
-/// A step on the way to a place of its own for a recovery.
+/// A step of setting up a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Step {
@@ -55,7 +55,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What stands in the way of better isolation.
+/// Why better isolation is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{step} is not possible here ({errno})")]
 pub struct Obstacle {
@@ -72,28 +72,28 @@ impl Step {
     }
 }
 
-/// What the sandbox server cannot do for a recovery.
+/// Why the sandbox server cannot run a recovery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     #[error(
-        "recovery cannot be given the crash image at the path of the original: {obstacle}; \
-         write {{pm}} in the command where the path stands, and brownout puts there that of a private copy"
+        "cannot show recovery the crash image at the original path: {obstacle}; \
+         write {{pm}} in the command in place of the path, and brownout inserts the path of a private copy"
     )]
     NoPlaceholder { obstacle: Obstacle },
-    #[error("cannot make the PM file {}: {errno}", path.display())]
+    #[error("cannot create the PM file {}: {errno}", path.display())]
     PmFile { path: PathBuf, errno: Errno },
-    #[error("cannot give recovery a PM file at {}: no private files are possible there", path.display())]
-    PmFilePlace { path: PathBuf },
-    #[error("recovery is to run in {}, which is no directory", path.display())]
+    #[error("cannot show recovery a PM file at {}: this file system cannot hold private files", path.display())]
+    PmFileSystem { path: PathBuf },
+    #[error("cannot run recovery in {}: not a directory", path.display())]
     Directory { path: PathBuf },
     #[error(
-        "{text} in the command names none of the {files} PM files; {{pm}} is the first, {{pm:2}} the second"
+        "`{text}` in the command names none of the PM files (there are {files}); {{pm}} is the first, {{pm:2}} the second"
     )]
     Placeholder { text: String, files: usize },
-    #[error("{} is not UTF-8 and cannot stand for {{pm}} in a command", path.display())]
+    #[error("cannot insert {} for {{pm}} in a command: the path is not UTF-8", path.display())]
     PathText { path: PathBuf },
-    #[error("the command has an unpaired quote: {command}")]
+    #[error("the command contains an unpaired quote: {command}")]
     Quotes { command: String },
     #[error("cannot start {command}: {errno}")]
     Start { command: String, errno: Errno },
@@ -101,23 +101,23 @@ pub enum Refusal {
     Engine { reason: String },
     #[error("cannot clean up after a run: {errno}")]
     Cleanup { errno: Errno },
-    #[error("cannot watch over a run: {errno}")]
-    RunMonitor { errno: Errno },
+    #[error("cannot wait for the end of a run: {errno}")]
+    Wait { errno: Errno },
 }
 
 /// Why recoveries cannot be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    #[error("cannot start {}, which is to keep recoveries: {source}", program.display())]
+    #[error("cannot start the sandbox server {}: {source}", program.display())]
     StartSandboxServer { program: PathBuf, source: io::Error },
-    #[error("cannot prepare for running recoveries: {0}")]
+    #[error("cannot prepare a sandbox: {0}")]
     Prepare(io::Error),
     #[error(
-        "the process that keeps recoveries has gone; was it killed, by hand or for lack of memory?"
+        "the sandbox server has ended unexpectedly; was it killed, or did the machine run out of memory?"
     )]
     SandboxServerGone,
-    #[error("cannot speak with the process that keeps recoveries: {0}")]
+    #[error("cannot communicate with the sandbox server: {0}")]
     Channel(#[from] super::channel::ChannelError),
     #[error(transparent)]
     Refused(#[from] Refusal),

@@ -1,4 +1,4 @@
-//! What a run of a recovery came to.
+//! The outcome of a run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,56 +14,56 @@ pub enum End {
     Exited(i32),
     /// By this signal.
     Signaled(i32),
-    /// It was killed because its time was over.
+    /// Killed at the time limit.
     TimedOut,
-    /// It was killed because it had more memory than allowed.
+    /// Killed because it exceeded the memory limit.
     OutOfMemory,
 }
 
-/// Whose end it is.
+/// Which process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Actor {
     Recovery,
     Client,
 }
 
-/// A level of the stack of a recovery that failed, innermost first.
+/// A frame of the stack of a recovery that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RawFrame {
-    /// The file that the code is from; `None` if it is from no file.
+    /// The file that contains the code; `None` if it is not from a file.
     pub module: Option<PathBuf>,
-    /// The note that identifies the build of that file; empty if there is none.
+    /// The build id of that file; empty if it has none.
     pub build_id: Vec<u8>,
-    /// Where in that file; the address where there is no file.
+    /// The offset in that file; the address if there is no file.
     pub offset: u64,
-    /// Whether this is where a call returns to, rather than the instruction itself.
+    /// Whether this is a return address rather than the address of the instruction.
     pub is_return: bool,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub end: End,
     pub actor: Actor,
     pub duration: Duration,
-    /// What the recovery wrote, or the client if there is one, from its beginning.
+    /// The beginning of what recovery printed, or its client if there is one.
     pub stdout: Vec<u8>,
-    /// Whether `stdout` is all of it.
+    /// Whether `stdout` is complete.
     pub stdout_complete: bool,
-    /// The last that was written to standard error; a server's standard output is among it.
+    /// The end of what was printed to standard error; includes the standard output of a server.
     pub stderr: Vec<u8>,
-    /// Where it failed, if it did, the run was to be traced and tracing is possible here.
+    /// Where it failed, innermost frame first, if the run was traced and tracing is possible.
     pub frames: Vec<RawFrame>,
 }
 
 impl Outcome {
-    /// Whether recovery succeeded as far as its end can tell.
+    /// Whether the end of recovery means success.
     pub fn succeeded(&self, recovery: &Recovery) -> bool {
-        let speaks = match self.actor {
+        let decides = match self.actor {
             Actor::Recovery => recovery.client.is_none(),
-            // A server that ended before its client did is no success, whatever its status.
+            // A server that ends before its client has not succeeded, even with status 0.
             Actor::Client => true,
         };
-        speaks && matches!(self.end, End::Exited(status) if recovery.success.contains(&status))
+        decides && matches!(self.end, End::Exited(status) if recovery.success.contains(&status))
     }
 }

@@ -1,20 +1,20 @@
-//! The processes that come from this one, and what memory they have.
+//! The descendants of this process, and their memory.
 
 use std::collections::HashMap;
 use std::fs;
 
 use rustix::process::Pid;
 
-/// A process that comes from this one.
+/// A descendant of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descendant {
-    /// As `/proc` numbers it, which is not this process's way if `/proc` is that of another namespace.
+    /// The number in `/proc`, which differs from this process's view if `/proc` belongs to another namespace.
     pub pid: Pid,
-    /// Whether it has ended and only its status is left.
+    /// Whether it has ended but was not waited for.
     pub is_zombie: bool,
 }
 
-/// All processes that come from this one.
+/// All descendants of this process.
 pub fn descendants() -> Vec<Descendant> {
     let Some(this) = fs::read_link("/proc/self")
         .ok()
@@ -32,7 +32,7 @@ pub fn descendants() -> Vec<Descendant> {
         else {
             continue;
         };
-        // It may be gone by now.
+        // The process may have ended by now.
         let Ok(status) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
             continue;
         };
@@ -53,15 +53,15 @@ pub fn descendants() -> Vec<Descendant> {
     found
 }
 
-/// The parent in a line of `/proc/PID/stat`, and whether the process is a zombie. The name, in parentheses, may hold
-/// anything.
+/// The parent in a line of `/proc/PID/stat`, and whether the process is a zombie. The name, in parentheses, may contain
+/// any character.
 fn parent(status: &str) -> Option<(i32, bool)> {
     let mut fields = status[status.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?;
     Some((fields.next()?.parse().ok()?, state == "Z"))
 }
 
-/// Bytes of anonymous memory that all descendants have together.
+/// Bytes of anonymous memory of all descendants together.
 pub fn anonymous_memory() -> u64 {
     let page = rustix::param::page_size() as u64;
     descendants()
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_pass_for_a_parent() {
+    fn a_name_is_not_mistaken_for_a_parent() {
         assert_eq!(parent("7 (a) S 1 (b) Z 3 0"), Some((3, true)));
         assert_eq!(parent("7 (x y) S 5 7 7"), Some((5, false)));
         assert_eq!(parent("7 (x"), None);

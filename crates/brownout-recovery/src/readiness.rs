@@ -1,6 +1,6 @@
-//! When a recovered server can be spoken to.
+//! Whether a recovered server is ready for its client.
 //!
-//! Looks, but never connects: a server may count its connections, or take only one.
+//! The probe never connects: a server may count its connections, or accept only one.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,11 +15,11 @@ const LISTENS: &str = "0A";
 /// The flag of a listening socket in `/proc/net/unix`.
 const ACCEPTS: u32 = 0x0001_0000;
 
-/// Looks whether a server is ready.
+/// Checks whether a server is ready.
 #[derive(Debug)]
 pub struct ReadinessProbe<'a> {
     readiness: &'a Readiness,
-    /// Where relative paths begin.
+    /// Relative paths start here.
     directory: &'a Path,
     /// How much of the output has been searched.
     searched: u64,
@@ -34,12 +34,12 @@ impl<'a> ReadinessProbe<'a> {
         }
     }
 
-    /// Whether it is ready now, by what it has written to `output`.
+    /// Whether the server is ready now. `output` holds what it has printed.
     pub fn is_ready(&mut self, output: &File) -> io::Result<bool> {
         match self.readiness {
             Readiness::Tcp(port) => {
                 let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
-                // Without IPv6 there is no such table.
+                // Without IPv6 the second table does not exist.
                 Ok(tables
                     .iter()
                     .filter_map(|table| fs::read_to_string(table).ok())
@@ -60,7 +60,7 @@ impl<'a> ReadinessProbe<'a> {
             return Ok(true);
         }
         let length = output.metadata()?.len();
-        // What was found to be the end may have been half of the text.
+        // The end of what was searched may have been the first half of the text.
         let from = self.searched.saturating_sub(text.len() as u64 - 1);
         let mut written = vec![0; usize::try_from(length.saturating_sub(from)).unwrap_or(0)];
         output.read_exact_at(&mut written, from)?;

@@ -1,4 +1,4 @@
-//! What a caller asks for: which recovery, how it is to be kept, and one run of it.
+//! What a caller asks for: a recovery, its isolation, and single runs of it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,30 +13,31 @@ use serde::{Deserialize, Serialize};
 /// In its commands, `{pm}` stands for the path of the first PM file, `{pm:2}` for that of the second, and so on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// The command line; a shell reads it if it holds anything that only a shell understands.
+    /// The command line; it runs through a shell if it contains anything that only a shell understands.
     pub command: String,
-    /// Run against the recovered program, which is then a server; its exit is the verdict.
+    /// A client command that runs against the recovered program, which is then a server; the exit of the client decides.
     pub client: Option<String>,
-    /// When the server can be spoken to. Without it the client starts at once.
+    /// When the server is ready. If not given, the client starts at once.
     pub ready: Option<Readiness>,
     /// Where the commands run.
     pub directory: PathBuf,
     /// Exit statuses that mean success.
     pub success: Vec<i32>,
-    /// Whether the network of this machine is there.
+    /// Whether recovery may use the network of this machine.
     pub network: bool,
-    /// Bytes of anonymous memory that all processes of a run may have together.
+    /// The limit on the anonymous memory of all processes of a run together, in bytes.
     pub memory_limit: Option<u64>,
-    /// Bytes that a file may grow to.
+    /// The limit on the size of a file, in bytes.
     pub file_size_limit: Option<u64>,
-    /// Bytes that all private files, images included, may have together; half of the machine's memory if not given.
+    /// The limit on the size of all private files together, images included, in bytes; half of the machine's memory if not
+    /// given.
     pub disk_limit: Option<u64>,
-    /// What a server gets between being asked to stop and being killed.
+    /// The time between asking a server to stop and killing it.
     pub stop_grace: Duration,
 }
 
 impl Recovery {
-    /// A recovery that succeeds with status 0, has no network and no limits but time.
+    /// A recovery that succeeds with status 0, without network access and without limits other than time.
     pub fn new(command: impl Into<String>, directory: impl Into<PathBuf>) -> Self {
         Self {
             command: command.into(),
@@ -53,7 +54,7 @@ impl Recovery {
     }
 }
 
-/// How it is seen that a server can be spoken to.
+/// The sign that a server is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Readiness {
     /// Something listens on this port.
@@ -62,7 +63,7 @@ pub enum Readiness {
     Unix(PathBuf),
     /// This file exists.
     File(PathBuf),
-    /// The server has written this text.
+    /// The server has printed this text.
     Output(String),
 }
 
@@ -96,7 +97,7 @@ impl RunRequest {
 /// How recovery is executed.
 #[derive(Clone, Debug)]
 pub enum Execution {
-    /// As any program.
+    /// Like any program.
     Native,
     /// Natively and traced, to find out where recovery is when it fails. Costs some milliseconds.
     Traced,
@@ -117,14 +118,14 @@ pub struct EngineRun {
     pub trace: Option<Arc<File>>,
 }
 
-/// How well recoveries are kept apart from the machine and each other; the better is the greater.
+/// How well recoveries are isolated from the machine and from each other; greater is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Isolation {
     /// No namespaces: a private directory holds the PM files, and the command must name them as `{pm}`.
     Directory,
-    /// Namespaces; the file system can only be read, but for the directories of the PM files and `TMPDIR`.
+    /// Namespaces; only the directories of the PM files and `TMPDIR` can be written.
     ReadOnly,
-    /// Namespaces; whatever is written goes to a layer that is thrown away.
+    /// Namespaces; everything that is written goes to a layer that is discarded.
     Layered,
 }
 
@@ -148,11 +149,11 @@ impl SandboxServerCommand {
 
     /// The running executable, with a subcommand.
     pub fn this_executable(subcommand: &str) -> Self {
-        // Not the path: the file may have been replaced since.
+        // Not by its path: the file may have been replaced since.
         Self::new("/proc/self/exe", &[subcommand])
     }
 
-    /// Does not try for more than this.
+    /// Limits the isolation to this.
     pub fn at_most(self, strongest: Isolation) -> Self {
         Self { strongest, ..self }
     }

@@ -1,4 +1,4 @@
-//! Waits for what happens to a run: an end, the end of its time, too much memory.
+//! Waits for the next event of a run: a process that ends, the time limit, the memory limit.
 
 use std::fs::File;
 use std::io;
@@ -12,30 +12,30 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 use super::Errno;
 use super::process_tree::anonymous_memory;
 
-/// How often memory and output are looked at.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// How late an end in time may be seen, on a busy machine.
+/// How often memory and output are checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// How much later than the deadline an end before the deadline may be noticed, on a busy machine.
 const LATENESS: Duration = Duration::from_secs(1);
-/// What is kept of output from its beginning.
+/// Bytes that are kept of the beginning of an output.
 pub const OUTPUT_HEAD: u64 = 8 << 20;
-/// What is kept of output up to its end.
+/// Bytes that are kept of the end of an output.
 pub const OUTPUT_TAIL: u64 = 64 << 10;
 
-/// What happened.
+/// An event of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum RunEvent {
     /// A process ended, or stopped if it is traced.
     Changed(Pid, WaitStatus),
     TimeOver,
     MemoryOver,
-    /// Nothing, for as long as was asked.
+    /// Nothing happened for the time that was asked for.
     Nothing,
 }
 
-/// Why waiting came to an end.
+/// Why waiting failed.
 #[derive(Debug)]
 pub enum MonitorError {
-    /// Brownout is gone; nobody wants to know any more.
+    /// Brownout has ended.
     Abandoned,
     Fault(Errno),
 }
@@ -52,18 +52,18 @@ impl From<io::Error> for MonitorError {
     }
 }
 
-/// Watches over one run.
+/// Waits for the events of one run.
 #[derive(Debug)]
 pub struct RunMonitor<'a> {
-    /// Readable when a child has changed.
+    /// Readable when a child has ended or stopped.
     pub children: &'a OwnedFd,
-    /// Hung up when brownout is gone.
+    /// Hung up when brownout has ended.
     pub channel: BorrowedFd<'a>,
     pub deadline: Option<Instant>,
     pub memory_limit: Option<u64>,
-    /// What the run writes to.
+    /// The files that receive the output of the run.
     pub outputs: [&'a File; 2],
-    pub next_look: Instant,
+    pub next_check: Instant,
 }
 
 impl<'a> RunMonitor<'a> {
@@ -81,15 +81,15 @@ impl<'a> RunMonitor<'a> {
             outputs,
             memory_limit,
             deadline: time_limit.and_then(|limit| now.checked_add(limit)),
-            next_look: now + LOOK_INTERVAL,
+            next_check: now + CHECK_INTERVAL,
         }
     }
 
-    /// The next thing that happens, or nothing for `patience`.
+    /// The next event; [`RunEvent::Nothing`] if there is none for `patience`.
     pub fn next(&mut self, patience: Option<Duration>) -> Result<RunEvent, MonitorError> {
         let until = patience.and_then(|patience| Instant::now().checked_add(patience));
         loop {
-            // Whoever starts processes without end does not put this off.
+            // A run that starts processes endlessly must not postpone its deadline.
             let is_late = |deadline| Instant::now() >= deadline + LATENESS;
             if self.deadline.is_some_and(is_late) {
                 return Ok(RunEvent::TimeOver);
@@ -102,13 +102,13 @@ impl<'a> RunMonitor<'a> {
                 Err(errno) => return Err(errno.into()),
             }
             let now = Instant::now();
-            // An end in time counts even if this process was late to see it.
+            // An end before the deadline counts even if this process notices it late.
             if self.deadline.is_some_and(|deadline| now >= deadline) {
                 return Ok(RunEvent::TimeOver);
             }
-            if now >= self.next_look {
-                self.next_look = now + LOOK_INTERVAL;
-                if self.look()? {
+            if now >= self.next_check {
+                self.next_check = now + CHECK_INTERVAL;
+                if self.check()? {
                     return Ok(RunEvent::MemoryOver);
                 }
             }
@@ -118,7 +118,7 @@ impl<'a> RunMonitor<'a> {
             let wake = [self.deadline, until]
                 .into_iter()
                 .flatten()
-                .fold(self.next_look, Instant::min);
+                .fold(self.next_check, Instant::min);
             self.sleep(wake.saturating_duration_since(now))?;
         }
     }
@@ -130,7 +130,7 @@ impl<'a> RunMonitor<'a> {
         });
         let mut descriptors = [
             PollFd::new(self.children, PollFlags::IN),
-            // Only that it is hung up; what it says is not for now.
+            // Only whether it is hung up; messages are read later.
             PollFd::new(&self.channel, PollFlags::empty()),
         ];
         match rustix::event::poll(&mut descriptors, Some(&timeout)) {
@@ -141,15 +141,15 @@ impl<'a> RunMonitor<'a> {
             return Err(MonitorError::Abandoned);
         }
         if !descriptors[0].revents().is_empty() {
-            let mut news = [0; 1024];
-            // That there is news is all there is to know.
-            let _ = rustix::io::read(self.children.as_fd(), &mut news);
+            let mut signals = [0; 1024];
+            // The content does not matter: all children are asked next.
+            let _ = rustix::io::read(self.children.as_fd(), &mut signals);
         }
         Ok(())
     }
 
-    /// Gives back the middle of long output; says whether there is too much memory.
-    fn look(&self) -> Result<bool, MonitorError> {
+    /// Frees the middle of a long output. Returns whether the memory limit is exceeded.
+    fn check(&self) -> Result<bool, MonitorError> {
         for output in self.outputs {
             let length = output.metadata()?.len();
             if length > OUTPUT_HEAD + 2 * OUTPUT_TAIL {

@@ -1,4 +1,4 @@
-//! The caller's end of a place where recoveries run.
+//! The caller's end of a sandbox.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,25 +17,25 @@ use super::{
     SandboxServerCommand, sys,
 };
 
-/// A place where recoveries run, one after the other. Any thread may have it.
+/// Runs recoveries, one after the other. Any thread may use it.
 ///
-/// Before each run the caller makes the content of [`files`](Self::files) what recovery is to find. Nothing else
-/// passes from one run to the next.
+/// Before each run the caller writes the image to the [PM files](Self::files). Nothing else carries over from one run to
+/// the next.
 #[derive(Debug)]
 pub struct Sandbox {
-    /// `None` only while this is dropped.
+    /// `None` only while the sandbox is dropped.
     channel: Option<Channel>,
     server: Child,
     stdout: File,
     stderr: File,
     isolation: Isolation,
     files: Vec<File>,
-    /// What the sandbox server sends next without being asked.
+    /// What the server sends next without being asked.
     follows: Follows,
 }
 
 impl Sandbox {
-    /// Prepares for `recovery` on these PM files, given by absolute paths. They need not exist.
+    /// Prepares a sandbox for `recovery` on these PM files, given by absolute paths. They need not exist.
     pub fn start(
         server: &SandboxServerCommand,
         recovery: &Recovery,
@@ -48,7 +48,7 @@ impl Sandbox {
             .args(server.arguments())
             .stdin(Stdio::from(theirs.into_socket()))
             .stdout(Stdio::null())
-            // Keys that interrupt brownout are brownout's business.
+            // Ctrl-C must reach brownout only.
             .process_group(0)
             .spawn()
             .map_err(|source| SandboxError::StartSandboxServer {
@@ -74,25 +74,25 @@ impl Sandbox {
             follows: Follows::Ready,
         };
         gone(sent)?;
-        sandbox.settle()?;
+        sandbox.receive_files()?;
         Ok(sandbox)
     }
 
-    /// How well recoveries are kept apart here.
+    /// The isolation of recoveries here.
     pub fn isolation(&self) -> Isolation {
         self.isolation
     }
 
-    /// The PM files, in the order given, as the last run left them. One that it removed, renamed or replaced is a new and
-    /// empty file.
+    /// The PM files, in the order given, as the last run left them. A file that it removed, renamed or replaced is new and
+    /// empty.
     pub fn files(&mut self) -> Result<&[File], SandboxError> {
-        self.settle()?;
+        self.receive_files()?;
         Ok(&self.files)
     }
 
-    /// Runs recovery once on what is in the files.
+    /// Runs recovery once on the present content of the PM files.
     pub fn run(&mut self, run: &RunRequest) -> Result<Outcome, SandboxError> {
-        self.settle()?;
+        self.receive_files()?;
         for output in [&self.stdout, &self.stderr] {
             output.set_len(0).map_err(SandboxError::Prepare)?;
         }
@@ -139,15 +139,15 @@ impl Sandbox {
     fn channel(&mut self) -> &mut Channel {
         self.channel
             .as_mut()
-            .expect("it is there until this is dropped")
+            .expect("the channel exists until the sandbox is dropped")
     }
 
     fn receive(&mut self) -> Result<(Reply, Vec<OwnedFd>), SandboxError> {
         gone(self.channel().receive())
     }
 
-    /// Takes what the sandbox server sends after a run.
-    fn settle(&mut self) -> Result<(), SandboxError> {
+    /// Receives what the server sends after a run.
+    fn receive_files(&mut self) -> Result<(), SandboxError> {
         if self.follows == Follows::Ready {
             match self.receive()? {
                 (Reply::Ready { isolation, files }, _) => {
@@ -184,7 +184,7 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        // That is how the sandbox server knows.
+        // The server ends when the connection is closed.
         self.channel = None;
         let _ = self.server.wait();
     }
@@ -197,7 +197,7 @@ fn gone<T>(result: Result<T, ChannelError>) -> Result<T, SandboxError> {
     })
 }
 
-/// A file in memory that is only ever added to.
+/// A file in memory, in append mode.
 fn output_file() -> Result<File, SandboxError> {
     let prepare = |errno: rustix::io::Errno| SandboxError::Prepare(errno.into());
     let file = rustix::fs::memfd_create("recovery-output", MemfdFlags::CLOEXEC).map_err(prepare)?;

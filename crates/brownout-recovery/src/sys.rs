@@ -1,4 +1,4 @@
-//! The system calls for which there is no safe wrapper.
+//! System calls without a safe wrapper.
 
 use std::ffi::{CStr, c_int, c_long, c_ulong};
 use std::io;
@@ -59,9 +59,9 @@ pub fn signal_namespace(signal: c_int) -> io::Result<()> {
     check(unsafe { libc::kill(-1, signal) }.into()).map(drop)
 }
 
-/// Lets signals do again what they usually do, which those that this process inherited as ignored would not: `nohup` and
-/// shells leave some so. One stays as it is that Rust ignores for itself and gives back to what it starts.
-pub fn attend_to_signals() {
+/// Restores the default action of signals that this process inherited as ignored, for example from `nohup` or a shell.
+/// `SIGPIPE` is left alone: Rust ignores it in this process and restores it in the processes that it starts.
+pub fn restore_ignored_signals() {
     for signal in (1..=libc::SIGSYS).filter(|&signal| signal != libc::SIGPIPE) {
         // SAFETY: an all-zero `sigaction` is a valid value, and both calls get pointers that live across the call. No
         // handler is installed, and for signals that cannot be changed the calls fail.
@@ -76,8 +76,7 @@ pub fn attend_to_signals() {
     }
 }
 
-/// A descriptor that can be read when a child has ended or stopped. The signal that says so is blocked, and the one for
-/// touching a terminal out of turn.
+/// A descriptor that can be read when a child has ended or stopped. Blocks `SIGCHLD`, which it replaces, and `SIGTTOU`.
 pub fn child_events() -> io::Result<OwnedFd> {
     // SAFETY: an all-zero `sigset_t` is a valid value, and each call gets a pointer to it that lives across the call.
     let descriptor = unsafe {
@@ -94,11 +93,11 @@ pub fn child_events() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as c_int) })
 }
 
-/// Runs `start` with no signal blocked: what it starts inherits that. An event of a child in the meantime is not lost as
-/// long as children are asked for before [`child_events`] is waited for.
+/// Runs `start` with no signal blocked, so that the processes that it starts inherit an empty mask. The end of a child in
+/// the meantime is not lost if children are polled before [`child_events`] is waited for.
 pub fn with_open_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: an all-zero `sigset_t` is a valid value, and each call gets pointers that live across the call. The mask of
-    // this thread is as before at the end.
+    // this thread is restored at the end.
     let before = unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -114,17 +113,17 @@ pub fn with_open_signals<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// Makes this process's group the one that a terminal listens to again.
+/// Makes this process's group the foreground group of a terminal again.
 pub fn take_terminal(terminal: BorrowedFd<'_>) {
     // SAFETY: an all-zero `sigset_t` is a valid value, and each call gets pointers that live across the call. The mask of
-    // this thread is as before at the end.
+    // this thread is restored at the end.
     unsafe {
         let mut signals: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut signals);
         libc::sigaddset(&raw mut signals, libc::SIGTTOU);
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, &raw mut before);
-        // Fails if this is no terminal, and then there is nothing to do.
+        // Fails if this is not a terminal; then there is nothing to do.
         libc::tcsetpgrp(terminal.as_raw_fd(), libc::getpgrp());
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
     }
@@ -173,8 +172,8 @@ pub fn bring_up_loopback(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// Removes all System V shared memory, semaphores and message queues of this IPC namespace, which must be the caller's
 /// own.
 pub fn remove_system_v_ipc() {
-    // The kernel numbers what there is from 0 on; the *_INFO calls return the highest number in use, and 0 also
-    // where nothing is, which costs one failing call of *_STAT.
+    // The kernel numbers the objects from 0 on. The *_INFO calls return the highest number in use, or 0 if there is none;
+    // the latter costs one failing call of *_STAT.
     // SAFETY: each call writes at most one structure of the type that it is documented to write, and gets a pointer to
     // such a one, all-zero, which is a valid value of it.
     unsafe {

@@ -1,4 +1,4 @@
-//! What a recovery's end says about the image it ran on.
+//! Verdicts: what the end of a recovery says about the image it ran on.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Actor, End, Outcome, Recovery};
 
-/// Whether recovery could cope with a crash image.
+/// Whether recovery copes with a crash image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -18,13 +18,13 @@ pub enum Verdict {
     Failed(i32),
     /// A server ended before its client did.
     ServerEnded,
-    /// Ended well, but printed something else than was expected.
+    /// Succeeded, but did not print what was expected.
     WrongOutput,
-    /// Needed more memory than allowed.
+    /// Exceeded the memory limit.
     OutOfMemory,
     /// Killed by a signal.
     Crashed(i32),
-    /// Did not end in time, nor in several times that time.
+    /// Did not end within the time limit, nor within several times that limit.
     Hung,
 }
 
@@ -53,15 +53,15 @@ impl Verdict {
     }
 }
 
-/// As in "recovery …".
+/// Completes the sentence "recovery …".
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Passed => write!(f, "passes"),
             Self::Failed(status) => write!(f, "fails with exit status {status}"),
-            Self::ServerEnded => write!(f, "ends though it is to serve"),
-            Self::WrongOutput => write!(f, "prints something else than expected"),
-            Self::OutOfMemory => write!(f, "needs more memory than allowed"),
+            Self::ServerEnded => write!(f, "ends instead of serving its client"),
+            Self::WrongOutput => write!(f, "does not print what is expected"),
+            Self::OutOfMemory => write!(f, "exceeds the memory limit"),
             Self::Crashed(signal) => match signal_name(*signal) {
                 Some(name) => write!(f, "is killed by {name}"),
                 None => write!(f, "is killed by signal {signal}"),
@@ -93,7 +93,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
     })
 }
 
-/// What a recovery that ends well must have printed to standard output.
+/// What a successful recovery must print to standard output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Expectation {
     #[default]
@@ -101,14 +101,13 @@ pub enum Expectation {
     Exactly(Vec<u8>),
     /// Any of these.
     OneOf(Vec<Vec<u8>>),
-    /// Number *k* is what must be printed when *k* operations took effect: as many as were complete, or one more
-    /// if one was under way.
+    /// Output number *k* is expected when *k* operations have taken effect.
     ByOperation(Vec<Vec<u8>>),
 }
 
 impl Expectation {
-    /// The files of a directory. If their names, without extension, are the numbers from 0 on and operations
-    /// are counted, each belongs to its number of operations.
+    /// Reads the files of a directory. If operations are counted and the names of the files, without extension, are the
+    /// numbers from 0 on, each file belongs to its number of operations.
     pub fn from_directory(directory: &Path, operations: bool) -> io::Result<Self> {
         let mut files = Vec::new();
         for entry in fs::read_dir(directory)? {
@@ -119,7 +118,7 @@ impl Expectation {
             }
         }
         if files.is_empty() {
-            let what = "there is no file in it to compare with";
+            let what = "the directory contains no file to compare with";
             return Err(io::Error::new(io::ErrorKind::NotFound, what));
         }
         files.sort();

@@ -29,30 +29,29 @@ use crate::trace_file::TraceFile;
 pub use calling_contexts::{CrashSymbols, WantedContexts};
 pub use coverage_gap::{is_unfinished, unfinished};
 pub use function_name::program_file;
-pub use monitor::CrashTestMonitor;
+pub use monitor::{CrashTestMonitor, counted};
 pub use plan::{Plan, scope, wanted};
 
-/// Findings whose causes are searched for.
+/// The number of findings whose causes are searched for.
 const MOST_NARROWED: usize = 64;
 
-/// What crash testing came to.
+/// The results of crash testing.
 pub struct CrashTest {
     pub findings: Vec<Finding>,
-    /// What was left out, in sentences.
+    /// What was not tested, in sentences.
     pub gaps: Vec<String>,
     /// What was done, in a sentence.
     pub summary: String,
 }
 
-/// Why it came to nothing, when that is no fault of brownout: nothing persistent was seen, or recovery does not pass on the
-/// files that the program left.
+/// Why nothing was tested: nothing persistent was seen, or recovery does not pass on the files that the target left.
 pub struct Refused {
     pub why: String,
     pub code: ExitCode,
 }
 
-/// Tries crashes of the run in `trace`, with a journal in `directory`. Of a damaged trace it takes what comes before the
-/// damage, which [`TraceFile::conclude`] then tells.
+/// Tests crashes of the run in `trace`, with a journal in `directory`. Of a damaged trace it uses the part before the damage;
+/// [`TraceFile::conclude`] then reports the damage.
 pub fn crash_test(
     trace: &mut TraceFile,
     plan: &Plan,
@@ -80,7 +79,7 @@ pub fn crash_test(
 
     let mut runners = open_runners(plan, &survey, console)?;
     monitor.begin_reading(last_event);
-    let baseline = try_end(
+    let baseline = test_baseline(
         &run,
         &survey,
         &mut runners[0],
@@ -162,7 +161,7 @@ pub fn crash_test(
     }))
 }
 
-/// A function that was to be followed and was never called makes everything after it meaningless.
+/// A function that an option names must have been called in the run.
 pub fn check_functions(points: &FailurePoints, scope: &Scope) -> Result<(), Failure> {
     let followed = [
         ("--op", &scope.operation, points.operations_seen()),
@@ -187,7 +186,7 @@ fn open_runners(
         let sandbox = Sandbox::start(&server, &plan.recovery, survey.files.paths())
             .map_err(CrashError::from)?;
         if runners.is_empty() {
-            tell_isolation(&sandbox, console);
+            report_isolation(&sandbox, console);
         }
         runners.push(RecoveryRunner::new(
             sandbox,
@@ -198,7 +197,7 @@ fn open_runners(
     Ok(runners)
 }
 
-fn try_end(
+fn test_baseline(
     run: &RecordedRun,
     survey: &Survey,
     runner: &mut RecoveryRunner,
@@ -219,7 +218,7 @@ fn describe_baseline(baseline: &Baseline, plan: &Plan) -> String {
     let attempt = &baseline.attempt;
     let mut text = format!(
         "recovery {} on the files that the program left, without any crash; \
-         before crashes can tell anything it must pass there: {}",
+         it must pass there before crashes can be tested: {}",
         attempt.verdict, plan.recovery.command
     );
     for line in &attempt.output {
@@ -231,7 +230,7 @@ fn describe_baseline(baseline: &Baseline, plan: &Plan) -> String {
 
 type Earlier = (Vec<Trial>, Vec<brownout_crash::Cause>);
 
-/// A new journal, or the one to go on with and what it holds.
+/// A new journal, or an existing one to continue with its content.
 fn open_journal(
     directory: &OutputDirectory,
     head: &Head,
@@ -255,15 +254,15 @@ fn open_journal(
                 return Err(Failure::OtherConfiguration { path });
             }
             console.remark(format_args!(
-                "{} failure points were tried before",
-                trials.len()
+                "{} tried before",
+                counted(trials.len() as u64, "crash point")
             ));
             let journal = Journal::resume(&path).map_err(CrashError::from)?;
             Ok((journal, (trials, causes)))
         }
         None => {
             if plan.resume {
-                console.remark("there is nothing to go on with; starting anew");
+                console.remark("there is nothing to resume; starting from the beginning");
             }
             let journal = Journal::create(&path, head).map_err(CrashError::from)?;
             Ok((journal, (Vec::new(), Vec::new())))
@@ -302,21 +301,21 @@ fn token(trial: &Trial, configuration: &TestConfiguration) -> Token {
     }
 }
 
-fn tell_isolation(sandbox: &Sandbox, console: &Console) {
+fn report_isolation(sandbox: &Sandbox, console: &Console) {
     match sandbox.isolation() {
         Isolation::Layered => {}
         Isolation::ReadOnly => console.remark(
-            "recovery can write to the directories of the persistent files and TMPDIR only: \
-             overlay file systems are not possible here",
+            "recovery can only write to the directories of the persistent files and to TMPDIR: \
+             this machine does not allow overlay file systems in namespaces",
         ),
         Isolation::Directory => console.warn(
-            "recovery runs on copies of the persistent files named by {pm}, and is kept from nothing else: \
-             namespaces are not possible here",
+            "recovery runs on copies of the persistent files at the paths that {pm} stands for, and is not isolated otherwise: \
+             this machine does not allow namespaces",
         ),
     }
 }
 
-/// Findings made anew from what is in journals.
+/// The findings of the trials and causes in journals.
 pub fn findings_of(entries: &Entries) -> Vec<Finding> {
     let configuration = &entries.head.configuration;
     let groups = group(&entries.trials);

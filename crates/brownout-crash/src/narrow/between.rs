@@ -47,7 +47,7 @@ pub(super) struct Between {
     pub(super) stores: usize,
     /// How far the workload was after all of them.
     pub(super) operation: Operation,
-    /// A file changed its length, or there were too many stores: only those before that are here.
+    /// A file changed its length, or there were too many stores: later stores are missing.
     cut: bool,
 }
 
@@ -139,7 +139,7 @@ impl Between {
     }
 }
 
-/// A store in terms of files; it may reach over the end of a mapping.
+/// A store as changes of files; it may cross the end of a mapping.
 fn stored(
     event: &Event<'_>,
     addr: Address,

@@ -21,7 +21,7 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// With up to `budget` recoveries for the smallest part in each direction.
+    /// Runs up to `budget` recoveries to minimise the set in each direction.
     pub(super) fn new(
         runner: &'a mut RecoveryRunner,
         situation: CrashSituation,
@@ -35,7 +35,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Recoveries that it took so far.
+    /// Recoveries run so far.
     pub(super) fn tests(&self) -> u64 {
         self.tests
     }
@@ -53,7 +53,7 @@ impl<'a> Search<'a> {
             return Ok(Vec::new());
         };
         let base = with_units(good, &before.units, 0..passes);
-        // Of several answers the one about the newest stores.
+        // Prefer the newest stores.
         let window: Vec<usize> = (passes..count).rev().collect();
         let found = self.smallest(&window, |part| {
             let kept = (passes..count).filter(|unit| !part.contains(unit));
@@ -81,7 +81,7 @@ impl<'a> Search<'a> {
         Ok(found.unwrap_or_else(|| vec![passes - 1]))
     }
 
-    /// Whether recovery passes after the first `count` units, told of the operation that was under way then.
+    /// Whether recovery passes after the first `count` units, with the operation of that instant.
     fn prefix_passes(
         &mut self,
         base: &CrashImage,
@@ -100,7 +100,7 @@ impl<'a> Search<'a> {
         self.runner.passes(&image.files, &situation.task())
     }
 
-    /// The smallest part of `window` for which recovery passes on the image made from it, if that points at something.
+    /// The smallest subset of `window` for which recovery passes on its image, if it is small enough to explain something.
     fn smallest(
         &mut self,
         window: &[usize],
@@ -111,7 +111,7 @@ impl<'a> Search<'a> {
             self.tests += 1;
             self.runner.passes(&image(part).files, &task)
         };
-        // The whole leads to an image that passed, but recovery may have been told of another operation.
+        // The whole window gives an image that passed, but perhaps with another operation.
         if window.len() < 2 || !passes(window)? {
             return Ok(None);
         }
@@ -123,8 +123,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The smallest distance up to `farthest` at which recovery passes, given that it does not at 0: in ever longer steps, and
-/// then by halves. Where it passes and fails by turns, one at which it begins to pass.
+/// The smallest distance up to `farthest` at which recovery passes, given that it fails at 0; searched in ever longer steps,
+/// and then by halving. If recovery passes and fails alternately, one of the distances at which it starts to pass.
 fn nearest<E>(
     farthest: usize,
     mut passes: impl FnMut(usize) -> Result<bool, E>,

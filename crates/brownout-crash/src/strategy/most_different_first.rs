@@ -1,13 +1,11 @@
-//! The most different first: an order of failure points in which any beginning covers the program as widely as it
-//! can.
+//! An order of failure points in which every prefix covers the target as widely as possible.
 //!
-//! The paths from the outermost function inwards form a tree. Its branches take turns, and within each its
-//! branches do, so that the first few failure points come from different parts of the program, and
-//! neighbours in the tree are far apart in the order.
+//! The calling contexts, from the outermost function inwards, form a tree. Its branches take turns, recursively. So the
+//! first few failure points come from different parts of the target, and neighbours in the tree are far apart in the order.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Branches deeper than this are taken as they come: recursion makes no difference to look for.
+/// Deeper branches keep their order: recursion does not make failure points different.
 const DEPTH: usize = 96;
 
 /// Numbers of `paths` in the order in which to try them. Equal paths keep their order.
@@ -20,7 +18,7 @@ fn interleave<S: Ord>(paths: &[Vec<S>], members: Vec<usize>, depth: usize) -> Ve
     if members.len() < 2 || depth == DEPTH {
         return members.into();
     }
-    // Branches in the order in which their first members come.
+    // Branches in the order of their first members.
     let mut branches: BTreeMap<Option<&S>, (usize, Vec<usize>)> = BTreeMap::new();
     for member in members {
         let step = paths[member].get(depth);
@@ -75,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_recursion_is_no_trouble() {
+    fn deep_recursion_is_handled() {
         let deep = "r".repeat(100_000);
         assert_eq!(order(&[&deep, &deep, "x"]).len(), 3);
     }

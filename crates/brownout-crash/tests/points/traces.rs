@@ -12,14 +12,14 @@ use brownout_trace::*;
 pub const BASE: u64 = 0x7f00_0000_0000;
 pub const SECOND: u64 = 0x7f10_0000_0000;
 
-/// A trace in the making, and then on disk.
+/// A trace that is being written, and then read.
 pub struct Made {
     file: tempfile::NamedTempFile,
     writer: Option<TraceWriter>,
 }
 
 impl Made {
-    /// A program that has mapped its pool.
+    /// Starts with a target that has mapped its pool.
     pub fn new() -> Self {
         let file = tempfile::NamedTempFile::new().unwrap();
         let header = Header {
@@ -173,7 +173,7 @@ pub fn sfence() -> EventKind<'static> {
     }
 }
 
-/// Contexts are told apart by their instruction alone.
+/// Distinguishes contexts by their instruction alone.
 pub struct Numbers;
 
 impl CallingContexts for Numbers {
@@ -205,7 +205,7 @@ impl Symbols for Numbers {
     }
 }
 
-/// Nobody looks.
+/// Ignores all progress.
 pub struct Silent;
 
 impl ProgressObserver for Silent {

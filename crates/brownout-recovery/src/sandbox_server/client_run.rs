@@ -1,6 +1,6 @@
-//! Runs of a recovered server with a client that speaks to it.
+//! Runs of a recovered server with its client.
 //!
-//! The client's end is the verdict, unless the server failed first or was never ready.
+//! The end of the client decides, unless the server fails first or never becomes ready.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use crate::readiness::ReadinessProbe;
 use crate::run_monitor::{MonitorError, RunEvent, RunMonitor};
 use crate::{Actor, End, Readiness};
 
-/// The longest time between two looks at whether a server is ready.
+/// The longest time between two checks whether a server is ready.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a server that is dying gets to do so, once its client has failed.
-const DEATH_THROES: Duration = Duration::from_millis(200);
+/// How long to wait for the death of a server after its client has failed.
+const SERVER_DEATH_WAIT: Duration = Duration::from_millis(200);
 
 impl Worker<'_> {
     /// Starts a server, waits until it is ready, and runs the client.
@@ -45,7 +45,7 @@ impl Worker<'_> {
                 }
                 RunEvent::Changed(pid, status) if pid == server => {
                     match end_of(status) {
-                        // A client may have asked it to end, and is to say what came of it.
+                        // The client may have asked it to end; the end of the client decides.
                         Some(end) if self.is_success(end) => is_running = false,
                         Some(end) => return Ok((end, Actor::Recovery)),
                         None => {}
@@ -56,7 +56,7 @@ impl Worker<'_> {
                 RunEvent::MemoryOver => return Ok((End::OutOfMemory, Actor::Recovery)),
             }
         };
-        // A client may fail because its server has just died, and be the first to be seen.
+        // A client may fail because its server has just died, and end first.
         if is_running
             && !self.is_success(verdict.0)
             && let Some(end) = self.await_death(server, &mut is_running, &mut monitor)?
@@ -67,14 +67,14 @@ impl Worker<'_> {
         Ok(verdict)
     }
 
-    /// The signal of which a server dies by itself within a moment, if it does.
+    /// The signal that kills a server shortly after its client has failed, if one does.
     fn await_death(
         &self,
         server: Pid,
         is_running: &mut bool,
         monitor: &mut RunMonitor<'_>,
     ) -> Result<Option<End>, RunError> {
-        let until = Instant::now() + DEATH_THROES;
+        let until = Instant::now() + SERVER_DEATH_WAIT;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.next(monitor, Some(left))? {
@@ -97,7 +97,7 @@ impl Worker<'_> {
         matches!(end, End::Exited(status) if success.contains(&status))
     }
 
-    /// Waits until a server is ready; returns its end if it never will be.
+    /// Waits until a server is ready. Returns its end if it ends before that.
     fn await_ready(
         &self,
         readiness: &Readiness,
@@ -115,7 +115,7 @@ impl Worker<'_> {
             pause = (pause * 2).min(LONGEST_PAUSE);
             match self.next(monitor, Some(pause))? {
                 RunEvent::Changed(pid, status) if pid == server => match end_of(status) {
-                    // A server that goes into the background leaves a process there.
+                    // A server that daemonizes leaves a process behind.
                     Some(end) if self.is_success(end) && has_children() => *is_running = false,
                     Some(end) => return Ok(Some(end)),
                     None => {}
@@ -131,7 +131,7 @@ impl Worker<'_> {
         Ok(None)
     }
 
-    /// Asks a server to end and gives it some time for that.
+    /// Asks a server to end, and waits for that for a limited time.
     fn stop(
         &self,
         server: Pid,
@@ -156,7 +156,7 @@ impl Worker<'_> {
     }
 }
 
-/// Whether any process of the run is left, ended or not.
+/// Whether any process of the run is left, including zombies.
 fn has_children() -> bool {
     use rustix::process::{WaitId, WaitIdOptions};
     let options = WaitIdOptions::EXITED

@@ -1,4 +1,4 @@
-//! Where recoveries run: in a view of their own, or beside everything else.
+//! What confines recoveries: namespaces with a view of their own, or only a private directory.
 
 use std::fs::File;
 use std::io;
@@ -12,12 +12,12 @@ use crate::tracer::resume;
 use crate::view::{Condition, TEMPORARY_DIRECTORY, View};
 use crate::{Isolation, Refusal, sys};
 
-/// Where recoveries run.
+/// What confines recoveries.
 #[derive(Debug)]
 pub enum Confinement {
-    /// In namespaces.
+    /// Namespaces.
     View(View),
-    /// Without.
+    /// A private directory, without namespaces.
     Directory(PrivateDirectory),
 }
 
@@ -29,7 +29,7 @@ impl Confinement {
         }
     }
 
-    /// The paths by which recovery knows the PM files.
+    /// The paths of the PM files for recovery.
     pub fn paths<'a>(&'a self, original: &'a [PathBuf]) -> Vec<PathBuf> {
         match self {
             Self::View(_) => original.to_vec(),
@@ -65,7 +65,8 @@ impl Confinement {
         }
     }
 
-    /// The numbers of the PM files that had to be made anew, or `None` if only a new place will do.
+    /// Undoes the changes of a run. Returns the numbers of the PM files that were created again, or `None` if a new sandbox is
+    /// needed.
     pub fn restore(&mut self) -> io::Result<Option<Vec<usize>>> {
         match self {
             Self::View(view) => view.restore(),
@@ -84,7 +85,7 @@ impl Confinement {
         }
     }
 
-    /// Ends all processes of a run and what else outlives processes.
+    /// Ends all processes of a run, and removes System V IPC objects, which outlive processes.
     pub fn end_all(&self) -> io::Result<()> {
         // Threads of traced processes are children too.
         let any = WaitOptions::from_bits_retain(libc::__WALL as u32);
@@ -102,10 +103,10 @@ impl Confinement {
                 ended => ended,
             };
             match ended {
-                // Orphans become children of this process, so that without children there is nobody left.
+                // Orphans become children of this process, so without children no process is left.
                 Err(rustix::io::Errno::CHILD) => break,
                 Ok(Some((thread, status))) if status.stopped() => {
-                    // A traced one stops once more on its way out.
+                    // A traced thread stops once more when it exits.
                     let _ = resume(thread, 0);
                 }
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -121,7 +122,7 @@ impl Confinement {
 
 fn signal_descendants(signal: Signal) {
     for process in descendants().iter().filter(|process| !process.is_zombie) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = rustix::process::kill_process(process.pid, signal);
     }
 }

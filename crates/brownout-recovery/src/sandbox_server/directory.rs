@@ -1,8 +1,8 @@
-//! The place for recoveries where namespaces are forbidden: a private directory.
+//! The fallback for machines that forbid namespaces: a private directory.
 //!
-//! The PM files are in it, and the command is told where by `{pm}`. What recovery writes elsewhere is written, and it has the
-//! machine's network and sees all processes. All processes that it starts are still found and ended, because
-//! orphans become children of the sandbox server.
+//! The directory contains the PM files, and `{pm}` in the command stands for their paths. What recovery writes elsewhere is
+//! really written; it uses the machine's network and sees all processes. All processes that it starts are still found and
+//! ended, because orphans become children of the sandbox server.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,18 +16,18 @@ use crate::command_line::CommandLine;
 use crate::view::{Condition, PmFile, empty_directory};
 use crate::{Obstacle, Recovery, Refusal};
 
-/// How the names of private directories begin.
+/// The prefix of the names of private directories.
 const PREFIX: &str = "brownout-recovery-";
-/// A directory younger than this may not have been locked yet by its sandbox server.
+/// A younger directory may not have been locked yet by its sandbox server.
 const SETTLING: Duration = Duration::from_secs(10);
 
-/// A private directory; removed with this.
+/// A private directory; removed on drop.
 #[derive(Debug)]
 pub struct PrivateDirectory {
     path: PathBuf,
     temporary: PathBuf,
     pm_files: Vec<PmFile>,
-    /// Locked as long as its sandbox server lives.
+    /// Locked while the sandbox server runs.
     _lock: File,
 }
 
@@ -58,7 +58,7 @@ impl PrivateDirectory {
 
     fn make_in(parent: &Path, files: &[PathBuf]) -> io::Result<Self> {
         remove_abandoned(parent);
-        // In a container another may have the same number.
+        // In another container a process may have the same number.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = now.unwrap_or_default().as_nanos();
         let path = parent.join(format!("{PREFIX}{}-{now}", std::process::id()));
@@ -74,7 +74,7 @@ impl PrivateDirectory {
             _lock: lock,
         };
         for (number, original) in files.iter().enumerate() {
-            // Recoveries may care for the name, and two files may have the same.
+            // Recovery may depend on the name, and two files may have the same name.
             let holder = directory.path.join(number.to_string());
             fs::create_dir(&holder)?;
             let name = original.file_name().unwrap_or("pm".as_ref());
@@ -85,7 +85,7 @@ impl PrivateDirectory {
         Ok(directory)
     }
 
-    /// Where the PM files are.
+    /// The paths of the PM files.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.pm_files.iter().map(PmFile::path)
     }
@@ -132,7 +132,7 @@ impl PrivateDirectory {
                 lost.push(number);
                 fs::create_dir_all(&holder)?;
                 empty_directory(&holder)?;
-                pm_file.make_anew()?;
+                pm_file.recreate()?;
             }
         }
         fs::create_dir_all(&self.temporary)?;
@@ -143,13 +143,13 @@ impl PrivateDirectory {
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        // What cannot be removed now, the next sandbox server removes.
+        // The next sandbox server removes what cannot be removed now.
         let _ = empty_directory(&self.path);
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// Whether nothing lies beside a PM file.
+/// Whether the directory of a PM file contains nothing else.
 fn is_alone(pm_file: &PmFile) -> bool {
     pm_file
         .path()
@@ -158,7 +158,7 @@ fn is_alone(pm_file: &PmFile) -> bool {
         .is_some_and(|entries| entries.count() == 1)
 }
 
-/// Memory, if there is any for files.
+/// A file system in memory, if there is one.
 fn parent() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() && rustix::fs::access(memory, rustix::fs::Access::WRITE_OK).is_ok() {
@@ -168,7 +168,7 @@ fn parent() -> PathBuf {
     }
 }
 
-/// Removes what sandbox servers have left that were killed: nobody holds its lock.
+/// Removes the directories of sandbox servers that were killed: they are not locked.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
@@ -188,7 +188,7 @@ fn remove_abandoned(parent: &Path) {
                 rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok()
             });
         if is_abandoned {
-            // Somebody else's cannot be removed and is not this sandbox server's business.
+            // Those of other users cannot be removed.
             let _ = empty_directory(&path);
             let _ = fs::remove_dir(&path);
         }
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_file_is_made_anew_and_what_lies_beside_it_is_removed() {
+    fn a_lost_file_is_created_again_and_other_files_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let files = [PathBuf::from("/a/pool"), PathBuf::from("/b/pool")];
         let mut directory = PrivateDirectory::make_in(parent.path(), &files).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_dead_server_has_left_is_removed() {
+    fn only_directories_of_dead_servers_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let [dead, young, alive] =
             ["1", "2", "3"].map(|number| parent.path().join(format!("{PREFIX}{number}")));

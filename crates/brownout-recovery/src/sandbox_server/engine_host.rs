@@ -24,12 +24,12 @@ const HOST: &str = "engine-host";
 /// What stands for the number of a descriptor that is not given.
 const NO_TRACE: &str = "none";
 
-/// The server's end of an engine host: tells why the engine could not run the recovery.
+/// The server's end of the pipe on which an engine host reports why it could not run the recovery.
 #[derive(Debug)]
 pub struct EngineReport(PipeReader);
 
 impl EngineReport {
-    /// The reason, once all processes of the run have ended; `None` if the engine did its work.
+    /// The reason, once all processes of the run have ended; `None` if the engine ran it.
     pub fn read(mut self) -> Option<String> {
         let mut reason = String::new();
         let _ = self.0.read_to_string(&mut reason);
@@ -195,7 +195,8 @@ impl Assignment {
         Ok(target.run(writer, &mut |_| ())?.finish().end)
     }
 
-    /// The first command that can be run. A shell may know what is no program, or can say better what is wrong.
+    /// The first command that can be run. What is not a program may be a built-in of the shell; otherwise the shell
+    /// reports the error.
     fn prepare(&self) -> Result<(Target, Vec<OsString>), TargetError> {
         let mut missing = None;
         for command in &self.commands {

@@ -13,13 +13,13 @@ use crate::channel::ExecutionMessage;
 use crate::command_line::CommandLine;
 use crate::{Actor, Refusal, sys, tracer};
 
-/// Where the standard streams of a process lead.
+/// Where the standard streams of a process go.
 pub enum Streams {
-    /// To what is compared and what is shown.
+    /// Standard output is compared, standard error is shown.
     Separate,
-    /// Both to what is shown.
+    /// Both are shown.
     Shown,
-    /// To the user.
+    /// To the user's terminal.
     Terminal([OwnedFd; 3]),
 }
 
@@ -51,7 +51,7 @@ impl Worker<'_> {
         };
         if let Some(command) = line.direct() {
             match start(command) {
-                // A shell may know it, or can say better what is wrong.
+                // It may be a built-in of the shell; otherwise the shell reports the error.
                 Err(error) if is_no_program(&error) => {}
                 started => return started.map_err(refused),
             }
@@ -74,7 +74,7 @@ impl Worker<'_> {
         Ok(pid)
     }
 
-    /// Nothing here may need code to run between fork and exec: without it starting is much faster.
+    /// Must not use anything that runs code between fork and exec: starting is much faster without.
     fn equip(
         &self,
         command: &mut Command,
@@ -115,7 +115,7 @@ impl Worker<'_> {
             .stderr(error)
             .process_group(0);
         if request.is_traced() {
-            // A sanitizer looks for leaks by tracing, which only one can do; it would take this for a fault.
+            // The leak sanitizer needs to trace the process itself, and fails if it is already traced.
             let mut options = std::env::var_os("LSAN_OPTIONS").unwrap_or_default();
             options.push(":detect_leaks=0");
             command.env("LSAN_OPTIONS", options);
@@ -137,5 +137,5 @@ fn is_no_program(error: &io::Error) -> bool {
 }
 
 fn pid_of(id: u32) -> Pid {
-    Pid::from_raw(id as i32).expect("a process that was started has a number")
+    Pid::from_raw(id as i32).expect("a started process has a number")
 }

@@ -1,8 +1,8 @@
-//! The sandbox server of recoveries: the process behind a sandbox.
+//! The sandbox server: the process behind a sandbox.
 //!
-//! It has no threads, so that it can fork. With namespaces it forks their first process, which does all the work, and
-//! only watches over it from outside: it maps the user into the namespace, kills it when brownout is gone, and starts
-//! it anew when a run has spoilt its file system. Without namespaces it does the work itself.
+//! It is single-threaded, so that it can fork. With namespaces it forks their first process, which does all the work. The
+//! server itself maps the user into the namespace, kills the first process when brownout ends, and starts another when a
+//! run has changed the file system beyond repair. Without namespaces it does the work itself.
 
 mod client_run;
 mod confinement;
@@ -23,7 +23,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
 use super::channel::{Channel, ChannelError, Reply, Setup};
-use super::sys::attend_to_signals;
+use super::sys::restore_ignored_signals;
 use super::view::{BuildError, Plan, View};
 use super::{Isolation, Obstacle, Refusal, Step};
 use confinement::Confinement;
@@ -31,7 +31,7 @@ use directory::PrivateDirectory;
 use namespaces::{Announcement, Namespaces};
 use worker::{Worker, WorkerExit};
 
-/// How the first process of a namespace says that it wants to be started anew.
+/// The exit status of the first process of a namespace that asks for a new one.
 const RENEW_STATUS: i32 = 75;
 
 /// Runs recoveries for the process at the other end of standard input, until that closes it. Must be called while this
@@ -41,16 +41,16 @@ pub fn serve(arguments: &[OsString]) -> ! {
     if let Some(arguments) = engine_host::host_arguments(arguments) {
         engine_host::host(arguments);
     }
-    // Recovery is to find the same, however brownout was started.
-    attend_to_signals();
-    let status = match keep() {
+    // Recovery must not depend on how brownout was started.
+    restore_ignored_signals();
+    let status = match serve_requests() {
         Ok(()) | Err(ChannelError::Closed) => 0,
         Err(_) => 1,
     };
     exit(status)
 }
 
-/// What recoveries are to be kept.
+/// The recovery of this server, and its files.
 struct Session {
     setup: Setup,
     /// The PM files.
@@ -75,7 +75,7 @@ impl Session {
     }
 }
 
-fn keep() -> Result<(), ChannelError> {
+fn serve_requests() -> Result<(), ChannelError> {
     let mut channel = Channel::new(take_standard_input()?);
     let session = Session::receive(&mut channel)?;
     let recovery = &session.setup.recovery;
@@ -86,7 +86,7 @@ fn keep() -> Result<(), ChannelError> {
     let mut obstacle = Step::Namespaces.failed(rustix::io::Errno::OPNOTSUPP);
     if session.setup.strongest > Isolation::Directory {
         for namespaces in Namespaces::choices(recovery.network) {
-            match keep_in(namespaces, &session, &channel)? {
+            match serve_in(namespaces, &session, &channel)? {
                 Ok(()) => return Ok(()),
                 Err(found) => obstacle = found,
             }
@@ -101,7 +101,7 @@ fn keep() -> Result<(), ChannelError> {
     }
 }
 
-/// The socket comes as standard input; recoveries are not to inherit it.
+/// Takes over the socket, which is standard input; recoveries must not inherit it.
 fn take_standard_input() -> Result<OwnedFd, ChannelError> {
     let socket = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)?;
     let mode = rustix::fs::Mode::empty();
@@ -110,8 +110,8 @@ fn take_standard_input() -> Result<OwnedFd, ChannelError> {
     Ok(socket)
 }
 
-/// Keeps recoveries in namespaces, as long as brownout is there.
-fn keep_in(
+/// Serves in namespaces, until brownout ends.
+fn serve_in(
     namespaces: Namespaces,
     session: &Session,
     channel: &Channel,
@@ -119,7 +119,7 @@ fn keep_in(
     loop {
         let socket = rustix::io::fcntl_dupfd_cloexec(channel, 3)?;
         let inside = |announcement| {
-            inhabit(namespaces, announcement, session, Channel::new(socket));
+            run_first_process(namespaces, announcement, session, Channel::new(socket));
         };
         let first = match namespaces.enter(inside) {
             Ok(first) => first,
@@ -132,8 +132,8 @@ fn keep_in(
     }
 }
 
-/// The life of the first process of a namespace.
-fn inhabit(
+/// Runs the first process of a namespace.
+fn run_first_process(
     namespaces: Namespaces,
     announcement: Announcement,
     session: &Session,
@@ -171,17 +171,17 @@ fn inhabit(
     })
 }
 
-/// Waits until the first process of a namespace is gone; sees to it when brownout is.
+/// Waits for the end of the first process of a namespace, and kills it when brownout ends.
 fn supervise(first: Pid, channel: &Channel) -> Result<WorkerExit, ChannelError> {
     let process = rustix::process::pidfd_open(first, PidfdFlags::empty())?;
     let mut descriptors = [
         PollFd::new(&process, PollFlags::IN),
-        // Only that it is hung up; what it says is not for this process.
+        // Only whether it is hung up; its messages are for the first process.
         PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::empty()),
     ];
     rustix::io::retry_on_intr(|| rustix::event::poll(&mut descriptors, None))?;
     if !descriptors[1].revents().is_empty() {
-        // With it the kernel ends everything in the namespace.
+        // The kernel then kills all other processes of the namespace.
         let _ = rustix::process::kill_process(first, Signal::KILL);
     }
     let ended =

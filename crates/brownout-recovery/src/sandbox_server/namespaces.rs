@@ -1,7 +1,7 @@
-//! Namespaces of one's own, without privileges where the machine allows it.
+//! Private namespaces, without privileges where the machine allows it.
 //!
-//! In a user namespace everybody may create the others. There the user is who they were before, and so are all users if
-//! root asks; nothing in it has power over what is outside.
+//! In a user namespace every user may create the other namespaces. User numbers are the same inside as outside: all of
+//! them for root, otherwise that of the caller. Processes inside have no privileges outside.
 
 use std::ffi::c_int;
 use std::fs;
@@ -22,13 +22,13 @@ pub struct Namespaces {
     network: bool,
 }
 
-/// How the first process of the namespaces says whether it can work there.
+/// Tells the parent whether the first process of the namespaces can work there.
 #[derive(Debug)]
 pub struct Announcement(PipeWriter);
 
 impl Announcement {
     pub fn ready(mut self) {
-        // Who does not hear it is gone, and this process with it.
+        // If the parent has ended, this process is killed too.
         let _ = self.0.write_all(&[1]);
     }
 
@@ -39,7 +39,7 @@ impl Announcement {
 }
 
 impl Namespaces {
-    /// What to try, best first.
+    /// The combinations to try, best first.
     pub fn choices(network_is_allowed: bool) -> Vec<Self> {
         let network = !network_is_allowed;
         let mut choices = vec![Self {
@@ -70,14 +70,14 @@ impl Namespaces {
         flags
     }
 
-    /// Starts the first process of new namespaces; it does what is `inside`. Returns when that says that it is ready.
+    /// Starts the first process of new namespaces, which runs `inside`. Returns when it announces that it is ready.
     pub fn enter(self, inside: impl FnOnce(Announcement)) -> Result<Pid, Obstacle> {
         let failed = |error: io::Error| Step::Namespaces.failed(error);
         let (admission, mut admit) = io::pipe().map_err(failed)?;
-        let (mut hear, announce) = io::pipe().map_err(failed)?;
+        let (mut announced, announce) = io::pipe().map_err(failed)?;
         match sys::fork_into(self.flags()).map_err(failed)? {
             Fork::Child => {
-                drop((admit, hear));
+                drop((admit, announced));
                 if await_admission(admission) {
                     inside(Announcement(announce));
                 }
@@ -88,7 +88,7 @@ impl Namespaces {
                 let admitted = self
                     .map_users(first)
                     .and_then(|()| admit.write_all(&[1]).map_err(failed))
-                    .and_then(|()| listen(&mut hear));
+                    .and_then(|()| await_announcement(&mut announced));
                 if admitted.is_err() {
                     let _ = rustix::process::kill_process(first, Signal::KILL);
                     let _ = rustix::process::waitpid(Some(first), WaitOptions::empty());
@@ -98,7 +98,7 @@ impl Namespaces {
         }
     }
 
-    /// Makes users in the namespace the same as outside: all of them if that is allowed, else the one who asks.
+    /// Maps users to themselves: all of them if that is allowed, otherwise the caller only.
     fn map_users(self, first: Pid) -> Result<(), Obstacle> {
         if !self.user {
             return Ok(());
@@ -110,21 +110,21 @@ impl Namespaces {
             let groups = identity("/proc/self/gid_map").map_err(failed)?;
             let mapped = fs::write(format!("{directory}/uid_map"), users)
                 .and_then(|()| fs::write(format!("{directory}/gid_map"), groups));
-            // In a container root may be without the right to do this.
+            // In a container, root may not be allowed to do this.
             if mapped.is_ok() {
                 return Ok(());
             }
         }
         let user = rustix::process::geteuid().as_raw();
         let group = rustix::process::getegid().as_raw();
-        // Whoever could drop groups in a namespace could pass by permissions that deny a group something.
+        // The kernel requires this, since dropping groups could circumvent permissions that deny access to a group.
         fs::write(format!("{directory}/setgroups"), "deny")
             .and_then(|()| fs::write(format!("{directory}/uid_map"), format!("{user} {user} 1")))
             .and_then(|()| fs::write(format!("{directory}/gid_map"), format!("{group} {group} 1")))
             .map_err(failed)
     }
 
-    /// What the first process does before anything else.
+    /// Sets up the network; the first process calls this before anything else.
     pub fn set_up(self) -> Result<(), Obstacle> {
         if !self.network {
             return Ok(());
@@ -137,36 +137,36 @@ impl Namespaces {
         );
         let socket = socket.map_err(|errno| Step::Loopback.failed(errno))?;
         sys::bring_up_loopback(socket.as_fd()).map_err(|error| Step::Loopback.failed(error))?;
-        // A port is free again when its server is gone. Older kernels do not let a namespace say so; there a server
-        // has to reuse its address, as most do.
+        // A port is free again as soon as its server has ended. Older kernels do not allow this setting in a namespace;
+        // there a server has to set SO_REUSEADDR, as most do.
         let _ = fs::write("/proc/sys/net/ipv4/tcp_max_tw_buckets", "0");
         Ok(())
     }
 }
 
-/// Waits until this process has its users. The kernel is to kill it with its parent from now on.
+/// Waits until the users are mapped. From now on the kernel kills this process with its parent.
 fn await_admission(mut admission: PipeReader) -> bool {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
-        // If the parent is gone already, so is the other end.
+        // If the parent has already ended, the other end is closed.
         && admission.read_exact(&mut [0]).is_ok()
 }
 
-fn listen(hear: &mut PipeReader) -> Result<(), Obstacle> {
-    let mut heard = Vec::new();
-    let first = hear
+fn await_announcement(announced: &mut PipeReader) -> Result<(), Obstacle> {
+    let mut message = Vec::new();
+    let first = announced
         .take(1)
-        .read_to_end(&mut heard)
+        .read_to_end(&mut message)
         .map_err(|error| Step::Root.failed(error))?;
-    if first == 1 && heard[0] == 1 {
+    if first == 1 && message[0] == 1 {
         return Ok(());
     }
-    heard.clear();
-    let _ = hear.read_to_end(&mut heard);
-    // One that says nothing has died of something unheard of.
-    Err(postcard::from_bytes(&heard).unwrap_or(Step::Root.failed(rustix::io::Errno::IO)))
+    message.clear();
+    let _ = announced.read_to_end(&mut message);
+    // A process that died without an announcement reports nothing.
+    Err(postcard::from_bytes(&message).unwrap_or(Step::Root.failed(rustix::io::Errno::IO)))
 }
 
-/// A map of users that leaves all who exist here what they are.
+/// A map of all users that exist here to themselves.
 fn identity(current: &str) -> io::Result<String> {
     let mut map = String::new();
     for line in fs::read_to_string(current)?.lines() {

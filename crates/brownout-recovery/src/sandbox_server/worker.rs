@@ -1,4 +1,4 @@
-//! The loop of a sandbox server: one run after the other.
+//! The loop of the sandbox server: one run after the other.
 
 use std::cell::RefCell;
 use std::io;
@@ -24,21 +24,21 @@ use crate::{Actor, End, Refusal, sys};
 /// Why a worker stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerExit {
-    /// Nobody wants anything any more.
+    /// There are no more requests.
     Done,
-    /// Its place is spoilt; another is to go on in a new one.
+    /// The file system cannot be restored; another worker must continue in a new sandbox.
     Renew,
 }
 
-/// Runs recoveries in a place.
+/// Runs recoveries.
 pub struct Worker<'a> {
     pub session: &'a Session,
     pub confinement: Confinement,
     channel: Channel,
-    /// Readable when a child has changed.
+    /// Readable when a child has ended or stopped.
     children: OwnedFd,
     tracer: RefCell<Tracer>,
-    /// Of the run under the engine that is under way.
+    /// The report of the present run under the engine.
     pub engine_report: RefCell<Option<EngineReport>>,
 }
 
@@ -72,10 +72,10 @@ impl RequestedRun {
     }
 }
 
-/// Why a run has no end that could be told.
+/// Why a run has no outcome.
 pub enum RunError {
     Refused(Refusal),
-    /// Brownout is gone.
+    /// Brownout has ended.
     Abandoned,
 }
 
@@ -83,7 +83,7 @@ impl From<MonitorError> for RunError {
     fn from(error: MonitorError) -> Self {
         match error {
             MonitorError::Abandoned => Self::Abandoned,
-            MonitorError::Fault(errno) => Self::Refused(Refusal::RunMonitor { errno }),
+            MonitorError::Fault(errno) => Self::Refused(Refusal::Wait { errno }),
         }
     }
 }
@@ -100,7 +100,7 @@ fn cleanup(error: io::Error) -> RunError {
     })
 }
 
-/// The commands with the paths put in.
+/// The commands with the paths of the PM files inserted.
 struct Commands {
     recovery: CommandLine,
     client: Option<CommandLine>,
@@ -123,7 +123,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Works until nobody wants anything any more.
+    /// Handles requests until there are no more.
     pub fn work(&mut self) -> Result<WorkerExit, ChannelError> {
         let commands = match self.prepare() {
             Ok(commands) => commands,
@@ -143,7 +143,7 @@ impl<'a> Worker<'a> {
                 Ok(WorkerExit::Done) => {}
                 Ok(WorkerExit::Renew) => return Ok(WorkerExit::Renew),
                 Err(RunError::Abandoned) => {
-                    // Without namespaces nobody else does.
+                    // Without namespaces nothing else ends the processes.
                     let _ = self.confinement.end_all();
                     return Ok(WorkerExit::Done);
                 }
@@ -167,12 +167,12 @@ impl<'a> Worker<'a> {
                 .map(|client| CommandLine::new(client, &paths))
                 .transpose()?,
         };
-        // A limit of 1 rather than 0 keeps the kernel from starting a program that collects dumps, too.
+        // A limit of 1 rather than 0 also keeps the kernel from starting a program that collects dumps.
         limit(Resource::Core, 1);
         if let Some(size) = recovery.file_size_limit {
             limit(Resource::Fsize, size);
         }
-        // If the machine runs out of memory, it is to be the recovery that goes.
+        // If the machine runs out of memory, the kernel should kill the recovery.
         let _ = std::fs::write("/proc/self/oom_score_adj", "500");
         Ok(commands)
     }
@@ -230,7 +230,7 @@ impl<'a> Worker<'a> {
             self.reply(&Reply::Ended(report))?;
             return Ok(WorkerExit::Done);
         }
-        // What is not as it was and cannot be made so is replaced as a whole.
+        // A file system that cannot be restored is replaced.
         let restored = self.confinement.restore().unwrap_or(None);
         report.follows = match &restored {
             None => Follows::Ready,
@@ -248,7 +248,7 @@ impl<'a> Worker<'a> {
     }
 
     fn reply(&self, reply: &Reply) -> Result<(), RunError> {
-        // A reply that cannot be sent has nobody to go to.
+        // A reply cannot be sent only if brownout has ended.
         self.channel
             .send(reply, &[])
             .map_err(|_| RunError::Abandoned)
@@ -264,7 +264,7 @@ impl<'a> Worker<'a> {
         )
     }
 
-    /// What happens next, stops for tracing aside.
+    /// The next event, except stops of traced threads.
     pub fn next(
         &self,
         monitor: &mut RunMonitor<'_>,
@@ -289,7 +289,7 @@ impl<'a> Worker<'a> {
         let mut monitor = self.monitor(request);
         let main = self.start(Actor::Recovery, command, request, &streams)?;
         if let Streams::Terminal([input, ..]) = &streams {
-            // It may have been stopped for reading before it was its turn.
+            // It may have been stopped for reading before it was in the foreground.
             let _ = rustix::termios::tcsetpgrp(input, main);
             let _ = rustix::process::kill_process_group(main, Signal::CONT);
         }
@@ -313,7 +313,7 @@ fn limit(resource: Resource, value: u64) {
         current: Some(value),
         maximum: Some(value),
     };
-    // A lower limit that holds already is as good.
+    // Fails if a lower limit is already in force, which is fine.
     let _ = rustix::process::setrlimit(resource, limit);
 }
 

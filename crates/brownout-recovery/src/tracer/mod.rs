@@ -1,8 +1,8 @@
 //! Finds out where recovery was when it failed, by tracing it.
 //!
-//! Stacks are taken at fatal signals, at exits with a status other than 0, and when time is over. Death by `SIGKILL` leaves
-//! none, and neither does a machine that forbids tracing or whose `/proc` shows other processes than those of the
-//! namespace; the run goes on without.
+//! Stacks are taken at fatal signals, at exits with a status other than 0, and at the time limit. There is no stack after
+//! `SIGKILL`, on a machine that forbids tracing, or if `/proc` does not show the processes of the namespace; the run then
+//! continues without.
 
 mod modules;
 mod stack;
@@ -24,11 +24,11 @@ use super::{End, RawFrame};
 
 pub use self::sys::resume;
 
-/// Failures beyond these are forgotten, the oldest first.
+/// Failures that are remembered, the newest.
 const REMEMBERED: usize = 64;
-/// How long threads get to stop when time is over.
+/// How long to wait for threads to stop at the time limit.
 const STOPPING: Duration = Duration::from_millis(500);
-/// Programs that pass on how another ended.
+/// Programs that end as the last command that they ran.
 const SHELLS: [&str; 6] = ["sh", "dash", "bash", "busybox", "zsh", "ksh"];
 
 /// How a process of the run failed, and where.
@@ -47,17 +47,17 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Forgets the run before.
+    /// Forgets the previous run.
     pub fn begin(&mut self) {
         self.failures.clear();
     }
 
-    /// Deals with a stop of a traced thread. Returns whether it was one.
+    /// Handles the stop of a traced thread. Returns whether the status was one.
     pub fn handle(&mut self, thread: Pid, status: WaitStatus) -> bool {
         let Some(signal) = status.stopping_signal() else {
             return false;
         };
-        // A thread that cannot be resumed has been killed meanwhile.
+        // A thread that cannot be resumed has been killed.
         let _ = match status.as_raw() >> 16 {
             0 => {
                 if is_fatal(thread, signal) {
@@ -92,10 +92,10 @@ impl Tracer {
         });
     }
 
-    /// Where the run failed that ended like this.
+    /// Where a run failed that ended with `end`.
     ///
-    /// A shell ends as the last command did, so that it is the last process to end in this way that failed, except for
-    /// shells.
+    /// A shell ends as its last command did. So the process that failed is the last one that ended in this way and is not
+    /// a shell.
     pub fn frames(&self, end: End) -> Vec<RawFrame> {
         let same = |failure: &&Failure| match (end, failure.end) {
             (End::Exited(status), End::Signaled(signal)) => status == 128 + signal,
@@ -108,8 +108,8 @@ impl Tracer {
             .map_or_else(Vec::new, |failure| failure.frames.clone())
     }
 
-    /// Where the run is now, for one whose time is over: the thread that is most likely to be what it waits for. Leaves
-    /// all threads stopped.
+    /// Where a run is at its time limit: the stack of the thread that most likely keeps it from ending. Leaves all threads
+    /// stopped.
     pub fn frames_now(&mut self) -> Vec<RawFrame> {
         let threads: Vec<Pid> = descendants()
             .iter()
@@ -117,7 +117,7 @@ impl Tracer {
             .flat_map(|process| threads_of(process.pid))
             .collect();
         for &thread in &threads {
-            // One that is stopped already need not be.
+            // Fails for a thread that is already stopped.
             let _ = sys::interrupt(thread);
         }
         await_stops(threads.len());
@@ -125,11 +125,9 @@ impl Tracer {
             .into_iter()
             .filter_map(|thread| {
                 let (registers, call) = sys::registers(thread).ok()?;
-                Some((is_shell(thread), patience(call), thread, registers))
+                Some((is_shell(thread), waits_for_others(call), thread, registers))
             })
-            .min_by_key(|&(is_shell, patience, thread, _)| {
-                (is_shell, patience, thread.as_raw_nonzero())
-            });
+            .min_by_key(|&(is_shell, rank, thread, _)| (is_shell, rank, thread.as_raw_nonzero()));
         hanging.map_or_else(Vec::new, |(.., thread, registers)| {
             stack::unwind(thread, registers, &mut self.cache)
         })
@@ -148,7 +146,7 @@ pub fn start(mut command: Command) -> io::Result<Pid> {
                 let errno = error.raw_os_error().unwrap_or(libc::EIO);
                 let _ = report.write_all(&errno.to_le_bytes());
             }
-            // An exit here would be taken for one of recovery; the parent kills it.
+            // An exit here would be mistaken for one of recovery; the parent kills this process.
             loop {
                 std::thread::park();
             }
@@ -156,11 +154,11 @@ pub fn start(mut command: Command) -> io::Result<Pid> {
         Fork::Parent(child) => {
             drop((admission, report));
             if shows_own_processes() {
-                // Where it is forbidden there are no stacks.
+                // If tracing is forbidden, there are no stacks.
                 let _ = sys::seize(child);
             }
             admit.write_all(&[1])?;
-            // The command has begun when the other end is closed by it.
+            // Starting the command closes the other end.
             let mut errno = [0; 4];
             if fault.read_exact(&mut errno).is_err() {
                 return Ok(child);
@@ -171,13 +169,13 @@ pub fn start(mut command: Command) -> io::Result<Pid> {
     }
 }
 
-/// Whether `/proc` numbers processes as this one does.
+/// Whether `/proc` belongs to the PID namespace of this process.
 fn shows_own_processes() -> bool {
     let this = std::process::id().to_string();
     fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == this.as_str())
 }
 
-/// Waits until so many threads have stopped, or for as long as is reasonable.
+/// Waits until so many threads have stopped, for a limited time.
 fn await_stops(threads: usize) {
     let deadline = Instant::now() + STOPPING;
     let mut stopped = 0;
@@ -191,8 +189,8 @@ fn await_stops(threads: usize) {
     }
 }
 
-/// How content a thread is to wait where it is: less for one that computes, more for one that waits for others.
-fn patience(call: SystemCall) -> u32 {
+/// How likely a thread only waits for another: 0 for one that computes, more for one that waits for others.
+fn waits_for_others(call: SystemCall) -> u32 {
     match call.0.map(|call| call as libc::c_long) {
         None => 0,
         Some(libc::SYS_wait4 | libc::SYS_waitid) => 3,
@@ -223,7 +221,7 @@ fn exit_status(thread: Pid) -> Option<i32> {
     (is_exit && message & 0x7f == 0).then_some(message >> 8 & 0xff)
 }
 
-/// Whether a signal ends a process that neither catches nor ignores it, as this one.
+/// Whether a signal ends this process: its default action is fatal, and it is neither caught nor ignored.
 fn is_fatal(thread: Pid, signal: i32) -> bool {
     let is_harmless = matches!(
         signal,

@@ -1,4 +1,4 @@
-//! The files that a process's code is from, and their unwind tables.
+//! The files that contain a process's code, and their unwind tables.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -11,10 +11,10 @@ use std::rc::Rc;
 use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
 use rustix::process::Pid;
 
-/// Code outside every file that still has unwind tables.
+/// Code that is not from a file but has unwind tables.
 const VDSO: &str = "[vdso]";
 
-/// A part of a process's memory that is from a file.
+/// A part of a process's memory that is mapped from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeMapping {
     pub range: Range<u64>,
@@ -23,26 +23,26 @@ pub struct CodeMapping {
     is_executable: bool,
 }
 
-/// A section and the address that the file gives it.
+/// A section and its address in the file's address space.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
     pub address: u64,
     pub bytes: Vec<u8>,
 }
 
-/// What unwinding needs of a file.
+/// The parts of a file that unwinding needs.
 #[derive(Debug, Default)]
 pub struct UnwindTables {
     pub eh_frame: Section,
     pub eh_frame_header: Option<Section>,
     pub text: u64,
     pub build_id: Vec<u8>,
-    /// Of each loaded part, where it is in the file and what address the file gives it.
+    /// The range in the file and the address of each loaded segment.
     segments: Vec<(Range<u64>, u64)>,
 }
 
 impl UnwindTables {
-    /// The address that the file gives to what it has at an offset.
+    /// The address of what the file contains at an offset.
     pub fn address_of(&self, offset: u64) -> Option<u64> {
         self.segments
             .iter()
@@ -76,7 +76,8 @@ impl UnwindTables {
     }
 }
 
-/// Unwind tables of files, kept from one failure to the next. A file is known by what changes when it does.
+/// Unwind tables of files, kept from one failure to the next. A file is identified by its path, size and modification
+/// time.
 #[derive(Debug, Default)]
 pub struct ModuleCache {
     files: HashMap<(PathBuf, u64, i64, i64), Rc<UnwindTables>>,
@@ -125,7 +126,7 @@ impl AddressSpace {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// What is mapped at an address from a file.
+    /// The mapping at an address.
     pub fn mapping_at(&self, address: u64) -> Option<&CodeMapping> {
         self.mappings
             .iter()
@@ -154,7 +155,7 @@ impl AddressSpace {
     }
 }
 
-/// A line of `/proc/PID/maps`: range, rights, offset, device, inode, path. `None` for what is from no file.
+/// A line of `/proc/PID/maps`: range, rights, offset, device, inode, path. `None` if no file is mapped.
 fn parse(line: &str) -> Option<CodeMapping> {
     let mut rest = line;
     let mut field = || {
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_what_is_mapped() {
+    fn a_line_describes_a_mapping() {
         let line = "7f00-7f80 r-xp 00002000 fe:00 42                         /usr/lib/with space.so (deleted)";
         let mapping = parse(line).unwrap();
         assert_eq!(mapping.range, 0x7f00..0x7f80);

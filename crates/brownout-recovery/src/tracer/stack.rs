@@ -1,8 +1,8 @@
 //! The stack of a stopped thread.
 //!
-//! Follows the tables that compilers emit for exceptions, as the engine does for events, with all registers, through signal
-//! handlers. Code without tables is taken to keep frame pointers; a jump to nowhere is taken back to where the
-//! call came from.
+//! Follows the tables that compilers emit for exceptions, as the engine does for events, through signal handlers. Code
+//! without tables is assumed to keep frame pointers. After a call to an address without code, unwinding continues at
+//! the caller.
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, EvaluationResult, Format, LittleEndian,
@@ -14,15 +14,15 @@ use super::modules::{AddressSpace, ModuleCache, UnwindTables};
 use crate::RawFrame;
 use crate::arch::{INSTRUCTION_POINTER, Registers, STACK_POINTER};
 
-/// Deeper stacks are cut: endless recursion has as many frames as memory allows.
+/// Deeper stacks are cut: infinite recursion has as many frames as fit into memory.
 const DEEPEST: usize = 200;
 
 type Reader<'a> = gimli::EndianSlice<'a, LittleEndian>;
 
-/// What a caller's registers were, and how sure its instruction is.
+/// The registers of a caller.
 struct Caller {
     registers: Registers,
-    /// It was interrupted there, rather than calling from there.
+    /// It was interrupted at its instruction, rather than calling from there.
     is_exact: bool,
 }
 
@@ -43,7 +43,7 @@ pub fn unwind(process: Pid, registers: Registers, cache: &mut ModuleCache) -> Ve
         let Some(caller) = caller(&space, &registers, is_exact, cache) else {
             break;
         };
-        // Stacks end somewhere; one that does not get shorter is none.
+        // Each caller has a higher stack pointer; otherwise the stack is damaged.
         let is_higher = caller.registers.0[STACK_POINTER] > registers.0[STACK_POINTER];
         if !is_higher && !caller.is_exact {
             break;
@@ -78,7 +78,7 @@ fn caller(
     cache: &mut ModuleCache,
 ) -> Option<Caller> {
     let pc = registers.0[INSTRUCTION_POINTER];
-    // A call that is the last instruction of a function returns to the next one.
+    // The return address of a call that is the last instruction of a function belongs to the next function.
     let inside = if is_exact { pc } else { pc - 1 };
     if is_exact && !space.is_code(inside) {
         return returned(space, registers);
@@ -131,7 +131,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// `None` if the tables do not tell.
+    /// `None` if the tables do not cover the address.
     fn take(&self, address: u64) -> Option<Result<Caller, StackEnd>> {
         let tables = self.tables;
         let section = EhFrame::new(&tables.eh_frame.bytes, LittleEndian);

@@ -1,4 +1,4 @@
-//! `ptrace`, wrapped.
+//! Safe wrappers of `ptrace` requests.
 
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::io;
@@ -22,12 +22,12 @@ fn request(request: c_uint, pid: Pid, address: usize, data: *mut c_void) -> io::
     }
 }
 
-/// A number where the call wants a pointer.
+/// A number as the pointer argument of the call.
 fn number(value: c_int) -> *mut c_void {
     std::ptr::without_provenance_mut(value as usize)
 }
 
-/// Begins to trace a child and whatever it starts; they are killed if the tracer ends.
+/// Starts to trace a child and all processes that it starts; they are killed if the tracer ends.
 pub fn seize(child: Pid) -> io::Result<()> {
     let options = libc::PTRACE_O_EXITKILL
         | libc::PTRACE_O_TRACECLONE
@@ -38,7 +38,7 @@ pub fn seize(child: Pid) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, child, 0, number(options)).map(drop)
 }
 
-/// Lets a stopped thread go on, with a signal if that is not 0.
+/// Resumes a stopped thread, with a signal if that is not 0.
 pub fn resume(thread: Pid, signal: c_int) -> io::Result<()> {
     request(libc::PTRACE_CONT, thread, 0, number(signal)).map(drop)
 }
@@ -53,7 +53,7 @@ pub fn interrupt(thread: Pid) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, thread, 0, number(0)).map(drop)
 }
 
-/// What a stop for an event says beside the event.
+/// The message of an event stop.
 pub fn event_message(thread: Pid) -> io::Result<u64> {
     let mut message: libc::c_ulong = 0;
     request(

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::entries::{Stamp, imitate};
+use super::entries::{Stamp, copy_attributes};
 use super::layer::Layer;
 use super::mounts::{Mount, Mounts};
 use super::pm_file::PmFile;
@@ -17,20 +17,20 @@ use crate::{Isolation, Obstacle, Refusal, Step};
 
 /// Files up to this size are copied where a directory cannot have a layer.
 const COPY_LIMIT: u64 = 64 * 1024;
-/// At most so many are copied into one directory; the others are bound.
+/// At most so many files are copied into one directory; the others are bound.
 const COPIES_PER_DIRECTORY: usize = 1000;
 
-/// What the view is to be like.
+/// Describes the view to build.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// The PM files, absolute.
+    /// The absolute paths of the PM files.
     pub files: &'a [PathBuf],
     pub disk_limit: Option<u64>,
     pub strongest: Isolation,
     pub in_user_namespace: bool,
 }
 
-/// Why there is no view.
+/// Why a view cannot be built.
 #[derive(Debug)]
 pub enum BuildError {
     /// It is not possible on this machine.
@@ -48,7 +48,7 @@ impl View {
         let files: Vec<PathBuf> = plan.files.iter().map(|path| resolve(path)).collect();
         if let Some(number) = files.iter().position(|file| !can_hold(&mounts, file)) {
             let path = plan.files[number].clone();
-            return Err(BuildError::Refusal(Refusal::PmFilePlace { path }));
+            return Err(BuildError::Refusal(Refusal::PmFileSystem { path }));
         }
         let scratch = Scratch::enter(plan.disk_limit).map_err(obstacle(Step::Scratch))?;
         let mut builder = Builder {
@@ -68,7 +68,7 @@ impl View {
     }
 }
 
-/// The path without symbolic links, whether or not the file is there.
+/// The path without symbolic links; the file need not exist.
 fn resolve(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
         if let Ok(real) = fs::canonicalize(ancestor) {
@@ -81,7 +81,7 @@ fn resolve(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// Kernel file systems have no place for files.
+/// Whether a file system can hold a PM file; those of the kernel cannot.
 fn can_hold(mounts: &Mounts, file: &Path) -> bool {
     let special = ["/proc", "/sys", "/dev"]
         .iter()
@@ -119,7 +119,7 @@ impl Builder<'_> {
         self.files.iter().any(|file| file.starts_with(directory))
     }
 
-    /// Shows a directory, at a place that exists.
+    /// Shows a directory at its path, which exists in the view.
     fn show(&mut self, directory: &Path, on_scratch: bool) -> io::Result<()> {
         let is_read_only = self
             .mounts
@@ -138,7 +138,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Puts a layer over a directory, with room for the PM files.
+    /// Mounts a layer over a directory, with the directories of its PM files.
     fn layer(&mut self, directory: &Path) -> io::Result<()> {
         if self.plan.strongest < Isolation::Layered {
             return Err(io::ErrorKind::Unsupported.into());
@@ -154,10 +154,10 @@ impl Builder<'_> {
             for file in self.files.iter().filter(|file| file.starts_with(directory)) {
                 layer.make_room(file)?;
             }
-            // Whether a layer is possible at all is known when it has been mounted.
+            // Only mounting shows whether a layer is possible.
             layer.mount(&self.scratch.root())?;
             if layer.has_files() {
-                // They are made while it is not.
+                // PM files are created while the layer is not mounted.
                 layer.unmount(&self.scratch.root())?;
             }
             Ok(layer)
@@ -168,14 +168,14 @@ impl Builder<'_> {
                 Ok(())
             }
             Err(error) => {
-                // So that the next one finds the name free.
+                // The next layer uses the same name.
                 let _ = fs::remove_dir_all(store);
                 Err(error)
             }
         }
     }
 
-    /// Shows a directory as it is, for reading only.
+    /// Shows a directory read-only.
     fn bind(&self, path: &Path) -> io::Result<()> {
         let shown = self.shown(path);
         rustix::mount::mount_bind_recursive(self.real(path), &shown)?;
@@ -190,10 +190,10 @@ impl Builder<'_> {
             fs::create_dir(&island)?;
             rustix::mount::mount_bind(&island, self.shown(directory))?;
         }
-        imitate(&self.real(directory), &self.shown(directory))?;
+        copy_attributes(&self.real(directory), &self.shown(directory))?;
         let mut names: Vec<_> = match fs::read_dir(self.real(directory)) {
             Ok(entries) => entries.flatten().map(|entry| entry.file_name()).collect(),
-            // What the user may not list can still be on the way to what they may use.
+            // A directory that the user may not list can still lead to ones that they may use.
             Err(_) => Vec::new(),
         };
         for path in self.ways_through(directory) {
@@ -228,7 +228,7 @@ impl Builder<'_> {
     fn copy_entry(&mut self, path: &Path, copied: &mut usize) -> io::Result<()> {
         let (real, shown) = (self.real(path), self.shown(path));
         let Ok(metadata) = fs::symlink_metadata(&real) else {
-            // Not there yet, or not to be looked at: a directory on the way to a PM file or a mount.
+            // A directory on the path to a PM file or a mount that does not exist yet or cannot be examined.
             fs::create_dir(&shown)?;
             return self.copy(path, true);
         };
@@ -239,7 +239,7 @@ impl Builder<'_> {
                 Some("/proc") => mount_proc(&shown, &real),
                 Some("/sys") => self.bind(path),
                 Some("/dev") => self.devices(path),
-                // A directory that cannot be shown is empty, unless a PM file is to be there.
+                // A directory that cannot be shown appears empty, unless it must hold a PM file.
                 _ => self.show(path, true).or_else(|error| {
                     if self.holds_pm_file(path) {
                         Err(error)
@@ -258,7 +258,7 @@ impl Builder<'_> {
             && fs::copy(&real, &shown).is_ok()
         {
             *copied += 1;
-            imitate(&real, &shown)?;
+            copy_attributes(&real, &shown)?;
             let stamp = Stamp::of(&fs::symlink_metadata(&shown)?);
             self.copies.push((shown, stamp));
             return Ok(());
@@ -272,12 +272,12 @@ impl Builder<'_> {
             .create(true)
             .append(true)
             .open(&shown)?;
-        // What cannot be bound is empty.
+        // A file that cannot be bound appears empty.
         let _ = self.bind(path);
         Ok(())
     }
 
-    /// Shows the devices; file systems in them (`/dev/shm`) are treated as any other.
+    /// Shows the devices. File systems among them, such as `/dev/shm`, are treated like any other.
     fn devices(&mut self, path: &Path) -> io::Result<()> {
         let shown = self.shown(path);
         rustix::mount::mount_bind_recursive(self.real(path), &shown)?;
@@ -294,7 +294,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Makes the PM files where they belong; the layers that have some are not mounted.
+    /// Creates the PM files; the layers that contain some are not mounted yet.
     fn make_pm_files(&mut self) -> Result<Vec<PmFile>, Refusal> {
         let mut pm_files = Vec::with_capacity(self.files.len());
         for (path, resolved) in self.plan.files.iter().zip(&self.files) {

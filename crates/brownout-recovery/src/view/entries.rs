@@ -1,22 +1,21 @@
-//! Directory entries: imitating and removing them.
+//! Directory entries: copying their attributes, removing them, detecting changes.
 
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Gives `copy` the owner and mode of `original`, as far as that is allowed; the default ones stay if there is no
-/// original.
-pub fn imitate(original: &Path, copy: &Path) -> io::Result<()> {
+/// Gives `copy` the owner and mode of `original`, as far as that is allowed. Does nothing if there is no original.
+pub fn copy_attributes(original: &Path, copy: &Path) -> io::Result<()> {
     let Ok(metadata) = fs::symlink_metadata(original) else {
         return Ok(());
     };
-    // Only root can, and for anybody else their own is as good.
+    // Only root can; for other users their own ownership is fine.
     let _ = std::os::unix::fs::chown(copy, Some(metadata.uid()), Some(metadata.gid()));
     fs::set_permissions(copy, fs::Permissions::from_mode(metadata.mode() & 0o7777))
 }
 
-/// Removes all that is in a directory.
+/// Removes everything in a directory.
 pub fn empty_directory(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -45,7 +44,7 @@ fn make_writable(directory: &Path) {
     }
 }
 
-/// What tells whether a file has been changed: any change of content or attributes gives it a new change time.
+/// Detects changes of a file: any change of content or attributes sets a new change time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     inode: u64,
@@ -84,9 +83,9 @@ mod tests {
         fs::write(&original, "").unwrap();
         fs::write(&copy, "").unwrap();
         fs::set_permissions(&original, fs::Permissions::from_mode(0o640)).unwrap();
-        imitate(&original, &copy).unwrap();
+        copy_attributes(&original, &copy).unwrap();
         assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o7777, 0o640);
-        imitate(&directory.path().join("nothing"), &copy).unwrap();
+        copy_attributes(&directory.path().join("nothing"), &copy).unwrap();
     }
 
     #[test]

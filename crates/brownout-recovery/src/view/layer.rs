@@ -14,26 +14,26 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use super::entries::{empty_directory, imitate};
+use super::entries::{copy_attributes, empty_directory};
 
 /// A directory with a private layer over it.
 #[derive(Debug)]
 pub struct Layer {
-    /// Where it is, for recovery as on the machine.
+    /// Its path, both for recovery and on the machine.
     pub directory: PathBuf,
     /// The real directory, by a path that recovery cannot use.
     lower: PathBuf,
-    /// What holds the upper layer, by such a path.
+    /// The directory that holds the upper layer, by a path that recovery cannot use.
     store: PathBuf,
     /// Whether a user namespace owns the mounts.
     in_user_namespace: bool,
-    /// What belongs into the upper layer, relative to it.
+    /// What belongs into the upper layer, as relative paths.
     directories: BTreeSet<PathBuf>,
     files: BTreeSet<PathBuf>,
 }
 
 impl Layer {
-    /// Prepares a layer whose upper side is in `store`, a directory that does not exist yet.
+    /// Prepares a layer whose upper layer is in `store`, a directory that does not exist yet.
     pub fn new(
         directory: &Path,
         lower: PathBuf,
@@ -50,7 +50,7 @@ impl Layer {
         };
         fs::create_dir_all(layer.upper())?;
         fs::create_dir(layer.work())?;
-        imitate(&layer.lower, &layer.upper())?;
+        copy_attributes(&layer.lower, &layer.upper())?;
         Ok(layer)
     }
 
@@ -62,8 +62,8 @@ impl Layer {
         self.store.join("work")
     }
 
-    /// Makes the directories above a file that is to be in the layer; only while it is not mounted. Returns where the
-    /// file itself belongs.
+    /// Creates the directories above a file in the layer, which must not be mounted. Returns the path of the file in the
+    /// upper layer.
     pub fn make_room(&mut self, file: &Path) -> io::Result<PathBuf> {
         let inside = file
             .strip_prefix(&self.directory)
@@ -74,16 +74,16 @@ impl Layer {
             let upper = self.upper().join(&directory);
             if self.directories.insert(directory.clone()) || !upper.exists() {
                 fs::create_dir(&upper)?;
-                imitate(&self.lower.join(&directory), &upper)?;
+                copy_attributes(&self.lower.join(&directory), &upper)?;
             }
         }
         self.files.insert(inside.to_owned());
         Ok(self.upper().join(inside))
     }
 
-    /// Puts the layer over the directory, as `root` shows it.
+    /// Mounts the layer over its directory below `root`.
     pub fn mount(&self, root: &Path) -> io::Result<()> {
-        // Options end at commas and paths at colons; a number has neither.
+        // Options end at commas and paths at colons; paths of descriptors contain neither.
         let open = |path: &Path| {
             rustix::fs::open(
                 path,
@@ -126,16 +126,16 @@ impl Layer {
         !self.files.is_empty()
     }
 
-    /// The files that belong here, by their path in the upper layer.
+    /// The PM files of this layer, by their paths in the upper layer.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         self.files.iter().map(|inside| self.upper().join(inside))
     }
 
-    /// Whether the upper layer holds what belongs there and nothing else.
+    /// Whether the upper layer contains exactly what belongs there.
     pub fn is_clean(&self) -> io::Result<bool> {
         let mut found = 0;
         let clean = self.holds_only_expected(Path::new(""), &mut found)?;
-        // The overlay keeps a directory in it for what it is about to put in place.
+        // The overlay creates temporary files in a subdirectory of its work directory.
         let work = self.work().join("work");
         let idle = fs::read_dir(work).map_or(Ok(true), |mut entries| match entries.next() {
             None => Ok(true),
@@ -162,14 +162,14 @@ impl Layer {
         Ok(true)
     }
 
-    /// Throws away all that was written, while it is not mounted. Only files stay that belong here and that `keep`, given
-    /// their path in the upper layer, says are in order.
+    /// Discards everything that was written; the layer must not be mounted. Keeps the PM files for which `keep`, given
+    /// their paths in the upper layer, returns true.
     pub fn clear(&mut self, keep: impl Fn(&Path) -> bool) -> io::Result<()> {
         let aside = self.store.join("aside");
         fs::rename(self.upper(), &aside)?;
         empty_directory(&self.work())?;
         fs::create_dir(self.upper())?;
-        imitate(&self.lower, &self.upper())?;
+        copy_attributes(&self.lower, &self.upper())?;
         for inside in self.files.clone() {
             let now = self.make_room(&self.directory.join(&inside))?;
             if keep(&now) {

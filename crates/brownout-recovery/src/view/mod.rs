@@ -1,22 +1,22 @@
 //! The file system that recovery sees.
 //!
-//! The whole tree as it is, except that the PM files are crash images and that nothing written to it lasts. It is built
-//! on a *scratch* tmpfs that is mounted in the private namespace only:
+//! The whole tree, except that the PM files are crash images and that nothing written to it persists. It is built on a
+//! *scratch* tmpfs that is mounted in the private namespace only:
 //!
 //! ```text
 //! scratch/old      the real root
-//! scratch/layers   upper sides of overlays, one per directory that has no mounts below it
-//! scratch/root     what becomes the root: copies of the directories that do have mounts below them
+//! scratch/layers   upper layers of overlays, one per directory that has no mounts below it
+//! scratch/root     what becomes the root: copies of the directories that have mounts below them
 //! ```
 //!
-//! A user namespace may not put an overlay over a directory with mounts in it, because that could uncover what they hide.
-//! Such directories (`/` always, few others) are copied: directories in them get layers, symbolic links and small
-//! files are copied, large files are bound read-only. Deviation from a real tree: a large file directly in such a directory
-//! cannot be written. What cannot be overlaid at all is read-only, `/dev` and `/sys` too; `/proc` is that of the
-//! namespace.
+//! The kernel does not allow a user namespace to mount an overlay over a directory that contains mounts, because that
+//! could uncover what they hide. Such directories (`/` and few others) are copied: directories in them get layers,
+//! symbolic links and small files are copied, large files are bound read-only. So a large file directly in such a
+//! directory cannot be written. Directories that cannot be overlaid are read-only, as are `/dev` and `/sys`. `/proc` is
+//! that of the namespace.
 //!
-//! `scratch` is then hidden below the new root, where only descriptors reach it. With the last process of the namespace the
-//! kernel discards it.
+//! `scratch` is then hidden below the new root and can only be reached through descriptors. The kernel discards it with
+//! the last process of the namespace.
 
 mod build;
 mod entries;
@@ -41,7 +41,7 @@ use scratch::Scratch;
 
 use super::{Isolation, Refusal};
 
-/// Where recovery has its `TMPDIR`: directly in the root, which is always private.
+/// `TMPDIR` of recovery. It is directly in the root, which is always private.
 pub const TEMPORARY_DIRECTORY: &str = "/brownout-recovery-tmp";
 
 const TEMPORARY_MODE: u32 = 0o700;
@@ -50,12 +50,12 @@ fn make_temporary_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(TEMPORARY_MODE).create(path)
 }
 
-/// What the file system is like after a run.
+/// The state of the file system after a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// As before it.
+    /// As before the run.
     Unchanged,
-    /// Something was written beside the PM files, or they are not where they were.
+    /// Something other than the PM files was written, or a PM file is not where it was.
     Changed,
 }
 
@@ -65,13 +65,13 @@ pub struct View {
     scratch: Scratch,
     layers: Vec<Layer>,
     pm_files: Vec<PmFile>,
-    /// Copies of files in directories without a layer, and what they were like when made.
+    /// Copies of files in directories without a layer, and their stamps.
     copies: Vec<(PathBuf, Stamp)>,
-    /// The scratch file system's free inodes when nothing has been written: each new name takes one.
+    /// Free inodes of the scratch file system before the first run: each new name takes one.
     free_inodes: u64,
 }
 
-/// Where an absolute path is below another root.
+/// The path below another root of an absolute path.
 fn below(root: &Path, path: &Path) -> PathBuf {
     let relative = path.strip_prefix("/").unwrap_or(path);
     let mut whole = OsString::from(root);
@@ -83,7 +83,7 @@ fn below(root: &Path, path: &Path) -> PathBuf {
 }
 
 impl View {
-    /// How well it keeps what is written.
+    /// The isolation that this view gives.
     pub fn isolation(&self) -> Isolation {
         if self.layers.is_empty() {
             Isolation::ReadOnly
@@ -96,19 +96,19 @@ impl View {
         self.pm_files.iter().map(PmFile::file)
     }
 
-    /// Takes PM files out of the tree for one run.
+    /// Removes PM files for one run.
     pub fn hide(&self, numbers: &[usize]) -> Result<(), Refusal> {
         for pm_file in numbers
             .iter()
             .filter_map(|&number| self.pm_files.get(number))
         {
-            // By the path that recovery uses: the layer has to know.
+            // By the path that recovery uses, so that the layer notices.
             fs::remove_file(pm_file.path()).map_err(|error| pm_file.refusal(error))?;
         }
         Ok(())
     }
 
-    /// Looks at what a run has left, when all its processes are gone.
+    /// Examines what a run has left, when all its processes have ended.
     pub fn condition(&self) -> io::Result<Condition> {
         self.empty_temporary_directory()?;
         let copies = self.copies.iter().all(|(path, stamp)| {
@@ -132,7 +132,7 @@ impl View {
                 if now.mode() & 0o7777 != TEMPORARY_MODE {
                     fs::set_permissions(&directory, Permissions::from_mode(TEMPORARY_MODE))?;
                 }
-                // A tmpfs counts entries as bytes.
+                // The size of a directory in a tmpfs is 0 if it is empty.
                 if now.len() > 0 {
                     empty_directory(&directory)?;
                 }
@@ -146,8 +146,8 @@ impl View {
         }
     }
 
-    /// Undoes what a run has changed. Returns the numbers of the PM files that are new, or `None` if only a new view will
-    /// do.
+    /// Undoes the changes of a run. Returns the numbers of the PM files that were created again, or `None` if a new view is
+    /// needed.
     pub fn restore(&mut self) -> io::Result<Option<Vec<usize>>> {
         let lost: Vec<usize> = (0..self.pm_files.len())
             .filter(|&number| !self.pm_files[number].is_in_place())
@@ -166,7 +166,7 @@ impl View {
             cleared.push(number);
         }
         for &number in &lost {
-            self.pm_files[number].make_anew()?;
+            self.pm_files[number].recreate()?;
         }
         for number in cleared {
             self.layers[number].mount(Path::new("/"))?;

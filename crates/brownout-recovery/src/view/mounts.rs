@@ -1,4 +1,4 @@
-//! What is mounted where.
+//! The mounts of this process.
 
 use std::ffi::OsString;
 use std::io;
@@ -21,7 +21,7 @@ pub struct Mount {
 pub struct Mounts(Vec<Mount>);
 
 impl Mounts {
-    /// Those of this process.
+    /// Reads the mounts of this process.
     pub fn read() -> io::Result<Self> {
         let table = std::fs::read("/proc/self/mountinfo")?;
         let mut mounts: Vec<Mount> = table
@@ -48,7 +48,7 @@ impl Mounts {
     }
 }
 
-/// Others may be mounted over it, or over a directory above it.
+/// Whether a mount can be reached: others may be mounted over it, or over a directory above it.
 fn is_on_top(mount: &Mount) -> bool {
     rustix::fs::statx(
         CWD,
@@ -56,11 +56,11 @@ fn is_on_top(mount: &Mount) -> bool {
         AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
         StatxFlags::MNT_ID,
     )
-    // One that may not be looked at is as good as there.
+    // A mount that cannot be examined is assumed to be reachable.
     .map_or(true, |status| status.stx_mnt_id == mount.id)
 }
 
-/// One line: number, parent, device, root, place, options, optional fields, `-`, file system, source, options.
+/// One line: number, parent, device, root, mount point, options, optional fields, `-`, file system, source, options.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&byte| byte == b' ');
     let id = str::from_utf8(fields.next()?).ok()?.parse().ok()?;
@@ -77,7 +77,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Spaces and the like are written as a backslash and three octal digits.
+/// Spaces and other special characters are written as a backslash and three octal digits.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

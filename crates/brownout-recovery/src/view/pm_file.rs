@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Refusal;
 
-/// A PM file as recovery sees it: a file of the scratch file system, below or beside the layers.
+/// A PM file as recovery sees it: a file of the scratch file system, in a layer or outside all layers.
 #[derive(Debug)]
 pub struct PmFile {
     path: PathBuf,
@@ -19,12 +19,12 @@ pub struct PmFile {
 }
 
 impl PmFile {
-    /// Makes an empty file, with the mode of the original if there is one.
+    /// Creates an empty file, with the mode of the original if there is one.
     pub fn make(path: &Path, backing: PathBuf, original: &Path) -> io::Result<Self> {
         let mode = fs::metadata(original).map_or(0o644, |original| original.mode() & 0o7777);
         let (file, inode) = make(&backing, mode)?;
         if let Ok(original) = fs::metadata(original) {
-            // Only root can, and for anybody else their own is as good.
+            // Only root can; for other users their own ownership is fine.
             let _ = std::os::unix::fs::fchown(&file, Some(original.uid()), Some(original.gid()));
         }
         Ok(Self {
@@ -36,7 +36,7 @@ impl PmFile {
         })
     }
 
-    /// A descriptor of the file itself, which does not go through any layer.
+    /// A descriptor of the file itself, which bypasses the layers.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -57,8 +57,8 @@ impl PmFile {
             .is_ok_and(|now| now.ino() == self.inode && now.mode() & 0o7777 == self.mode)
     }
 
-    /// Makes a new file where the old one was.
-    pub fn make_anew(&mut self) -> io::Result<()> {
+    /// Creates a new file in place of the old one.
+    pub fn recreate(&mut self) -> io::Result<()> {
         if let Ok(there) = fs::symlink_metadata(&self.backing) {
             if there.is_dir() {
                 fs::remove_dir_all(&self.backing)?;
@@ -87,7 +87,7 @@ fn make(backing: &Path, mode: u32) -> io::Result<(File, u64)> {
         .create_new(true)
         .mode(mode)
         .open(backing)?;
-    // What was asked for at creation went through the user's mask.
+    // The mode at creation was limited by the umask.
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     let inode = file.metadata()?.ino();
     Ok((file, inode))
@@ -102,7 +102,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pool");
         let other = directory.path().join("other");
-        let original = Path::new("/nowhere");
+        let original = Path::new("/missing");
         let mut pm_file = PmFile::make(original, path.clone(), original).unwrap();
         assert!(pm_file.is_in_place());
         let changes: [&dyn Fn(); 5] = [
@@ -121,7 +121,7 @@ mod tests {
         for change in changes {
             change();
             assert!(!pm_file.is_in_place());
-            pm_file.make_anew().unwrap();
+            pm_file.recreate().unwrap();
             assert!(pm_file.is_in_place());
             assert_eq!(pm_file.file().metadata().unwrap().len(), 0);
         }

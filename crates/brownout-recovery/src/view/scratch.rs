@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags};
 
-/// A directory to mount on; any will do, because the real one comes back into sight at once.
+/// Directories to mount on; any is suitable, because the mount is only visible for a moment.
 const FOOTHOLDS: [&str; 5] = ["/tmp", "/run", "/var", "/usr", "/"];
 
-/// The private tmpfs. Only a descriptor leads to it once the new root is in place.
+/// The private tmpfs. It can only be reached through a descriptor once the new root is in place.
 #[derive(Debug)]
 pub struct Scratch {
     directory: OwnedFd,
 }
 
 impl Scratch {
-    /// Makes a new tmpfs the root, with the real root at `old` in it.
+    /// Makes a new tmpfs the root, with the real root at `old`.
     pub fn enter(size: Option<u64>) -> io::Result<Self> {
-        // What is unmounted on the machine is to go here too; nothing done here is to be seen there.
+        // Unmounts on the machine apply here too; nothing done here is visible there.
         rustix::mount::mount_change(
             "/",
             MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC,
@@ -71,18 +71,18 @@ impl Scratch {
         self.inside("root")
     }
 
-    /// Where upper sides of layers are.
+    /// The directory of the upper layers.
     pub fn layers(&self) -> PathBuf {
         self.inside("layers")
     }
 
-    /// Where private directories are that show elsewhere.
+    /// The directory of private directories that are mounted elsewhere.
     pub fn islands(&self) -> PathBuf {
         self.inside("islands")
     }
 
-    /// Makes `root` the root of this process, over the scratch file system. Unlike a mere change of root this allows
-    /// recovery to create namespaces of its own.
+    /// Makes `root` the root of this process, mounted over the scratch file system. Unlike `chroot` this allows recovery to
+    /// create namespaces of its own.
     pub fn leave_for_root(&self) -> io::Result<()> {
         rustix::process::chdir("/root")?;
         rustix::mount::mount_move(".", "/")?;
@@ -91,13 +91,13 @@ impl Scratch {
         Ok(())
     }
 
-    /// Inodes that the file system has left.
+    /// Free inodes of the file system.
     pub fn free_inodes(&self) -> io::Result<u64> {
         Ok(rustix::fs::fstatfs(&self.directory)?.f_ffree)
     }
 }
 
-/// The processes of this namespace, or those of the machine where a container hides some of that.
+/// Mounts `/proc` of this namespace, or binds that of the machine if a container forbids a new one.
 pub fn mount_proc(mount_point: &Path, real: &Path) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     if rustix::mount::mount("proc", mount_point, "proc", flags, None).is_err() {

@@ -106,7 +106,7 @@ fn the_events_of_a_recovery_are_seen_and_its_verdict_is_the_native_one() {
 }
 
 #[test]
-fn a_shell_command_runs_under_the_engine_with_all_that_it_starts() {
+fn a_shell_command_and_all_its_children_run_under_the_engine() {
     let fixture = Fixture::set_up();
     let program = fixture.compile("repair", RECOVERY);
     let command = format!("{} {{pm}} 0 && {0} {{pm:2}} 0; exit 4", program.display());
@@ -123,7 +123,7 @@ fn without_a_trace_the_events_are_discarded() {
     let program = fixture.compile("repair", RECOVERY);
     let mut sandbox = fixture.sandbox(&format!("{} {{pm}} 5", program.display()));
     assert_eq!(under_engine(&mut sandbox, None).end, End::Exited(5));
-    // The sandbox is as good as before.
+    // The sandbox can still run natively.
     assert_eq!(run(&mut sandbox).end, End::Exited(5));
 }
 
@@ -157,7 +157,7 @@ fn a_recovery_that_hangs_under_the_engine_is_killed_and_leaves_a_readable_trace(
 fn a_program_that_the_engine_cannot_run_is_an_error_and_no_verdict() {
     let fixture = Fixture::set_up();
     let program = fixture.path().join("other-machine");
-    // An ELF header of a machine that this is not (RISC-V).
+    // An ELF header of another machine (RISC-V).
     let mut header = vec![0_u8; 64];
     header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     header[16] = 2;

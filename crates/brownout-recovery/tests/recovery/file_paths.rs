@@ -1,4 +1,4 @@
-//! PM files in all kinds of places, and what else of the machine recovery sees.
+//! PM files at unusual paths, and what else of the machine recovery sees.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use brownout_recovery::{End, Isolation, Refusal, Sandbox, SandboxError};
 use crate::*;
 
 #[test]
-fn paths_may_hold_what_shells_and_mounts_care_for() {
+fn paths_may_contain_special_characters_of_shells_and_mounts() {
     let fixture = Fixture::set_up();
     let names = [
         "with space",
@@ -38,7 +38,7 @@ fn paths_may_hold_what_shells_and_mounts_care_for() {
 }
 
 #[test]
-fn a_file_behind_symbolic_links_is_replaced_where_it_really_is() {
+fn a_file_behind_symbolic_links_is_replaced_at_its_real_path() {
     if !layers_are_possible() {
         return;
     }
@@ -56,7 +56,7 @@ fn a_file_behind_symbolic_links_is_replaced_where_it_really_is() {
 }
 
 #[test]
-fn hundreds_of_files_are_as_good_as_one() {
+fn hundreds_of_files_are_possible() {
     let fixture = Fixture::set_up();
     let files: Vec<PathBuf> = (0..300)
         .map(|number| fixture.path().join(format!("part{number}")))
@@ -116,13 +116,13 @@ fn a_file_among_devices_is_refused() {
         let files = [PathBuf::from(path)];
         let error =
             Sandbox::start(&sandbox_server(), &fixture.recovery("true"), &files).unwrap_err();
-        let is_refusal = matches!(&error, SandboxError::Refused(Refusal::PmFilePlace { path }) if *path == files[0]);
+        let is_refusal = matches!(&error, SandboxError::Refused(Refusal::PmFileSystem { path }) if *path == files[0]);
         assert!(is_refusal, "{error}");
     }
 }
 
 #[test]
-fn the_network_is_there_only_if_allowed() {
+fn the_network_can_be_used_only_if_allowed() {
     if !layers_are_possible() {
         return;
     }
@@ -138,7 +138,7 @@ fn the_network_is_there_only_if_allowed() {
 }
 
 #[test]
-fn recovery_is_who_the_user_is_and_may_have_namespaces_of_its_own() {
+fn recovery_runs_as_the_user_and_may_create_namespaces() {
     if !layers_are_possible() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What the tests work with: a sandbox with PM files, recoveries in C and in shell.
+//! Fixture of the tests: a sandbox with PM files, and recoveries in C and shell.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use brownout_recovery::{Isolation, Outcome, Recovery, RunRequest, Sandbox, SandboxServerCommand};
 use tempfile::TempDir;
 
-/// The sandbox server that the tests use.
+/// The sandbox server of the tests.
 pub fn sandbox_server() -> SandboxServerCommand {
     SandboxServerCommand::new(env!("CARGO_BIN_EXE_serve-sandbox"), &[])
 }
 
-/// A directory of the user's with two PM files in it, which no test may change.
+/// A directory of the user with two PM files, which no test may change.
 pub struct Fixture {
     directory: TempDir,
 }
@@ -68,7 +68,7 @@ impl Fixture {
         program
     }
 
-    /// Whether the user's files are as they were.
+    /// Checks that the user's files are unchanged.
     pub fn assert_untouched(&self) {
         for name in ["pool", "pool2", "bystander"] {
             let text = std::fs::read_to_string(self.path().join(name)).unwrap();
@@ -108,7 +108,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whether this machine gives unprivileged namespaces with layers; says so if it does not.
+/// Whether this machine allows unprivileged namespaces with layers; prints a message if it does not.
 pub fn layers_are_possible() -> bool {
     let fixture = Fixture::set_up();
     let recovery = fixture.recovery("true {pm}");
@@ -116,14 +116,14 @@ pub fn layers_are_possible() -> bool {
     let possible = sandbox.isolation() == Isolation::Layered;
     if !possible {
         eprintln!(
-            "only {:?} is possible here: tested is what holds for it",
+            "only {:?} is possible here: tests that need more are skipped",
             sandbox.isolation()
         );
     }
     possible
 }
 
-/// How many processes have this in their command line or their environment.
+/// The number of processes with `tag` in their command line or environment.
 pub fn processes_with(tag: &str) -> usize {
     let has_tag = |path: PathBuf| std::fs::read(path).is_ok_and(|text| contains(&text, tag));
     std::fs::read_dir("/proc")

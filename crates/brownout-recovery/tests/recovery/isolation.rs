@@ -1,4 +1,4 @@
-//! What recoveries do to files and processes, and that it does not last.
+//! Changes of files and processes by recoveries are discarded.
 
 use std::process::{Command, Stdio};
 
@@ -6,8 +6,8 @@ use brownout_recovery::{End, Isolation, Sandbox};
 
 use crate::*;
 
-/// Runs a shell script with `pool` in its directory, checks that it succeeded, that the user's files are as they were, and
-/// that the next run finds everything as the first did.
+/// Runs a shell script with `pool` in its directory, checks that it succeeded, that the user's files are unchanged, and
+/// that the next run finds the same state as the first.
 fn leaves_no_trace(script: &str) {
     if !layers_are_possible() {
         return;
@@ -63,7 +63,7 @@ fn a_pool_that_becomes_a_directory() {
 }
 
 #[test]
-fn a_file_beside_the_pool_that_is_changed_or_removed() {
+fn another_file_that_is_changed_or_removed() {
     leaves_no_trace("echo changed > bystander");
     leaves_no_trace("rm bystander && test ! -e bystander");
     leaves_no_trace("chmod 000 bystander");
@@ -120,7 +120,7 @@ fn daemons_die_with_the_run() {
 }
 
 #[test]
-fn processes_of_the_machine_are_out_of_sight() {
+fn processes_of_the_machine_are_invisible() {
     if !layers_are_possible() {
         return;
     }
@@ -167,7 +167,7 @@ fn what_a_run_leaves_in_the_pool_can_be_read() {
 }
 
 #[test]
-fn an_absent_file_is_not_there() {
+fn an_absent_file_does_not_exist() {
     let fixture = Fixture::set_up();
     let mut sandbox = fixture.sandbox("test ! -e {pm} && test -e {pm:2} && echo made > {pm}");
     let mut absent = quick();
@@ -181,7 +181,7 @@ fn an_absent_file_is_not_there() {
 }
 
 #[test]
-fn directories_of_a_pool_are_made_if_they_are_missing() {
+fn missing_directories_of_a_pool_are_created() {
     if !layers_are_possible() {
         return;
     }
@@ -217,7 +217,7 @@ fn without_layers_the_rest_is_read_only() {
 }
 
 #[test]
-fn without_namespaces_the_command_is_told_where_the_files_are() {
+fn without_namespaces_the_command_gets_the_paths_of_the_files() {
     let fixture = Fixture::set_up();
     let server = sandbox_server().at_most(Isolation::Directory);
     let start =

@@ -1,4 +1,4 @@
-//! Nothing is left when the caller is killed, whatever was going on.
+//! Nothing is left when the caller is killed at any moment.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::*;
 
-/// Starts callers whose recovery leaves daemons and files, kills each after another time, and looks for what is left.
+/// Starts callers whose recovery leaves daemons and files, kills each after a different time, and checks that nothing is left.
 fn leaves_nothing(isolation: &str, times: u64) {
     let fixture = Fixture::set_up();
     let tag = format!("brownout-killed-{isolation}-{}", std::process::id());
@@ -30,7 +30,7 @@ fn leaves_nothing(isolation: &str, times: u64) {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Spread evenly over the start of the sandbox server and the first runs, in no order.
+        // Spread evenly over the start of the sandbox server and the first runs.
         std::thread::sleep(Duration::from_millis(round * 37 % times * 120 / times));
         caller.kill().unwrap();
         caller.wait().unwrap();
@@ -51,7 +51,7 @@ fn leaves_nothing(isolation: &str, times: u64) {
     fixture.assert_untouched();
 }
 
-/// Private directories whose sandbox server, named by its number, is no more.
+/// Private directories whose sandbox server, named by its process number, has ended.
 fn abandoned_directories() -> usize {
     let names = std::fs::read_dir("/dev/shm")
         .into_iter()
@@ -96,7 +96,7 @@ fn the_sandbox_server_itself() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Until the first run is over.
+    // Wait for the end of the first run.
     caller
         .stdout
         .as_mut()

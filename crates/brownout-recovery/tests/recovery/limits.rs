@@ -1,4 +1,4 @@
-//! Limits of memory and files.
+//! Limits on memory, file sizes and time.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use brownout_recovery::{End, RunRequest, Sandbox};
 use crate::*;
 
 #[test]
-fn a_run_that_fills_its_memory_is_ended() {
+fn a_run_that_exceeds_its_memory_limit_is_killed() {
     let fixture = Fixture::set_up();
     let program = fixture.compile(
         "fill",
@@ -23,7 +23,7 @@ fn a_run_that_fills_its_memory_is_ended() {
 }
 
 #[test]
-fn a_file_may_not_grow_beyond_its_limit() {
+fn a_file_cannot_grow_beyond_its_limit() {
     let fixture = Fixture::set_up();
     let mut recovery = fixture.recovery("head -c 3000000 /dev/zero > $TMPDIR/x; echo {pm}");
     recovery.file_size_limit = Some(1 << 20);
@@ -56,7 +56,7 @@ fn a_run_that_fills_the_disk_fills_only_its_own() {
 }
 
 #[test]
-fn a_run_that_never_stops_starting_processes_is_ended() {
+fn a_run_that_starts_processes_endlessly_is_killed() {
     let fixture = Fixture::set_up();
     let program = fixture.compile(
         "breed",

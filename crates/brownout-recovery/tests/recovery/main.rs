@@ -1,4 +1,4 @@
-//! Recoveries of every kind, good and bad, run as brownout runs them.
+//! Recoveries that succeed and fail in every way, run as brownout runs them.
 
 mod engine;
 mod file_paths;

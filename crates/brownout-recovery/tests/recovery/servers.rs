@@ -1,4 +1,4 @@
-//! Recovered servers, and clients that speak with them.
+//! Recovered servers and their clients.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use brownout_recovery::{Actor, End, Readiness, Recovery, Sandbox};
 
 use crate::*;
 
-/// Answers each connection to port 7777, or to the socket `served`, with the content of `pool`; takes half a second of
-/// its life to start, and does not reuse its address.
+/// Answers each connection to port 7777, or to the socket `served`, with the content of `pool`; needs half a second to
+/// start, and does not reuse its address.
 const SERVER: &str = r#"
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Prints what it hears from there.
+/// Prints what it receives from there.
 const CLIENT: &str = r#"
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -114,7 +114,7 @@ fn servers_on_one_port_run_side_by_side_and_one_after_the_other() {
 }
 
 #[test]
-fn readiness_is_seen_in_each_way() {
+fn readiness_is_detected_by_each_sign() {
     if !layers_are_possible() {
         return;
     }
@@ -141,7 +141,7 @@ fn readiness_is_seen_in_each_way() {
 }
 
 #[test]
-fn a_client_that_fails_is_the_verdict() {
+fn a_failing_client_decides_the_outcome() {
     if !layers_are_possible() {
         return;
     }
@@ -157,7 +157,7 @@ fn a_client_that_fails_is_the_verdict() {
 }
 
 #[test]
-fn a_server_that_dies_under_its_client_is_the_verdict() {
+fn a_server_that_dies_before_its_client_decides_the_outcome() {
     if !layers_are_possible() {
         return;
     }
@@ -173,7 +173,7 @@ fn a_server_that_dies_under_its_client_is_the_verdict() {
 }
 
 #[test]
-fn a_server_that_is_never_ready_is_the_verdict() {
+fn a_server_that_is_never_ready_decides_the_outcome() {
     let fixture = Fixture::set_up();
     let cases = [
         ("true {pm}", End::Exited(0)),

@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// The functions of `failing` on a stack, and of other code the name of its file.
+/// The functions of `failing` on a stack; for other code the name of its file.
 fn functions(outcome: &Outcome) -> Vec<String> {
     let mut symbolizer = Symbolizer::new();
     let mut names = Vec::new();
@@ -112,13 +112,13 @@ impl Failing {
     fn run(&self, command: &str, time_limit: Duration) -> (End, Vec<String>) {
         let mut run = RunRequest::new(time_limit);
         run.execution = Execution::Traced;
-        // Without namespaces it has to be named, and here it does no harm.
+        // Without namespaces the command must contain it.
         let command = format!("{command} {{pm}}");
         let outcome = run_as(&mut self.fixture.sandbox(&command), &run);
         (outcome.end, functions(&outcome))
     }
 
-    /// Runs `failing` with these arguments and compares its end and that its stack holds this, in order.
+    /// Runs `failing` with these arguments, and checks its end and that its stack contains these functions, in order.
     fn fails(&self, command: &str, end: End, stack: &[&str]) {
         let (found, functions) = self.run(command, Duration::from_secs(20));
         assert_eq!(found, end, "{command}");
@@ -165,13 +165,13 @@ fn of_each_fatal_signal() {
             &CHAIN,
         );
     }
-    // Of this one nobody is told before it is over.
+    // SIGKILL leaves no stack.
     let (end, functions) = failing.run("./failing 9", Duration::from_secs(20));
     assert_eq!((end, functions), (End::Signaled(9), vec![]));
 }
 
 #[test]
-fn of_crashes_that_the_processor_sees() {
+fn of_crashes_that_the_processor_detects() {
     let failing = Failing::new();
     failing.fails("./failing null", End::Signaled(11), &CHAIN);
     let (_, functions) = failing.run("./failing null", Duration::from_secs(20));
@@ -248,11 +248,11 @@ fn of_a_run_that_takes_too_long() {
 }
 
 #[test]
-fn of_success_there_is_none_and_the_command_is_none_the_wiser() {
+fn a_success_has_no_stack_and_does_not_notice_the_tracing() {
     let failing = Failing::new();
     let (end, functions) = failing.run("./failing 0", Duration::from_secs(20));
     assert_eq!((end, functions), (End::Exited(0), vec![]));
-    // Stopping and going on, threads and children work as ever.
+    // Stopping and continuing, threads and children work as usual.
     let script = "sh -c 'kill -STOP $$; exit 0' & sleep 0.1; kill -CONT $!; wait $! && exec true";
     let (end, functions) = failing.run(script, Duration::from_secs(20));
     assert_eq!((end, functions), (End::Exited(0), vec![]));

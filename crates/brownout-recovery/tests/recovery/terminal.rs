@@ -1,4 +1,4 @@
-//! A recovery that has the user's terminal, as a debugger needs it.
+//! A recovery that uses the terminal, as a debugger does.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use crate::*;
 
 #[test]
-fn it_can_be_typed_at_and_interrupted() {
+fn it_reads_input_and_is_interrupted_by_a_key() {
     let fixture = Fixture::set_up();
-    // Without its turn at the terminal it would be stopped at the first line, and never see the key.
+    // In the background it would be stopped when it reads, and would never get the key.
     let command = "trap 'echo interrupted; exit 7' INT; test -t 0 && test -t 1 && echo begun {pm}; \
                    read line; echo got $line; while :; do sleep 0.01; done";
     let caller = shell_words::join([

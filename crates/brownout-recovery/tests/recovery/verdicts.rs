@@ -1,4 +1,4 @@
-//! How runs end and what is heard of them.
+//! How runs end, and their output.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use brownout_recovery::{Actor, End, Execution, Refusal, RunRequest, Sandbox, San
 use crate::*;
 
 #[test]
-fn recovery_finds_the_images_where_the_files_were() {
+fn recovery_finds_the_images_at_the_paths_of_the_files() {
     let fixture = Fixture::set_up();
     let command = if layers_are_possible() {
         "cat pool pool2 {pm} {pm:2}"
@@ -24,7 +24,7 @@ fn recovery_finds_the_images_where_the_files_were() {
 }
 
 #[test]
-fn each_status_is_told() {
+fn each_exit_status_is_reported() {
     let fixture = Fixture::set_up();
     let mut sandbox = fixture.sandbox("exit $STATUS # {pm}");
     for status in [0, 1, 2, 42, 126, 127, 128, 255] {
@@ -38,10 +38,10 @@ fn each_status_is_told() {
 }
 
 #[test]
-fn each_fatal_signal_is_told() {
+fn each_fatal_signal_is_reported() {
     let fixture = Fixture::set_up();
     let mut sandbox = fixture.sandbox("kill -$SIGNAL $$ # {pm}");
-    // With the first of the real-time ones.
+    // Including the first real-time signal.
     for signal in [
         1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 30, 31, 34, 64,
     ] {
@@ -65,7 +65,7 @@ fn a_run_that_takes_too_long_is_ended() {
 }
 
 #[test]
-fn a_command_that_does_not_exist_is_explained_by_the_shell() {
+fn a_missing_command_is_reported_by_the_shell() {
     let fixture = Fixture::set_up();
     let outcome = run(&mut fixture.sandbox("no-such-program {pm}"));
     assert_eq!(outcome.end, End::Exited(127));
@@ -91,7 +91,7 @@ fn output_of_megabytes_is_kept_from_its_beginning_and_errors_to_their_end() {
     assert!(!outcome.stdout.contains(&0));
     assert!(outcome.stderr.len() >= 10_000 && outcome.stderr.ends_with(b"x\nend\n"));
     assert!(!outcome.stderr.contains(&0));
-    // Nothing of it is there the next time.
+    // The output of the next run does not contain it.
     assert_eq!(
         run(&mut fixture.sandbox("echo short # {pm}")).stdout,
         b"short\n"
@@ -111,7 +111,7 @@ fn a_directory_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn a_placeholder_for_no_file_is_refused() {
+fn a_placeholder_without_a_file_is_refused() {
     let fixture = Fixture::set_up();
     let recovery = fixture.recovery("check {pm:3}");
     let error = Sandbox::start(&sandbox_server(), &recovery, &fixture.files()).unwrap_err();
@@ -137,11 +137,13 @@ fn no_signal_is_blocked_or_ignored() {
                 ..quick()
             },
         );
-        let told = text(&outcome.stdout);
-        assert!(told.contains("SigBlk:\t0000000000000000"), "{told}");
-        let ignored = told.lines().find_map(|line| line.split("SigIgn:\t").nth(1));
-        // Those that the C library keeps for itself may be among them.
+        let printed = text(&outcome.stdout);
+        assert!(printed.contains("SigBlk:\t0000000000000000"), "{printed}");
+        let ignored = printed
+            .lines()
+            .find_map(|line| line.split("SigIgn:\t").nth(1));
+        // Signals that the C library uses internally do not count.
         let ignored = u64::from_str_radix(ignored.unwrap(), 16).unwrap() & 0x7fff_ffff;
-        assert_eq!(ignored, 0, "{told}");
+        assert_eq!(ignored, 0, "{printed}");
     }
 }

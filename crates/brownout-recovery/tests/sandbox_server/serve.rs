@@ -1,7 +1,7 @@
-//! The sandbox server of recoveries on its own, as the tests need it.
+//! The sandbox server as a program of its own, for the tests.
 //!
-//! `serve-sandbox` keeps; `serve-sandbox ISOLATION DIRECTORY COMMAND` is a caller that has one kept, for being killed;
-//! `serve-sandbox terminal DIRECTORY COMMAND` is one that gives its terminal to it.
+//! `serve-sandbox` is a server. `serve-sandbox ISOLATION DIRECTORY COMMAND` is a caller that runs a recovery in a loop until it is
+//! killed. `serve-sandbox terminal DIRECTORY COMMAND` is a caller that hands its terminal to the recovery.
 
 use std::path::Path;
 use std::time::Duration;

@@ -10,15 +10,15 @@ use clap::{Args, ValueEnum};
 
 use super::{FindingArgs, SelectionArgs};
 
-/// Try crashes of a recorded run with the program's own recovery
+/// Test crashes of a recorded run with the program's own recovery
 ///
-/// At each failure point (a flush, fence or locked instruction before which something was stored) the
-/// persistent files are rebuilt from the trace as a loss of power would leave them, and the recovery
-/// command runs on them, at the paths where the program had them, apart from your files: nothing it writes
-/// stays. It passes when it exits with 0 in time. The program itself is not run again.
+/// At each failure point (a flush, fence or locked instruction after a store) the persistent files are
+/// rebuilt from the trace as a loss of power would leave them. The recovery command then runs on them, at
+/// their original paths but isolated from your files: nothing that it writes is kept. It passes if it exits
+/// with 0 in time. The program itself is not run again.
 ///
-/// Exits with 1 if recovery does not pass somewhere, and with 4 if it does not even pass on the files that
-/// the program left without any crash.
+/// Exits with 1 if recovery fails after a crash, and with 4 if it fails on the files that the program left
+/// without any crash.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout crash run.trace --recover './kvstore /mnt/pmem/pool check'
@@ -31,15 +31,15 @@ pub struct CrashArgs {
 
     /// Where to write the results [default: brownout.out]
     ///
-    /// Findings of other analyses of the same trace that are there stay.
+    /// Findings of other analyses of the same trace in DIR are kept.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Go on where an interrupted run with the same options and --out has stopped
+    /// Continue an interrupted run with the same options and --out
     #[arg(long)]
     pub resume: bool,
 
-    /// Do part I of N, so that many machines can share the work; `brownout merge` joins the results
+    /// Do part I of N, to distribute the work; `brownout merge` combines the results
     #[arg(long, value_name = "I/N", value_parser = shard)]
     pub shard: Option<Shard>,
 
@@ -53,15 +53,15 @@ pub struct CrashArgs {
     pub findings: FindingArgs,
 }
 
-/// How crashes are tried.
+/// How crashes are tested.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Crash testing")]
 pub struct CrashTestArgs {
-    /// Try crashes, with CMD as recovery
+    /// Test crashes, with CMD as recovery
     ///
-    /// CMD finds each crash image at the path where the program had its pool; `{pm}` in CMD stands for that
-    /// path, `{pm:2}` for that of the second file. It runs in the current directory, through a shell only
-    /// if it needs one.
+    /// CMD finds each crash image at the original path of the file; `{pm}` in CMD stands for that path,
+    /// `{pm:2}` for that of the second file. It runs in the current directory, through a shell only if it
+    /// needs one.
     #[arg(long, value_name = "CMD")]
     pub recover: Option<String>,
 
@@ -69,38 +69,38 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub recover_success: Vec<i32>,
 
-    /// How long a recovery may take, such as 500ms, 30s or 2m [default: ten times as long as on the
-    /// uncrashed files, at least 5s]
+    /// Time limit of a recovery, such as 500ms, 30s or 2m [default: ten times as long as on the files
+    /// without a crash, at least 5s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub recover_time_limit: Option<Duration>,
 
     /// Recovery is a server; run CMD against it when it is ready, then stop it
     ///
-    /// The exit status of CMD decides, unless the server ends first. Each server has a network of its own,
-    /// so that several can have the same port.
+    /// The exit status of CMD decides, unless the server ends first. Each server has a private network, so
+    /// that several can use the same port.
     #[arg(long, value_name = "CMD", requires = "recover")]
     pub client: Option<String>,
 
-    /// When the server is ready: tcp:PORT, unix:PATH, file:PATH or output:TEXT
+    /// The sign that the server is ready: tcp:PORT, unix:PATH, file:PATH or output:TEXT
     #[arg(long, value_name = "SIGN", requires = "client", value_parser = readiness)]
     pub recover_ready: Option<Readiness>,
 
-    /// Recovery must print what FILE holds
+    /// Recovery must print the content of FILE
     #[arg(long, value_name = "FILE", conflicts_with = "expect_one_of")]
     pub expect_output: Option<PathBuf>,
 
-    /// Recovery must print what one of the files in DIR holds
+    /// Recovery must print the content of one of the files in DIR
     ///
-    /// With --op, and files whose names are the numbers from 0 on, it must print what the file of as many
-    /// operations as were complete holds, or the next if one was under way.
+    /// With --op, and if the names of the files are the numbers from 0 on, recovery must print the content of
+    /// the file for the number of complete operations, or of the next file if an operation was active.
     #[arg(long, value_name = "DIR")]
     pub expect_one_of: Option<PathBuf>,
 
     /// The function that performs one operation of the workload
     ///
-    /// Recovery is told in BROWNOUT_OP how many operations were complete and in BROWNOUT_OP_ACTIVE
-    /// whether (1) or not (0) one was under way. FUNCTION is a symbol, or FILE:LINE of a line in
-    /// the function. `crash` needs a trace that was recorded with --watch FUNCTION.
+    /// For recovery, BROWNOUT_OP is the number of complete operations, and BROWNOUT_OP_ACTIVE is 1 if
+    /// another was active, otherwise 0. FUNCTION is a symbol, or FILE:LINE of a line in the function.
+    /// `crash` needs a trace that was recorded with --watch FUNCTION.
     #[arg(long, value_name = "FUNCTION")]
     pub op: Option<String>,
 
@@ -108,11 +108,11 @@ pub struct CrashTestArgs {
     #[arg(long)]
     pub allow_network: bool,
 
-    /// Memory that the processes of a recovery may have together, such as 512M or 4G
+    /// Limit on the memory of all processes of a recovery together, such as 512M or 4G
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory_limit: Option<u64>,
 
-    /// The size that a recovery may give a file
+    /// Limit on the size of a file that recovery writes
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub file_size_limit: Option<u64>,
 
@@ -123,31 +123,31 @@ pub struct CrashTestArgs {
     #[command(flatten)]
     pub points: FailurePointArgs,
 
-    /// Crashes to try at each failure point: the first time it is reached, the last, and times between [default: 1]
+    /// Number of occurrences to test of each failure point: the first, the last, and some in between [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub occurrences: Option<u32>,
 
-    /// Recoveries to run at a time [default: one for each processor]
+    /// Recoveries to run at the same time [default: one for each processor]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
 
-    /// Stop trying after this time; the most different failure points are tried first
+    /// Stop after this time; the most different failure points are tested first
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
 
-    /// Do not search for the stores that make the difference
+    /// Do not search for the stores that cause a finding
     #[arg(long)]
     pub no_narrowing: bool,
 }
 
-/// Which failure points there are.
+/// Which failure points are tested.
 #[derive(Clone, Debug, Default, Args)]
 pub struct FailurePointArgs {
-    /// Where crashes are placed
+    /// Which events are failure points
     #[arg(long, value_enum)]
     pub granularity: Option<GranularityArg>,
 
-    /// Nothing before FUNCTION has returned for the first time
+    /// No crash before FUNCTION has returned for the first time
     ///
     /// pmemobj_create and pmemobj_open are always recorded; for others `crash` needs a trace that was recorded with
     /// --watch FUNCTION.
@@ -167,13 +167,13 @@ pub struct FailurePointArgs {
     pub modules: Vec<String>,
 }
 
-/// Where crashes are placed.
+/// Which events are failure points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GranularityArg {
-    /// Before flushes, fences and locked instructions
+    /// Flushes, fences and locked instructions
     Flush,
-    /// Before each store too
+    /// Stores too
     Store,
 }
 
@@ -206,7 +206,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("`{unit}` is no unit of time; use ms, s, m or h")),
+        _ => return Err(format!("`{unit}` is not a unit of time; use ms, s, m or h")),
     };
     let seconds = number.parse::<f64>().ok().map(|number| number * factor);
     match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
@@ -227,14 +227,14 @@ fn size(text: &str) -> Result<u64, String> {
         "M" => 20,
         "G" => 30,
         "T" => 40,
-        _ => return Err(format!("`{unit}` is no unit of size; use K, M, G or T")),
+        _ => return Err(format!("`{unit}` is not a unit of size; use K, M, G or T")),
     };
     let bytes = number.parse::<u64>().ok();
     let bytes = bytes.and_then(|number| number.checked_mul(1 << shift));
     bytes.ok_or_else(|| "not a size such as 512M or 4G".to_owned())
 }
 
-/// A sign such as `tcp:6379`.
+/// Parses a sign such as `tcp:6379`.
 pub fn readiness(text: &str) -> Result<Readiness, String> {
     let unknown = || "give tcp:PORT, unix:PATH, file:PATH or output:TEXT".to_owned();
     let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
@@ -256,7 +256,7 @@ fn shard(text: &str) -> Result<Shard, String> {
     });
     match numbers {
         Some(shard) if (1..=shard.count).contains(&shard.index) => Ok(shard),
-        _ => Err("not a part such as 2/8, which is from 1/8 to 8/8".to_owned()),
+        _ => Err("not a part such as 2/8; parts are numbered from 1".to_owned()),
     }
 }
 

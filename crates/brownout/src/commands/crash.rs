@@ -1,4 +1,4 @@
-//! `brownout crash`: crashes of a recorded run, tried with the program's own recovery.
+//! `brownout crash`: tests crashes of a recorded run with the target's own recovery.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     let mut directory = OutputDirectory::claim(&out.unwrap_or_else(|| PathBuf::from(OUT)))?;
     let mut results = Results::about(&trace, &settings);
     results.keep_others(&directory, trace.path())?;
-    // From now on the directory is brownout's, whatever happens.
+    // From now on the directory belongs to brownout, even if the test fails.
     directory.set_trace(trace.path());
     directory.write_run_file(&results.subject)?;
     let CrashTest {

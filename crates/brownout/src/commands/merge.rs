@@ -1,4 +1,4 @@
-//! `brownout merge`: the parts of a crash test as one.
+//! `brownout merge`: combines the parts of a crash test.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
         let entries = journal::read(&journal).map_err(CrashError::from)?;
         let entries = entries.ok_or_else(|| Failure::NoJournal { path: path.clone() })?;
         let others = findings_of_others(&part)?;
-        // How much of it all was tried is told anew.
+        // How much was tested is reported for the whole.
         let gaps = subject.gaps.iter().filter(|gap| !is_unfinished(gap));
         let gaps: Vec<String> = gaps.cloned().collect();
         match &mut joined {
@@ -46,7 +46,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
                 all.head.shards.extend(entries.head.shards);
                 all.trials.extend(entries.trials);
                 all.causes.extend(entries.causes);
-                // All parts are of one run, in which it was found once.
+                // All parts are of one run, so equal findings are the same.
                 let mut new = others;
                 new.retain(|other| results.findings.iter().all(|known| known.id != other.id));
                 results.add(new, gaps, console);
@@ -74,7 +74,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     Ok(code)
 }
 
-/// Which parts are not there, or not whole.
+/// Which parts are missing or incomplete.
 fn missing(entries: &Entries) -> Option<String> {
     let head = &entries.head;
     let count = head.shards.iter().map(|shard| shard.count).max()?;
@@ -86,7 +86,7 @@ fn missing(entries: &Entries) -> Option<String> {
     let why = if !absent.is_empty() {
         format!("part {} is missing", absent.join(", "))
     } else if tried < head.points {
-        "a part was not finished".to_owned()
+        "a part is incomplete".to_owned()
     } else {
         return None;
     };

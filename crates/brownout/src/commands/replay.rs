@@ -1,4 +1,4 @@
-//! `brownout replay`: the crash of one finding once more.
+//! `brownout replay`: repeats the crash of one finding.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::output_directory::{FINDINGS, OutputDirectory};
 use crate::results::read_findings;
 use crate::trace_file::TraceFile;
 
-/// For a recovery whose time nobody limited.
+/// The time limit of recovery if the token has none.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failure> {
@@ -56,8 +56,8 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     let now = rule_of(&verdict).map(|rule| rule.id);
     if rule.is_some_and(|rule| now != Some(rule.as_str())) {
         console.warn(
-            "this is not what was found before; is the environment another, or were the program or \
-             files beside the persistent ones changed?",
+            "this is not the result that was found before; has the environment changed, or the program, or files other \
+             than the persistent ones?",
         );
     }
     Ok(if verdict.passed() {
@@ -67,7 +67,7 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     })
 }
 
-/// The trace, what to do with it, and the rule of the finding if it is known.
+/// The trace, the token, and the rule of the finding if it is known.
 fn find(directory: &Path, finding: &str) -> Result<(PathBuf, Token, Option<String>), Failure> {
     let given: Option<Token> = match finding.parse() {
         Ok(token) => Some(token),

@@ -7,8 +7,8 @@
 //! after = "pmemobj_create"
 //! ```
 //!
-//! Its keys are the options of the command line without the dashes in front; relative paths start where the
-//! file lies.
+//! Its keys are the options of the command line without the leading dashes; relative paths start in the directory of the
+//! file.
 
 use std::path::{Path, PathBuf};
 

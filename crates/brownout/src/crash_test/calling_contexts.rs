@@ -1,4 +1,4 @@
-//! The calling contexts of a run and of its recoveries, and which of them crashes are wanted in.
+//! The calling contexts of a run and of its recoveries, and those in which crashes are wanted.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -35,7 +35,7 @@ impl WantedContexts {
     }
 }
 
-/// A pattern without a slash is about names, any other about whole paths.
+/// A pattern without a slash matches names, any other matches whole paths.
 pub fn path_glob(pattern: &str) -> Result<GlobMatcher, globset::Error> {
     let pattern = if pattern.contains('/') {
         pattern.to_owned()
@@ -54,27 +54,27 @@ fn matches_path(globs: &[GlobMatcher], path: Option<&str>) -> bool {
     })
 }
 
-/// A function and the file it is in.
+/// A function and its source file.
 type Function = (Option<String>, Option<String>);
 
 fn function(frame: &Frame) -> Function {
     (frame.function.clone(), frame.file.clone())
 }
 
-/// Turns calling contexts into numbers, and these into frames.
+/// Numbers calling contexts, and finds their frames.
 pub struct CrashSymbols {
     table: StackTable,
-    /// Contexts in which something is stored.
+    /// Contexts of stores.
     storing: FxHashSet<(ProcessId, AppPc, ContextId)>,
     storing_stacks: FxHashSet<stacks::StackId>,
-    /// The functions that store, in files; made of the above when it is first needed.
+    /// The functions that store; computed from the above when first needed.
     storing_functions: Option<HashSet<Function>>,
     wanted: WantedContexts,
-    judged: FxHashMap<StackId, bool>,
+    known_wanted: FxHashMap<StackId, bool>,
 }
 
 impl CrashSymbols {
-    /// For a program that was started in `directory`.
+    /// For a target that was started in `directory`.
     pub fn new(directory: &Path, wanted: WantedContexts) -> Self {
         Self {
             table: StackTable::new(directory),
@@ -82,7 +82,7 @@ impl CrashSymbols {
             storing_stacks: FxHashSet::default(),
             storing_functions: None,
             wanted,
-            judged: FxHashMap::default(),
+            known_wanted: FxHashMap::default(),
         }
     }
 
@@ -102,7 +102,7 @@ impl CrashSymbols {
         })
     }
 
-    /// Why some frames have less in them than they could.
+    /// Why some frames are incomplete.
     pub fn problems(&self) -> impl Iterator<Item = String> {
         self.table.problems()
     }
@@ -133,12 +133,12 @@ impl CallingContexts for CrashSymbols {
         let Some(stack) = stack else {
             return false;
         };
-        if let Some(&known) = self.judged.get(&stack) {
+        if let Some(&known) = self.known_wanted.get(&stack) {
             return known;
         }
         let frames = self.frames(stack);
         let wanted = frames.iter().any(|frame| self.wanted.takes(frame));
-        self.judged.insert(stack, wanted);
+        self.known_wanted.insert(stack, wanted);
         wanted
     }
 }
@@ -149,7 +149,7 @@ impl Symbols for CrashSymbols {
         frames.iter().map(report_frame).collect()
     }
 
-    /// A function that flushes or fences and never stores acts for its caller, as `persist` does.
+    /// A function that flushes or fences but never stores acts for its caller, as `persist` does.
     fn line(&mut self, frames: &[Frame]) -> String {
         let storing = self.storing_functions();
         let first = primary_frame(frames).unwrap_or(0);

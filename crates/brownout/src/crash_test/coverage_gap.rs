@@ -1,13 +1,16 @@
-//! What is told of a crash test that has not tried all it was to try.
+//! The sentence about a crash test that has not tested all crash points.
 
-const BEGINNING: &str = "crashes were tried at ";
+use super::monitor::counted;
 
-/// The sentence that says so.
+const BEGINNING: &str = "crashes were tested only at ";
+
+/// The sentence.
 pub fn unfinished(tried: u64, points: u64, why: &str) -> String {
-    format!("{BEGINNING}{tried} of {points} failure points only: {why}")
+    let points = counted(points, "crash point");
+    format!("{BEGINNING}{tried} of {points}: {why}")
 }
 
-/// Whether a gap is that sentence, which holds for one part of a test alone.
+/// Whether a gap is that sentence, which is only true for one part of a test.
 pub fn is_unfinished(gap: &str) -> bool {
     gap.starts_with(BEGINNING)
 }

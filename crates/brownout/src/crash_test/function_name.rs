@@ -1,4 +1,4 @@
-//! Functions as users name them: by symbol, or by a source line within.
+//! Functions as users name them: by symbol, or by a source line in the function.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use brownout_symbols::Symbolizer;
 
 use crate::failure::Failure;
 
-/// The symbol that `name` means in `program`.
+/// The symbol of the function that `name` names in `program`.
 pub fn symbol(option: &'static str, name: &str, program: &Path) -> Result<String, Failure> {
     let Some((file, line)) = source_line(name) else {
         return Ok(name.to_owned());
@@ -21,15 +21,14 @@ pub fn symbol(option: &'static str, name: &str, program: &Path) -> Result<String
     })
 }
 
-/// `FILE:LINE`. A C++ name may hold colons, but does not end with one and a number.
+/// Parses `FILE:LINE`. A C++ name may contain colons, but does not end with a colon and a number.
 fn source_line(name: &str) -> Option<(&str, u32)> {
     let (file, line) = name.rsplit_once(':')?;
     let line = line.parse().ok()?;
     (!file.is_empty() && !file.ends_with(':')).then_some((file, line))
 }
 
-/// The file that a shell would run for `command`; the command itself if there is none, which is then told by
-/// whoever runs it.
+/// The file that a shell would run for `command`; the command itself if there is none.
 pub fn program_file(command: &Path) -> std::path::PathBuf {
     if command.components().count() > 1 {
         return command.to_owned();
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_told_from_names() {
+    fn source_lines_are_distinguished_from_names() {
         assert_eq!(source_line("src/kv.c:120"), Some(("src/kv.c", 120)));
         assert_eq!(source_line("kv_put"), None);
         assert_eq!(source_line("kv::put"), None);

@@ -1,4 +1,4 @@
-//! Ctrl-C: once to stop in good order, twice to stop at once.
+//! Ctrl-C: once to stop in an orderly way, twice to stop at once.
 
 use std::io;
 use std::sync::Arc;
@@ -7,24 +7,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// Notes signals that ask to stop, as long as it lives. Before and afterwards these do what they usually do.
+/// Notes signals that ask the process to stop, while it exists. Before and afterwards the signals have their default
+/// action.
 pub struct Interrupt {
     asked: Arc<AtomicBool>,
-    /// Signals end the process again.
-    usual: Arc<AtomicBool>,
+    /// Whether signals end the process again.
+    default_action: Arc<AtomicBool>,
 }
 
 impl Interrupt {
-    pub fn watch() -> io::Result<Self> {
+    pub fn catch() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
-        let usual = Arc::new(AtomicBool::new(false));
+        let default_action = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order the first signal is only noted, and the second finds it noted.
-            flag::register_conditional_default(signal, Arc::clone(&usual))?;
+            // In this order the first signal is only noted, and the second ends the process.
+            flag::register_conditional_default(signal, Arc::clone(&default_action))?;
             flag::register_conditional_default(signal, Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&asked))?;
         }
-        Ok(Self { asked, usual })
+        Ok(Self {
+            asked,
+            default_action,
+        })
     }
 
     pub fn asked(&self) -> bool {
@@ -34,6 +38,6 @@ impl Interrupt {
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
-        self.usual.store(true, Ordering::Relaxed);
+        self.default_action.store(true, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! How crash testing is seen from outside: progress, time, and when to stop.
+//! Shows the progress of crash testing, and decides when it stops.
 
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,22 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// What was found is worth some seconds to explain.
+/// The least time for the search for causes.
 const LEAST_SEARCH: Duration = Duration::from_secs(15);
 
-/// Shows progress and decides when there was enough.
+/// Shows progress and decides when to stop.
 pub struct CrashTestMonitor {
     console: Console,
-    /// From the first trial on: what comes before can be cut off without loss.
+    /// Set from the first trial on: before that, nothing is lost by an interruption.
     interrupt: Option<Interrupt>,
-    /// When to stop trying.
+    /// When to stop.
     deadline: Option<Instant>,
     started: Instant,
     trials_started: Instant,
     progress: Progress,
-    /// Tried in an earlier run.
+    /// Crash points tried in an earlier run.
     before: Option<u64>,
-    /// The deadline is that of the search for causes.
+    /// Whether the deadline is that of the search for causes.
     narrowing: bool,
 }
 
@@ -45,7 +45,7 @@ impl CrashTestMonitor {
         }
     }
 
-    /// A pass over the trace, of so many events, begins.
+    /// A pass over the trace, which has so many events, starts.
     pub fn begin_reading(&mut self, events: u64) {
         self.progress = self.console.progress("reading the trace", Some(events));
     }
@@ -57,13 +57,13 @@ impl CrashTestMonitor {
     }
 
     pub fn begin_trials(&mut self) -> Result<(), Failure> {
-        self.interrupt = Some(Interrupt::watch().map_err(Failure::Signals)?);
+        self.interrupt = Some(Interrupt::catch().map_err(Failure::Signals)?);
         self.trials_started = Instant::now();
         self.progress = self.console.progress("trying crashes", None);
         Ok(())
     }
 
-    /// The search for causes may take as long as the trials took, but not much longer than there is time.
+    /// The search for causes may take as long as the trials took, within the time limit.
     pub fn begin_narrowing(&mut self, findings: usize) {
         let now = Instant::now();
         let usual = now + self.trials_started.elapsed().max(LEAST_SEARCH);
@@ -72,14 +72,14 @@ impl CrashTestMonitor {
             None => usual,
         });
         self.narrowing = true;
-        self.progress = self.console.progress("looking for causes", None);
+        self.progress = self.console.progress("searching for causes", None);
         self.console.remark(format_args!(
-            "looking for the stores that make the difference in {findings} {}",
-            if findings == 1 { "case" } else { "cases" }
+            "searching for the stores that cause {}",
+            counted(findings as u64, "finding")
         ));
     }
 
-    /// What was left undone.
+    /// What was not finished.
     pub fn gap(&self, complete: bool, tried: Tried) -> Option<String> {
         if complete && !self.interrupted() && !(self.narrowing && self.is_over()) {
             return None;
@@ -87,12 +87,12 @@ impl CrashTestMonitor {
         let why = if self.interrupted() {
             "it was interrupted"
         } else {
-            "its time was over"
+            "the time limit was reached"
         };
         Some(if complete {
             format!("the search for causes ended early: {why}")
         } else {
-            let why = format!("{why}; --resume goes on");
+            let why = format!("{why}; --resume continues");
             unfinished(tried.done, tried.points, &why)
         })
     }
@@ -106,12 +106,12 @@ impl CrashTestMonitor {
             .is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// What was done.
+    /// What was done, in a sentence.
     pub fn summary(&self, tried: Tried) -> String {
         format!(
-            "crashes tried at {} failure points, {} recoveries on different images in {:.1} s; recovery failed at {}",
-            tried.done,
-            tried.recoveries,
+            "crashes tested at {}, with {} on different images in {:.1} s; recovery failed at {}",
+            counted(tried.done, "crash point"),
+            recoveries(tried.recoveries),
             self.started.elapsed().as_secs_f64(),
             tried.failed
         )
@@ -127,7 +127,7 @@ impl ProgressObserver for CrashTestMonitor {
 
     fn explained(&mut self, done: usize, of: usize) {
         self.progress
-            .show(|| format!("causes: {done} of {of} searched for"));
+            .show(|| format!("causes: {done} of {of} searches finished"));
     }
 
     fn reading(&mut self, event: EventIndex) {
@@ -145,13 +145,26 @@ fn describe(tried: Tried, before: u64, elapsed: Duration) -> String {
     let now = tried.done.saturating_sub(before).max(1);
     let left = tried.points.saturating_sub(tried.done) as f64 * seconds / now as f64;
     format!(
-        "crashes: {} of {} failure points, {} recoveries ({rate:.0}/s), {} failed, {} left",
+        "crashes: {} of {}, {} ({rate:.0}/s), {} failed, {} left",
         tried.done,
-        tried.points,
-        tried.recoveries,
+        counted(tried.points, "crash point"),
+        recoveries(tried.recoveries),
         tried.failed,
         clock(left)
     )
+}
+
+/// `1 crash point`, `2 crash points`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
+fn recoveries(count: u64) -> String {
+    match count {
+        1 => "1 recovery".to_owned(),
+        _ => format!("{count} recoveries"),
+    }
 }
 
 fn clock(seconds: f64) -> String {
@@ -168,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_tells_rate_and_time_left() {
+    fn progress_shows_rate_and_time_left() {
         let tried = Tried {
             done: 150,
             points: 1050,
@@ -177,7 +190,7 @@ mod tests {
         };
         assert_eq!(
             describe(tried, 50, Duration::from_secs(10)),
-            "crashes: 150 of 1050 failure points, 100 recoveries (10/s), 2 failed, 1:30 min left"
+            "crashes: 150 of 1050 crash points, 100 recoveries (10/s), 2 failed, 1:30 min left"
         );
     }
 }

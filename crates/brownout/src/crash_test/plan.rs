@@ -1,4 +1,4 @@
-//! What is to be tried: the options of crash testing, brought together and checked.
+//! The options of crash testing, combined and checked.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::function_name;
 use crate::arguments::{CrashTestArgs, FailurePointArgs};
 use crate::failure::Failure;
 
-/// Everything that crash testing goes by.
+/// All options of crash testing.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub recovery: Recovery,
@@ -21,7 +21,7 @@ pub struct Plan {
     pub strategy: &'static StrategyInfo,
     pub scope: Scope,
     pub wanted: WantedContexts,
-    /// The texts that `wanted` was made of.
+    /// `wanted` as text.
     within: Vec<String>,
     pub patterns: Vec<OsString>,
     pub jobs: usize,
@@ -33,7 +33,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// `None` if no recovery is given, and so no crash can be tried.
+    /// `None` if no recovery command is given.
     pub fn new(arguments: &CrashTestArgs, patterns: &[OsString]) -> Result<Option<Self>, Failure> {
         let Some(command) = &arguments.recover else {
             return Ok(None);
@@ -72,7 +72,7 @@ impl Plan {
         }))
     }
 
-    /// Makes symbols of functions that are named by a source line of `program`.
+    /// Replaces functions that are named by a source line of `program` by their symbols.
     pub fn resolve_functions(&mut self, program: &Path) -> Result<(), Failure> {
         let functions = [
             ("--op", &mut self.scope.operation),
@@ -93,7 +93,7 @@ impl Plan {
             .collect()
     }
 
-    /// What of this decides the verdicts.
+    /// The options that decide the verdicts.
     pub fn configuration(&self, trace: (u64, u64)) -> TestConfiguration {
         TestConfiguration {
             version: TestConfiguration::VERSION,
@@ -114,7 +114,7 @@ impl Plan {
     }
 }
 
-/// Where failure points are, as far as these arguments say.
+/// The scope that these arguments give.
 pub fn scope(points: &FailurePointArgs) -> Scope {
     Scope {
         granularity: points.granularity.map(Into::into).unwrap_or_default(),
@@ -124,7 +124,7 @@ pub fn scope(points: &FailurePointArgs) -> Scope {
     }
 }
 
-/// Where crashes are wanted, and the texts that say so.
+/// The contexts in which crashes are wanted, and the same as text.
 pub fn wanted(points: &FailurePointArgs) -> Result<(WantedContexts, Vec<String>), Failure> {
     let globs = |option: &'static str, patterns: &[String]| {
         let compiled = patterns.iter().map(|pattern| {

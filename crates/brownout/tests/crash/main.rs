@@ -5,6 +5,7 @@
 mod endings;
 mod oracles;
 mod sharing;
+mod strategies;
 mod verdicts;
 
 #[path = "../test_dir/mod.rs"]

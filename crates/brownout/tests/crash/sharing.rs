@@ -87,7 +87,7 @@ fn a_run_that_was_cut_off_goes_on() {
     let run = dir.crash(&resumed);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert!(
-        run.stderr.contains("4 failure points were tried before"),
+        run.stderr.contains("4 crash points tried before"),
         "{}",
         run.stderr
     );

@@ -1,4 +1,4 @@
-//! `brownout stat --failure-points`: where crashes would be tried, as a tree.
+//! `brownout stat --failure-points`: the failure points of a run, as a tree.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::arguments::{Format, StatArgs};
 use crate::console::{self, Console};
-use crate::crash_test::{CrashSymbols, CrashTestMonitor, check_functions, scope, wanted};
+use crate::crash_test::{CrashSymbols, CrashTestMonitor, check_functions, counted, scope, wanted};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::trace_file::TraceFile;
@@ -47,11 +47,11 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
     trace.conclude(console)
 }
 
-/// A call, and what it leads to.
+/// A function call, with the calls and failure points in it.
 #[derive(Default)]
 struct Node {
     children: Vec<(String, Node)>,
-    /// Failure points right here: what they stand before, and how often they were reached.
+    /// Failure points in this function: their kind, and how often they were reached.
     points: Vec<(&'static str, u64)>,
 }
 
@@ -70,8 +70,9 @@ fn print_tree(leaves: &[(&Leaf, Vec<Frame>)], out: &mut impl Write) -> io::Resul
     let reached: u64 = leaves.iter().map(|(leaf, _)| leaf.count).sum();
     writeln!(
         out,
-        "{} failure points, reached {reached} times",
-        leaves.len()
+        "{}, reached {}",
+        counted(leaves.len() as u64, "failure point"),
+        counted(reached, "time")
     )?;
     let mut root = Node::default();
     for (leaf, frames) in leaves {
@@ -81,7 +82,7 @@ fn print_tree(leaves: &[(&Leaf, Vec<Frame>)], out: &mut impl Write) -> io::Resul
         }
         node.points.push((leaf.kind.name(), leaf.count));
     }
-    // A stack instead of recursion: programs may recurse deeper than brownout can.
+    // A stack instead of recursion: targets may recurse deeper than brownout can.
     let mut waiting: Vec<(usize, &str, &Node)> = vec![(0, "", &root)];
     while let Some((depth, name, node)) = waiting.pop() {
         let indent = "  ".repeat(depth.saturating_sub(1));
@@ -103,14 +104,14 @@ fn describe(frame: &Frame) -> String {
         Some(function) => function.clone(),
         None => format!("{}+{:#x}", frame.module, frame.offset),
     };
-    let place = match (&frame.file, frame.line) {
+    let location = match (&frame.file, frame.line) {
         (Some(file), Some(line)) => {
             let name = Path::new(file).file_name().unwrap_or_default();
             format!(" ({}:{line})", name.to_string_lossy())
         }
         _ => String::new(),
     };
-    format!("{function}{place}")
+    format!("{function}{location}")
 }
 
 fn print_json(leaves: &[(&Leaf, Vec<Frame>)], out: &mut impl Write) -> io::Result<()> {

@@ -1,0 +1,335 @@
+//! Strategies: how one is chosen, that their results are not mixed, and that one can try other states than those in
+//! program order.
+
+use std::collections::HashSet;
+use std::fs;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use brownout_crash::journal::Head;
+use brownout_crash::{
+    CallingContexts, Campaign, Candidate, Collaborators, CrashPoint, FailurePoint, ImageBuilder,
+    Journal, PersistentFiles, Progress, ProgressObserver, RecordedRun, Scope, Shard, StackId,
+    Strategy, StrategyId, StrategyInfo, StrategyInput, Symbols, TestConfiguration, Token, Trial,
+    findings, group, narrow,
+};
+use brownout_model::Profile;
+use brownout_recovery::{
+    Expectation, RawFrame, Recovery, RecoveryRunner, RunnerPool, Sandbox, SandboxServerCommand,
+};
+use brownout_report::Frame;
+use brownout_trace::selection::Survey;
+use brownout_trace::{Definitions, Event, EventIndex, TraceReader};
+
+use crate::TestDir;
+
+#[test]
+fn only_registered_strategies_are_accepted() {
+    let dir = TestDir::new();
+    dir.record(&[], &["3"]);
+    let run = dir.crash(&["--strategy", "prefix"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let run = dir.crash(&["--strategy", "exhaustive"]);
+    assert_eq!(run.status, Some(2));
+    assert!(run.stderr.contains("`prefix`"), "{}", run.stderr);
+    fs::write(dir.path("brownout.toml"), "[crash]\nstrategy = 'random'\n").unwrap();
+    let run = dir.crash(&[]);
+    assert_eq!(run.status, Some(2));
+    assert!(
+        run.stderr.contains("random") && run.stderr.contains("`prefix`"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn results_of_different_strategies_are_not_mixed() {
+    let dir = TestDir::new();
+    dir.record(&[], &["3", "early"]);
+    for part in ["1/2", "2/2"] {
+        dir.crash(&["--shard", part, "--out", &part[..1]]);
+    }
+    let journal = dir.path("2/crash.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    assert!(text.contains(r#""name":"prefix""#), "{text}");
+    fs::write(
+        &journal,
+        text.replacen(r#""name":"prefix""#, r#""name":"other""#, 1),
+    )
+    .unwrap();
+    let merged = dir.brownout(&["merge", "1", "2", "--out", "merged"]);
+    assert_eq!(merged.status, Some(2));
+    assert!(
+        merged.stderr.contains("strategy other"),
+        "{}",
+        merged.stderr
+    );
+    let resumed = dir.crash(&["--shard", "2/2", "--out", "2", "--resume"]);
+    assert_eq!(resumed.status, Some(2));
+    assert!(
+        resumed.stderr.contains("strategy other"),
+        "{}",
+        resumed.stderr
+    );
+}
+
+#[test]
+fn journals_and_tokens_of_another_version_are_refused_by_their_version() {
+    let dir = TestDir::new();
+    dir.record(&[], &["3"]);
+    dir.crash(&[]);
+    let journal = dir.path("brownout.out/crash.jsonl");
+    fs::write(&journal, "{\"version\":1,\"trace\":[1,2]}\n").unwrap();
+    let resumed = dir.crash(&["--resume"]);
+    assert_eq!(resumed.status, Some(2));
+    assert!(
+        resumed.stderr.contains("has version 1"),
+        "{}",
+        resumed.stderr
+    );
+    let replayed = dir.brownout(&["replay", "trace", "crash1:5:e30"]);
+    assert_eq!(replayed.status, Some(2));
+    assert!(
+        replayed.stderr.contains("has version 1"),
+        "{}",
+        replayed.stderr
+    );
+}
+
+/// Tries every state of the persistency model at each failure point.
+struct EveryState {
+    waiting: Vec<Candidate>,
+    planned: u64,
+    learned: HashSet<CrashPoint>,
+}
+
+static EVERY_STATE: StrategyInfo = StrategyInfo {
+    name: "every-state",
+    version: 1,
+    summary: "Every state of the persistency model",
+    start: |input| Box::new(EveryState::new(&input)),
+};
+
+impl EveryState {
+    fn new(input: &StrategyInput<'_>) -> Self {
+        let (files, selection) = (&input.survey.files, &input.run.selection);
+        let leaves = input.survey.points.leaves();
+        let mut builder = ImageBuilder::new(files, selection).with_states(Profile::ADR);
+        let mut waiting = Vec::new();
+        let reader = input.run.walk(|event, definitions| {
+            for leaf in leaves {
+                for occurrence in leaf.chosen() {
+                    if occurrence.event != event.index {
+                        continue;
+                    }
+                    let point = FailurePoint {
+                        kind: leaf.kind,
+                        stack: leaf.stack,
+                        occurrence,
+                    };
+                    waiting.extend(builder.choices(definitions).map(|choice| {
+                        let mut candidate = Candidate::from(point);
+                        candidate.point.choice = Some(choice);
+                        candidate
+                    }));
+                }
+            }
+            builder.apply(event, definitions);
+            ControlFlow::Continue(())
+        });
+        reader.unwrap();
+        Self {
+            planned: waiting.len() as u64,
+            waiting,
+            learned: HashSet::new(),
+        }
+    }
+}
+
+impl Strategy for EveryState {
+    fn propose(&mut self) -> Vec<Candidate> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn learn(&mut self, trial: &Trial) {
+        assert!(
+            self.learned.insert(trial.point.clone()),
+            "each verdict comes once"
+        );
+    }
+
+    fn planned(&self) -> u64 {
+        self.planned
+    }
+}
+
+#[test]
+fn a_strategy_can_try_states_that_are_not_in_program_order() {
+    let dir = TestDir::with("crash/pair.c", &["-g"]);
+    let recorded = dir.brownout(&["record", "-q", "-o", "trace", "--", "./pair", "pool", "put"]);
+    assert_eq!(recorded.status, Some(0), "{}", recorded.stderr);
+    // In program order the value is always there with the flag.
+    let crash = ["crash", "trace", "--recover", "./pair {pm} check"];
+    let in_order = dir.brownout(&crash);
+    assert_eq!(in_order.status, Some(0), "{}", in_order.stderr);
+
+    let recovery = Recovery::new("./pair {pm} check", dir.directory.path());
+    let run = RecordedRun::new(&dir.path("trace"), selection(&dir));
+    let survey = run
+        .survey(Scope::default(), &mut Bare, &mut Silent)
+        .unwrap();
+    let mut strategy = (EVERY_STATE.start)(StrategyInput {
+        run: &run,
+        survey: &survey,
+        symbols: &mut Bare,
+    });
+    let head = head(&recovery, EVERY_STATE.id());
+    let mut journal = Journal::create(&dir.path("journal"), &head).unwrap();
+    let limit = Duration::from_secs(20);
+    let mut pool = RunnerPool::new(vec![runner(&recovery, &survey.files)]);
+    let mut campaign = Campaign::new(&run, &survey.files, Shard::default(), false, limit);
+    let complete = campaign.run(&mut Collaborators {
+        strategy: &mut *strategy,
+        pool: &mut pool,
+        journal: &mut journal,
+        symbols: &mut Bare,
+        observer: &mut Silent,
+    });
+    assert!(complete.unwrap());
+    assert_eq!(campaign.progress().done, strategy.planned());
+    let trials = campaign.into_trials();
+    let failed: Vec<&Trial> = trials
+        .iter()
+        .filter(|trial| !trial.verdict.passed())
+        .collect();
+    assert_eq!(failed.len(), 1, "the flag without the value: {failed:?}");
+    assert!(failed[0].point.choice.is_some());
+
+    let groups = group(&trials);
+    let asked = vec![failed[0].clone()];
+    let mut pool = RunnerPool::new(pool.close());
+    let causes = narrow(
+        &run,
+        &survey.files,
+        (asked, &trials),
+        None,
+        limit,
+        &mut pool,
+        &mut Bare,
+        &mut Silent,
+    )
+    .unwrap();
+    assert_eq!(causes.len(), 1);
+    assert!(causes[0].present.is_empty());
+    let ranges: Vec<(u64, u64)> = causes[0].absent[0]
+        .ranges
+        .iter()
+        .map(|range| (range.offset, range.len))
+        .collect();
+    assert_eq!(ranges, [(0, 8)], "the value is what is missing");
+
+    let token = |trial: &Trial| Token {
+        point: trial.point.clone(),
+        recovery: recovery.clone(),
+        operation: None,
+        patterns: Vec::new(),
+        time_limit: None,
+    };
+    let findings = findings(groups, &causes, token);
+    assert_eq!(findings.len(), 1);
+    assert!(
+        findings[0]
+            .message
+            .contains("not reached persistent memory")
+    );
+    let replay = findings[0].replay.clone().unwrap();
+    let replayed = dir.brownout(&["replay", "trace", &replay]);
+    assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
+    let kept = dir.brownout(&["replay", "trace", &replay, "--keep", "image"]);
+    assert_eq!(kept.status, Some(0), "{}", kept.stderr);
+    let image = fs::read(dir.path("image")).unwrap();
+    assert_eq!((image[0], image[64]), (0, 1));
+}
+
+fn selection(dir: &TestDir) -> brownout_trace::selection::Selection {
+    let mut reader = TraceReader::open(dir.path("trace")).unwrap();
+    let mut survey = Survey::default();
+    while let Some((event, definitions)) = reader.next_defined().unwrap() {
+        survey.observe(&event, definitions);
+    }
+    survey.select(reader.definitions(), None)
+}
+
+fn runner(recovery: &Recovery, files: &PersistentFiles) -> RecoveryRunner {
+    let server = SandboxServerCommand::new(env!("CARGO_BIN_EXE_brownout"), &["serve-sandbox"]);
+    let sandbox = Sandbox::start(&server, recovery, files.paths()).unwrap();
+    RecoveryRunner::new(sandbox, recovery.clone(), Expectation::Anything)
+}
+
+fn head(recovery: &Recovery, strategy: StrategyId) -> Head {
+    let configuration = TestConfiguration {
+        version: TestConfiguration::VERSION,
+        strategy,
+        trace: (0, 0),
+        patterns: Vec::new(),
+        recovery: recovery.clone(),
+        granularity: Default::default(),
+        occurrences: 1,
+        after: None,
+        operation: None,
+        within: Vec::new(),
+        time_limit: None,
+        expected: String::new(),
+    };
+    Head {
+        configuration,
+        shards: vec![Shard::default()],
+        points: 0,
+    }
+}
+
+/// Distinguishes calling contexts by their instruction, without symbols.
+struct Bare;
+
+impl CallingContexts for Bare {
+    fn observe(&mut self, _: &Event<'_>, _: &Definitions) {}
+
+    fn stack(&mut self, event: &Event<'_>, _: &Definitions) -> Option<StackId> {
+        Some(StackId(event.pc.0 as usize))
+    }
+
+    fn wanted(&mut self, _: Option<StackId>) -> bool {
+        true
+    }
+}
+
+impl Symbols for Bare {
+    fn frames(&mut self, stack: StackId) -> Vec<Frame> {
+        vec![Frame {
+            offset: stack.0 as u64,
+            ..Frame::default()
+        }]
+    }
+
+    fn line(&mut self, frames: &[Frame]) -> String {
+        brownout_crash::line_of(frames)
+    }
+
+    fn recovery_frames(&mut self, _: &[RawFrame]) -> Vec<Frame> {
+        Vec::new()
+    }
+}
+
+struct Silent;
+
+impl ProgressObserver for Silent {
+    fn progress(&mut self, _: Progress) {}
+
+    fn explained(&mut self, _: usize, _: usize) {}
+
+    fn reading(&mut self, _: EventIndex) {}
+
+    fn stop(&mut self) -> bool {
+        false
+    }
+}

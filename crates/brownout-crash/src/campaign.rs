@@ -27,7 +27,7 @@ use crate::trial::{Failure, Trial};
 /// How long running recoveries may continue when testing is stopped.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Recovery runs once for each different image, and for each state of the workload if recovery is told that.
+/// Recovery runs once for each different image, and for each state of the workload if operations are counted.
 type Key = (ImageDigest, Option<Operation>);
 
 /// The results of trying an image.
@@ -51,7 +51,7 @@ pub struct Campaign<'a> {
     run: &'a RecordedRun,
     files: &'a PersistentFiles,
     shard: Shard,
-    /// Whether recoveries are told about operations, which makes equal images different cases.
+    /// Whether operations are counted, which makes equal images different cases.
     counts_operations: bool,
     time_limit: Duration,
     progress: Progress,

@@ -1,4 +1,4 @@
-//! What recovery is told about the crash that it recovers from.
+//! What recovery learns about the crash: its environment variables.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use brownout_recovery::RecoveryTask;
 
 use crate::operation::Operation;
 
-/// A crash, as far as recovery is told about it, and how long recovery may take.
+/// What recovery learns about a crash, and its time limit.
 #[derive(Clone, Debug)]
 pub struct CrashSituation {
     /// The crash is before this event.

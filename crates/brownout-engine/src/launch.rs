@@ -1,8 +1,8 @@
 //! Starting a target under the loader.
 //!
-//! The loader is executed from a memfd, so nothing has to be installed. It gets the target's own
-//! arguments and environment, plus one variable that tells it the wire's descriptor and which
-//! program to load, and which the target never sees.
+//! The loader is executed from a memfd, so nothing has to be installed. It gets the arguments and the environment of the
+//! target, and one more variable with the descriptor of the wire and the program to load. The target never sees that
+//! variable.
 
 use crate::program::Program;
 use crate::sys::memory::{Use, create_memfd};
@@ -18,11 +18,11 @@ use std::os::unix::ffi::OsStrExt;
 /// A target that was started.
 pub(crate) struct Launched {
     pub(crate) pid: Pid,
-    /// The number of the wire's descriptor in the target and all that descend from it.
+    /// The number of the wire's descriptor in the target and its descendants.
     pub(crate) descriptor: RawFd,
 }
 
-/// Starts `program` under `loader`, an ELF image, with `wire` to record to.
+/// Starts `program` under `loader`, an ELF image, with `wire` for its records.
 pub(crate) fn launch(
     loader: &[u8],
     program: &Program,

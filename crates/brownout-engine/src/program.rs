@@ -1,8 +1,7 @@
-//! Which file a command means, and whether it can be run at all.
+//! Finds the program of a command, and checks that it can be run.
 //!
-//! What cannot be run is told before anything starts. The rules are those of `execvp`: a name
-//! without a slash is looked up in `PATH`, scripts are run by the interpreter they name, and a text
-//! file that names none by the shell.
+//! A program that cannot be run is reported before anything starts. The rules are those of `execvp`: a name without a slash
+//! is looked up in `PATH`, scripts are run by the interpreter that they name, and text files that name none by the shell.
 
 use crate::elf;
 use crate::sys::process::may_execute;
@@ -13,9 +12,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes at the start of a file that tell what it is; the kernel looks at as many.
+/// Bytes at the start of a file that determine its kind; the kernel reads as many.
 const START_BYTES: usize = 256;
-/// Interpreters of interpreters that the kernel follows.
+/// The depth of interpreters that the kernel follows.
 const MAX_INTERPRETERS: usize = 4;
 /// Where names are looked up when there is no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -25,11 +24,11 @@ const SHELL: &str = "/bin/sh";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    #[error("no program was named")]
+    #[error("no program is given")]
     NoName,
-    #[error("{}: no such program in any directory of PATH", name.display())]
+    #[error("{}: no such program in PATH", name.display())]
     NotInPath { name: OsString },
-    #[error("{} cannot be run", path.display())]
+    #[error("cannot run {}", path.display())]
     NotAccessible {
         path: PathBuf,
         #[source]
@@ -39,7 +38,7 @@ pub enum ProgramError {
     Directory { path: PathBuf },
     #[error("{} is not a regular file", path.display())]
     NotRegular { path: PathBuf },
-    #[error("{} cannot be read, which running it under instrumentation needs", path.display())]
+    #[error("cannot read {}, which is necessary to run it under instrumentation", path.display())]
     Unreadable {
         path: PathBuf,
         #[source]
@@ -52,9 +51,9 @@ pub enum ProgramError {
         path.display()
     )]
     OtherMachine { path: PathBuf, machine: u16 },
-    #[error("{} is not a program", path.display())]
+    #[error("{} is not an executable program", path.display())]
     NotAProgram { path: PathBuf },
-    #[error("{} would run with the rights of another user, which a recorded program cannot have", path.display())]
+    #[error("{} is set-user-ID or set-group-ID; a recorded program cannot get the rights of another user or group", path.display())]
     SetUserId { path: PathBuf },
     #[error("{} needs {} to run", path.display(), interpreter.display())]
     Interpreter {
@@ -63,9 +62,9 @@ pub enum ProgramError {
         #[source]
         source: Box<ProgramError>,
     },
-    #[error("{} leads to too many interpreters of interpreters", path.display())]
+    #[error("{} needs too many interpreters of interpreters", path.display())]
     TooManyInterpreters { path: PathBuf },
-    #[error("an argument holds a NUL byte")]
+    #[error("an argument contains a NUL byte")]
     Nul,
 }
 
@@ -229,7 +228,7 @@ fn read_start(file: &File, start: &mut [u8]) -> io::Result<usize> {
     Ok(read)
 }
 
-/// A program that changes its user or group on exec runs under instrumentation as who we are.
+/// Under instrumentation a program cannot change its user or group on exec.
 fn check_rights(path: &Path, file: &File) -> io::Result<Result<(), ProgramError>> {
     let metadata = file.metadata()?;
     let (user, group) = crate::sys::process::effective_ids();

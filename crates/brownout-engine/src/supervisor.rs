@@ -1,12 +1,11 @@
-//! Looking after a target: signals to it, and how it ends.
+//! Supervises a target: passes signals on to it, and waits for its end.
 //!
-//! - `SIGINT` and `SIGQUIT` from the terminal reach the target by themselves; the recorder ignores
-//!   them and ends when the target does. Sent to the recorder by a process, they are passed on, as
-//!   are `SIGTERM`, `SIGHUP`, `SIGUSR1` and `SIGUSR2`.
-//! - After the target has ended, the recorder waits for the processes that were followed from it. Any
-//!   of these signals but the last two makes it stop waiting.
-//! - The recorder is no subreaper: an orphan's parent is init, as it would be without us. The drain
-//!   sees the ends of processes that are not our children in `/proc`.
+//! - The terminal sends `SIGINT` and `SIGQUIT` to the target too; the recorder ignores them and ends when the target does. If
+//!   a process sends them to the recorder, it passes them on, like `SIGTERM`, `SIGHUP`, `SIGUSR1` and `SIGUSR2`.
+//! - After the target has ended, the recorder waits for the descendants that it has followed. Any of these signals except
+//!   `SIGUSR1` and `SIGUSR2` makes it stop waiting.
+//! - The recorder is not a subreaper: the parent of an orphan is init, as it would be natively. The drain detects the end of
+//!   processes that are not children of the recorder in `/proc`.
 
 use crate::drain::Signals;
 use crate::event_destination::EventDestination;
@@ -23,21 +22,21 @@ use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the observer is told how far the recording is.
+/// How often progress is reported.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
-/// How long after the target's end the observer is told that there is something to wait for.
+/// How long after the target's end waiting for its descendants is reported.
 const QUIET_WAIT: Duration = Duration::from_secs(1);
-/// How long a target that is to stop may take before it is killed.
+/// How long a target may take to stop before it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// What the drain leaves behind.
+/// The results of the drain.
 pub(crate) struct Drained<D: EventDestination> {
     pub(crate) sink: EventSink<D>,
     /// What became of the records of killed threads, or why the drain gave up.
     pub(crate) result: Result<Losses, StopReason>,
 }
 
-/// How and after what time the target ended.
+/// How the target ended, and how long it ran.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TargetEnd {
     pub(crate) end: ProcessEnd,
@@ -45,7 +44,7 @@ pub(crate) struct TargetEnd {
     pub(crate) cpu: Duration,
 }
 
-/// Looks after one target.
+/// Supervises one target.
 pub(crate) struct Supervisor<'a> {
     pub(crate) target: Pid,
     pub(crate) started: Instant,
@@ -56,7 +55,7 @@ pub(crate) struct Supervisor<'a> {
 }
 
 impl Supervisor<'_> {
-    /// Runs until the target has ended and the drain is through.
+    /// Runs until the target has ended and the drain is finished.
     pub(crate) fn run<D: EventDestination>(
         &self,
         drain: ScopedJoinHandle<'_, Drained<D>>,
@@ -66,13 +65,13 @@ impl Supervisor<'_> {
         let mut drained = None;
         let mut ended = None;
         let mut kill_at = None;
-        let mut tell_waiting_at = None;
+        let mut report_waiting_at = None;
         loop {
             let signal = self.gate.next(PROGRESS_INTERVAL);
             if ended.is_none() {
                 self.pass_on(signal);
                 ended = self.look_for_end();
-                tell_waiting_at = ended.is_some().then(|| Instant::now() + QUIET_WAIT);
+                report_waiting_at = ended.is_some().then(|| Instant::now() + QUIET_WAIT);
             } else {
                 self.stop_waiting_on(signal);
             }
@@ -100,7 +99,7 @@ impl Supervisor<'_> {
                 (Some(ended), Some(drained)) => return (ended, drained),
                 (still_ended, still_drained) => (ended, drained) = (still_ended, still_drained),
             }
-            if is_due(&mut tell_waiting_at) {
+            if is_due(&mut report_waiting_at) {
                 observe(Notice::Waiting);
             }
             observe(Notice::Progress {
@@ -110,7 +109,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Gives the target a signal that was meant for it.
+    /// Passes a signal on to the target.
     fn pass_on(&self, signal: Option<(libc::c_int, Origin)>) {
         if let Some((signal, Origin::Process)) = signal
             && signal != libc::SIGCHLD
@@ -140,7 +139,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// Whether the time has come, which it does once.
+/// Whether the time has come; true only once.
 fn is_due(time: &mut Option<Instant>) -> bool {
     time.take_if(|time| *time <= Instant::now()).is_some()
 }

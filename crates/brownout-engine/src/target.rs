@@ -46,7 +46,7 @@ pub enum OnFull {
     Stop,
 }
 
-/// What the caller is told while a target runs.
+/// What is reported to the caller while a target runs.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice<'a> {

@@ -13,7 +13,7 @@ use crate::{Execution, Outcome, RawFrame, Recovery, RunRequest, Sandbox, Sandbox
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
 const RETRY_FACTOR: u32 = 4;
 
-/// What a recovery is told about the crash that it recovers from, and how long it may take.
+/// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]
 pub struct RecoveryTask {
     /// Environment variables beyond those that brownout itself has.

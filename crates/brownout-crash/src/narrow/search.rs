@@ -90,9 +90,9 @@ impl<'a> Search<'a> {
     ) -> Result<bool, RunnerError> {
         let next = between.units.get(count);
         let operation = next.map_or(between.operation, |unit| unit.operation);
-        let told = self.situation.operation.map(|_| operation);
+        let operation = self.situation.operation.map(|_| operation);
         let situation = CrashSituation {
-            operation: told,
+            operation,
             ..self.situation.clone()
         };
         self.tests += 1;

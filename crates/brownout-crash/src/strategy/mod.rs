@@ -1,6 +1,6 @@
 //! Strategies: which crash points are tried, and in which order.
 //!
-//! A strategy proposes crash points, is told the verdicts, and may use them for what it proposes next. The
+//! A strategy proposes crash points, gets their verdicts, and may use them for what it proposes next. The
 //! [campaign](crate::Campaign) builds the images, runs the recoveries and writes the journal. One file a strategy; a
 //! strategy is registered with one line in [`STRATEGIES`].
 

@@ -55,10 +55,10 @@ fn an_empty_element_of_path_is_the_current_directory() {
 }
 
 #[test]
-fn what_is_not_there_or_no_file_is_told() {
+fn missing_programs_and_directories_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let in_directory = |name: &str| directory.path().join(name);
-    assert!(refusal("no-such-program-anywhere".into()).contains("in any directory of PATH"));
+    assert!(refusal("no-such-program-anywhere".into()).contains("no such program in PATH"));
     assert!(refusal(in_directory("missing").into()).contains("No such file"));
     assert!(refusal(directory.path().into()).contains("is a directory"));
     let plain = write(&in_directory("plain"), b"#!/bin/sh\n", 0o644);
@@ -72,8 +72,8 @@ fn foreign_programs_are_refused_by_name() {
     let program = |name: &str, bytes: &[u8]| write(&directory.path().join(name), bytes, 0o755);
     assert!(refusal(program("old", &elf(1, 3))).contains("32-bit"));
     assert!(refusal(program("arm", &elf(2, 183))).contains("ELF machine 183"));
-    assert!(refusal(program("cut", &elf(2, 62)[..20])).contains("is not a program"));
-    assert!(refusal(program("data", b"MZ\0\0")).contains("is not a program"));
+    assert!(refusal(program("cut", &elf(2, 62)[..20])).contains("is not an executable program"));
+    assert!(refusal(program("data", b"MZ\0\0")).contains("is not an executable program"));
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Recording from start to end, with the shell in the place of the loader: it runs the script that it
-//! is given and publishes nothing.
+//! Recording from start to end, with a shell in place of the loader: it runs a script and publishes nothing.
 
 use super::*;
 use crate::sys::signals::ONE_AT_A_TIME;
@@ -64,7 +63,7 @@ fn the_status_is_passed_through_and_kept_in_the_trace() {
 }
 
 #[test]
-fn death_by_a_signal_is_told_as_such() {
+fn death_by_a_signal_is_reported() {
     assert_eq!(
         run("kill -KILL $$").recording.end,
         ProcessEnd::Signaled {
@@ -180,7 +179,7 @@ fn what_cannot_be_run_leaves_no_trace() {
 }
 
 #[test]
-fn a_trace_that_cannot_be_created_is_told_before_the_start() {
+fn a_trace_that_cannot_be_created_is_reported_before_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let mut options = options(directory.path(), "touch started");
     options.trace = directory.path().join("missing/trace");

@@ -20,7 +20,7 @@ pub(crate) const HEAD_BYTES: usize = size_of::<Intent>();
 
 /// What the file must be compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Evidence {
+enum StoreEvidence {
     Before,
     BeforeParts,
     Value,
@@ -31,7 +31,7 @@ enum Evidence {
 pub(crate) struct LastStore {
     /// The record that it would have, but for its payload.
     pub(crate) head: Record,
-    evidence: Evidence,
+    evidence: StoreEvidence,
     bytes: Vec<u8>,
 }
 
@@ -62,9 +62,9 @@ impl LastStore {
             return None;
         }
         let evidence = match u32_at(offset_of!(Intent, evidence)) {
-            evidence::BEFORE => Evidence::Before,
-            evidence::BEFORE_PARTS => Evidence::BeforeParts,
-            evidence::VALUE => Evidence::Value,
+            evidence::BEFORE => StoreEvidence::Before,
+            evidence::BEFORE_PARTS => StoreEvidence::BeforeParts,
+            evidence::VALUE => StoreEvidence::Value,
             _ => return None,
         };
         Some(LastStore {
@@ -87,10 +87,10 @@ impl LastStore {
     pub(crate) fn made(&self, now: &[u8]) -> Vec<Range<usize>> {
         let whole = || std::iter::once(0..now.len()).collect();
         match self.evidence {
-            Evidence::Before if now != self.bytes => whole(),
-            Evidence::Value if now == self.bytes => whole(),
-            Evidence::Before | Evidence::Value => Vec::new(),
-            Evidence::BeforeParts => {
+            StoreEvidence::Before if now != self.bytes => whole(),
+            StoreEvidence::Value if now == self.bytes => whole(),
+            StoreEvidence::Before | StoreEvidence::Value => Vec::new(),
+            StoreEvidence::BeforeParts => {
                 let mut parts: Vec<Range<usize>> = Vec::new();
                 for (at, (now, before)) in now.iter().zip(&self.bytes).enumerate() {
                     if now == before {

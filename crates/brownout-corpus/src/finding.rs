@@ -20,6 +20,7 @@ pub struct ReportedFinding {
 #[serde(rename_all = "lowercase")]
 pub enum ReportedSeverity {
     Bug,
+    Performance,
     Warning,
 }
 

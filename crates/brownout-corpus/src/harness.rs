@@ -109,7 +109,14 @@ impl Harness {
         ];
         let mut command = Command::new(&self.brownout);
         command
-            .args(["check", "--quiet", "--format", "json", "--out"])
+            .args([
+                "check",
+                "--quiet",
+                "--pedantic",
+                "--format",
+                "json",
+                "--out",
+            ])
             .arg(out)
             .args(program.options.iter().map(|word| fill(word, &places)));
         if let Some(recover) = &program.recover {

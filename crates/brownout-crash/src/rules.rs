@@ -23,6 +23,7 @@ pub static RECOVERY_FAILED: RuleInfo = RuleInfo {
     id: "recovery-failed",
     severity: Severity::Bug,
     category: Category::Atomicity,
+    pedantic: false,
     summary: "after a crash here, the program's own recovery fails",
     explanation: "\
 ## What it finds
@@ -57,6 +58,7 @@ pub static RECOVERY_CRASHED: RuleInfo = RuleInfo {
     id: "recovery-crashed",
     severity: Severity::Bug,
     category: Category::Atomicity,
+    pedantic: false,
     summary: "after a crash here, the program's own recovery is killed by a signal",
     explanation: "\
 ## What it finds
@@ -89,6 +91,7 @@ pub static RECOVERY_HUNG: RuleInfo = RuleInfo {
     id: "recovery-hung",
     severity: Severity::Bug,
     category: Category::Atomicity,
+    pedantic: false,
     summary: "after a crash here, the program's own recovery does not end",
     explanation: "\
 ## What it finds

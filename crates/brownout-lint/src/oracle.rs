@@ -17,6 +17,7 @@
 //!     id: "superblock-once",
 //!     severity: Severity::Bug,
 //!     category: Category::Atomicity,
+//!     pedantic: false,
 //!     summary: "the superblock is written a second time",
 //!     explanation: "Only mkfs writes the superblock.",
 //! };

@@ -32,7 +32,7 @@ pub use format::{
 };
 pub use library_frames::primary_frame;
 pub use report::{Report, Subject, Suppressed};
-pub use rule::{Category, RuleInfo, Severity};
+pub use rule::{Category, FailOn, RuleInfo, Severity};
 pub use source::Sources;
 pub use stack::{Frame, Stack};
 pub use suppression::{

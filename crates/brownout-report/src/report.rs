@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Baseline, Category, Finding, FindingId, Frame, RuleInfo, Severity, Suppressions};
+use crate::{
+    Baseline, Category, FailOn, Finding, FindingId, Frame, RuleInfo, Severity, Suppressions,
+};
 
 /// Everything that an output format can show.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +14,8 @@ pub struct Report {
     pub subject: Subject,
     /// The rules that were applied, whether they found anything or not.
     pub rules: Vec<RuleInfo>,
+    /// Which findings make the check fail.
+    pub fail_on: FailOn,
     /// Sorted, no two with the same id.
     findings: Vec<Finding>,
     suppressed: Vec<Suppressed>,
@@ -41,6 +45,7 @@ impl Report {
         Self {
             subject,
             rules,
+            fail_on: FailOn::default(),
             findings: merged(findings),
             suppressed: Vec::new(),
             known: Vec::new(),
@@ -65,11 +70,25 @@ impl Report {
         self.of(Severity::Bug)
     }
 
-    pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
-        self.of(Severity::Warning)
+    /// Findings of other severities than [`Severity::Bug`].
+    pub fn lesser(&self) -> impl Iterator<Item = &Finding> {
+        self.findings
+            .iter()
+            .filter(|finding| finding.severity != Severity::Bug)
     }
 
-    fn of(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
+    /// Whether this finding makes the check fail.
+    pub fn fails_on(&self, finding: &Finding) -> bool {
+        self.fail_on.is_reached_by(finding.severity)
+    }
+
+    /// Whether any finding makes the check fail.
+    pub fn fails(&self) -> bool {
+        self.findings.iter().any(|finding| self.fails_on(finding))
+    }
+
+    /// The findings of a severity.
+    pub fn of(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
         self.findings
             .iter()
             .filter(move |finding| finding.severity == severity)

@@ -10,25 +10,34 @@ pub struct RuleInfo {
     pub id: &'static str,
     pub severity: Severity,
     pub category: Category,
+    /// Off unless the user asks for it: many of its findings are no mistakes.
+    pub pedantic: bool,
     /// One line without a full stop.
     pub summary: &'static str,
     /// Markdown: what the rule detects, why that is bad, an example and how to fix it.
     pub explanation: &'static str,
 }
 
-/// How certain it is that a finding must be fixed.
+/// What a finding means for the target, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
+    /// Data can be lost, torn or reordered, or recovery fails.
     Bug,
+    /// A flush, fence or log entry that has no effect.
+    Performance,
     /// A pattern that only the author of the target can judge.
     Warning,
 }
 
 impl Severity {
+    /// All severities, the worst first.
+    pub const ALL: [Self; 3] = [Self::Bug, Self::Performance, Self::Warning];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Bug => "bug",
+            Self::Performance => "performance",
             Self::Warning => "warning",
         }
     }
@@ -37,6 +46,31 @@ impl Severity {
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
+    }
+}
+
+/// Which findings make a check fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailOn {
+    #[default]
+    Bug,
+    /// Bugs and performance findings.
+    Performance,
+    /// All findings.
+    Warning,
+    Never,
+}
+
+impl FailOn {
+    /// Whether a finding of this severity makes the check fail.
+    pub fn is_reached_by(self, severity: Severity) -> bool {
+        match self {
+            Self::Bug => severity <= Severity::Bug,
+            Self::Performance => severity <= Severity::Performance,
+            Self::Warning => severity <= Severity::Warning,
+            Self::Never => false,
+        }
     }
 }
 
@@ -71,5 +105,29 @@ impl Category {
 impl fmt::Display for Category {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_fails_on_the_given_severity_and_worse() {
+        let failing = |fail_on: FailOn| {
+            let reached = |severity: &Severity| fail_on.is_reached_by(*severity);
+            Severity::ALL
+                .iter()
+                .copied()
+                .filter(reached)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(failing(FailOn::Bug), [Severity::Bug]);
+        assert_eq!(
+            failing(FailOn::Performance),
+            [Severity::Bug, Severity::Performance]
+        );
+        assert_eq!(failing(FailOn::Warning), Severity::ALL);
+        assert_eq!(failing(FailOn::Never), []);
     }
 }

@@ -6,14 +6,16 @@ pub(crate) const FLUSH_RULE: RuleInfo = RuleInfo {
     id: "missing-flush",
     severity: Severity::Bug,
     category: Category::Durability,
+    pedantic: false,
     summary: "a store that is never flushed",
     explanation: "## What it does\n\nFinds stores that are never flushed.\n",
 };
 
 pub(crate) const FENCE_RULE: RuleInfo = RuleInfo {
     id: "redundant-fence",
-    severity: Severity::Bug,
+    severity: Severity::Performance,
     category: Category::Performance,
+    pedantic: false,
     summary: "a fence with nothing to order",
     explanation: "## What it does\n\nFinds fences that order nothing.\n",
 };
@@ -22,6 +24,7 @@ pub(crate) const WARNING_RULE: RuleInfo = RuleInfo {
     id: "transient-data",
     severity: Severity::Warning,
     category: Category::Durability,
+    pedantic: false,
     summary: "a store to what is never flushed",
     explanation: "## What it does\n\nFinds stores to data that is never flushed.\n",
 };

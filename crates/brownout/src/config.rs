@@ -4,11 +4,16 @@
 //! pm = ["/mnt/pmem/**"]
 //! model = "adr"                       # adr, eadr, gpf or msync
 //! format = "human"                    # human, json, sarif, junit or github
-//! warnings = false
+//! verbose = false
+//! fail-on = "bug"                     # bug, performance, warning or never
+//! pedantic = false
 //! suppressions = ["accepted.toml"]
 //! baseline = "known.json"
 //! out = "brownout.out"
 //! loads = false
+//!
+//! [rules]                             # bug, performance, warning or off
+//! transient-data = "off"
 //!
 //! [crash]                             # with `recover`, `check` also tests crashes: see `crash`
 //! recover = "./kvstore {pm} check"
@@ -36,10 +41,12 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use brownout_model::Profile;
+use brownout_report::FailOn;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::arguments::{ConfigArgs, FindingFormat};
+use crate::rules::{self, RuleLevel};
 
 pub use crash::CrashKeys;
 use oracles::OracleKeys;
@@ -54,7 +61,11 @@ pub struct Config {
     pub pm: Vec<OsString>,
     pub model: Option<Profile>,
     pub format: Option<FindingFormat>,
-    pub warnings: Option<bool>,
+    pub verbose: Option<bool>,
+    pub fail_on: Option<FailOn>,
+    pub pedantic: Option<bool>,
+    /// Levels by rule id.
+    pub rules: BTreeMap<String, RuleLevel>,
     pub suppressions: Vec<PathBuf>,
     pub baseline: Option<PathBuf>,
     pub out: Option<PathBuf>,
@@ -98,12 +109,16 @@ fn listed(names: &[String]) -> String {
 
 /// The keys of a file or of one of its profiles.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct Keys {
     pm: Option<Vec<String>>,
     model: Option<Spanned<String>>,
     format: Option<FindingFormat>,
-    warnings: Option<bool>,
+    #[serde(alias = "warnings")]
+    verbose: Option<bool>,
+    fail_on: Option<FailOn>,
+    pedantic: Option<bool>,
+    rules: Option<Spanned<BTreeMap<String, RuleLevel>>>,
     suppressions: Option<Vec<PathBuf>>,
     baseline: Option<PathBuf>,
     out: Option<PathBuf>,
@@ -168,7 +183,11 @@ impl Config {
             },
         };
         // Report mistakes in unused profiles too.
+        let oracle_ids: Vec<&str> = oracles.iter().map(|oracle| oracle.get_ref().id()).collect();
         for keys in profiles.values().chain([&chosen, &keys]) {
+            if let Some(rules) = &keys.rules {
+                check_rules(rules, &oracle_ids, text).map_err(|(offset, why)| flaw(offset, why))?;
+            }
             model(keys.model.as_ref()).map_err(|(offset, why)| flaw(offset, why))?;
             if let Some(crash) = &keys.crash {
                 let checked = crash.get_ref().check();
@@ -211,6 +230,25 @@ fn model(name: Option<&Spanned<String>>) -> Result<Option<Profile>, (usize, Stri
     }
 }
 
+/// Every key is the id of a rule or oracle; otherwise the position of the key and an error message.
+fn check_rules(
+    rules: &Spanned<BTreeMap<String, RuleLevel>>,
+    oracles: &[&str],
+    text: &str,
+) -> Result<(), (usize, String)> {
+    let known = |id: &str| oracles.contains(&id) || rules::all().iter().any(|rule| rule.id == id);
+    match rules.get_ref().keys().find(|id| !known(id)) {
+        None => Ok(()),
+        Some(id) => {
+            let why = format!("no rule `{id}`; did you mean `{}`?", rules::nearest(id));
+            // A table's span begins at its header, an inline table's at its brace; the key follows.
+            let start = rules.span().start;
+            let key = text.get(start..).and_then(|rest| rest.find(id.as_str()));
+            Err((start + key.unwrap_or(0), why))
+        }
+    }
+}
+
 impl Keys {
     /// These options where given, else those of `base`.
     fn over(self, base: Self) -> Self {
@@ -218,7 +256,18 @@ impl Keys {
             pm: self.pm.or(base.pm),
             model: self.model.or(base.model),
             format: self.format.or(base.format),
-            warnings: self.warnings.or(base.warnings),
+            verbose: self.verbose.or(base.verbose),
+            fail_on: self.fail_on.or(base.fail_on),
+            pedantic: self.pedantic.or(base.pedantic),
+            rules: match (self.rules, base.rules) {
+                (Some(own), Some(base)) => {
+                    let span = base.span();
+                    let mut rules = base.into_inner();
+                    rules.extend(own.into_inner());
+                    Some(Spanned::new(span, rules))
+                }
+                (own, base) => own.or(base),
+            },
             suppressions: self.suppressions.or(base.suppressions),
             baseline: self.baseline.or(base.baseline),
             out: self.out.or(base.out),
@@ -254,7 +303,10 @@ impl Keys {
                 .collect(),
             model: model(self.model.as_ref()).ok().flatten(),
             format: self.format,
-            warnings: self.warnings,
+            verbose: self.verbose,
+            fail_on: self.fail_on,
+            pedantic: self.pedantic,
+            rules: self.rules.map(Spanned::into_inner).unwrap_or_default(),
             suppressions: self
                 .suppressions
                 .unwrap_or_default()
@@ -371,5 +423,29 @@ model = 'adr'
         assert_eq!(find().out, Some(root.path().join("far")));
         fs::write(root.path().join("a").join(FILE_NAME), "out = 'near'").unwrap();
         assert_eq!(find().out, Some(root.path().join("a/near")));
+    }
+
+    #[test]
+    fn rules_have_levels_and_a_profile_overrides_single_ones() {
+        let text = "fail-on = 'warning'\npedantic = true\n[rules]\nmissing-flush = 'warning'\n\
+                    transient-data = 'off'\n[profile.ci.rules]\nmissing-flush = 'bug'\n";
+        let base = parse(text, None).unwrap();
+        assert_eq!(base.fail_on, Some(FailOn::Warning));
+        assert_eq!(base.pedantic, Some(true));
+        assert_eq!(base.rules["missing-flush"], RuleLevel::Warning);
+        let ci = parse(text, Some("ci")).unwrap();
+        assert_eq!(ci.rules["missing-flush"], RuleLevel::Bug);
+        assert_eq!(ci.rules["transient-data"], RuleLevel::Off);
+    }
+
+    #[test]
+    fn a_misspelt_rule_is_an_error() {
+        let why = parse("# x\n[rules]\nmising-flush = 'off'\n", None).unwrap_err();
+        let expected = "line 3: no rule `mising-flush`; did you mean `missing-flush`?";
+        assert!(why.ends_with(expected), "{why}");
+        let why = parse("[rules]\nmissing-flush = 'error'\n", None).unwrap_err();
+        assert!(why.contains("line 2: unknown variant `error`"), "{why}");
+        let oracle = "[rules]\nx = 'warning'\n[[oracle]]\nid = 'x'\nsummary = ''\nstores = {}\nonly-inside = []\n";
+        assert!(parse(oracle, None).is_ok());
     }
 }

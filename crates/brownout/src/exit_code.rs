@@ -26,8 +26,8 @@ impl ExitCode {
 
     fn meaning(self) -> &'static str {
         match self {
-            Self::Success => "no bugs found; there may be warnings",
-            Self::BugsFound => "bugs found",
+            Self::Success => "no finding reaches --fail-on (by default: no bugs)",
+            Self::BugsFound => "a finding reaches --fail-on (by default: bugs found)",
             Self::Usage => "usage error, or a file or environment that brownout cannot use",
             Self::NothingPersistent => "no access to persistent memory was seen",
             Self::TargetFailed => {

@@ -14,7 +14,7 @@ use crate::arguments::FindingFormat;
 use crate::console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::output_directory::{self, OutputDirectory, write_report};
+use crate::output_directory::{self, OutputDirectory, RulesInForce, write_report};
 use crate::settings::{Settings, on_github};
 
 /// Output width if there is no terminal.
@@ -39,7 +39,7 @@ pub fn print(report: &Report, settings: &Settings, stream: Stream) -> Result<(),
         match settings.format {
             FindingFormat::Human => {
                 let detail = Detail {
-                    warnings: settings.warnings,
+                    verbose: settings.verbose,
                     suppressed: false,
                 };
                 return print_human(report, detail, stream);
@@ -59,8 +59,8 @@ pub fn print(report: &Report, settings: &Settings, stream: Stream) -> Result<(),
 /// What to show besides the bugs.
 #[derive(Clone, Copy, Debug)]
 pub struct Detail {
-    /// Show warnings in full.
-    pub warnings: bool,
+    /// Show every finding in full.
+    pub verbose: bool,
     /// Show suppressed findings.
     pub suppressed: bool,
 }
@@ -73,7 +73,7 @@ pub fn print_human(report: &Report, detail: Detail, stream: Stream) -> Result<()
     let human = Human {
         color: terminal && std::env::var_os("NO_COLOR").is_none(),
         width: width(stream),
-        full_warnings: detail.warnings,
+        verbose: detail.verbose,
         suppressed: detail.suppressed,
         sources: Sources::on_disk(),
     };
@@ -119,12 +119,12 @@ pub fn write_all(report: &Report, directory: &OutputDirectory) -> Result<(), Fai
     } else {
         write_report(&suppressed, &SuppressedLines, report)?;
     }
-    directory.write_run_file(&report.subject)
+    directory.write_run_file(&report.subject, &RulesInForce::of(report))
 }
 
-/// Only bugs make the exit code nonzero; warnings are for the author to judge.
+/// 1 if a finding reaches `--fail-on`.
 pub fn exit_code(report: &Report) -> ExitCode {
-    if report.bugs().next().is_some() {
+    if report.fails() {
         ExitCode::BugsFound
     } else {
         ExitCode::Success

@@ -28,7 +28,7 @@ pub struct LintRun {
     pub trace: TraceFile,
 }
 
-/// Reads a trace and applies all rules.
+/// Reads a trace and applies the rules that are on.
 pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintRun, Failure> {
     let mut trace = TraceFile::open(path)?;
     let patterns = trace.patterns(&settings.patterns)?;
@@ -50,11 +50,12 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
         describe_candidates(&selection, definitions, given)
     });
     let mut stacks = outcome.attribution;
-    let findings: Vec<Finding> = outcome
+    let findings = outcome
         .findings
         .into_iter()
         .map(|raw| stacks.finding(raw, definitions))
         .collect();
+    let findings = settings.levels.apply(findings);
     let mut gaps: Vec<String> = stacks.table.problems().collect();
     gaps.extend(source_gaps::without_lines(&findings, &gaps));
     gaps.extend(source_gaps::newer_sources(&findings));

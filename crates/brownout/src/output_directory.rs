@@ -4,15 +4,18 @@
 //! From an earlier check it replaces only its own files, each atomically, so that a reader never sees a partial
 //! file.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use brownout_report::{Format, Report, Subject};
+use brownout_report::{FailOn, Format, Report, RuleInfo, Severity, Subject};
 use serde::{Deserialize, Serialize};
 
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::rules;
+use crate::settings::Settings;
 
 /// Marks the directory as brownout's, and describes what was examined.
 const RUN: &str = "run.json";
@@ -48,6 +51,50 @@ struct RunFile {
     trace: Option<PathBuf>,
     #[serde(default)]
     gaps: Vec<String>,
+    #[serde(flatten)]
+    in_force: RulesInForce,
+}
+
+/// The rules that were applied, and which findings made the check fail, so that `report` shows the same verdict.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RulesInForce {
+    #[serde(default)]
+    pub fail_on: FailOn,
+    /// The severities of the rules that were on. Absent in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rules: Option<BTreeMap<String, Severity>>,
+}
+
+impl RulesInForce {
+    /// What the options choose.
+    pub fn chosen(settings: &Settings) -> Self {
+        Self::new(settings.fail_on, &rules::in_force(settings))
+    }
+
+    pub fn of(report: &Report) -> Self {
+        Self::new(report.fail_on, &report.rules)
+    }
+
+    fn new(fail_on: FailOn, rules: &[RuleInfo]) -> Self {
+        let rules = rules.iter().map(|rule| (rule.id.to_owned(), rule.severity));
+        Self {
+            fail_on,
+            rules: Some(rules.collect()),
+        }
+    }
+
+    /// Those of the given rules that were applied, with the severities they had.
+    pub fn rules(&self, all: Vec<RuleInfo>) -> Vec<RuleInfo> {
+        let Some(rules) = &self.rules else {
+            return all;
+        };
+        all.into_iter()
+            .filter_map(|rule| {
+                let severity = *rules.get(rule.id)?;
+                Some(RuleInfo { severity, ..rule })
+            })
+            .collect()
+    }
 }
 
 impl OutputDirectory {
@@ -79,7 +126,7 @@ impl OutputDirectory {
     }
 
     /// Opens the results of an earlier check.
-    pub fn open(path: &Path) -> Result<(Self, Subject), Failure> {
+    pub fn open(path: &Path) -> Result<(Self, Subject, RulesInForce), Failure> {
         let run = read_run(path)?;
         let directory = Self {
             path: path.to_owned(),
@@ -91,7 +138,7 @@ impl OutputDirectory {
             directory: run.directory,
             gaps: run.gaps,
         };
-        Ok((directory, subject))
+        Ok((directory, subject, run.in_force))
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -158,13 +205,18 @@ impl OutputDirectory {
     }
 
     /// Writes `run.json`.
-    pub fn write_run_file(&self, subject: &Subject) -> Result<(), Failure> {
+    pub fn write_run_file(
+        &self,
+        subject: &Subject,
+        in_force: &RulesInForce,
+    ) -> Result<(), Failure> {
         let run = RunFile {
             trace: self.trace.clone(),
             brownout: env!("CARGO_PKG_VERSION").to_owned(),
             command: subject.command.clone(),
             directory: subject.directory.clone(),
             gaps: subject.gaps.clone(),
+            in_force: in_force.clone(),
         };
         write_file(&self.file(RUN), |out| {
             serde_json::to_writer_pretty(&mut *out, &run)?;
@@ -262,10 +314,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("out");
         let first = OutputDirectory::claim(&path).unwrap();
-        first.write_run_file(&Subject::default()).unwrap();
+        first
+            .write_run_file(&Subject::default(), &RulesInForce::default())
+            .unwrap();
         fs::write(first.file("notes"), "mine").unwrap();
         let second = OutputDirectory::claim(&path).unwrap();
-        second.write_run_file(&Subject::default()).unwrap();
+        second
+            .write_run_file(&Subject::default(), &RulesInForce::default())
+            .unwrap();
         assert_eq!(fs::read_to_string(second.file("notes")).unwrap(), "mine");
         assert!(OutputDirectory::open(&path).is_ok());
     }

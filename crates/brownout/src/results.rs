@@ -72,6 +72,7 @@ impl Results {
         console: &Console,
     ) -> Result<ExitCode, Failure> {
         let mut report = Report::new(self.subject, rules::in_force(settings), self.findings);
+        report.fail_on = settings.fail_on;
         decisions.apply(&mut report, settings, console)?;
         finding_output::write_all(&report, directory)?;
         if let Shown::To(stream) = shown {

@@ -1,6 +1,9 @@
-//! All rules of all analyses.
+//! All rules of all analyses, and which of them are on.
 
-use brownout_report::RuleInfo;
+use std::collections::BTreeMap;
+
+use brownout_report::{Finding, RuleInfo, Severity};
+use serde::Deserialize;
 
 use crate::settings::Settings;
 
@@ -17,8 +20,150 @@ pub fn is_of_crash_testing(id: &str) -> bool {
     rules.any(|rule| rule.id == id)
 }
 
-/// The rules of brownout and the oracles that the configuration declares.
+/// The rules that are on, with the severities that apply: those of brownout and the oracles that the configuration
+/// declares.
 pub fn in_force(settings: &Settings) -> Vec<RuleInfo> {
     let oracles = settings.oracles.iter().map(|oracle| *oracle.rule());
-    all().into_iter().chain(oracles).collect()
+    all()
+        .into_iter()
+        .chain(oracles)
+        .filter_map(|rule| settings.levels.applied_to(rule))
+        .collect()
+}
+
+/// The rule whose name is most similar to the given one.
+pub fn nearest(given: &str) -> &'static str {
+    let likeness = |rule: &RuleInfo| {
+        let words = given.split(['-', '_', ' ']);
+        let shared = words.filter(|word| rule.id.contains(word)).count();
+        let start = rule.id.bytes().zip(given.bytes());
+        (shared, start.take_while(|(a, b)| a == b).count())
+    };
+    all()
+        .into_iter()
+        .rev()
+        .max_by_key(likeness)
+        .map_or("", |rule| rule.id)
+}
+
+/// The level of a rule in the `[rules]` table of `brownout.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RuleLevel {
+    Bug,
+    Performance,
+    Warning,
+    Off,
+}
+
+impl RuleLevel {
+    /// The severity of the rule's findings; none if the rule is off.
+    fn severity(self) -> Option<Severity> {
+        match self {
+            Self::Bug => Some(Severity::Bug),
+            Self::Performance => Some(Severity::Performance),
+            Self::Warning => Some(Severity::Warning),
+            Self::Off => None,
+        }
+    }
+}
+
+/// Which rules are on, and the severities of their findings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleLevels {
+    /// Whether pedantic rules are on.
+    pub pedantic: bool,
+    /// Levels by rule id.
+    pub levels: BTreeMap<String, RuleLevel>,
+}
+
+impl RuleLevels {
+    /// The rule with the severity that applies; none if it is off.
+    fn applied_to(&self, rule: RuleInfo) -> Option<RuleInfo> {
+        let severity = match self.levels.get(rule.id) {
+            Some(level) => level.severity()?,
+            None if rule.pedantic && !self.pedantic => return None,
+            None => rule.severity,
+        };
+        Some(RuleInfo { severity, ..rule })
+    }
+
+    /// The findings of rules that are on, with the severities that apply.
+    pub fn apply(&self, findings: Vec<Finding>) -> Vec<Finding> {
+        let pedantic: Vec<&str> = all()
+            .into_iter()
+            .filter_map(|rule| rule.pedantic.then_some(rule.id))
+            .collect();
+        findings
+            .into_iter()
+            .filter_map(|mut finding| {
+                match self.levels.get(&finding.rule) {
+                    Some(level) => finding.severity = level.severity()?,
+                    None if !self.pedantic && pedantic.contains(&finding.rule.as_str()) => {
+                        return None;
+                    }
+                    None => {}
+                }
+                Some(finding)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brownout_report::Evidence;
+
+    fn found(levels: &RuleLevels) -> Vec<(String, Severity)> {
+        let findings = all()
+            .iter()
+            .map(|rule| Finding::new(rule, "", Vec::new(), Evidence::default()))
+            .collect();
+        let found = levels.apply(findings);
+        found.into_iter().map(|f| (f.rule, f.severity)).collect()
+    }
+
+    fn listed(levels: &RuleLevels) -> Vec<(String, Severity)> {
+        let rules = all().into_iter().filter_map(|rule| levels.applied_to(rule));
+        rules
+            .map(|rule| (rule.id.to_owned(), rule.severity))
+            .collect()
+    }
+
+    #[test]
+    fn pedantic_rules_are_off_unless_requested() {
+        let default = RuleLevels::default();
+        let pedantic = RuleLevels {
+            pedantic: true,
+            ..RuleLevels::default()
+        };
+        let has = |levels: &RuleLevels, id: &str| found(levels).iter().any(|(rule, _)| rule == id);
+        for id in ["dirty-overwrite", "flush-covers-many", "fence-orders-many"] {
+            assert!(!has(&default, id), "{id}");
+            assert!(has(&pedantic, id), "{id}");
+        }
+        assert!(has(&default, "missing-flush"));
+        assert_eq!(found(&default), listed(&default));
+        assert_eq!(found(&pedantic), listed(&pedantic));
+    }
+
+    #[test]
+    fn levels_change_severities_and_turn_rules_on_and_off() {
+        let levels = RuleLevels {
+            pedantic: false,
+            levels: BTreeMap::from([
+                ("missing-flush".to_owned(), RuleLevel::Off),
+                ("redundant-fence".to_owned(), RuleLevel::Bug),
+                ("dirty-overwrite".to_owned(), RuleLevel::Performance),
+            ]),
+        };
+        let found = found(&levels);
+        assert_eq!(found, listed(&levels));
+        let severity = |id: &str| found.iter().find(|(rule, _)| rule == id).map(|(_, s)| *s);
+        assert_eq!(severity("missing-flush"), None);
+        assert_eq!(severity("redundant-fence"), Some(Severity::Bug));
+        assert_eq!(severity("dirty-overwrite"), Some(Severity::Performance));
+        assert_eq!(severity("missing-fence"), Some(Severity::Bug));
+    }
 }

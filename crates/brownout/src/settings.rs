@@ -4,17 +4,23 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use brownout_model::Profile;
+use brownout_report::FailOn;
 
 use crate::arguments::{FindingArgs, FindingFormat};
 use crate::config::{Config, CrashKeys, OracleSpec};
 use crate::failure::Failure;
+use crate::rules::RuleLevels;
 
 /// The options of a command that reports findings.
 #[derive(Debug)]
 pub struct Settings {
     pub model: Profile,
     pub format: FindingFormat,
-    pub warnings: bool,
+    /// Show every finding in full.
+    pub verbose: bool,
+    pub fail_on: FailOn,
+    /// Which rules are on, and their severities.
+    pub levels: RuleLevels,
     pub patterns: Vec<OsString>,
     pub suppressions: Vec<PathBuf>,
     pub gen_suppressions: bool,
@@ -36,7 +42,9 @@ impl Settings {
         Self {
             model: Profile::default(),
             format: FindingFormat::default(),
-            warnings: false,
+            verbose: false,
+            fail_on: FailOn::default(),
+            levels: RuleLevels::default(),
             patterns: Vec::new(),
             suppressions: Vec::new(),
             gen_suppressions: false,
@@ -64,7 +72,12 @@ impl Settings {
         Ok(Self {
             model: arguments.model.or(config.model).unwrap_or_default(),
             format: arguments.format.or(config.format).unwrap_or_default(),
-            warnings: arguments.warnings || config.warnings.unwrap_or_default(),
+            verbose: arguments.verbose || config.verbose.unwrap_or_default(),
+            fail_on: arguments.fail_on.or(config.fail_on).unwrap_or_default(),
+            levels: RuleLevels {
+                pedantic: arguments.pedantic || config.pedantic.unwrap_or_default(),
+                levels: config.rules,
+            },
             patterns,
             suppressions,
             gen_suppressions: arguments.gen_suppressions,

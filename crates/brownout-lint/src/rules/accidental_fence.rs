@@ -22,6 +22,7 @@ impl Rule for AccidentalFence {
         id: "accidental-fence",
         severity: Severity::Warning,
         category: Category::Ordering,
+        pedantic: false,
         summary: "a flush or non-temporal store is ordered by nothing but a locked instruction elsewhere",
         explanation: "\
 ## What it does

@@ -25,6 +25,7 @@ impl Rule for DelayedPersist {
         id: "delayed-persist",
         severity: Severity::Warning,
         category: Category::Ordering,
+        pedantic: false,
         summary: "a later store became persistent before this one",
         explanation: "\
 ## What it does

@@ -25,6 +25,7 @@ impl Rule for DirtyOverwrite {
         id: "dirty-overwrite",
         severity: Severity::Warning,
         category: Category::Ordering,
+        pedantic: true,
         summary: "a store is overwritten before it was persistent",
         explanation: "\
 ## What it does

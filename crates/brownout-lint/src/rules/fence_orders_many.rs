@@ -19,6 +19,7 @@ impl Rule for FenceOrdersMany {
         id: "fence-orders-many",
         severity: Severity::Warning,
         category: Category::Ordering,
+        pedantic: true,
         summary: "several flushes or non-temporal stores are ordered only by one fence",
         explanation: "\
 ## What it does

@@ -20,6 +20,7 @@ impl Rule for FlushCoversMany {
         id: "flush-covers-many",
         severity: Severity::Warning,
         category: Category::Performance,
+        pedantic: true,
         summary: "one flush covers several stores, by the layout of the data",
         explanation: "\
 ## What it does

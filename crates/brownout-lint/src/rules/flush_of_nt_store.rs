@@ -17,8 +17,9 @@ pub(crate) struct FlushOfNtStore;
 impl Rule for FlushOfNtStore {
     const INFO: &'static RuleInfo = &RuleInfo {
         id: "flush-of-nt-store",
-        severity: Severity::Bug,
+        severity: Severity::Performance,
         category: Category::Performance,
+        pedantic: false,
         summary: "a cache line is flushed although it was only stored to past the cache",
         explanation: "\
 ## What it does

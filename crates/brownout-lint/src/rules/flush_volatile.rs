@@ -15,8 +15,9 @@ pub(crate) struct FlushVolatile;
 impl Rule for FlushVolatile {
     const INFO: &'static RuleInfo = &RuleInfo {
         id: "flush-volatile",
-        severity: Severity::Bug,
+        severity: Severity::Performance,
         category: Category::Performance,
+        pedantic: false,
         summary: "memory that is not persistent is flushed",
         explanation: "\
 ## What it does

@@ -21,6 +21,7 @@ impl Rule for MissingFence {
         id: "missing-fence",
         severity: Severity::Bug,
         category: Category::Durability,
+        pedantic: false,
         summary: "a flush or non-temporal store is never followed by a fence",
         explanation: "\
 ## What it does

@@ -27,6 +27,7 @@ impl Rule for MissingFlush {
         id: "missing-flush",
         severity: Severity::Bug,
         category: Category::Durability,
+        pedantic: false,
         summary: "a store is never flushed, though its cache line is at some other time",
         explanation: "\
 ## What it does

@@ -23,8 +23,9 @@ pub(crate) struct RedundantFence;
 impl Rule for RedundantFence {
     const INFO: &'static RuleInfo = &RuleInfo {
         id: "redundant-fence",
-        severity: Severity::Bug,
+        severity: Severity::Performance,
         category: Category::Performance,
+        pedantic: false,
         summary: "a fence is executed while no flush or non-temporal store waits for one",
         explanation: "\
 ## What it does

@@ -20,8 +20,9 @@ pub(crate) struct RedundantFlush;
 impl Rule for RedundantFlush {
     const INFO: &'static RuleInfo = &RuleInfo {
         id: "redundant-flush",
-        severity: Severity::Bug,
+        severity: Severity::Performance,
         category: Category::Performance,
+        pedantic: false,
         summary: "a cache line is flushed although nothing was stored to it since its last flush",
         explanation: "\
 ## What it does

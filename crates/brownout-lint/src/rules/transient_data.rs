@@ -18,6 +18,7 @@ impl Rule for TransientData {
         id: "transient-data",
         severity: Severity::Warning,
         category: Category::Durability,
+        pedantic: false,
         summary: "data is stored to persistent memory and its cache line is never flushed",
         explanation: "\
 ## What it does

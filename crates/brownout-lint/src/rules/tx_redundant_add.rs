@@ -23,8 +23,9 @@ pub(crate) struct TxRedundantAdd;
 impl Rule for TxRedundantAdd {
     const INFO: &'static RuleInfo = &RuleInfo {
         id: "tx-redundant-add",
-        severity: Severity::Bug,
+        severity: Severity::Performance,
         category: Category::Performance,
+        pedantic: false,
         summary: "a range is added to a transaction that already contains it",
         explanation: "\
 ## What it does

@@ -33,6 +33,7 @@ impl Rule for TxUnloggedStore {
         id: "tx-unlogged-store",
         severity: Severity::Bug,
         category: Category::Atomicity,
+        pedantic: false,
         summary: "a transaction changes data that is not in its log",
         explanation: "\
 ## What it does

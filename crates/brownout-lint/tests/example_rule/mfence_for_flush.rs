@@ -17,6 +17,7 @@ impl Rule for MfenceForFlush {
         id: "mfence-for-flush",
         severity: Severity::Warning,
         category: Category::Performance,
+        pedantic: false,
         summary: "an mfence orders flushes, for which sfence suffices",
         explanation: "## What it does … ## Why is this bad? … ## Example … ## Fix …",
     };

@@ -17,6 +17,7 @@ static RULE: RuleInfo = RuleInfo {
     id: "own-rule",
     severity: Severity::Bug,
     category: Category::Ordering,
+    pedantic: false,
     summary: "a demand",
     explanation: "A demand of the test.",
 };

@@ -16,34 +16,25 @@ pub struct Github;
 
 impl Format for Github {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-        let bugs: Vec<&Finding> = report.bugs().collect();
-        let warnings: Vec<&Finding> = report.warnings().collect();
-        for findings in [&bugs, &warnings] {
-            for finding in findings.iter().take(MAX_OF_A_LEVEL) {
+        let mut more = 0;
+        for severity in Severity::ALL {
+            for finding in report.of(severity).take(MAX_OF_A_LEVEL) {
                 write_command(report, finding, out)?;
             }
+            more += report.of(severity).skip(MAX_OF_A_LEVEL).count();
         }
-        let more = [&bugs, &warnings].map(|all| all.len().saturating_sub(MAX_OF_A_LEVEL));
-        if more != [0, 0] {
-            writeln!(
-                out,
-                "{} and {} are not annotated",
-                counted_more(more[0], "bug"),
-                counted_more(more[1], "warning")
-            )?;
+        match more {
+            0 => Ok(()),
+            1 => writeln!(out, "1 more finding is not annotated"),
+            _ => writeln!(out, "{more} more findings are not annotated"),
         }
-        Ok(())
     }
-}
-
-fn counted_more(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} more {noun}{plural}")
 }
 
 fn write_command(report: &Report, finding: &Finding, out: &mut dyn io::Write) -> io::Result<()> {
     let command = match finding.severity {
         Severity::Bug => "error",
+        Severity::Performance => "notice",
         Severity::Warning => "warning",
     };
     let mut properties = Vec::new();
@@ -127,6 +118,6 @@ mod tests {
         let text = shown(findings);
         assert_eq!(text.matches("::error ").count(), 10);
         assert_eq!(text.matches("::warning ").count(), 10);
-        assert!(text.ends_with("2 more bugs and 1 more warning are not annotated\n"));
+        assert!(text.ends_with("3 more findings are not annotated\n"));
     }
 }

@@ -166,16 +166,17 @@ fn evidence(finding: &Finding) -> Markup {
 fn summary(report: &Report) -> Markup {
     html! {
         ul.summary {
-            (counted(report.bugs().count(), "bug"))
-            (counted(report.warnings().count(), "warning"))
+            (counted(report.bugs().count(), "bug", "bugs"))
+            (counted(report.of(Severity::Performance).count(), "performance finding", "performance findings"))
+            (counted(report.of(Severity::Warning).count(), "warning", "warnings"))
             @if !report.suppressed().is_empty() { li { b { (report.suppressed().len()) } " suppressed" } }
             @if !report.known().is_empty() { li { b { (report.known().len()) } " known from the baseline" } }
         }
     }
 }
 
-fn counted(count: usize, noun: &str) -> Markup {
-    html! { li { b { (count) } " " (noun) @if count != 1 { "s" } } }
+fn counted(count: usize, one: &str, many: &str) -> Markup {
+    html! { li { b { (count) } " " (if count == 1 { one } else { many }) } }
 }
 
 fn filters(report: &Report) -> Markup {

@@ -1,4 +1,5 @@
-//! Text for people: bugs with source snippets and stacks, warnings in one line each, and a summary.
+//! Text for people: bugs with source snippets and stacks, other findings in one line per rule and location, and a
+//! summary.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -28,8 +29,8 @@ pub struct Human {
     pub color: bool,
     /// The width of the output in columns.
     pub width: usize,
-    /// Show warnings like bugs instead of one line per rule and location.
-    pub full_warnings: bool,
+    /// Show every finding like a bug instead of one line per rule and location.
+    pub verbose: bool,
     /// Also show suppressed findings, one line each, with the reason.
     pub suppressed: bool,
     pub sources: Sources,
@@ -38,10 +39,10 @@ pub struct Human {
 impl Format for Human {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
         self.write_all_in_full(report, report.bugs(), out)?;
-        if self.full_warnings {
-            self.write_all_in_full(report, report.warnings(), out)?;
-        } else if report.warnings().next().is_some() {
-            self.write_warning_lines(report, out)?;
+        if self.verbose {
+            self.write_all_in_full(report, report.lesser(), out)?;
+        } else if report.lesser().next().is_some() {
+            self.write_lesser_lines(report, out)?;
         }
         if self.suppressed && !report.suppressed().is_empty() {
             self.write_suppressed(report, out)?;
@@ -254,23 +255,23 @@ impl Human {
     }
 
     /// One line per rule and location, regardless of the number of stacks.
-    fn write_warning_lines(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    fn write_lesser_lines(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
         let mut lines: Vec<(String, &Finding, u64, usize)> = Vec::new();
-        for warning in report.warnings() {
-            let frame = warning
+        for finding in report.lesser() {
+            let frame = finding
                 .primary_frame()
                 .map(|frame| report.shown_frame(frame));
             let location =
                 frame.map_or_else(|| "unknown location".to_owned(), |frame| frame.to_string());
             match lines
                 .iter_mut()
-                .find(|(known, first, ..)| *known == location && first.rule == warning.rule)
+                .find(|(known, first, ..)| *known == location && first.rule == finding.rule)
             {
                 Some((_, _, count, stacks)) => {
-                    *count = count.saturating_add(warning.count);
+                    *count = count.saturating_add(finding.count);
                     *stacks += 1;
                 }
-                None => lines.push((location, warning, warning.count, 1)),
+                None => lines.push((location, finding, finding.count, 1)),
             }
         }
         for (location, first, count, stacks) in lines {
@@ -288,6 +289,7 @@ impl Human {
 fn level(severity: Severity) -> Level<'static> {
     match severity {
         Severity::Bug => Level::ERROR.with_name("bug"),
+        Severity::Performance => Level::INFO.with_name("performance"),
         Severity::Warning => Level::WARNING,
     }
 }
@@ -410,10 +412,19 @@ fn clean(text: &str) -> String {
 }
 
 fn summary(report: &Report) -> String {
-    let mut text = match (report.bugs().count(), report.warnings().count()) {
-        (0, 0) => "nothing found".to_owned(),
-        (bugs, warnings) => format!("{}, {}", counted(bugs, "bug"), counted(warnings, "warning")),
+    let performance = report.of(Severity::Performance).count();
+    let mut text = if report.findings().is_empty() {
+        "nothing found".to_owned()
+    } else {
+        counted(report.bugs().count(), "bug")
     };
+    if performance > 0 {
+        let _ = write!(text, ", {}", counted(performance, "performance finding"));
+    }
+    if !report.findings().is_empty() {
+        let warnings = report.of(Severity::Warning).count();
+        let _ = write!(text, ", {}", counted(warnings, "warning"));
+    }
     for (count, what) in [
         (report.suppressed().len(), "suppressed"),
         (report.known().len(), "known from the baseline"),

@@ -1,5 +1,5 @@
-//! JUnit XML, which continuous-integration servers display. A rule without findings is a passed test and a bug is
-//! a failed test. A warning passes, with its text as output.
+//! JUnit XML, which continuous-integration servers display. A rule without findings is a passed test. A finding is a
+//! failed test if it makes the check fail; otherwise it passes, with its text as output.
 
 use std::collections::HashSet;
 use std::io;
@@ -7,7 +7,7 @@ use std::io;
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 
 use super::Format;
-use crate::{Finding, Report, Severity};
+use crate::{Finding, Report};
 
 /// JUnit XML.
 #[derive(Clone, Copy, Debug)]
@@ -42,20 +42,17 @@ fn case(report: &Report, finding: &Finding) -> TestCase {
         Some(frame) => format!("{frame} [{}]", finding.id),
         None => finding.id.to_string(),
     };
-    let mut case = match finding.severity {
-        Severity::Bug => {
-            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-            status
-                .set_type(finding.rule.as_str())
-                .set_message(finding.message.as_str())
-                .set_description(text.as_str());
-            TestCase::new(name, status)
-        }
-        Severity::Warning => {
-            let mut case = TestCase::new(name, TestCaseStatus::success());
-            case.set_system_out(text.as_str());
-            case
-        }
+    let mut case = if report.fails_on(finding) {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+        status
+            .set_type(finding.rule.as_str())
+            .set_message(finding.message.as_str())
+            .set_description(text.as_str());
+        TestCase::new(name, status)
+    } else {
+        let mut case = TestCase::new(name, TestCaseStatus::success());
+        case.set_system_out(text.as_str());
+        case
     };
     case.set_classname(finding.rule.as_str());
     case
@@ -79,12 +76,16 @@ fn description(report: &Report, finding: &Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Subject;
     use crate::samples::{FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding, finding_at};
+    use crate::{FailOn, Subject};
 
     fn suite(findings: Vec<Finding>) -> TestSuite {
         let rules = vec![FLUSH_RULE, FENCE_RULE, WARNING_RULE];
-        let text = Junit.to_text(&Report::new(Subject::default(), rules, findings));
+        parsed(&Report::new(Subject::default(), rules, findings))
+    }
+
+    fn parsed(report: &Report) -> TestSuite {
+        let text = Junit.to_text(report);
         let mut report = quick_junit::Report::deserialize_from_str(&text).unwrap();
         report.test_suites.remove(0)
     }
@@ -109,6 +110,25 @@ mod tests {
             description.contains("main at /home/u/kv/kv.c:90"),
             "{description}"
         );
+    }
+
+    #[test]
+    fn the_findings_that_fail_the_check_are_failed_tests() {
+        let findings = vec![
+            finding(),
+            finding_at(&FENCE_RULE, "kv.c", 5),
+            finding_at(&WARNING_RULE, "kv.c", 3),
+        ];
+        for (fail_on, failures) in [
+            (FailOn::Bug, 1),
+            (FailOn::Performance, 2),
+            (FailOn::Warning, 3),
+            (FailOn::Never, 0),
+        ] {
+            let mut report = Report::new(Subject::default(), vec![], findings.clone());
+            report.fail_on = fail_on;
+            assert_eq!(parsed(&report).failures, failures, "{fail_on:?}");
+        }
     }
 
     #[test]

@@ -275,6 +275,7 @@ fn escaped_path(path: &str) -> String {
 fn level(severity: Severity) -> &'static str {
     match severity {
         Severity::Bug => "error",
+        Severity::Performance => "note",
         Severity::Warning => "warning",
     }
 }

@@ -15,7 +15,7 @@ use super::{CrashTestArgs, FindingArgs, RecordingArgs};
 ///
 /// With --recover, crashes are tested too: see `brownout crash --help`.
 ///
-/// Exits with 1 if there are bugs; with 3 if no persistent memory was seen; with 4 if the program failed
+/// Exits with 1 if a finding reaches --fail-on, by default if there are bugs; with 3 if no persistent memory was seen; with 4 if the program failed
 /// on its own, or if recovery fails without a crash, regardless of findings.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use brownout_model::Profile;
+use brownout_report::FailOn;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
@@ -19,9 +20,17 @@ pub struct FindingArgs {
     #[arg(long, value_enum)]
     pub format: Option<FindingFormat>,
 
-    /// Show warnings in full instead of one line per rule and location
+    /// Which findings make the exit code 1 [default: bug]
+    #[arg(long, value_name = "SEVERITY", value_parser = fail_on())]
+    pub fail_on: Option<FailOn>,
+
+    /// Apply pedantic rules too: `brownout explain` lists them
     #[arg(long)]
-    pub warnings: bool,
+    pub pedantic: bool,
+
+    /// Show every finding in full; otherwise only bugs are, and others take one line per rule and location
+    #[arg(long, alias = "warnings")]
+    pub verbose: bool,
 
     /// Leave out the findings that FILE lists; may be given several times
     ///
@@ -73,6 +82,28 @@ pub enum FindingFormat {
     Junit,
     /// Workflow commands for GitHub Actions
     Github,
+}
+
+fn fail_on() -> impl TypedValueParser<Value = FailOn> {
+    let values = [
+        (
+            "bug",
+            "Data can be lost, torn or reordered, or recovery fails",
+        ),
+        (
+            "performance",
+            "Bugs, and flushes, fences and log entries without effect",
+        ),
+        ("warning", "Any finding"),
+        ("never", "No finding"),
+    ];
+    let values = values.map(|(name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(values).map(|name| match name.as_str() {
+        "performance" => FailOn::Performance,
+        "warning" => FailOn::Warning,
+        "never" => FailOn::Never,
+        _ => FailOn::Bug,
+    })
 }
 
 fn model() -> impl TypedValueParser<Value = Profile> {

@@ -8,12 +8,12 @@ use super::{FindingArgs, SelectionArgs};
 
 /// Report stores that a crash can lose, and redundant flushes and fences, in a trace
 ///
-/// `brownout explain` lists the rules. Exits with 1 if there are bugs, and with 3 if the trace shows
+/// `brownout explain` lists the rules. Exits with 1 if a finding reaches --fail-on, and with 3 if the trace shows
 /// no persistent memory.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout lint run.trace
-  brownout lint run.trace --warnings --model eadr
+  brownout lint run.trace --verbose --model eadr
   brownout lint run.trace --format sarif > report.sarif
   brownout lint run.trace --gen-suppressions > accepted.toml
   brownout lint run.trace --suppressions accepted.toml")]

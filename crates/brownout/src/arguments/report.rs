@@ -27,9 +27,9 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
 
-    /// Show warnings in full instead of one line per rule and location
-    #[arg(long)]
-    pub warnings: bool,
+    /// Show every finding in full; otherwise only bugs are, and others take one line per rule and location
+    #[arg(long, alias = "warnings")]
+    pub verbose: bool,
 
     /// Also show suppressed findings, with the reasons
     #[arg(long)]

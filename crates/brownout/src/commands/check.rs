@@ -14,7 +14,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
 use crate::lint_run::lint;
-use crate::output_directory::{OutputDirectory, TRACE};
+use crate::output_directory::{OutputDirectory, RulesInForce, TRACE};
 use crate::results::{Results, Shown};
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
@@ -72,7 +72,7 @@ pub fn check(
     let linted = lint(&directory.unfinished_trace(), settings, console);
     directory.keep_trace()?;
     let lint_run = linted?;
-    directory.write_run_file(&lint_run.subject)?;
+    directory.write_run_file(&lint_run.subject, &RulesInForce::chosen(settings))?;
     let mut results = Results {
         subject: lint_run.subject,
         findings: lint_run.findings,
@@ -83,7 +83,7 @@ pub fn check(
         if failed.is_some() {
             console.remark("the run failed, so crashes are not tested");
         } else {
-            match try_crashes(plan, &mut results, &directory, console) {
+            match try_crashes(plan, &mut results, &directory, settings, console) {
                 Ok(refused) => not_tried = refused.map(Ok),
                 // The findings of lint are still reported.
                 Err(failure) => not_tried = Some(Err(failure)),
@@ -120,13 +120,14 @@ fn try_crashes(
     plan: &Plan,
     results: &mut Results,
     directory: &OutputDirectory,
+    settings: &Settings,
     console: &Console,
 ) -> Result<Option<Refused>, Failure> {
     let mut trace = TraceFile::open(&directory.file(TRACE))?;
     match crash_test(&mut trace, plan, directory, console)? {
         Ok(test) => {
             console.remark(test.summary);
-            results.add(test.findings, test.gaps, console);
+            results.add(settings.levels.apply(test.findings), test.gaps, console);
             Ok(None)
         }
         Err(refused) => Ok(Some(refused)),

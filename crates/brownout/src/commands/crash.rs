@@ -10,7 +10,7 @@ use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
-use crate::output_directory::OutputDirectory;
+use crate::output_directory::{OutputDirectory, RulesInForce};
 use crate::results::{Results, Shown};
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
@@ -33,7 +33,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     results.keep_others(&directory, trace.path())?;
     // From now on the directory belongs to brownout, even if the test fails.
     directory.set_trace(trace.path());
-    directory.write_run_file(&results.subject)?;
+    directory.write_run_file(&results.subject, &RulesInForce::chosen(&settings))?;
     let CrashTest {
         findings,
         gaps,
@@ -47,7 +47,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
         }
     };
     console.remark(summary);
-    results.add(findings, gaps, console);
+    results.add(settings.levels.apply(findings), gaps, console);
     let code = results.conclude(
         decisions,
         &settings,

@@ -19,7 +19,7 @@ pub fn run(arguments: &ExplainArgs) -> Result<ExitCode, Failure> {
             None => {
                 return Err(Failure::NoSuchRule {
                     rule: id.clone(),
-                    near: nearest(id, &rules),
+                    near: rules::nearest(id),
                 });
             }
         },
@@ -38,8 +38,9 @@ fn list(rules: &[RuleInfo]) -> String {
         .map(|rule| {
             let id = rule.id;
             let (severity, category) = (rule.severity, rule.category);
+            let pedantic = if rule.pedantic { " (pedantic)" } else { "" };
             format!(
-                "{id:width$}  {severity:7}  {category:11}  {}\n",
+                "{id:width$}  {severity:11}  {category:11}  {}{pedantic}\n",
                 rule.summary
             )
         })
@@ -47,27 +48,17 @@ fn list(rules: &[RuleInfo]) -> String {
 }
 
 fn explain(rule: &RuleInfo) -> String {
+    let pedantic = if rule.pedantic {
+        "\n\nThis rule is pedantic: it is off unless `--pedantic` is given or `[rules]` in brownout.toml sets it."
+    } else {
+        ""
+    };
     format!(
-        "{} ({}, {}): {}\n\n{}\n",
+        "{} ({}, {}): {}\n\n{}{pedantic}\n",
         rule.id,
         rule.severity,
         rule.category,
         rule.summary,
         rule.explanation.trim()
     )
-}
-
-/// The rule whose name is most similar to the given one.
-fn nearest(given: &str, rules: &[RuleInfo]) -> &'static str {
-    let likeness = |rule: &&RuleInfo| {
-        let words = given.split(['-', '_', ' ']);
-        let shared = words.filter(|word| rule.id.contains(word)).count();
-        let start = rule.id.bytes().zip(given.bytes());
-        (shared, start.take_while(|(a, b)| a == b).count())
-    };
-    rules
-        .iter()
-        .rev()
-        .max_by_key(likeness)
-        .map_or("", |rule| rule.id)
 }

@@ -21,6 +21,7 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
         rules::in_force(&settings),
         lint_run.findings,
     );
+    report.fail_on = settings.fail_on;
     decisions.apply(&mut report, &settings, console)?;
     let nothing = lint_run.nothing_persistent;
     if nothing.is_none() {

@@ -15,7 +15,7 @@ use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
-use crate::output_directory::{JOURNAL, OutputDirectory};
+use crate::output_directory::{JOURNAL, OutputDirectory, RulesInForce};
 use crate::results::{Results, Shown, findings_of_others};
 use crate::settings::Settings;
 
@@ -24,7 +24,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     let decisions = Decisions::read(&settings)?;
     let mut joined: Option<(Entries, Results, PathBuf)> = None;
     for path in &arguments.parts {
-        let (part, subject) = OutputDirectory::open(path)?;
+        let (part, subject, _) = OutputDirectory::open(path)?;
         let journal = part.file(JOURNAL);
         let entries = journal::read(&journal).map_err(CrashError::from)?;
         let entries = entries.ok_or_else(|| Failure::NoJournal { path: path.clone() })?;
@@ -64,9 +64,9 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     let out = arguments.out.clone().or_else(|| settings.out.clone());
     let mut directory = OutputDirectory::claim(&out.unwrap_or_else(|| PathBuf::from(OUT)))?;
     directory.set_trace(&trace);
-    directory.write_run_file(&results.subject)?;
+    directory.write_run_file(&results.subject, &RulesInForce::chosen(&settings))?;
     write_journal(&entries, &directory)?;
-    let findings = findings_of(&entries);
+    let findings = settings.levels.apply(findings_of(&entries));
     results.add(findings, gap.into_iter().collect(), console);
     let shown = Shown::To(Stream::Output);
     let code = results.conclude(decisions, &settings, &directory, shown, console)?;

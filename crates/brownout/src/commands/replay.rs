@@ -78,7 +78,7 @@ fn find(directory: &Path, finding: &str) -> Result<(PathBuf, Token, Option<Strin
         let token = given.ok_or(Failure::TokenWanted)?;
         return Ok((directory.to_owned(), token, None));
     }
-    let (results, _) = OutputDirectory::open(directory)?;
+    let (results, ..) = OutputDirectory::open(directory)?;
     let trace = results.trace()?;
     if let Some(token) = given {
         return Ok((trace, token, None));

@@ -11,10 +11,12 @@ use crate::results::{read_findings, read_suppressed};
 use crate::rules;
 
 pub fn run(arguments: &ReportArgs) -> Result<ExitCode, Failure> {
-    let (directory, subject) = OutputDirectory::open(&arguments.directory)?;
+    let (directory, subject, in_force) = OutputDirectory::open(&arguments.directory)?;
     let findings = read_findings(&directory.file(FINDINGS))?;
     let suppressed = read_suppressed(&directory.file(SUPPRESSED))?;
-    let report = Report::new(subject, rules::all(), findings).with_suppressed(suppressed);
+    let mut report =
+        Report::new(subject, in_force.rules(rules::all()), findings).with_suppressed(suppressed);
+    report.fail_on = in_force.fail_on;
     let html = Html {
         sources: Sources::on_disk(),
     };
@@ -32,7 +34,7 @@ pub fn run(arguments: &ReportArgs) -> Result<ExitCode, Failure> {
     }
     if !written {
         let detail = Detail {
-            warnings: arguments.warnings,
+            verbose: arguments.verbose,
             suppressed: arguments.suppressed,
         };
         finding_output::print_human(&report, detail, Stream::Output)?;

@@ -87,6 +87,10 @@ impl OracleSpec {
 }
 
 impl OracleKeys {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// The oracle, or an error message. Relative file patterns are relative to `directory`.
     pub(super) fn spec(&self, directory: &Path) -> Result<OracleSpec, String> {
         let id_is_usable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -111,6 +115,7 @@ impl OracleKeys {
             id: kept(&self.id),
             severity: self.severity,
             category: self.category,
+            pedantic: false,
             summary: kept(&self.summary),
             explanation: "A requirement of this program, declared in its brownout.toml.",
         }));

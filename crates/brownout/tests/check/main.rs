@@ -7,6 +7,7 @@ mod config;
 mod decisions;
 mod demo;
 mod results;
+mod severities;
 mod unusual;
 
 #[path = "../test_dir/mod.rs"]
@@ -46,9 +47,14 @@ impl TestDir {
 
 /// The rules of findings with severity `bug`.
 fn bugs(findings: &[Value]) -> Vec<&str> {
+    rules_of(findings, "bug")
+}
+
+/// The rules of findings with this severity.
+fn rules_of<'a>(findings: &'a [Value], severity: &str) -> Vec<&'a str> {
     findings
         .iter()
-        .filter(|finding| finding["severity"] == "bug")
+        .filter(|finding| finding["severity"] == severity)
         .map(|finding| finding["rule"].as_str().unwrap())
         .collect()
 }

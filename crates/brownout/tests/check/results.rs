@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{TestDir, bugs};
+use crate::{TestDir, bugs, rules_of};
 
 #[test]
 fn a_program_without_mistakes() {
@@ -22,7 +22,8 @@ fn bugs_are_shown_with_their_source_and_kept() {
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert_eq!(run.stdout, "counted\n");
     let findings = dir.findings();
-    assert_eq!(bugs(&findings), ["missing-flush", "redundant-fence"]);
+    assert_eq!(bugs(&findings), ["missing-flush"]);
+    assert_eq!(rules_of(&findings, "performance"), ["redundant-fence"]);
     let frame = &findings[0]["stacks"][0]["frames"][0];
     assert_eq!(frame["function"], "main");
     let line = frame["line"].as_u64().unwrap() as usize;
@@ -37,8 +38,8 @@ fn bugs_are_shown_with_their_source_and_kept() {
     for part in [
         "bug[missing-flush]: ",
         "counter->steps = 99; /* missing-flush */",
-        "bug[redundant-fence]: ",
-        "2 bugs, ",
+        "performance[redundant-fence]: ",
+        "1 bug, 1 performance finding, ",
         "results are in brownout.out",
     ] {
         assert!(

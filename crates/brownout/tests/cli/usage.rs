@@ -37,8 +37,8 @@ fn each_command_helps_with_an_example() {
 fn the_exit_codes_are_listed() {
     let help = clean(&["--help"]);
     for code in [
-        " 0  no bugs found",
-        " 1  bugs",
+        " 0  no finding reaches --fail-on",
+        " 1  a finding reaches --fail-on",
         " 3  no access to persistent memory",
         "70  internal error",
     ] {

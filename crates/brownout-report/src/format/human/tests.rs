@@ -15,11 +15,11 @@ void put(struct store *store, int value)
 }
 ";
 
-fn human(full_warnings: bool) -> Human {
+fn human(verbose: bool) -> Human {
     Human {
         color: false,
         width: 120,
-        full_warnings,
+        verbose,
         suppressed: false,
         sources: Sources::from_fn(|file| match file {
             "/home/u/kv/kv.c" => Ok(SOURCE.into()),

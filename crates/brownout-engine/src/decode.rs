@@ -3,7 +3,7 @@
 //! The bytes come from a process that may have overwritten its own ring: each field is checked, and
 //! what cannot be is a [`Corruption`], never a panic.
 
-use crate::liveness::Owner;
+use crate::slot_owner::SlotOwner;
 use crate::stream::Corruption;
 use brownout_ring::{Record, fence, flush, kind, map, origin, store, sync};
 use brownout_trace::{
@@ -157,7 +157,7 @@ fn call_arguments(head: &Record, payload: &[u8]) -> Result<CallArguments, Corrup
 
 /// The event of `kind` that a record is about.
 #[inline(always)]
-pub(crate) fn event<'a>(owner: &Owner, head: &Record, kind: EventKind<'a>) -> Event<'a> {
+pub(crate) fn event<'a>(owner: &SlotOwner, head: &Record, kind: EventKind<'a>) -> Event<'a> {
     Event {
         index: EventIndex(head.seq),
         process: ProcessId(owner.process),
@@ -170,7 +170,7 @@ pub(crate) fn event<'a>(owner: &Owner, head: &Record, kind: EventKind<'a>) -> Ev
 
 /// Makes an [`Event`] of what was decoded.
 pub(crate) struct WholeEvent<'r> {
-    pub(crate) owner: &'r Owner,
+    pub(crate) owner: &'r SlotOwner,
     pub(crate) head: &'r Record,
 }
 
@@ -192,7 +192,7 @@ fn wrong_payload(head: &Record) -> Corruption {
 /// Decodes a record of any kind whose length is known to be right. `watched` is how many functions are,
 /// and `file_number` knows the files that were mapped so far.
 pub(crate) fn decode<'a>(
-    owner: &Owner,
+    owner: &SlotOwner,
     head: &Record,
     payload: &'a [u8],
     watched: usize,

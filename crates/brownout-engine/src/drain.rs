@@ -5,10 +5,10 @@
 //! supervisor when the target has ended; between rings the drain looks by itself, ever less often
 //! while nothing happens.
 
-use crate::gap::GapWatch;
-use crate::holders::Holders;
 use crate::merge::{Losses, Merger, Sink};
+use crate::sequence_gap::SequenceGap;
 use crate::wire::{SlotState, Wire};
+use crate::wire_processes::WireProcesses;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -38,11 +38,11 @@ const NEWBORN_GRACE: Duration = Duration::from_millis(100);
 /// How long the last store of a killed thread waits for records that may have to come first and do not.
 const LAST_STORE_PATIENCE: Duration = Duration::from_millis(20);
 /// How often a sink is asked to put what it holds where a crash of ours does not lose it.
-const SETTLE_INTERVAL: Duration = Duration::from_secs(1);
+const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the drain and the supervisor tell each other.
 #[derive(Default)]
-pub(crate) struct Signals {
+pub(crate) struct SharedStatus {
     /// The target has ended and was waited for.
     pub(crate) target_ended: AtomicBool,
     /// Processes that still run are not to be waited for.
@@ -58,48 +58,48 @@ pub(crate) struct Signals {
 /// were killed while publishing.
 pub(crate) fn drain<S: Sink>(
     wire: &Wire,
-    holders: &Holders,
-    signals: &Signals,
+    wire_processes: &WireProcesses,
+    status: &SharedStatus,
     sink: &mut S,
 ) -> Result<Losses, S::Error> {
     Drain {
         wire,
-        holders,
+        wire_processes,
         merger: Merger::new(),
-        gap: GapWatch::default(),
+        gap: SequenceGap::default(),
         last_sweep: Instant::now(),
-        last_settle: Instant::now(),
+        last_save: Instant::now(),
         slotless_since: None,
     }
-    .run(signals, sink)
+    .run(status, sink)
 }
 
 struct Drain<'a> {
     wire: &'a Wire,
-    holders: &'a Holders,
+    wire_processes: &'a WireProcesses,
     merger: Merger,
-    gap: GapWatch,
+    gap: SequenceGap,
     last_sweep: Instant,
-    last_settle: Instant,
+    last_save: Instant,
     /// Since when no process has a slot.
     slotless_since: Option<Instant>,
 }
 
 impl Drain<'_> {
-    fn run<S: Sink>(mut self, signals: &Signals, sink: &mut S) -> Result<Losses, S::Error> {
+    fn run<S: Sink>(mut self, status: &SharedStatus, sink: &mut S) -> Result<Losses, S::Error> {
         let mut sleep = SHORT_SLEEP;
         loop {
             // All are looked at before the work they may announce is looked for.
             let bell = self.wire.doorbell();
-            let ended = signals.target_ended.load(Ordering::SeqCst);
-            let stop_waiting = signals.stop_waiting.load(Ordering::SeqCst);
+            let ended = status.target_ended.load(Ordering::SeqCst);
+            let stop_waiting = status.stop_waiting.load(Ordering::SeqCst);
 
             let (copied, merged) = self.pass(sink)?;
-            let amount = sink.amount();
-            signals.events.store(amount.events, Ordering::Relaxed);
-            signals.bytes.store(amount.bytes, Ordering::Relaxed);
+            let progress = sink.progress();
+            status.events.store(progress.events, Ordering::Relaxed);
+            status.bytes.store(progress.bytes, Ordering::Relaxed);
 
-            self.settle(sink)?;
+            self.save(sink)?;
             let idle = copied + merged == 0;
             let look_now = ended && idle;
             let found_ended = self.sweep(if look_now {
@@ -118,7 +118,9 @@ impl Drain<'_> {
             if merged == 0 && self.merger.is_stuck() {
                 if stop_waiting {
                     self.merger.skip_gap(self.wire.drawn(), sink)?;
-                } else if let Some(drawn) = self.gap.look(&mut self.merger, self.wire, self.holders)
+                } else if let Some(drawn) =
+                    self.gap
+                        .look(&mut self.merger, self.wire, self.wire_processes)
                 {
                     self.merger.skip_gap(drawn, sink)?;
                 } else {
@@ -143,7 +145,7 @@ impl Drain<'_> {
     /// Takes what is there once. Tells how many bytes were copied and how many records merged.
     fn pass<S: Sink>(&mut self, sink: &mut S) -> Result<(u64, u64), S::Error> {
         let stuck = self.gap.age() > STUCK_AFTER && self.merger.buffered() < STUCK_TOTAL_BYTES;
-        self.merger.discover(self.wire, self.holders);
+        self.merger.discover(self.wire, self.wire_processes);
         let limit = if stuck { STUCK_PULL_BYTES } else { PULL_BYTES };
         let copied = self.merger.pull(self.wire, limit, sink)?;
         let merged = self.merger.merge(sink)?;
@@ -178,13 +180,13 @@ impl Drain<'_> {
         // A process that was just forked holds the wire before it has a slot. One that never claims
         // one (a set-user-id program, say) is not followed, and not waited for.
         let since = self.slotless_since.get_or_insert_with(Instant::now);
-        !self.wire.has_children() || since.elapsed() > NEWBORN_GRACE || !self.holders.exist()
+        !self.wire.has_children() || since.elapsed() > NEWBORN_GRACE || !self.wire_processes.exist()
     }
 
-    fn settle<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
-        if self.last_settle.elapsed() >= SETTLE_INTERVAL {
-            self.last_settle = Instant::now();
-            sink.settle()?;
+    fn save<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
+        if self.last_save.elapsed() >= SAVE_INTERVAL {
+            self.last_save = Instant::now();
+            sink.save()?;
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ pub trait EventDestination: Send {
     fn event(&mut self, event: &Event<'_>) -> Result<(), WriteError>;
 
     /// Stores what was taken so far where the end of this process does not lose it.
-    fn settle(&mut self) -> Result<(), WriteError> {
+    fn save(&mut self) -> Result<(), WriteError> {
         Ok(())
     }
 
@@ -75,7 +75,7 @@ impl<S: TraceSink + Send> EventDestination for TraceWriter<S> {
         self.write(event).map(drop)
     }
 
-    fn settle(&mut self) -> Result<(), WriteError> {
+    fn save(&mut self) -> Result<(), WriteError> {
         self.flush_chunk()
     }
 

@@ -1,9 +1,9 @@
 //! A thread of a target as the wire sees it, for tests: claims a slot, draws numbers, publishes.
 
-use crate::holders::Holders;
-use crate::liveness::Owner;
+use crate::slot_owner::SlotOwner;
 use crate::sys::memory::futex_wait_low_word;
 use crate::wire::{SlotIndex, Wire};
+use crate::wire_processes::WireProcesses;
 use brownout_ring::{
     Intent, RING_BYTES, Record, SLOTS, evidence, intent_offset, kind, ring_offset, slot,
 };
@@ -153,17 +153,17 @@ impl<'a> FakeProducer<'a> {
 }
 
 /// The holders of a wire that this process holds.
-pub(crate) fn holders(wire: &Wire) -> Holders {
-    Holders::of(wire.file(), wire.file().as_raw_fd()).unwrap()
+pub(crate) fn wire_processes(wire: &Wire) -> WireProcesses {
+    WireProcesses::of(wire.file(), wire.file().as_raw_fd()).unwrap()
 }
 
 /// An owner as if read from a slot that it has closed.
-pub(crate) fn owner(process: u32, pid: u32, tid: u32) -> Owner {
+pub(crate) fn owner(process: u32, pid: u32, tid: u32) -> SlotOwner {
     let wire = Wire::create(0).unwrap();
     let producer = FakeProducer::claim_for(&wire, process, pid, tid);
     let slot = producer.slot;
     producer.close();
-    Owner::of(wire.slot(slot), &holders(&wire))
+    SlotOwner::of(wire.slot(slot), &wire_processes(&wire))
 }
 
 /// Processor time the calling thread has used: unlike the clock, it does not depend on what else the

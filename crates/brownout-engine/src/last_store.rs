@@ -9,7 +9,7 @@
 //! the same bytes before the end of the other is noticed, that value may be told as the dead one's, too. Replaying
 //! the trace gives the same bytes in either case.
 
-use crate::liveness::Owner;
+use crate::slot_owner::SlotOwner;
 use brownout_ring::{Intent, MAX_INTENT, Record, evidence, kind};
 use std::mem::offset_of;
 use std::ops::Range;
@@ -36,8 +36,8 @@ pub(crate) struct LastStore {
 }
 
 /// A last store whose place in the order has not come yet.
-pub(crate) struct Waiting {
-    pub(crate) owner: Owner,
+pub(crate) struct PendingStore {
+    pub(crate) owner: SlotOwner,
     pub(crate) store: LastStore,
     /// Numbers below this one were drawn before the thread was found to be gone, perhaps for stores to
     /// the same bytes: their records come first.

@@ -5,7 +5,7 @@
 //! variable.
 
 use crate::program::Program;
-use crate::sys::memory::{Use, create_memfd};
+use crate::sys::memory::{MemfdUse, create_memfd};
 use crate::sys::process::{self, Image, Pid, with_file_size_limit_raised};
 use crate::sys::signals::SignalGate;
 use brownout_ring::ENV;
@@ -29,7 +29,7 @@ pub(crate) fn launch(
     wire: &File,
     gate: &SignalGate,
 ) -> io::Result<Launched> {
-    let mut image = create_memfd(c"brownout", Use::Program)?;
+    let mut image = create_memfd(c"brownout", MemfdUse::Program)?;
     with_file_size_limit_raised(|| image.write_all(loader))?;
     let descriptor = process::high_descriptor()?;
     let mut environment = process::environment();

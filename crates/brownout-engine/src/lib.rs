@@ -6,7 +6,7 @@
 //! runtime publishes records to the wire (the crate `brownout-ring`); here they become events:
 //!
 //! ```text
-//! program ─ launch ─▶ target ══ wire ══▶ stream ─▶ merge ─▶ decode ─▶ trace_sink ─▶ event_destination
+//! program ─ launch ─▶ target ══ wire ══▶ stream ─▶ merge ─▶ decode ─▶ event_sink ─▶ event_destination
 //!                       ▲                    └── drain: when to look, gap: what never comes
 //!                       └─ supervisor: signals, end
 //! ```
@@ -18,32 +18,32 @@ mod decode;
 mod drain;
 mod elf;
 mod event_destination;
+mod event_sink;
 #[cfg(test)]
 mod fake_producer;
-mod gap;
-mod holders;
 mod last_store;
 mod launch;
-mod liveness;
 mod loader_image;
 mod mapped_files;
 mod merge;
 mod program;
 mod recorder;
+mod sequence_gap;
+mod slot_owner;
 mod stream;
 mod supervisor;
 mod sys;
 mod target;
 mod thread_relations;
-mod trace_sink;
 mod watched_functions;
 mod wire;
+mod wire_processes;
 
 pub use event_destination::{EventDestination, LiveEvents};
+pub use event_sink::StopReason;
 pub use program::ProgramError;
 pub use recorder::{RecordError, RecordOptions, Recording, record};
 pub use target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
-pub use trace_sink::StopReason;
 pub use watched_functions::{WatchError, WatchedFunction};
 
 /// Ends this process by `signal`, without a core dump, as a target did. Returns only if the signal

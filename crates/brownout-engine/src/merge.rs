@@ -4,11 +4,11 @@
 //! looking at the other streams. When no front has the next number, some thread has drawn it and not
 //! yet published: the merger waits. Whether to go on waiting is decided in [`crate::drain`].
 
-use crate::holders::Holders;
-use crate::last_store::{LastStore, Waiting};
-use crate::liveness::Owner;
-use crate::stream::{Corruption, Front, Stream};
+use crate::last_store::{LastStore, PendingStore};
+use crate::slot_owner::SlotOwner;
+use crate::stream::{Corruption, FrontRecord, Stream};
 use crate::wire::{SlotIndex, SlotState, Wire};
+use crate::wire_processes::WireProcesses;
 use brownout_ring::{Record, SLOTS};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,27 +24,27 @@ pub(crate) trait Sink {
     /// Takes the next record of the global order.
     fn record(
         &mut self,
-        owner: &Owner,
+        owner: &SlotOwner,
         head: &Record,
         payload: &[u8],
-    ) -> Result<(), Refusal<Self::Error>>;
+    ) -> Result<(), SinkError<Self::Error>>;
 
     /// Takes the store that `owner`, which is gone, may have made and did not record. Tells whether it has.
-    fn last_store(&mut self, owner: &Owner, store: &LastStore) -> Result<bool, Self::Error>;
+    fn last_store(&mut self, owner: &SlotOwner, store: &LastStore) -> Result<bool, Self::Error>;
 
     /// Takes a remark about `owner`'s records.
-    fn note(&mut self, owner: &Owner, text: &str) -> Result<(), Self::Error>;
+    fn note(&mut self, owner: &SlotOwner, text: &str) -> Result<(), Self::Error>;
 
     /// Puts what was taken where the end of this process does not lose it.
-    fn settle(&mut self) -> Result<(), Self::Error>;
+    fn save(&mut self) -> Result<(), Self::Error>;
 
     /// How much was taken so far.
-    fn amount(&self) -> Amount;
+    fn progress(&self) -> SinkProgress;
 }
 
 /// How much a sink has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Amount {
+pub(crate) struct SinkProgress {
     pub(crate) events: u64,
     /// Bytes of trace that were written.
     pub(crate) bytes: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Amount {
 
 /// Why a sink did not take a record.
 #[derive(Debug)]
-pub(crate) enum Refusal<E> {
+pub(crate) enum SinkError<E> {
     /// The record cannot be; its stream is not to be believed any more.
     Corrupt(Corruption),
     /// The sink failed.
@@ -61,20 +61,20 @@ pub(crate) enum Refusal<E> {
 
 /// How a channel takes part in the merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ChannelState {
     /// Its front record is queued.
     Queued,
     /// All its whole records are merged.
-    Starved,
+    Empty,
     /// It was corrupt; what it publishes is thrown away.
-    Dropped,
+    Discarding,
 }
 
 /// A stream and, while its owner can publish, the slot it comes from.
 pub(crate) struct Channel {
     pub(crate) stream: Stream,
     pub(crate) slot: Option<SlotIndex>,
-    pub(crate) standing: Standing,
+    pub(crate) state: ChannelState,
     /// The owner was found to be gone though it never closed its slot.
     pub(crate) abandoned: bool,
     noted_late: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Merger {
     next_seq: u64,
     merged: u64,
     losses: Losses,
-    last_stores: Vec<Waiting>,
+    last_stores: Vec<PendingStore>,
 }
 
 /// What became of the records of threads that were killed.
@@ -151,15 +151,15 @@ impl Merger {
     }
 
     /// Finds the slots that were claimed since the last time.
-    pub(crate) fn discover(&mut self, wire: &Wire, holders: &Holders) {
+    pub(crate) fn discover(&mut self, wire: &Wire, wire_processes: &WireProcesses) {
         for slot in wire.occupied() {
             if self.by_slot[slot.0].is_some() {
                 continue;
             }
             let channel = Channel {
-                stream: Stream::new(Owner::of(wire.slot(slot), holders)),
+                stream: Stream::new(SlotOwner::of(wire.slot(slot), wire_processes)),
                 slot: Some(slot),
-                standing: Standing::Starved,
+                state: ChannelState::Empty,
                 abandoned: false,
                 noted_late: false,
             };
@@ -193,7 +193,7 @@ impl Merger {
             if let Some(slot) = channel.slot {
                 // Looked at before the ring: what a closed slot holds now is all it will ever hold.
                 let over = channel.abandoned || wire.state(slot) != SlotState::Live;
-                if channel.standing == Standing::Dropped {
+                if channel.state == ChannelState::Discarding {
                     channel.stream.discard(wire, slot);
                 } else {
                     match channel.stream.refill(wire, slot, limit)? {
@@ -225,15 +225,15 @@ impl Merger {
             return Ok(false);
         };
         let taken = channel.stream.taken();
-        let drained = match channel.standing {
-            Standing::Dropped => true,
+        let drained = match channel.state {
+            ChannelState::Discarding => true,
             _ => wire.published(slot, taken) == Ok(0),
         };
         if drained {
-            if channel.standing != Standing::Dropped
+            if channel.state != ChannelState::Discarding
                 && let Some(store) = wire.last_store(slot, taken)?
             {
-                self.last_stores.push(Waiting {
+                self.last_stores.push(PendingStore {
                     owner: channel.stream.owner,
                     store,
                     drawn: wire.drawn(),
@@ -251,13 +251,13 @@ impl Merger {
         let Some(channel) = &mut self.channels[index] else {
             return Ok(());
         };
-        if channel.standing == Standing::Starved {
+        if channel.state == ChannelState::Empty {
             match channel.stream.front() {
-                Ok(Front::Record(seq)) => {
-                    channel.standing = Standing::Queued;
+                Ok(FrontRecord::Record(seq)) => {
+                    channel.state = ChannelState::Queued;
                     self.fronts.push(Reverse((seq, index as u32)));
                 }
-                Ok(Front::Empty) => {}
+                Ok(FrontRecord::Empty) => {}
                 Err(corruption) => Self::drop_stream(channel, corruption, sink)?,
             }
         }
@@ -268,8 +268,8 @@ impl Merger {
         let Some(channel) = &mut self.channels[index] else {
             return Ok(());
         };
-        if channel.slot.is_none() && channel.standing != Standing::Queued {
-            if channel.standing == Standing::Starved && channel.stream.is_cut() {
+        if channel.slot.is_none() && channel.state != ChannelState::Queued {
+            if channel.state == ChannelState::Empty && channel.stream.is_cut() {
                 Self::drop_stream(channel, Corruption::Cut, sink)?;
             }
             self.channels[index] = None;
@@ -305,11 +305,11 @@ impl Merger {
                 let (head, payload) = channel.stream.next();
                 match sink.record(&owner, &head, payload) {
                     Ok(()) => self.merged += 1,
-                    Err(Refusal::Corrupt(corruption)) => break Err(corruption),
-                    Err(Refusal::Failed(error)) => return Err(error),
+                    Err(SinkError::Corrupt(corruption)) => break Err(corruption),
+                    Err(SinkError::Failed(error)) => return Err(error),
                 }
                 match channel.stream.front() {
-                    Ok(Front::Record(seq)) if seq == next_seq => {
+                    Ok(FrontRecord::Record(seq)) if seq == next_seq => {
                         next_seq = next_seq.saturating_add(1);
                     }
                     other => break other,
@@ -317,9 +317,9 @@ impl Merger {
             };
             self.next_seq = next_seq;
             match outcome {
-                Ok(Front::Record(seq)) => *top = Reverse((seq, index)),
-                Ok(Front::Empty) => {
-                    channel.standing = Standing::Starved;
+                Ok(FrontRecord::Record(seq)) => *top = Reverse((seq, index)),
+                Ok(FrontRecord::Empty) => {
+                    channel.state = ChannelState::Empty;
                     PeekMut::pop(top);
                 }
                 Err(corruption) => {
@@ -339,10 +339,10 @@ impl Merger {
         sink: &mut S,
     ) -> Result<(), S::Error> {
         let (next, idle) = (self.next_seq, self.fronts.is_empty());
-        let is_due = |waiting: &mut Waiting| {
-            next >= waiting.drawn || idle && waiting.since.elapsed() >= patience
+        let is_due = |pending: &mut PendingStore| {
+            next >= pending.drawn || idle && pending.since.elapsed() >= patience
         };
-        for Waiting { owner, store, .. } in self.last_stores.extract_if(.., is_due) {
+        for PendingStore { owner, store, .. } in self.last_stores.extract_if(.., is_due) {
             self.losses.found += u64::from(sink.last_store(&owner, &store)?);
         }
         Ok(())
@@ -372,7 +372,7 @@ impl Merger {
         corruption: Corruption,
         sink: &mut S,
     ) -> Result<(), S::Error> {
-        channel.standing = Standing::Dropped;
+        channel.state = ChannelState::Discarding;
         let owner = channel.stream.owner;
         let text = format!(
             "the records of thread {} of process {} are damaged, and those that follow are lost: {corruption}",

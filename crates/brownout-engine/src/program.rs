@@ -87,8 +87,8 @@ impl Program {
         let path = look_up(name, std::env::var_os("PATH").as_deref())?;
         let mut arguments = command.to_vec();
         let path = match check(&path, 0)? {
-            Runs::Itself => path,
-            Runs::InShell => {
+            Execution::Direct => path,
+            Execution::Shell => {
                 arguments.splice(..1, [SHELL.into(), path.into_os_string()]);
                 check(Path::new(SHELL), 0)?;
                 SHELL.into()
@@ -155,14 +155,14 @@ fn executable(path: &Path) -> Result<(), ProgramError> {
 
 /// How a file that passed all checks is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Runs {
+enum Execution {
     /// By the kernel, itself or through the interpreter it names.
-    Itself,
+    Direct,
     /// As a script of the shell, because it names no interpreter.
-    InShell,
+    Shell,
 }
 
-fn check(path: &Path, interpreters: usize) -> Result<Runs, ProgramError> {
+fn check(path: &Path, interpreters: usize) -> Result<Execution, ProgramError> {
     executable(path)?;
     let unreadable = |source| ProgramError::Unreadable {
         path: path.into(),
@@ -191,7 +191,7 @@ fn check(path: &Path, interpreters: usize) -> Result<Runs, ProgramError> {
             None if start.contains(&0) => {
                 return Err(ProgramError::NotAProgram { path: path.into() });
             }
-            None => return Ok(Runs::InShell),
+            None => return Ok(Execution::Shell),
         },
     };
     if let Some(interpreter) = interpreter {
@@ -200,7 +200,7 @@ fn check(path: &Path, interpreters: usize) -> Result<Runs, ProgramError> {
         }
         let checked = match check(&interpreter, interpreters + 1) {
             // The kernel gives an interpreter no shell.
-            Ok(Runs::InShell) => Err(ProgramError::NotAProgram {
+            Ok(Execution::Shell) => Err(ProgramError::NotAProgram {
                 path: interpreter.clone(),
             }),
             other => other,
@@ -214,7 +214,7 @@ fn check(path: &Path, interpreters: usize) -> Result<Runs, ProgramError> {
             },
         })?;
     }
-    Ok(Runs::Itself)
+    Ok(Execution::Direct)
 }
 
 fn read_start(file: &File, start: &mut [u8]) -> io::Result<usize> {

@@ -1,8 +1,8 @@
 //! Recording a target: its run, with a trace as the destination of its events.
 
+use crate::event_sink::StopReason;
 use crate::loader_image::LOADER;
 use crate::target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
-use crate::trace_sink::StopReason;
 use crate::watched_functions::WatchedFunction;
 use brownout_trace::{EarlyStop, Ending, EventCounts, Header, ProcessEnd, TraceWriter, WriteError};
 use std::ffi::OsString;

@@ -3,7 +3,7 @@
 //! A stream outlives its slot: once a closed slot's last bytes are copied the slot is handed back,
 //! while the records wait here for their turn in the global order.
 
-use crate::liveness::Owner;
+use crate::slot_owner::SlotOwner;
 use crate::wire::{BadCounters, SlotIndex, Wire};
 use brownout_ring::{MAX_RECORD, RING_BYTES, Record};
 use std::io;
@@ -49,7 +49,7 @@ impl From<BadCounters> for Corruption {
 
 /// What a stream holds at its front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Front {
+pub(crate) enum FrontRecord {
     /// A whole record with this sequence number.
     Record(u64),
     /// Nothing, or less than a record: more has to be copied first.
@@ -58,7 +58,7 @@ pub(crate) enum Front {
 
 /// The records of one slot's owner, in the order in which it published them.
 pub(crate) struct Stream {
-    pub(crate) owner: Owner,
+    pub(crate) owner: SlotOwner,
     /// Room that is kept; what is in it lies between `start` and `end`.
     buffer: Vec<u8>,
     start: usize,
@@ -69,7 +69,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(owner: Owner) -> Stream {
+    pub(crate) fn new(owner: SlotOwner) -> Stream {
         Stream {
             owner,
             buffer: Vec::new(),
@@ -135,10 +135,10 @@ impl Stream {
     }
 
     /// Looks at the front record, checking that its head is plausible.
-    pub(crate) fn front(&self) -> Result<Front, Corruption> {
+    pub(crate) fn front(&self) -> Result<FrontRecord, Corruption> {
         let bytes = &self.buffer[self.start..self.end];
         let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else {
-            return Ok(Front::Empty);
+            return Ok(FrontRecord::Empty);
         };
         let len = u32::from_ne_bytes(field(head, offset_of!(Record, len)));
         if !len.is_multiple_of(8) || !(HEAD_BYTES..=MAX_RECORD).contains(&(len as usize)) {
@@ -149,9 +149,9 @@ impl Stream {
             return Err(Corruption::Order { previous, seq });
         }
         Ok(if bytes.len() < len as usize {
-            Front::Empty
+            FrontRecord::Empty
         } else {
-            Front::Record(seq)
+            FrontRecord::Record(seq)
         })
     }
 
@@ -173,7 +173,7 @@ impl Stream {
 
     /// Whether bytes are left over that are no whole record.
     pub(crate) fn is_cut(&self) -> bool {
-        self.buffered() > 0 && self.front() == Ok(Front::Empty)
+        self.buffered() > 0 && self.front() == Ok(FrontRecord::Empty)
     }
 }
 

@@ -7,14 +7,14 @@
 //! - The recorder is not a subreaper: the parent of an orphan is init, as it would be natively. The drain detects the end of
 //!   processes that are not children of the recorder in `/proc`.
 
-use crate::drain::Signals;
+use crate::drain::SharedStatus;
 use crate::event_destination::EventDestination;
 use crate::merge::Losses;
 
-use crate::sys::process::{self, Ended, Pid, Waiting};
+use crate::event_sink::{EventSink, StopReason};
+use crate::sys::process::{self, Ended, Pid, WaitMode};
 use crate::sys::signals::{Origin, SignalGate};
 use crate::target::{Notice, OnFull};
-use crate::trace_sink::{EventSink, StopReason};
 use crate::wire::Wire;
 use brownout_trace::ProcessEnd;
 use std::io;
@@ -50,7 +50,7 @@ pub(crate) struct Supervisor<'a> {
     pub(crate) started: Instant,
     pub(crate) gate: &'a SignalGate,
     pub(crate) wire: &'a Wire,
-    pub(crate) signals: &'a Signals,
+    pub(crate) status: &'a SharedStatus,
     pub(crate) on_full: OnFull,
 }
 
@@ -76,7 +76,7 @@ impl Supervisor<'_> {
                 self.stop_waiting_on(signal);
             }
 
-            if self.signals.drain_over.load(Ordering::SeqCst)
+            if self.status.drain_over.load(Ordering::SeqCst)
                 && let Some(thread) = drain.take()
             {
                 let result = thread
@@ -103,8 +103,8 @@ impl Supervisor<'_> {
                 observe(Notice::Waiting);
             }
             observe(Notice::Progress {
-                events: self.signals.events.load(Ordering::Relaxed),
-                bytes: self.signals.bytes.load(Ordering::Relaxed),
+                events: self.status.events.load(Ordering::Relaxed),
+                bytes: self.status.bytes.load(Ordering::Relaxed),
             });
         }
     }
@@ -121,15 +121,15 @@ impl Supervisor<'_> {
     fn stop_waiting_on(&self, signal: Option<(libc::c_int, Origin)>) {
         use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
         if let Some((SIGINT | SIGQUIT | SIGTERM | SIGHUP, _)) = signal {
-            self.signals.stop_waiting.store(true, Ordering::SeqCst);
+            self.status.stop_waiting.store(true, Ordering::SeqCst);
             self.wire.ring_doorbell();
         }
     }
 
     fn look_for_end(&self) -> Option<io::Result<TargetEnd>> {
-        let ended = process::wait(self.target, Waiting::Poll).transpose()?;
+        let ended = process::wait(self.target, WaitMode::Poll).transpose()?;
         let wall = self.started.elapsed();
-        self.signals.target_ended.store(true, Ordering::SeqCst);
+        self.status.target_ended.store(true, Ordering::SeqCst);
         self.wire.ring_doorbell();
         Some(ended.map(|Ended { status, cpu }| TargetEnd {
             end: end(status),

@@ -3,18 +3,18 @@
 //! Two threads share the work: the drain (see [`crate::drain`]) moves records from the wire to the destination, and the
 //! supervisor (see [`crate::supervisor`]) passes signals on and waits for the end.
 
-use crate::drain::{Signals, drain};
+use crate::drain::{SharedStatus, drain};
 use crate::event_destination::EventDestination;
-use crate::holders::Holders;
+use crate::event_sink::{EventSink, StopReason};
 use crate::launch::launch;
 use crate::loader_image::LOADER;
 use crate::merge::Losses;
 use crate::program::{Program, ProgramError};
 use crate::supervisor::{Drained, Supervisor, TargetEnd};
 use crate::sys::signals::SignalGate;
-use crate::trace_sink::{EventSink, StopReason};
 use crate::watched_functions::{WatchError, WatchTable, WatchedFunction};
 use crate::wire::Wire;
+use crate::wire_processes::WireProcesses;
 use brownout_ring::option;
 use brownout_trace::ProcessEnd;
 use std::ffi::OsString;
@@ -160,19 +160,20 @@ impl Target {
                 path: program.path.clone(),
                 source,
             })?;
-        let holders = Holders::of(wire.file(), launched.descriptor).map_err(TargetError::SetUp)?;
+        let wire_processes =
+            WireProcesses::of(wire.file(), launched.descriptor).map_err(TargetError::SetUp)?;
 
-        let signals = Signals::default();
+        let status = SharedStatus::default();
         let (ended, drained) = thread::scope(|scope| {
             let drain = scope.spawn(|| {
                 let mut sink = EventSink::new(destination);
                 let result = sink
                     .watch(&watched)
                     .map_err(StopReason::from)
-                    .and_then(|()| drain(&wire, &holders, &signals, &mut sink));
+                    .and_then(|()| drain(&wire, &wire_processes, &status, &mut sink));
                 // From here on nobody takes records, so no thread may wait for that.
                 wire.turn_off();
-                signals.drain_over.store(true, Ordering::SeqCst);
+                status.drain_over.store(true, Ordering::SeqCst);
                 gate.wake();
                 Drained { sink, result }
             });
@@ -181,13 +182,13 @@ impl Target {
                 started,
                 gate: &gate,
                 wire: &wire,
-                signals: &signals,
+                status: &status,
                 on_full,
             };
             supervisor.run(drain, observe)
         });
         drop(gate);
-        let interrupted = signals.stop_waiting.load(Ordering::SeqCst);
+        let interrupted = status.stop_waiting.load(Ordering::SeqCst);
         let ended = ended.map_err(TargetError::Wait)?;
         Ok(conclude(launched.pid.0 as u32, ended, drained, interrupted))
     }

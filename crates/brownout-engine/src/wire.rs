@@ -1,4 +1,4 @@
-//! The recorder's end of the wire: creating it, copying published bytes out of rings, and handing
+//! The recorder's end of the wire: creating it, copying published bytes out of rings, and forward
 //! slots back.
 //!
 //! Rings are read with `pread`, not through a mapping: their bytes belong to processes that may do
@@ -6,7 +6,7 @@
 //! code that checks it. It also lets a producer go on as soon as its bytes are copied.
 
 use crate::last_store::{HEAD_BYTES, LastStore};
-use crate::sys::memory::{self, Table, Use};
+use crate::sys::memory::{self, MemfdUse, Table};
 use crate::sys::process::with_file_size_limit_raised;
 use brownout_ring::{
     Control, MAGIC, MAX_INTENT, RING_BYTES, SLOTS, Slot, VERSION, WATCH_BYTES, WATCH_TABLE,
@@ -48,7 +48,7 @@ pub(crate) struct Wire {
 impl Wire {
     /// Creates a wire with all slots free. `options` are [`brownout_ring::option`] bits.
     pub(crate) fn create(options: u32) -> io::Result<Wire> {
-        let file = memory::create_memfd(c"brownout-wire", Use::Data)?;
+        let file = memory::create_memfd(c"brownout-wire", MemfdUse::Data)?;
         // The caller's limit on file sizes is for files on disk; the wire is sparse memory.
         with_file_size_limit_raised(|| file.set_len(WIRE_BYTES as u64))?;
         memory::seal_size(&file)?;

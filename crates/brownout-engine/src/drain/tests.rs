@@ -1,10 +1,10 @@
 //! What the drain promises, shown with threads that publish as a target's would.
 
 use super::*;
-use crate::fake_producer::{FakeProducer, HEAD, cpu_time, head, holders, record};
+use crate::fake_producer::{FakeProducer, HEAD, cpu_time, head, record, wire_processes};
 use crate::last_store::LastStore;
-use crate::liveness::Owner;
-use crate::merge::{Amount, Refusal};
+use crate::merge::{SinkError, SinkProgress};
+use crate::slot_owner::SlotOwner;
 use crate::stream::Corruption;
 use brownout_ring::{MAX_RECORD, RING_BYTES, Record, SLOTS, kind, slot};
 use std::io;
@@ -29,48 +29,50 @@ impl Sink for Collected {
 
     fn record(
         &mut self,
-        owner: &Owner,
+        owner: &SlotOwner,
         head: &Record,
         payload: &[u8],
-    ) -> Result<(), Refusal<io::Error>> {
+    ) -> Result<(), SinkError<io::Error>> {
         if head.kind > kind::PROTECT {
-            return Err(Refusal::Corrupt(Corruption::Kind { kind: head.kind }));
+            return Err(SinkError::Corrupt(Corruption::Kind { kind: head.kind }));
         }
         self.records.push((owner.process, *head, payload.to_vec()));
         Ok(())
     }
 
-    fn last_store(&mut self, owner: &Owner, store: &LastStore) -> io::Result<bool> {
+    fn last_store(&mut self, owner: &SlotOwner, store: &LastStore) -> io::Result<bool> {
         self.records.push((owner.process, store.head, Vec::new()));
         Ok(true)
     }
 
-    fn note(&mut self, _: &Owner, text: &str) -> io::Result<()> {
+    fn note(&mut self, _: &SlotOwner, text: &str) -> io::Result<()> {
         self.notes.push(text.to_owned());
         Ok(())
     }
 
-    fn settle(&mut self) -> io::Result<()> {
+    fn save(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    fn amount(&self) -> Amount {
-        Amount::default()
+    fn progress(&self) -> SinkProgress {
+        SinkProgress::default()
     }
 }
 
 /// Drains while `target` runs, and after it until all is drained.
 fn record_while(wire: &Wire, target: impl FnOnce() + Send) -> (Collected, u64) {
-    let signals = Signals::default();
-    let holders = holders(wire);
+    let status = SharedStatus::default();
+    let wire_processes = wire_processes(wire);
     thread::scope(|scope| {
         let drained = scope.spawn(|| {
             let mut sink = Collected::default();
-            let lost = drain(wire, &holders, &signals, &mut sink).unwrap().numbers;
+            let lost = drain(wire, &wire_processes, &status, &mut sink)
+                .unwrap()
+                .numbers;
             (sink, lost)
         });
         target();
-        signals.target_ended.store(true, Ordering::SeqCst);
+        status.target_ended.store(true, Ordering::SeqCst);
         wire.ring_doorbell();
         drained.join().unwrap()
     })
@@ -391,17 +393,17 @@ fn a_live_thread_of_another_process_is_waited_for_after_the_target_ended() {
 #[test]
 fn an_idle_drain_uses_next_to_no_processor_time() {
     let wire = Wire::create(0).unwrap();
-    let signals = Signals::default();
-    let holders = holders(&wire);
+    let status = SharedStatus::default();
+    let wire_processes = wire_processes(&wire);
     let span = Duration::from_millis(600);
     thread::scope(|scope| {
         let used = scope.spawn(|| {
             let mut sink = Collected::default();
-            drain(&wire, &holders, &signals, &mut sink).unwrap();
+            drain(&wire, &wire_processes, &status, &mut sink).unwrap();
             cpu_time()
         });
         thread::sleep(span);
-        signals.target_ended.store(true, Ordering::SeqCst);
+        status.target_ended.store(true, Ordering::SeqCst);
         wire.ring_doorbell();
         let used = used.join().unwrap();
         // Unoptimised code and a shared machine: the aim of 1 % is for the product.
@@ -412,7 +414,7 @@ fn an_idle_drain_uses_next_to_no_processor_time() {
 #[test]
 fn the_last_store_of_a_killed_thread_comes_after_what_was_drawn_before_its_end() {
     let wire = Wire::create(0).unwrap();
-    let holders = holders(&wire);
+    let wire_processes = wire_processes(&wire);
     let (mut merger, mut sink) = (Merger::new(), Collected::default());
     let mut other = FakeProducer::claim(&wire, 0);
     let mut killed = FakeProducer::claim(&wire, 1);
@@ -421,7 +423,7 @@ fn the_last_store_of_a_killed_thread_comes_after_what_was_drawn_before_its_end()
     let late = other.draw();
     killed.close();
     let pass = |merger: &mut Merger, sink: &mut Collected| {
-        merger.discover(&wire, &holders);
+        merger.discover(&wire, &wire_processes);
         merger.pull(&wire, PULL_BYTES, sink).unwrap();
         merger.merge(sink).unwrap();
         merger.finish_threads(Duration::MAX, sink).unwrap();
@@ -443,26 +445,26 @@ fn throughput_of_a_merge_of_four_interleaved_rings() {
         type Error = io::Error;
         fn record(
             &mut self,
-            _: &Owner,
+            _: &SlotOwner,
             head: &Record,
             payload: &[u8],
-        ) -> Result<(), Refusal<io::Error>> {
+        ) -> Result<(), SinkError<io::Error>> {
             assert_eq!(head.seq, self.0);
             assert_eq!(payload.len(), 8);
             self.0 += 1;
             Ok(())
         }
-        fn last_store(&mut self, _: &Owner, store: &LastStore) -> io::Result<bool> {
+        fn last_store(&mut self, _: &SlotOwner, store: &LastStore) -> io::Result<bool> {
             panic!("{store:?}");
         }
-        fn note(&mut self, _: &Owner, text: &str) -> io::Result<()> {
+        fn note(&mut self, _: &SlotOwner, text: &str) -> io::Result<()> {
             panic!("{text}");
         }
-        fn settle(&mut self) -> io::Result<()> {
+        fn save(&mut self) -> io::Result<()> {
             Ok(())
         }
-        fn amount(&self) -> Amount {
-            Amount::default()
+        fn progress(&self) -> SinkProgress {
+            SinkProgress::default()
         }
     }
 
@@ -474,7 +476,7 @@ fn throughput_of_a_merge_of_four_interleaved_rings() {
         let mut producers: Vec<_> = (1..=RINGS as u32)
             .map(|tid| FakeProducer::claim_for(&wire, tid, tid, tid))
             .collect();
-        let holders = holders(&wire);
+        let wire_processes = wire_processes(&wire);
         let mut merger = Merger::new();
         let mut sink = Counting(0);
         let mut spent = Duration::ZERO;
@@ -492,7 +494,7 @@ fn throughput_of_a_merge_of_four_interleaved_rings() {
             }
             let start = cpu_time();
             loop {
-                merger.discover(&wire, &holders);
+                merger.discover(&wire, &wire_processes);
                 let copied = merger.pull(&wire, PULL_BYTES, &mut sink).unwrap();
                 if copied + merger.merge(&mut sink).unwrap() == 0 {
                     break;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What a memfd is for; kernels since 6.3 want to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum MemfdUse {
     /// Shared data, whose size will be sealed.
     Data,
     /// A program to be executed.
@@ -21,13 +21,13 @@ pub(crate) enum Use {
 }
 
 /// Creates a memfd that is closed on exec.
-pub(crate) fn create_memfd(name: &CStr, purpose: Use) -> io::Result<File> {
+pub(crate) fn create_memfd(name: &CStr, purpose: MemfdUse) -> io::Result<File> {
     let (purpose_flag, older_kernels) = match purpose {
-        Use::Data => (
+        MemfdUse::Data => (
             libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL,
             libc::MFD_ALLOW_SEALING,
         ),
-        Use::Program => (libc::MFD_EXEC, 0),
+        MemfdUse::Program => (libc::MFD_EXEC, 0),
     };
     match memfd(name, libc::MFD_CLOEXEC | purpose_flag) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {

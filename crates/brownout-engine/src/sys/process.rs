@@ -94,7 +94,7 @@ pub(crate) fn spawn(image: &Image<'_>, gate: &SignalGate) -> io::Result<Pid> {
     if child.errno == 0 {
         return Ok(Pid(pid));
     }
-    let _ = wait(Pid(pid), Waiting::Block);
+    let _ = wait(Pid(pid), WaitMode::Block);
     Err(io::Error::from_raw_os_error(child.errno))
 }
 
@@ -133,7 +133,7 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
+pub(crate) enum WaitMode {
     Block,
     Poll,
 }
@@ -147,8 +147,8 @@ pub(crate) struct Ended {
 }
 
 /// Takes the end of `pid`, or `None` if it has not ended.
-pub(crate) fn wait(pid: Pid, waiting: Waiting) -> io::Result<Option<Ended>> {
-    let flags = if waiting == Waiting::Poll {
+pub(crate) fn wait(pid: Pid, mode: WaitMode) -> io::Result<Option<Ended>> {
+    let flags = if mode == WaitMode::Poll {
         libc::WNOHANG
     } else {
         0

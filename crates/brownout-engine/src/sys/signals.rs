@@ -60,7 +60,7 @@ pub(crate) enum Origin {
 }
 
 /// Signals that the recorder takes as values while a target runs.
-const TAKEN: [libc::c_int; 7] = [
+const HANDLED: [libc::c_int; 7] = [
     libc::SIGCHLD,
     libc::SIGTERM,
     libc::SIGHUP,
@@ -70,7 +70,7 @@ const TAKEN: [libc::c_int; 7] = [
     libc::SIGUSR2,
 ];
 
-/// While it exists, the signals of [`TAKEN`] are read from it instead of acting on the process.
+/// While it exists, the signals of [`HANDLED`] are read from it instead of acting on the process.
 ///
 /// A child made meanwhile calls [`SignalGate::restore_in_child`] to be as the caller was.
 pub(crate) struct SignalGate {
@@ -88,7 +88,7 @@ impl SignalGate {
         // SAFETY: sigemptyset initialises the set, sigaddset changes an initialised one.
         let taken = unsafe {
             libc::sigemptyset(taken.as_mut_ptr());
-            for signal in TAKEN {
+            for signal in HANDLED {
                 libc::sigaddset(taken.as_mut_ptr(), signal);
             }
             taken.assume_init()

@@ -1,7 +1,7 @@
 //! From published records to what a reader of the trace sees.
 
 use super::*;
-use crate::fake_producer::{FakeProducer, cpu_time, head, holders, record};
+use crate::fake_producer::{FakeProducer, cpu_time, head, record, wire_processes};
 use crate::merge::Merger;
 use crate::wire::Wire;
 use brownout_ring::{RING_BYTES, fence, flush, kind, map, origin};
@@ -34,7 +34,7 @@ where
     S::Error: std::fmt::Debug,
 {
     loop {
-        merger.discover(wire, &holders(wire));
+        merger.discover(wire, &wire_processes(wire));
         let copied = merger.pull(wire, 256 << 10, sink).unwrap();
         if copied + merger.merge(sink).unwrap() == 0 {
             break;
@@ -222,7 +222,7 @@ fn throughput_from_rings_to_trace() {
         spent += cpu_time() - start;
         records += per_round;
     }
-    let Amount { events, bytes } = sink.amount();
+    let SinkProgress { events, bytes } = sink.progress();
     assert_eq!(events, records);
     let rate = records as f64 / spent.as_secs_f64() / 1e6;
     println!(

@@ -12,10 +12,10 @@
 //! A thread whose published records have higher numbers cannot have it either: numbers rise within a
 //! thread. A thread that is stopped (by `SIGSTOP`, a debugger) in that instant is waited for.
 
-use crate::holders::Holders;
-use crate::liveness::Activity;
-use crate::merge::{Merger, Standing};
+use crate::merge::{ChannelState, Merger};
+use crate::slot_owner::Activity;
 use crate::wire::Wire;
+use crate::wire_processes::WireProcesses;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -29,11 +29,11 @@ const TICKS: u64 = 3;
 
 /// Watches the gap that the merge is stuck at.
 #[derive(Default)]
-pub(crate) struct GapWatch {
-    watched: Option<Watched>,
+pub(crate) struct SequenceGap {
+    open: Option<OpenGap>,
 }
 
-struct Watched {
+struct OpenGap {
     awaited: u64,
     since: Instant,
     next_look: Instant,
@@ -41,12 +41,12 @@ struct Watched {
     ticks_before: HashMap<u32, u64>,
 }
 
-impl GapWatch {
+impl SequenceGap {
     /// How long the merge has been stuck at the same number.
     pub(crate) fn age(&self) -> Duration {
-        self.watched
+        self.open
             .as_ref()
-            .map_or(Duration::ZERO, |watched| watched.since.elapsed())
+            .map_or(Duration::ZERO, |open| open.since.elapsed())
     }
 
     /// To be called while the merge is stuck and after everything published was pulled. Says up to
@@ -55,32 +55,32 @@ impl GapWatch {
         &mut self,
         merger: &mut Merger,
         wire: &Wire,
-        holders: &Holders,
+        wire_processes: &WireProcesses,
     ) -> Option<u64> {
         let now = Instant::now();
         let awaited = merger.awaited();
-        let watched = match &mut self.watched {
-            Some(watched) if watched.awaited == awaited => watched,
-            other => other.insert(Watched {
+        let open = match &mut self.open {
+            Some(open) if open.awaited == awaited => open,
+            other => other.insert(OpenGap {
                 awaited,
                 since: now,
                 next_look: now + GRACE,
                 ticks_before: HashMap::new(),
             }),
         };
-        if now < watched.next_look {
+        if now < open.next_look {
             return None;
         }
-        watched.next_look = now + INTERVAL;
+        open.next_look = now + INTERVAL;
         // Who has drawn a number below `drawn` had a live slot before, which is discovered now.
         let drawn = wire.drawn();
-        merger.discover(wire, holders);
-        nobody_publishes(merger, wire, &mut watched.ticks_before).then_some(drawn)
+        merger.discover(wire, wire_processes);
+        nobody_publishes(merger, wire, &mut open.ticks_before).then_some(drawn)
     }
 
     /// To be called when the merge has got on.
     pub(crate) fn clear(&mut self) {
-        self.watched = None;
+        self.open = None;
     }
 }
 
@@ -92,7 +92,7 @@ fn nobody_publishes(
     let mut nobody = true;
     for channel in merger
         .channels()
-        .filter(|channel| channel.standing == Standing::Starved)
+        .filter(|channel| channel.state == ChannelState::Empty)
     {
         let Some(slot) = channel.slot else { continue };
         let owner = channel.stream.owner;

@@ -4,9 +4,9 @@ use crate::build_ids::BuildIds;
 use crate::decode::{Decoded, EventConsumer, WholeEvent, decode, decode_frequent, event};
 use crate::event_destination::EventDestination;
 use crate::last_store::LastStore;
-use crate::liveness::Owner;
 use crate::mapped_files::MappedFiles;
-use crate::merge::{Amount, Refusal, Sink};
+use crate::merge::{Sink, SinkError, SinkProgress};
+use crate::slot_owner::SlotOwner;
 use crate::thread_relations::ThreadRelations;
 use crate::watched_functions::WatchTable;
 use brownout_ring::{Record, kind};
@@ -84,13 +84,13 @@ impl<D: EventDestination> EventSink<D> {
     #[cold]
     fn write_join(
         &mut self,
-        owner: &Owner,
+        owner: &SlotOwner,
         head: &Record,
         payload: &[u8],
-    ) -> Result<(), Refusal<StopReason>> {
+    ) -> Result<(), SinkError<StopReason>> {
         let whole = WholeEvent { owner, head };
         let decoded = decode_frequent(head, payload, self.joins.len(), whole);
-        let Some(event) = decoded.map_err(Refusal::Corrupt)? else {
+        let Some(event) = decoded.map_err(SinkError::Corrupt)? else {
             return Ok(());
         };
         if (head.addr as usize) < self.watched {
@@ -145,7 +145,7 @@ impl<D: EventDestination> EventSink<D> {
         self.destination
     }
 
-    fn write(&mut self, owner: &Owner, decoded: Decoded<'_>) -> Result<(), WriteError> {
+    fn write(&mut self, owner: &SlotOwner, decoded: Decoded<'_>) -> Result<(), WriteError> {
         match decoded {
             Decoded::Event(event) => {
                 match event.kind {
@@ -238,18 +238,18 @@ fn remark(process: ProcessId, thread: ThreadId, kind: EventKind<'_>) -> Event<'_
     }
 }
 
-fn refused(error: WriteError) -> Refusal<StopReason> {
-    Refusal::Failed(error.into())
+fn refused(error: WriteError) -> SinkError<StopReason> {
+    SinkError::Failed(error.into())
 }
 
 /// Hands the event of a record on.
-struct Handing<'r, D: EventDestination> {
+struct ForwardEvent<'r, D: EventDestination> {
     destination: &'r mut D,
-    owner: &'r Owner,
+    owner: &'r SlotOwner,
     head: &'r Record,
 }
 
-impl<'a, D: EventDestination> EventConsumer<'a> for Handing<'_, D> {
+impl<'a, D: EventDestination> EventConsumer<'a> for ForwardEvent<'_, D> {
     type Output = Result<(), WriteError>;
 
     #[inline(always)]
@@ -264,31 +264,31 @@ impl<D: EventDestination> Sink for EventSink<D> {
 
     fn record(
         &mut self,
-        owner: &Owner,
+        owner: &SlotOwner,
         head: &Record,
         payload: &[u8],
-    ) -> Result<(), Refusal<StopReason>> {
+    ) -> Result<(), SinkError<StopReason>> {
         if self.is_join(head) {
             return self.write_join(owner, head, payload);
         }
-        let handing = Handing {
+        let forward = ForwardEvent {
             destination: &mut self.destination,
             owner,
             head,
         };
-        let frequent = decode_frequent(head, payload, self.watched, handing);
-        let written = match frequent.map_err(Refusal::Corrupt)? {
+        let frequent = decode_frequent(head, payload, self.watched, forward);
+        let written = match frequent.map_err(SinkError::Corrupt)? {
             Some(written) => written,
             None => {
                 let known = |file| self.destination.known_file(file);
                 let decoded = decode(owner, head, payload, self.watched, known);
-                self.write(owner, decoded.map_err(Refusal::Corrupt)?)
+                self.write(owner, decoded.map_err(SinkError::Corrupt)?)
             }
         };
         written.map_err(refused)
     }
 
-    fn last_store(&mut self, owner: &Owner, store: &LastStore) -> Result<bool, StopReason> {
+    fn last_store(&mut self, owner: &SlotOwner, store: &LastStore) -> Result<bool, StopReason> {
         let (process, addr) = (ProcessId(owner.process), Address(store.head.addr));
         let now = match self.mapped.read(process, addr, store.head.size.into()) {
             Ok(now) => now,
@@ -311,26 +311,26 @@ impl<D: EventDestination> Sink for EventSink<D> {
             };
             match self.record(owner, &head, &now[part]) {
                 // Flags that cannot be: the thread had overwritten its intent.
-                Ok(()) | Err(Refusal::Corrupt(_)) => {}
-                Err(Refusal::Failed(error)) => return Err(error),
+                Ok(()) | Err(SinkError::Corrupt(_)) => {}
+                Err(SinkError::Failed(error)) => return Err(error),
             }
         }
         Ok(made)
     }
 
-    fn note(&mut self, owner: &Owner, text: &str) -> Result<(), StopReason> {
+    fn note(&mut self, owner: &SlotOwner, text: &str) -> Result<(), StopReason> {
         let (process, thread) = (ProcessId(owner.process), ThreadId(owner.tid));
         self.destination
             .event(&remark(process, thread, EventKind::Note { text }))?;
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), StopReason> {
-        Ok(self.destination.settle()?)
+    fn save(&mut self) -> Result<(), StopReason> {
+        Ok(self.destination.save()?)
     }
 
-    fn amount(&self) -> Amount {
-        Amount {
+    fn progress(&self) -> SinkProgress {
+        SinkProgress {
             events: self.destination.events(),
             bytes: self.destination.bytes(),
         }

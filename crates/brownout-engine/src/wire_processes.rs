@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// The processes that have a wire open under the number it was handed on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Holders {
+pub(crate) struct WireProcesses {
     descriptor: RawFd,
     device: u64,
     inode: u64,
@@ -22,19 +22,19 @@ pub(crate) struct Holders {
 
 /// Where in `/proc` a thread is that told its own numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Located {
+pub(crate) enum ThreadLocation {
     /// It is this one.
-    At { pid: u32, tid: u32 },
+    Found { pid: u32, tid: u32 },
     /// It has ended.
-    Nowhere,
+    Ended,
     /// It is one of several, in namespaces of their own, that call themselves the same.
-    Somewhere,
+    Ambiguous,
 }
 
-impl Holders {
-    pub(crate) fn of(wire: &fs::File, descriptor: RawFd) -> io::Result<Holders> {
+impl WireProcesses {
+    pub(crate) fn of(wire: &fs::File, descriptor: RawFd) -> io::Result<WireProcesses> {
         let metadata = wire.metadata()?;
-        Ok(Holders {
+        Ok(WireProcesses {
             descriptor,
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -47,24 +47,24 @@ impl Holders {
     }
 
     /// Finds the thread that calls itself `tid` in a process that calls itself `pid`.
-    pub(crate) fn locate(&self, pid: u32, tid: u32) -> Located {
+    pub(crate) fn locate(&self, pid: u32, tid: u32) -> ThreadLocation {
         let same = PathBuf::from(format!("/proc/{pid}"));
         let no_proc = || !Path::new("/proc/self").exists();
         let holds = self.holds(&same).unwrap_or_else(|| is_ours(&same));
         if holds || no_proc() {
-            return Located::At { pid, tid };
+            return ThreadLocation::Found { pid, tid };
         }
-        let mut found = Located::Nowhere;
+        let mut found = ThreadLocation::Ended;
         for (number, process) in numbered("/proc") {
             if inner_number(&process) != Some(pid) || self.holds(&process) == Some(false) {
                 continue;
             }
             let threads = numbered(process.join("task"));
             for (thread, _) in threads.filter(|(_, thread)| inner_number(thread) == Some(tid)) {
-                if found != Located::Nowhere {
-                    return Located::Somewhere;
+                if found != ThreadLocation::Ended {
+                    return ThreadLocation::Ambiguous;
                 }
-                found = Located::At {
+                found = ThreadLocation::Found {
                     pid: number,
                     tid: thread,
                 };
@@ -121,29 +121,32 @@ mod tests {
     #[test]
     fn whoever_has_the_file_under_the_number_is_a_holder() {
         let wire = crate::wire::Wire::create(0).unwrap();
-        let held = Holders::of(wire.file(), wire.file().as_raw_fd()).unwrap();
+        let held = WireProcesses::of(wire.file(), wire.file().as_raw_fd()).unwrap();
         assert!(held.exist());
         let other = crate::wire::Wire::create(0).unwrap();
-        let elsewhere = Holders::of(wire.file(), other.file().as_raw_fd()).unwrap();
+        let elsewhere = WireProcesses::of(wire.file(), other.file().as_raw_fd()).unwrap();
         assert!(!elsewhere.exist());
     }
 
     #[test]
     fn a_thread_of_a_holder_is_where_it_says() {
         let wire = crate::wire::Wire::create(0).unwrap();
-        let holders = Holders::of(wire.file(), wire.file().as_raw_fd()).unwrap();
+        let wire_processes = WireProcesses::of(wire.file(), wire.file().as_raw_fd()).unwrap();
         let pid = std::process::id();
-        let located = holders.locate(pid, 7);
-        assert_eq!(located, Located::At { pid, tid: 7 });
-        assert_eq!(holders.locate(u32::MAX, u32::MAX), Located::Nowhere);
+        let located = wire_processes.locate(pid, 7);
+        assert_eq!(located, ThreadLocation::Found { pid, tid: 7 });
+        assert_eq!(
+            wire_processes.locate(u32::MAX, u32::MAX),
+            ThreadLocation::Ended
+        );
         // Whoever does not hold the wire is only a namesake.
         let mut other = std::process::Command::new("sleep")
             .arg("60")
             .spawn()
             .unwrap();
-        let located = holders.locate(other.id(), other.id());
+        let located = wire_processes.locate(other.id(), other.id());
         other.kill().unwrap();
         other.wait().unwrap();
-        assert_eq!(located, Located::Nowhere);
+        assert_eq!(located, ThreadLocation::Ended);
     }
 }

@@ -4,22 +4,22 @@
 //! process stays visible as a zombie until its parent waits for it, so existence alone says little:
 //! the state in `/proc` tells a zombie, and the start time a namesake.
 
-use crate::holders::{Holders, Located};
 use crate::sys::process::{thread_exists, ticks_since_boot};
+use crate::wire_processes::{ThreadLocation, WireProcesses};
 use brownout_ring::Slot;
 use std::fs;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// The thread that owns a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct SlotOwner {
     /// Number of the process within the recording.
     pub(crate) process: u32,
     /// The numbers by which it knows itself.
     pub(crate) pid: u32,
     pub(crate) tid: u32,
-    located: Located,
-    holders: Holders,
+    located: ThreadLocation,
+    wire_processes: WireProcesses,
     /// When the slot was first seen; whoever was born later is a namesake.
     seen_at: u64,
 }
@@ -38,31 +38,33 @@ pub(crate) enum Activity {
     },
 }
 
-impl Owner {
+impl SlotOwner {
     /// Reads who owns a slot that is live or closed.
-    pub(crate) fn of(slot: &Slot, holders: &Holders) -> Owner {
+    pub(crate) fn of(slot: &Slot, wire_processes: &WireProcesses) -> SlotOwner {
         let closed = slot.state.load(Acquire) != brownout_ring::slot::LIVE;
         let (pid, tid) = (slot.pid.load(Relaxed), slot.tid.load(Relaxed));
-        Owner {
+        SlotOwner {
             process: slot.process.load(Relaxed),
             pid,
             tid,
             // Whoever has closed its slot is not asked for any more.
             located: if closed {
-                Located::Nowhere
+                ThreadLocation::Ended
             } else {
-                holders.locate(pid, tid)
+                wire_processes.locate(pid, tid)
             },
-            holders: *holders,
+            wire_processes: *wire_processes,
             seen_at: ticks_since_boot(),
         }
     }
 
     pub(crate) fn activity(&self) -> Activity {
         let (pid, tid) = match self.located {
-            Located::At { pid, tid } => (pid, tid),
-            Located::Somewhere if self.holders.exist() => return Activity::Active { cpu_ticks: 0 },
-            Located::Somewhere | Located::Nowhere => return Activity::Gone,
+            ThreadLocation::Found { pid, tid } => (pid, tid),
+            ThreadLocation::Ambiguous if self.wire_processes.exist() => {
+                return Activity::Active { cpu_ticks: 0 };
+            }
+            ThreadLocation::Ambiguous | ThreadLocation::Ended => return Activity::Gone,
         };
         match fs::read(format!("/proc/{pid}/task/{tid}/stat")) {
             Ok(stat) => match parse_stat(&stat) {
@@ -115,19 +117,19 @@ fn parse_stat(stat: &[u8]) -> Option<Stat> {
 mod tests {
     use super::*;
 
-    fn owner_of(pid: u32, tid: u32) -> Owner {
+    fn owner_of(pid: u32, tid: u32) -> SlotOwner {
         let file = tempfile::tempfile().unwrap();
-        Owner {
+        SlotOwner {
             process: 0,
             pid,
             tid,
-            located: Located::At { pid, tid },
-            holders: Holders::of(&file, 0).unwrap(),
+            located: ThreadLocation::Found { pid, tid },
+            wire_processes: WireProcesses::of(&file, 0).unwrap(),
             seen_at: ticks_since_boot(),
         }
     }
 
-    fn this_thread() -> Owner {
+    fn this_thread() -> SlotOwner {
         let tid = fs::read_link("/proc/thread-self").unwrap();
         let tid = tid.file_name().unwrap().to_str().unwrap().parse().unwrap();
         owner_of(std::process::id(), tid)
@@ -165,7 +167,7 @@ mod tests {
     #[test]
     fn a_thread_born_after_the_slot_was_seen_is_a_namesake() {
         assert!(
-            !Owner {
+            !SlotOwner {
                 seen_at: 0,
                 ..this_thread()
             }

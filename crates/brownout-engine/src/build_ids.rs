@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file as it was at one time.
+/// One version of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct FileVersion {
     device: u64,
@@ -22,10 +22,9 @@ pub(crate) struct BuildIds {
 }
 
 impl BuildIds {
-    /// The build-id of the file that process `pid` calls `path`; empty if it has none, or if the file
-    /// is gone by now.
+    /// The build-id of the file at `path`, as process `pid` sees it. Empty if the file has none or no longer exists.
     pub(crate) fn of(&mut self, pid: u32, path: &Path) -> &[u8] {
-        // A process may have another root directory than ours.
+        // The root directory of the process may differ from ours.
         let in_its_root = match path.strip_prefix("/") {
             Ok(relative) => PathBuf::from(format!("/proc/{pid}/root")).join(relative),
             Err(_) => path.into(),
@@ -51,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_build_id_or_gone_has_none() {
+    fn files_without_a_build_id_and_missing_files_have_none() {
         let directory = tempfile::tempdir().unwrap();
         let text = directory.path().join("text");
         std::fs::write(&text, "no program").unwrap();
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_the_same_seen_from_another_root() {
+    fn a_file_is_read_once_whichever_root_it_is_opened_through() {
         let exe = std::env::current_exe().unwrap();
         let mut build_ids = BuildIds::default();
         let ours = build_ids.of(std::process::id(), &exe).to_vec();

@@ -1,7 +1,7 @@
-//! From a record on the wire to an event of the trace.
+//! Decodes a record on the wire into an event of the trace.
 //!
-//! The bytes come from a process that may have overwritten its own ring: each field is checked, and
-//! what cannot be is a [`Corruption`], never a panic.
+//! The bytes come from a process that may have overwritten its own ring. Every field is checked; an impossible value is
+//! reported as a [`Corruption`] and never causes a panic.
 
 use crate::slot_owner::SlotOwner;
 use crate::stream::Corruption;
@@ -15,17 +15,17 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What a record says.
+/// A decoded record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decoded<'a> {
     Event(Event<'a>),
-    /// A file was mapped; the number of the file is still to be filled in.
+    /// A file was mapped. The caller fills in the file's number.
     Map {
         file: FileIdentity,
         path: &'a Path,
         event: Event<'a>,
     },
-    /// Code was mapped; its build-id is still to be filled in.
+    /// Code was mapped. The caller fills in its build-id.
     Module {
         path: &'a Path,
         event: Event<'a>,
@@ -46,7 +46,7 @@ pub(crate) enum Decoded<'a> {
         creation: u64,
         pointer: u64,
     },
-    /// A thread starts; its parent is still to be filled in.
+    /// A thread starts. The caller fills in its parent.
     ThreadStart {
         creation: u64,
         event: Event<'a>,
@@ -55,7 +55,7 @@ pub(crate) enum Decoded<'a> {
         pointer: u64,
         event: Event<'a>,
     },
-    /// About a file that was never mapped, and so about nothing that is recorded.
+    /// A record about a file that was never mapped. It is not part of the trace.
     Unrelated,
 }
 
@@ -155,7 +155,7 @@ fn call_arguments(head: &Record, payload: &[u8]) -> Result<CallArguments, Corrup
     Ok(CallArguments::new(values))
 }
 
-/// The event of `kind` that a record is about.
+/// The event of `kind` with the process, thread, site and context of a record.
 #[inline(always)]
 pub(crate) fn event<'a>(owner: &SlotOwner, head: &Record, kind: EventKind<'a>) -> Event<'a> {
     Event {
@@ -168,7 +168,7 @@ pub(crate) fn event<'a>(owner: &SlotOwner, head: &Record, kind: EventKind<'a>) -
     }
 }
 
-/// Makes an [`Event`] of what was decoded.
+/// Builds a complete [`Event`] from the decoded kind.
 pub(crate) struct WholeEvent<'r> {
     pub(crate) owner: &'r SlotOwner,
     pub(crate) head: &'r Record,
@@ -189,8 +189,8 @@ fn wrong_payload(head: &Record) -> Corruption {
     }
 }
 
-/// Decodes a record of any kind whose length is known to be right. `watched` is how many functions are,
-/// and `file_number` knows the files that were mapped so far.
+/// Decodes a record of any kind, whose length has been checked. `watched` is the number of watched functions, and
+/// `file_number` looks up the files that were mapped so far.
 pub(crate) fn decode<'a>(
     owner: &SlotOwner,
     head: &Record,
@@ -386,7 +386,7 @@ fn store_flavor(flags: u16) -> Option<StoreFlavor> {
     }
 }
 
-/// What is left of a payload, and the complaint when it is too short.
+/// The rest of a payload, and the error to report if it is too short.
 struct Payload<'a> {
     bytes: &'a [u8],
     wrong: Corruption,
@@ -415,7 +415,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The rest as a path, which a NUL may end.
+    /// The rest as a path, up to the first NUL if there is one.
     fn path(&mut self) -> &'a Path {
         let end = self
             .bytes

@@ -1,9 +1,8 @@
-//! The drain: takes records from all rings as they come, in one order, until the target and all
-//! processes that were followed from it have ended.
+//! The drain: reads records from all rings and merges them into one order, until the target and all followed
+//! descendants have ended.
 //!
-//! The drain sleeps on the wire's doorbell. Producers ring it when they have published much, the
-//! supervisor when the target has ended; between rings the drain looks by itself, ever less often
-//! while nothing happens.
+//! The drain sleeps on the wire's doorbell. Producers ring it when they have published a lot, and the supervisor rings it
+//! when the target has ended. Between rings the drain polls, at growing intervals while there is nothing to read.
 
 use crate::merge::{Losses, Merger, Sink};
 use crate::sequence_gap::SequenceGap;
@@ -12,49 +11,48 @@ use crate::wire_processes::WireProcesses;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes copied from one ring before the records of all are merged: as much as stays in the cache.
+/// Bytes to copy from one ring before the records of all rings are merged: an amount that stays in the cache.
 const PULL_BYTES: usize = 256 << 10;
-/// The same while the merge is stuck, so that a thread that was stopped at a bad moment does not soon
-/// stop the others too.
+/// The same while the merge is stuck: it is larger, so that one stalled thread does not soon fill the rings of the others.
 const STUCK_PULL_BYTES: usize = 64 << 20;
-/// Bytes of all streams together beyond which the threads have to wait after all.
+/// The limit for all streams together. Beyond it, threads have to wait for room in their rings.
 const STUCK_TOTAL_BYTES: usize = 1 << 30;
-/// How long the merge is stuck before more than the usual is copied.
+/// How long the merge must be stuck before the larger amount is copied.
 const STUCK_AFTER: Duration = Duration::from_millis(10);
 
-/// A pass that copied more than this is followed by another at once.
+/// A pass that copied at least this much is followed by another one immediately.
 const BUSY_BYTES: u64 = 64 << 10;
-/// The first sleep, the longest while a little comes now and then, and the longest while nothing
-/// does. Who publishes much rings the doorbell long before its ring is full.
+/// The first sleep, the longest sleep while a few records arrive, and the longest sleep while none do. A producer that
+/// publishes a lot rings the doorbell long before its ring is full.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
 const ACTIVE_SLEEP: Duration = Duration::from_millis(8);
 const LONG_SLEEP: Duration = Duration::from_millis(32);
-/// The first sleep while records wait for one that is about to come.
+/// The first sleep while records wait for one that is about to be published.
 const STUCK_SLEEP: Duration = Duration::from_micros(200);
-/// How often the drain looks for threads that ended without closing their slot.
+/// How often the drain checks for threads that ended without closing their slot.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a process that holds the wire may take to claim its first slot.
+/// How long a process that has the wire open may take to claim its first slot.
 const NEWBORN_GRACE: Duration = Duration::from_millis(100);
-/// How long the last store of a killed thread waits for records that may have to come first and do not.
+/// How long the last store of a killed thread waits for earlier records that have not been published.
 const LAST_STORE_PATIENCE: Duration = Duration::from_millis(20);
-/// How often a sink is asked to put what it holds where a crash of ours does not lose it.
+/// How often the sink saves its records, so that a crash of the recorder does not lose them.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the drain and the supervisor tell each other.
+/// State that the drain and the supervisor share.
 #[derive(Default)]
 pub(crate) struct SharedStatus {
     /// The target has ended and was waited for.
     pub(crate) target_ended: AtomicBool,
-    /// Processes that still run are not to be waited for.
+    /// The drain must not wait for processes that are still running.
     pub(crate) stop_waiting: AtomicBool,
-    /// The drain takes no more records, because it is through or has failed.
+    /// The drain reads no more records, because it has finished or failed.
     pub(crate) drain_over: AtomicBool,
-    /// How much the sink has taken so far.
+    /// What the sink has received so far.
     pub(crate) events: AtomicU64,
     pub(crate) bytes: AtomicU64,
 }
 
-/// Runs the drain until everything recorded is in `sink`. Tells what became of the records of threads that
+/// Runs the drain until every record has been passed to `sink`. Returns what was lost or reconstructed of the threads that
 /// were killed while publishing.
 pub(crate) fn drain<S: Sink>(
     wire: &Wire,
@@ -81,7 +79,7 @@ struct Drain<'a> {
     gap: SequenceGap,
     last_sweep: Instant,
     last_save: Instant,
-    /// Since when no process has a slot.
+    /// The time since which no process has had a slot.
     slotless_since: Option<Instant>,
 }
 
@@ -89,7 +87,7 @@ impl Drain<'_> {
     fn run<S: Sink>(mut self, status: &SharedStatus, sink: &mut S) -> Result<Losses, S::Error> {
         let mut sleep = SHORT_SLEEP;
         loop {
-            // All are looked at before the work they may announce is looked for.
+            // Read before the pass: whatever these announce is then found by the pass or by the next one.
             let bell = self.wire.doorbell();
             let ended = status.target_ended.load(Ordering::SeqCst);
             let stop_waiting = status.stop_waiting.load(Ordering::SeqCst);
@@ -133,7 +131,7 @@ impl Drain<'_> {
                 self.merger.finish_threads(Duration::ZERO, sink)?;
                 return Ok(self.merger.losses());
             }
-            // That was the last of it, and only to be sure is there another pass.
+            // Probably the last records. Another pass confirms it.
             if !idle && ended && !self.merger.has_slots() {
                 continue;
             }
@@ -142,7 +140,7 @@ impl Drain<'_> {
         }
     }
 
-    /// Takes what is there once. Tells how many bytes were copied and how many records merged.
+    /// Copies and merges what is available now. Returns the number of bytes copied and of records merged.
     fn pass<S: Sink>(&mut self, sink: &mut S) -> Result<(u64, u64), S::Error> {
         let stuck = self.gap.age() > STUCK_AFTER && self.merger.buffered() < STUCK_TOTAL_BYTES;
         self.merger.discover(self.wire, self.wire_processes);
@@ -153,8 +151,7 @@ impl Drain<'_> {
         Ok((copied, merged))
     }
 
-    /// Finds threads that were killed, so that their slots can be handed back. Tells whether there
-    /// were any.
+    /// Finds killed threads, so that their slots can be freed. Returns whether there were any.
     fn sweep(&mut self, interval: Duration) -> bool {
         if self.last_sweep.elapsed() < interval {
             return false;
@@ -171,14 +168,14 @@ impl Drain<'_> {
         found
     }
 
-    /// Whether, the target having ended and nothing being left to merge, nobody will publish more.
+    /// Whether no process will publish any more. Called when the target has ended and nothing is left to merge.
     fn nobody_is_left(&mut self) -> bool {
         if self.merger.has_slots() {
             self.slotless_since = None;
             return false;
         }
-        // A process that was just forked holds the wire before it has a slot. One that never claims
-        // one (a set-user-id program, say) is not followed, and not waited for.
+        // A newly forked process has the wire open before it has a slot. A process that never claims one (a set-user-ID
+        // program, for example) is not followed, and the drain does not wait for it.
         let since = self.slotless_since.get_or_insert_with(Instant::now);
         !self.wire.has_children() || since.elapsed() > NEWBORN_GRACE || !self.wire_processes.exist()
     }

@@ -1,7 +1,7 @@
-//! As much of ELF as the recorder needs: whether a file is a program for this machine, which dynamic
-//! loader it asks for, and its build-id.
+//! The part of ELF that the recorder needs: whether a file is a program for this machine, which dynamic loader it
+//! requests, and its build-id.
 //!
-//! Files are read, not mapped, since a mapped file that is cut short meanwhile would end us.
+//! Files are read, not mapped: if a mapped file were truncated, reading it would end this process with SIGBUS.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,19 +22,19 @@ const SEGMENT_INTERP: u32 = 3;
 const SEGMENT_NOTE: u32 = 4;
 const NOTE_BUILD_ID: u32 = 3;
 
-/// No segment that is read here is longer in any sane file.
+/// Longer segments are not read. No valid file has such a segment of the types needed here.
 const LONGEST_SEGMENT: u64 = 64 << 10;
 
-/// What kind of file the first bytes announce.
+/// The kind of a file, determined by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A 64-bit program for this machine.
     Program,
     /// An ELF file for 32-bit processes, x32 included.
     ThirtyTwoBit,
-    /// An ELF file for another machine, by the number ELF gives it.
+    /// An ELF file for another machine, with the machine's ELF number.
     OtherMachine(u16),
-    /// An ELF file that is not to be run: an object file or a core dump.
+    /// An ELF file that cannot be run: an object file or a core dump.
     NotExecutable,
     /// Something else.
     NotElf,
@@ -65,7 +65,7 @@ pub(crate) fn kind(start: &[u8]) -> Kind {
     }
 }
 
-/// The dynamic loader that a program of [`Kind::Program`] asks for.
+/// The dynamic loader that a program of [`Kind::Program`] requests.
 pub(crate) fn interpreter(file: &File) -> io::Result<Option<PathBuf>> {
     let Some(mut bytes) = segments(file, SEGMENT_INTERP)?.into_iter().next() else {
         return Ok(None);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_tells_what_can_be_run() {
+    fn the_header_determines_whether_a_file_can_be_run() {
         assert_eq!(kind(&header(2, 1, TYPE_DYN, 62)), Kind::Program);
         assert_eq!(kind(&header(2, 1, TYPE_EXEC, 62)), Kind::Program);
         assert_eq!(kind(&header(1, 1, TYPE_EXEC, 3)), Kind::ThirtyTwoBit);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_id_is_found_behind_other_notes() {
+    fn a_build_id_is_found_after_other_notes() {
         let note = |name: &[u8], kind: u32, content: &[u8]| {
             let mut bytes = Vec::new();
             bytes.extend((name.len() as u32).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Where the events of a target go: to a trace, to a consumer in this process, or nowhere.
+//! Destinations for the events of a target: a trace, a consumer in this process, or nothing at all.
 
 use brownout_trace::{
     AppPc, ContextId, Definitions, Event, EventIndex, FileId, FileIdentity, FunctionId, ProcessId,
@@ -7,17 +7,17 @@ use brownout_trace::{
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Takes the events of a target and all its descendants, in one order.
+/// Receives the events of a target and all its descendants, in one order.
 ///
 /// Files, watched functions and calling contexts are defined before the first event that refers to them.
 pub trait EventDestination: Send {
-    /// The number of the watched function `name`. Numbers are assigned from 0 on.
+    /// Defines the watched function `name` and returns its number. Numbers start at 0.
     fn function(&mut self, name: &str) -> Result<FunctionId, WriteError>;
 
     /// The number of a file, if it has one.
     fn known_file(&self, identity: FileIdentity) -> Option<FileId>;
 
-    /// The number of a file that is now found at `path`.
+    /// Defines a file, now at `path`, and returns its number.
     fn file(&mut self, identity: FileIdentity, path: &Path) -> Result<FileId, WriteError>;
 
     /// Defines a calling context of a process.
@@ -29,15 +29,15 @@ pub trait EventDestination: Send {
         return_address: AppPc,
     ) -> Result<(), WriteError>;
 
-    /// Takes the next event. Its index is not set; events are numbered in the order in which they come.
+    /// Receives the next event. Its index is not set; events are numbered in the order in which they arrive.
     fn event(&mut self, event: &Event<'_>) -> Result<(), WriteError>;
 
-    /// Stores what was taken so far where the end of this process does not lose it.
+    /// Saves what was received so far, so that it survives the end of this process.
     fn save(&mut self) -> Result<(), WriteError> {
         Ok(())
     }
 
-    /// Events taken so far.
+    /// Events received so far.
     fn events(&self) -> u64;
 
     /// Bytes written so far.
@@ -46,7 +46,7 @@ pub trait EventDestination: Send {
     }
 }
 
-/// The events become a trace.
+/// Writes the events to a trace.
 impl<S: TraceSink + Send> EventDestination for TraceWriter<S> {
     fn function(&mut self, name: &str) -> Result<FunctionId, WriteError> {
         TraceWriter::function(self, name)
@@ -88,8 +88,8 @@ impl<S: TraceSink + Send> EventDestination for TraceWriter<S> {
     }
 }
 
-/// Gives each event, while the target runs, to a function in the form in which a trace reader would: with its index,
-/// and with all definitions up to that event.
+/// Passes each event to a function while the target runs, in the form that a trace reader would: with its index and with
+/// all definitions up to that event.
 pub struct LiveEvents<F> {
     consume: F,
     definitions: Definitions,
@@ -111,7 +111,7 @@ impl<F: FnMut(&Event<'_>, &Definitions) + Send> LiveEvents<F> {
 }
 
 impl LiveEvents<fn(&Event<'_>, &Definitions)> {
-    /// Counts the events and drops them.
+    /// Counts the events and discards them.
     pub fn discard() -> Self {
         Self::new(|_, _| ())
     }

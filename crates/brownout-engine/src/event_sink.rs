@@ -1,4 +1,4 @@
-//! Turns merged records into events and hands them to their destination.
+//! Decodes merged records into events and passes them to their destination.
 
 use crate::build_ids::BuildIds;
 use crate::decode::{Decoded, EventConsumer, WholeEvent, decode, decode_frequent, event};
@@ -23,29 +23,29 @@ use std::io;
 pub enum StopReason {
     #[error(transparent)]
     Trace(#[from] WriteError),
-    #[error("the shared memory of the recording cannot be read")]
+    #[error("cannot read the memory that is shared with the target")]
     Wire(#[from] io::Error),
-    #[error("recording was interrupted while processes that the program had started were running")]
+    #[error("recording was interrupted while processes that the target had started were running")]
     Interrupted,
 }
 
-/// Takes merged records and hands their events on.
+/// Decodes merged records and passes on their events.
 pub(crate) struct EventSink<D: EventDestination> {
     destination: D,
     build_ids: BuildIds,
-    /// The latest process with each process id, as long as it has not told its end.
+    /// The latest process with each process id, until its end is recorded.
     running: HashMap<u32, ProcessId>,
-    /// How many functions there are whose calls and returns become events.
+    /// The number of functions whose calls and returns become events.
     watched: usize,
     /// For each function, by number, whether it joins threads.
     joins: Vec<bool>,
     threads: ThreadRelations,
     mapped: MappedFiles,
-    /// What the target's processes had to say, each once.
+    /// The notes of the target's processes, without repetitions.
     notes: Vec<String>,
 }
 
-/// Different notes that are remembered.
+/// How many different notes are kept.
 const MAX_NOTES: usize = 16;
 
 impl<D: EventDestination> EventSink<D> {
@@ -62,7 +62,7 @@ impl<D: EventDestination> EventSink<D> {
         }
     }
 
-    /// Defines the functions of a table, which must come before all calls.
+    /// Defines the functions of a table. This must happen before the first call.
     pub(crate) fn watch(&mut self, table: &WatchTable) -> Result<(), WriteError> {
         for (number, name) in table.names.iter().enumerate() {
             let id = self.destination.function(name)?;
@@ -80,7 +80,7 @@ impl<D: EventDestination> EventSink<D> {
             && self.joins.get(head.addr as usize) == Some(&true)
     }
 
-    /// Writes a call or return of a function that joins threads, if it was asked for, and the join.
+    /// Writes a call or return of a function that joins threads, if that function is watched, and the join.
     #[cold]
     fn write_join(
         &mut self,
@@ -116,7 +116,7 @@ impl<D: EventDestination> EventSink<D> {
         Ok(())
     }
 
-    /// Adds how the process `pid` ended, if it could not tell so itself.
+    /// Adds how the process `pid` ended, if the process did not record that itself.
     pub(crate) fn ended(&mut self, pid: u32, end: ProcessEnd) -> Result<(), WriteError> {
         if let Some(process) = self.running.remove(&pid) {
             self.destination.event(&remark(
@@ -128,7 +128,7 @@ impl<D: EventDestination> EventSink<D> {
         Ok(())
     }
 
-    /// Adds a note that is about the whole recording.
+    /// Adds a note about the whole recording.
     pub(crate) fn remark(&mut self, text: &str) -> Result<(), WriteError> {
         let kind = EventKind::Note { text };
         self.destination
@@ -136,7 +136,7 @@ impl<D: EventDestination> EventSink<D> {
         Ok(())
     }
 
-    /// What the user should know of the recording.
+    /// Removes and returns the notes for the user.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
@@ -242,7 +242,7 @@ fn refused(error: WriteError) -> SinkError<StopReason> {
     SinkError::Failed(error.into())
 }
 
-/// Hands the event of a record on.
+/// Passes the event of a record to the destination.
 struct ForwardEvent<'r, D: EventDestination> {
     destination: &'r mut D,
     owner: &'r SlotOwner,
@@ -295,8 +295,8 @@ impl<D: EventDestination> Sink for EventSink<D> {
             Err(reason) => {
                 let (tid, pid) = (owner.tid, owner.pid);
                 let text = format!(
-                    "thread {tid} of process {pid} was killed while it stored to {addr}, and whether it had \
-                     cannot be told: {reason}"
+                    "thread {tid} of process {pid} was killed while it stored to {addr}; cannot determine whether \
+                     the store was executed: {reason}"
                 );
                 return self.note(owner, &text).map(|()| false);
             }
@@ -310,7 +310,7 @@ impl<D: EventDestination> Sink for EventSink<D> {
                 ..store.head
             };
             match self.record(owner, &head, &now[part]) {
-                // Flags that cannot be: the thread had overwritten its intent.
+                // Impossible flags: the thread had overwritten its intent.
                 Ok(()) | Err(SinkError::Corrupt(_)) => {}
                 Err(SinkError::Failed(error)) => return Err(error),
             }

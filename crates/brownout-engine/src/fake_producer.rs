@@ -1,4 +1,4 @@
-//! A thread of a target as the wire sees it, for tests: claims a slot, draws numbers, publishes.
+//! A stand-in for a thread of a target, for tests: it claims a slot, draws numbers and publishes records.
 
 use crate::slot_owner::SlotOwner;
 use crate::sys::memory::futex_wait_low_word;
@@ -65,7 +65,7 @@ pub(crate) fn head(kind: u16, seq: u64, addr: u64, size: usize) -> Record {
     }
 }
 
-/// The id of the calling thread as the kernel numbers it.
+/// The kernel's id of the calling thread.
 pub(crate) fn thread_id() -> u32 {
     let link = std::fs::read_link("/proc/thread-self").expect("/proc is mounted");
     link.file_name().unwrap().to_str().unwrap().parse().unwrap()
@@ -115,7 +115,7 @@ impl<'a> FakeProducer<'a> {
         self.publish(&record(head(kind::STORE, seq, seq, 8), &seq.to_ne_bytes()));
     }
 
-    /// Publishes bytes, waiting for room as long as it takes.
+    /// Publishes bytes. Waits until there is room for them.
     pub(crate) fn publish(&mut self, bytes: &[u8]) {
         let slot = self.wire.slot(self.slot);
         loop {
@@ -140,7 +140,7 @@ impl<'a> FakeProducer<'a> {
         slot.head.store(self.head, Release);
     }
 
-    /// Says that the `bytes` of a store to `addr` are about to be overwritten.
+    /// Announces a store to `addr` that will overwrite `bytes`.
     pub(crate) fn intend(&self, addr: u64, bytes: &[u8]) {
         let bytes = intent(self.head, addr, evidence::BEFORE, bytes);
         let offset = intent_offset(self.slot.0) as u64;
@@ -152,12 +152,12 @@ impl<'a> FakeProducer<'a> {
     }
 }
 
-/// The holders of a wire that this process holds.
+/// The processes that have `wire` open, as this process does.
 pub(crate) fn wire_processes(wire: &Wire) -> WireProcesses {
     WireProcesses::of(wire.file(), wire.file().as_raw_fd()).unwrap()
 }
 
-/// An owner as if read from a slot that it has closed.
+/// An owner as read from a slot that it has closed.
 pub(crate) fn owner(process: u32, pid: u32, tid: u32) -> SlotOwner {
     let wire = Wire::create(0).unwrap();
     let producer = FakeProducer::claim_for(&wire, process, pid, tid);
@@ -166,8 +166,7 @@ pub(crate) fn owner(process: u32, pid: u32, tid: u32) -> SlotOwner {
     SlotOwner::of(wire.slot(slot), &wire_processes(&wire))
 }
 
-/// Processor time the calling thread has used: unlike the clock, it does not depend on what else the
-/// machine does.
+/// Processor time that the calling thread has used. Unlike wall time, it does not depend on the load of the machine.
 pub(crate) fn cpu_time() -> Duration {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(schedstat.split(' ').next().unwrap().parse().unwrap())

@@ -1,13 +1,13 @@
-//! The store that a killed thread may have made and had no time to record.
+//! The last store of a killed thread, which the thread may have executed without recording it.
 //!
-//! A thread says what it is about to store before it does ([`brownout_ring::Intent`]). If it is gone and nothing
-//! was published after that, what the file holds tells whether the store was made. It then becomes an event
-//! like any other, but for its calling context, which nobody knows.
+//! A thread announces each store before it executes it ([`brownout_ring::Intent`]). If the thread has ended and published
+//! nothing after the intent, the content of the file shows whether the store was executed. If so, it becomes an event
+//! like any other, except that its calling context is unknown.
 //!
-//! What it can miss: a store of what was there already, which changes nothing, and files that can no longer
-//! be read by the name they were mapped by. What it can tell falsely: where a process that lives on stores to
-//! the same bytes before the end of the other is noticed, that value may be told as the dead one's, too. Replaying
-//! the trace gives the same bytes in either case.
+//! Can miss: a store that does not change the bytes, and stores to files that can no longer be read at the path they were
+//! mapped from. Can report falsely: if another process stores to the same bytes before the end of the killed thread is
+//! noticed, that value may be attributed to the killed thread as well. Replaying the trace gives the same bytes in either
+//! case.
 
 use crate::slot_owner::SlotOwner;
 use brownout_ring::{Intent, MAX_INTENT, Record, evidence, kind};
@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Bytes of an intent before its evidence.
 pub(crate) const HEAD_BYTES: usize = size_of::<Intent>();
 
-/// What the file must be compared with.
+/// What the content of the file is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StoreEvidence {
     Before,
@@ -26,28 +26,28 @@ enum StoreEvidence {
     Value,
 }
 
-/// A store that was about to be made when its thread was last heard of.
+/// A store that its thread had announced and not published.
 #[derive(Clone, Debug)]
 pub(crate) struct LastStore {
-    /// The record that it would have, but for its payload.
+    /// The record that the store would have, without its payload.
     pub(crate) head: Record,
     evidence: StoreEvidence,
     bytes: Vec<u8>,
 }
 
-/// A last store whose place in the order has not come yet.
+/// A last store whose turn in the order of events has not come yet.
 pub(crate) struct PendingStore {
     pub(crate) owner: SlotOwner,
     pub(crate) store: LastStore,
-    /// Numbers below this one were drawn before the thread was found to be gone, perhaps for stores to
-    /// the same bytes: their records come first.
+    /// Numbers below this one were drawn before the end of the thread was detected, perhaps for stores to the same bytes.
+    /// Their records come first.
     pub(crate) drawn: u64,
     pub(crate) since: Instant,
 }
 
 impl LastStore {
-    /// Reads an intent, whose bytes can be anything, of a thread that has published `head` bytes. `None` if
-    /// there is no open one.
+    /// Reads the intent of a thread that has published `head` bytes. Returns `None` if no intent is open. The bytes are not
+    /// trusted.
     pub(crate) fn of(bytes: &[u8], head: u64) -> Option<LastStore> {
         let (intent, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
         let u64_at = |at| u64::from_ne_bytes(field(intent, at));
@@ -83,7 +83,7 @@ impl LastStore {
         })
     }
 
-    /// Which of its bytes were stored, given what the file holds now.
+    /// The parts of the store that were executed, given what the file holds now.
     pub(crate) fn made(&self, now: &[u8]) -> Vec<Range<usize>> {
         let whole = || std::iter::once(0..now.len()).collect();
         match self.evidence {
@@ -138,21 +138,21 @@ mod tests {
     }
 
     #[test]
-    fn of_a_store_of_parts_those_were_made_that_have_changed() {
+    fn only_the_changed_parts_of_a_partial_store_were_made() {
         let store = last(evidence::BEFORE_PARTS, &[0; 6]);
         assert_eq!(made(&store, &[9, 9, 0, 0, 0, 9]), [(0, 2), (5, 6)]);
         assert_eq!(made(&store, &[0; 6]), []);
     }
 
     #[test]
-    fn a_value_was_stored_if_it_is_there() {
+    fn a_value_was_stored_if_memory_holds_it() {
         let store = last(evidence::VALUE, &[7; 16]);
         assert_eq!(made(&store, &[7; 16]), [(0, 16)]);
         assert_eq!(made(&store, &[0; 16]), []);
     }
 
     #[test]
-    fn an_intent_is_void_once_something_was_published_after_it() {
+    fn an_intent_is_void_once_a_record_is_published_after_it() {
         let bytes = intent(80, 0x7000, evidence::BEFORE, &[1; 8]);
         assert!(LastStore::of(&bytes, 128).is_none());
         assert!(
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_intent_is_none() {
+    fn malformed_intents_are_ignored() {
         let good = intent(80, 0x7000, evidence::BEFORE, &[1; 8]);
         for len in 0..good.len() {
             assert!(LastStore::of(&good[..len], 80).is_none(), "{len}");

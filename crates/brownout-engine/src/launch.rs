@@ -1,7 +1,7 @@
-//! Starting a target under the loader.
+//! Starts a target under the loader.
 //!
-//! The loader is executed from a memfd, so nothing has to be installed. It gets the arguments and the environment of the
-//! target, and one more variable with the descriptor of the wire and the program to load. The target never sees that
+//! The loader is executed from a memfd, so it does not have to be installed. It gets the arguments and the environment of
+//! the target, and one more variable with the descriptor of the wire and the program to load. The target never sees that
 //! variable.
 
 use crate::program::Program;
@@ -51,7 +51,7 @@ fn wire_variable(descriptor: RawFd, program: &Program) -> io::Result<CString> {
     CString::new(variable).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// A recording inside a recording has its own wire.
+/// Whether an environment entry names the wire of an outer recording. Each recording has its own wire.
 fn is_wire_variable(entry: &CString) -> bool {
     let value = entry.to_bytes().strip_prefix(ENV.as_bytes());
     value.is_some_and(|value| value.starts_with(b"="))

@@ -1,4 +1,4 @@
-//! Runs a target under instrumentation and hands its events on.
+//! Runs a target under instrumentation and delivers its events.
 //!
 //! [`record`] runs a target and writes a trace. [`Target`] runs one with any other [`EventDestination`]: a consumer in
 //! this process, or none. A target runs under the loader, a static program that this crate carries (`loader_image`). The
@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! program ─ launch ─▶ target ══ wire ══▶ stream ─▶ merge ─▶ decode ─▶ event_sink ─▶ event_destination
-//!                       ▲                    └── drain: when to look, gap: what never comes
+//!                       ▲                    └── drain: when to read; sequence_gap: what never arrives
 //!                       └─ supervisor: signals, end
 //! ```
 //!
@@ -46,8 +46,8 @@ pub use recorder::{RecordError, RecordOptions, Recording, record};
 pub use target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
 pub use watched_functions::{WatchError, WatchedFunction};
 
-/// Ends this process by `signal`, without a core dump, as a target did. Returns only if the signal
-/// does not end processes.
+/// Ends this process with `signal`, as the target ended, but without a core dump. Returns only if the signal does not
+/// terminate processes.
 pub fn die_by(signal: i32) {
     sys::signals::die_by(signal);
 }

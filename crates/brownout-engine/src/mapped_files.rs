@@ -1,4 +1,4 @@
-//! Which file is behind an address of a process, as far as its records tell, and what it holds.
+//! The files that are mapped in each process according to its records, and their content.
 
 use brownout_trace::{
     Address, AddressSpace, Event, EventKind, FileId, FileIdentity, ProcessId, ProcessOrigin,
@@ -9,17 +9,17 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The candidates of all processes.
+/// The mapped files of all processes.
 #[derive(Default)]
 pub(crate) struct MappedFiles {
     spaces: HashMap<ProcessId, AddressSpace>,
     files: HashMap<FileId, (FileIdentity, PathBuf)>,
 }
 
-/// Why the bytes at an address cannot be told.
+/// Why the bytes at an address cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreadable {
-    #[error("nothing is known to be mapped there")]
+    #[error("no file is mapped there")]
     Unmapped,
     #[error("{} is no longer the file that was mapped", path.display())]
     Replaced { path: PathBuf },
@@ -32,15 +32,15 @@ pub(crate) enum Unreadable {
 }
 
 impl MappedFiles {
-    /// Takes notice of a file that is mapped.
+    /// Remembers the identity and path of a file.
     pub(crate) fn name(&mut self, file: FileId, identity: FileIdentity, path: &Path) {
         self.files.insert(file, (identity, path.to_owned()));
     }
 
-    /// Takes notice of an event.
+    /// Applies an event to the mappings of its process.
     pub(crate) fn follow(&mut self, event: &Event<'_>) {
         if let EventKind::ProcessStart { parent, origin, .. } = event.kind {
-            // A fork has what its parent has; a new program has nothing.
+            // A forked process inherits the mappings of its parent; a new program starts with none.
             let inherited = parent.filter(|_| origin == ProcessOrigin::Fork);
             let inherited = inherited.and_then(|parent| self.spaces.get(&parent).cloned());
             self.spaces
@@ -64,8 +64,8 @@ impl MappedFiles {
         }
     }
 
-    /// What the file behind `len` bytes at an address of a process holds; fewer bytes if they end
-    /// with the mapping or the file.
+    /// Reads `len` bytes at an address of a process from the mapped file. Returns fewer bytes if the mapping or the file ends
+    /// before.
     pub(crate) fn read(
         &self,
         process: ProcessId,
@@ -103,7 +103,7 @@ impl MappedFiles {
     }
 }
 
-/// Opens a file for reading; whatever else may be there by now, without waiting for it.
+/// Opens a file for reading. Does not block if the path now names something else, such as a FIFO.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -156,7 +156,7 @@ mod tests {
         )
     }
 
-    /// Process 0 has sixteen bytes of a file mapped from the fourth on.
+    /// Process 0 has a file of sixteen bytes mapped, starting at offset 4.
     fn mapped(path: &Path) -> MappedFiles {
         let metadata = std::fs::metadata(path).unwrap();
         let identity = FileIdentity {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_has_the_mappings_of_its_parent_and_a_program_has_none() {
+    fn a_forked_process_inherits_mappings_and_an_executed_program_does_not() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"0123456789abcdef").unwrap();
         let mut files = mapped(file.path());
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_of_the_same_name_is_not_read() {
+    fn a_file_that_replaced_the_mapped_one_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pool");
         std::fs::write(&path, "0123456789abcdef").unwrap();

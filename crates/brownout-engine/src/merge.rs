@@ -1,8 +1,8 @@
-//! Merging the records of all threads into the one order that their sequence numbers give.
+//! Merges the records of all threads into one order, given by their sequence numbers.
 //!
-//! Numbers are dense, so the front record whose number is the next one is the next record, without
-//! looking at the other streams. When no front has the next number, some thread has drawn it and not
-//! yet published: the merger waits. Whether to go on waiting is decided in [`crate::drain`].
+//! The numbers have no gaps, so the record with the next number comes next, and the other streams need not be examined.
+//! If no stream has the next number at its front, a thread has drawn it and not yet published it, and the merger waits.
+//! [`crate::drain`] decides how long.
 
 use crate::last_store::{LastStore, PendingStore};
 use crate::slot_owner::SlotOwner;
@@ -16,12 +16,12 @@ use std::collections::binary_heap::PeekMut;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Where merged records go.
+/// Receives merged records.
 pub(crate) trait Sink {
-    /// A failure after which nothing more can be taken.
+    /// A failure after which the sink accepts nothing more.
     type Error: From<io::Error>;
 
-    /// Takes the next record of the global order.
+    /// Receives the next record of the global order.
     fn record(
         &mut self,
         owner: &SlotOwner,
@@ -29,53 +29,53 @@ pub(crate) trait Sink {
         payload: &[u8],
     ) -> Result<(), SinkError<Self::Error>>;
 
-    /// Takes the store that `owner`, which is gone, may have made and did not record. Tells whether it has.
+    /// Receives the last store of `owner`, which has ended. Returns whether the store was executed.
     fn last_store(&mut self, owner: &SlotOwner, store: &LastStore) -> Result<bool, Self::Error>;
 
-    /// Takes a remark about `owner`'s records.
+    /// Receives a note about the records of `owner`.
     fn note(&mut self, owner: &SlotOwner, text: &str) -> Result<(), Self::Error>;
 
-    /// Puts what was taken where the end of this process does not lose it.
+    /// Saves what was received so far, so that it survives the end of this process.
     fn save(&mut self) -> Result<(), Self::Error>;
 
-    /// How much was taken so far.
+    /// How much was received so far.
     fn progress(&self) -> SinkProgress;
 }
 
-/// How much a sink has taken.
+/// How much a sink has received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SinkProgress {
     pub(crate) events: u64,
-    /// Bytes of trace that were written.
+    /// Bytes of the trace written.
     pub(crate) bytes: u64,
 }
 
-/// Why a sink did not take a record.
+/// Why a sink did not accept a record.
 #[derive(Debug)]
 pub(crate) enum SinkError<E> {
-    /// The record cannot be; its stream is not to be believed any more.
+    /// The record is impossible; its stream can no longer be trusted.
     Corrupt(Corruption),
     /// The sink failed.
     Failed(E),
 }
 
-/// How a channel takes part in the merge.
+/// What the merge does with a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChannelState {
     /// Its front record is queued.
     Queued,
-    /// All its whole records are merged.
+    /// All its complete records are merged.
     Empty,
-    /// It was corrupt; what it publishes is thrown away.
+    /// It was corrupt; everything else it publishes is discarded.
     Discarding,
 }
 
-/// A stream and, while its owner can publish, the slot it comes from.
+/// A stream, and its slot while the owner can still publish.
 pub(crate) struct Channel {
     pub(crate) stream: Stream,
     pub(crate) slot: Option<SlotIndex>,
     pub(crate) state: ChannelState,
-    /// The owner was found to be gone though it never closed its slot.
+    /// The owner has ended without closing its slot.
     pub(crate) abandoned: bool,
     noted_late: bool,
 }
@@ -93,12 +93,12 @@ pub(crate) struct Merger {
     last_stores: Vec<PendingStore>,
 }
 
-/// What became of the records of threads that were killed.
+/// The records of killed threads that were lost or reconstructed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     /// Sequence numbers that were drawn and never published.
     pub(crate) numbers: u64,
-    /// Stores that are told from what was found in the file.
+    /// Last stores that were reconstructed from the content of the files.
     pub(crate) found: u64,
 }
 
@@ -123,7 +123,7 @@ impl Merger {
         self.channels.iter_mut().flatten()
     }
 
-    /// Whether any stream may still get more.
+    /// Whether any stream can still grow.
     pub(crate) fn has_slots(&self) -> bool {
         self.channels
             .iter()
@@ -131,12 +131,12 @@ impl Merger {
             .any(|channel| channel.slot.is_some())
     }
 
-    /// Whether records wait for one with a lower number.
+    /// Whether records are waiting for one with a lower number.
     pub(crate) fn is_stuck(&self) -> bool {
         !self.fronts.is_empty()
     }
 
-    /// The number of the record that comes next.
+    /// The number of the next record.
     pub(crate) fn awaited(&self) -> u64 {
         self.next_seq
     }
@@ -150,7 +150,7 @@ impl Merger {
             .sum()
     }
 
-    /// Finds the slots that were claimed since the last time.
+    /// Adds a channel for each slot that was claimed since the last call.
     pub(crate) fn discover(&mut self, wire: &Wire, wire_processes: &WireProcesses) {
         for slot in wire.occupied() {
             if self.by_slot[slot.0].is_some() {
@@ -177,8 +177,8 @@ impl Merger {
         }
     }
 
-    /// Copies what was published, until each stream holds `limit` bytes, and hands back the slots
-    /// whose owners are gone. Tells how many bytes were copied.
+    /// Copies what was published, up to `limit` bytes per stream, and frees the slots whose owners have ended. Returns the
+    /// number of bytes copied.
     pub(crate) fn pull<S: Sink>(
         &mut self,
         wire: &Wire,
@@ -191,7 +191,7 @@ impl Merger {
                 continue;
             };
             if let Some(slot) = channel.slot {
-                // Looked at before the ring: what a closed slot holds now is all it will ever hold.
+                // Checked before the ring is read: a closed slot never receives more than it holds now.
                 let over = channel.abandoned || wire.state(slot) != SlotState::Live;
                 if channel.state == ChannelState::Discarding {
                     channel.stream.discard(wire, slot);
@@ -246,7 +246,7 @@ impl Merger {
         Ok(drained)
     }
 
-    /// Queues the front record of a starved channel that has one.
+    /// Queues the front record of an empty channel that has a new one.
     fn queue_front<S: Sink>(&mut self, index: usize, sink: &mut S) -> Result<(), S::Error> {
         let Some(channel) = &mut self.channels[index] else {
             return Ok(());
@@ -277,7 +277,7 @@ impl Merger {
         Ok(())
     }
 
-    /// Hands records to `sink` as long as the next number is there. Tells how many there were.
+    /// Passes records to `sink` as long as the next number is available. Returns how many were passed.
     pub(crate) fn merge<S: Sink>(&mut self, sink: &mut S) -> Result<u64, S::Error> {
         let before = self.merged;
         while let Some(mut top) = self.fronts.peek_mut() {
@@ -292,14 +292,14 @@ impl Merger {
                 channel.noted_late = true;
                 let owner = channel.stream.owner;
                 let text = format!(
-                    "thread {} of process {} published record {seq} after its place in the order had been \
-                     given up; from here on its order among the other threads is approximate",
+                    "thread {} of process {} published record {seq} after that number had been skipped; \
+                     from here on, the order of its events among those of other threads is approximate",
                     owner.tid, owner.pid
                 );
                 sink.note(&owner, &text)?;
             }
             let mut next_seq = self.next_seq.max(seq.saturating_add(1));
-            // A thread often has several numbers in a row; only the last one needs the queue.
+            // A thread often has several consecutive numbers. Only the record after the last of them is queued.
             let outcome = loop {
                 let owner = channel.stream.owner;
                 let (head, payload) = channel.stream.next();
@@ -331,8 +331,8 @@ impl Merger {
         Ok(self.merged - before)
     }
 
-    /// Hands the last stores of threads that are gone to `sink`, once all that was drawn before is merged, or
-    /// has been awaited for longer than `patience` with nothing to merge.
+    /// Passes the last stores of threads that have ended to `sink`: each one when all numbers drawn before it are merged, or
+    /// when it has waited for `patience` and there is nothing to merge.
     pub(crate) fn finish_threads<S: Sink>(
         &mut self,
         patience: Duration,
@@ -348,8 +348,8 @@ impl Merger {
         Ok(())
     }
 
-    /// Gives up the numbers between the awaited one and the first that is there, which `drawn` says
-    /// nobody can have.
+    /// Skips the numbers from the awaited one up to the first available one. The caller knows that no thread can still
+    /// publish a number below `drawn`.
     pub(crate) fn skip_gap<S: Sink>(&mut self, drawn: u64, sink: &mut S) -> Result<(), S::Error> {
         let Some(top) = self.fronts.peek_mut() else {
             return Ok(());
@@ -375,7 +375,7 @@ impl Merger {
         channel.state = ChannelState::Discarding;
         let owner = channel.stream.owner;
         let text = format!(
-            "the records of thread {} of process {} are damaged, and those that follow are lost: {corruption}",
+            "a record of thread {} of process {} is damaged, and its later records are lost: {corruption}",
             owner.tid, owner.pid
         );
         sink.note(&owner, &text)

@@ -12,9 +12,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes at the start of a file that determine its kind; the kernel reads as many.
+/// Bytes at the start of a file that determine its kind. The kernel reads the same number.
 const START_BYTES: usize = 256;
-/// The depth of interpreters that the kernel follows.
+/// How many levels of interpreters the kernel follows.
 const MAX_INTERPRETERS: usize = 4;
 /// Where names are looked up when there is no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -38,7 +38,7 @@ pub enum ProgramError {
     Directory { path: PathBuf },
     #[error("{} is not a regular file", path.display())]
     NotRegular { path: PathBuf },
-    #[error("cannot read {}, which is necessary to run it under instrumentation", path.display())]
+    #[error("cannot read {}; a program must be readable to run under instrumentation", path.display())]
     Unreadable {
         path: PathBuf,
         #[source]
@@ -53,7 +53,7 @@ pub enum ProgramError {
     OtherMachine { path: PathBuf, machine: u16 },
     #[error("{} is not an executable program", path.display())]
     NotAProgram { path: PathBuf },
-    #[error("{} is set-user-ID or set-group-ID; a recorded program cannot get the rights of another user or group", path.display())]
+    #[error("{} is set-user-ID or set-group-ID; a recorded program cannot gain the rights of another user or group", path.display())]
     SetUserId { path: PathBuf },
     #[error("{} needs {} to run", path.display(), interpreter.display())]
     Interpreter {
@@ -71,9 +71,9 @@ pub enum ProgramError {
 /// A command that can be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// The file, as `execve` would be given it.
+    /// The file to pass to `execve`.
     pub(crate) path: PathBuf,
-    /// The arguments, the name first.
+    /// The arguments, starting with the name.
     pub(crate) arguments: Vec<CString>,
 }
 
@@ -136,7 +136,7 @@ fn look_up(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, ProgramError> 
     Err(refused.unwrap_or_else(|| ProgramError::NotInPath { name: name.into() }))
 }
 
-/// Whether the file is one that `execve` would try.
+/// Checks that `execve` would accept the file.
 fn executable(path: &Path) -> Result<(), ProgramError> {
     let inaccessible = |source| ProgramError::NotAccessible {
         path: path.into(),
@@ -156,9 +156,9 @@ fn executable(path: &Path) -> Result<(), ProgramError> {
 /// How a file that passed all checks is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Execution {
-    /// By the kernel, itself or through the interpreter it names.
+    /// By the kernel, directly or through the interpreter that it names.
     Direct,
-    /// As a script of the shell, because it names no interpreter.
+    /// By the shell, because it names no interpreter.
     Shell,
 }
 
@@ -199,7 +199,7 @@ fn check(path: &Path, interpreters: usize) -> Result<Execution, ProgramError> {
             return Err(ProgramError::TooManyInterpreters { path: path.into() });
         }
         let checked = match check(&interpreter, interpreters + 1) {
-            // The kernel gives an interpreter no shell.
+            // The kernel does not fall back to the shell for an interpreter.
             Ok(Execution::Shell) => Err(ProgramError::NotAProgram {
                 path: interpreter.clone(),
             }),
@@ -233,7 +233,7 @@ fn check_rights(path: &Path, file: &File) -> io::Result<Result<(), ProgramError>
     let metadata = file.metadata()?;
     let (user, group) = crate::sys::process::effective_ids();
     let sets_user = metadata.mode() & libc::S_ISUID != 0 && metadata.uid() != user;
-    // Without the group's execute bit, set-group-id means something else.
+    // Without the group's execute bit, the set-group-ID bit has another meaning.
     let group_bits = libc::S_ISGID | libc::S_IXGRP;
     let sets_group = metadata.mode() & group_bits == group_bits && metadata.gid() != group;
     Ok(if sets_user || sets_group {
@@ -243,7 +243,7 @@ fn check_rights(path: &Path, file: &File) -> io::Result<Result<(), ProgramError>
     })
 }
 
-/// The interpreter that a script's first line names.
+/// The interpreter that the first line of a script names.
 fn script_interpreter(start: &[u8]) -> Option<PathBuf> {
     let line = start.strip_prefix(b"#!")?;
     let line = line

@@ -1,4 +1,4 @@
-//! Recording a target: its run, with a trace as the destination of its events.
+//! Records a target: runs it and writes its events to a trace.
 
 use crate::event_sink::StopReason;
 use crate::loader_image::LOADER;
@@ -11,12 +11,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// What to record and where to.
+/// What to record, and where to write it.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Where the trace is written.
+    /// The file to write the trace to.
     pub trace: PathBuf,
     /// Patterns for the files that are persistent memory, stored in the trace for its readers.
     pub pm: Vec<OsString>,
@@ -24,11 +24,11 @@ pub struct RecordOptions {
     pub loads: bool,
     /// Functions whose calls are recorded.
     pub watch: Vec<WatchedFunction>,
-    /// What happens to the target when the trace cannot be written any more.
+    /// What happens to the target when the trace can no longer be written.
     pub on_full: OnFull,
 }
 
-/// A recording that is over.
+/// A finished recording.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Recording {
@@ -41,7 +41,7 @@ pub struct Recording {
     pub counts: EventCounts,
     /// Size of the trace.
     pub bytes: u64,
-    /// Why the trace does not reach to the end of the target, if it does not.
+    /// Why the trace ends before the target does, if it does.
     pub stopped: Option<StopReason>,
     /// What could not be recorded, in sentences.
     pub notes: Vec<String>,
@@ -59,13 +59,13 @@ pub enum RecordError {
         #[source]
         source: WriteError,
     },
-    #[error("cannot find out the current directory")]
+    #[error("cannot determine the current directory")]
     CurrentDirectory(#[source] io::Error),
 }
 
-/// Runs a program from start to end and records what it does; calls `observe` while it runs.
+/// Runs a program from start to end and records its events. Calls `observe` while it runs.
 ///
-/// While it runs, signals that ask this process to end are the target's.
+/// While it runs, signals that ask this process to end are passed on to the target.
 pub fn record(
     options: &RecordOptions,
     observe: &mut dyn FnMut(Notice<'_>),
@@ -134,7 +134,7 @@ impl TargetRun<TraceWriter<File>> {
                 let bytes = file.metadata().map_or(written, |metadata| metadata.len());
                 (summary.counts, bytes, stopped)
             }
-            // What was written before can be read without the closing section.
+            // The part that was written is readable without the closing sections.
             Err(error) => (
                 EventCounts::default(),
                 written,

@@ -1,16 +1,16 @@
-//! Deciding that a sequence number will never be published.
+//! Detects sequence numbers that will never be published.
 //!
-//! A thread that is killed between drawing a number and publishing leaves a gap that holds up all
-//! later records. The number may be given up when no thread can be in the middle of publishing it.
-//! For each thread that has nothing published, that is known when it
+//! A thread that is killed between drawing a number and publishing its record leaves a gap, which holds up all later
+//! records. The number can be skipped when no thread can still be publishing it. A thread with no published records left
+//! to merge cannot be publishing it if the thread
 //!
 //! - has ended, or
-//! - sleeps in a system call: between drawing and publishing a producer makes no call that sleeps,
-//!   other than to wait for room in its ring, which [`brownout_ring::Slot::waiting`] shows, or
-//! - has used more processor time since the gap was noticed than publishing could take.
+//! - sleeps in a system call: between drawing and publishing, a producer makes no system call that sleeps except to wait
+//!   for room in its ring, which [`brownout_ring::Slot::waiting`] shows, or
+//! - has used more processor time since the gap was noticed than publishing can take.
 //!
-//! A thread whose published records have higher numbers cannot have it either: numbers rise within a
-//! thread. A thread that is stopped (by `SIGSTOP`, a debugger) in that instant is waited for.
+//! A thread whose published records have higher numbers cannot be publishing it either, because numbers increase within a
+//! thread. The drain waits for a thread that is stopped at that point (by `SIGSTOP` or a debugger).
 
 use crate::merge::{ChannelState, Merger};
 use crate::slot_owner::Activity;
@@ -20,14 +20,14 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-/// A gap younger than this is left alone: nearly always a thread is about to publish.
+/// A gap younger than this is not examined, because in most cases a thread is about to publish.
 const GRACE: Duration = Duration::from_millis(2);
-/// How often an older gap is looked into.
+/// How often an older gap is examined.
 const INTERVAL: Duration = Duration::from_millis(5);
-/// Processor time, in ticks of 10 ms, after which a thread is past what it was doing.
+/// Processor time, in ticks of 10 ms, after which a thread must have finished publishing.
 const TICKS: u64 = 3;
 
-/// Watches the gap that the merge is stuck at.
+/// The gap that the merge is stuck at, if it is.
 #[derive(Default)]
 pub(crate) struct SequenceGap {
     open: Option<OpenGap>,
@@ -37,7 +37,7 @@ struct OpenGap {
     awaited: u64,
     since: Instant,
     next_look: Instant,
-    /// Processor time of each running thread when it was first looked at, by thread id.
+    /// Processor time of each running thread when it was first examined, by thread id.
     ticks_before: HashMap<u32, u64>,
 }
 
@@ -49,8 +49,8 @@ impl SequenceGap {
             .map_or(Duration::ZERO, |open| open.since.elapsed())
     }
 
-    /// To be called while the merge is stuck and after everything published was pulled. Says up to
-    /// which number the awaited ones may be given up, if they may.
+    /// Examines the gap. Call this while the merge is stuck, after copying everything that was published. If the awaited
+    /// numbers can be skipped, returns the number up to which that is known.
     pub(crate) fn look(
         &mut self,
         merger: &mut Merger,
@@ -72,13 +72,13 @@ impl SequenceGap {
             return None;
         }
         open.next_look = now + INTERVAL;
-        // Who has drawn a number below `drawn` had a live slot before, which is discovered now.
+        // A thread that drew a number below `drawn` already had a live slot then, so `discover` finds it.
         let drawn = wire.drawn();
         merger.discover(wire, wire_processes);
         nobody_publishes(merger, wire, &mut open.ticks_before).then_some(drawn)
     }
 
-    /// To be called when the merge has got on.
+    /// Call this when the merge has made progress.
     pub(crate) fn clear(&mut self) {
         self.open = None;
     }
@@ -110,7 +110,7 @@ fn nobody_publishes(
                         .saturating_add(TICKS)
             }
         };
-        // Asked last: what the thread had drawn when it was looked at is published by now.
+        // Checked last: a number that the thread had drawn before the check above is published by now.
         let has_more = wire.published(slot, channel.stream.taken()) != Ok(0);
         nobody &= !could && !has_more;
     }

@@ -1,8 +1,8 @@
-//! What the owner of a slot is doing: whether it can still publish.
+//! The thread that owns a slot, and whether it can still publish.
 //!
-//! A thread that was killed leaves its slot live. Its number can be reused by the kernel, and a killed
-//! process stays visible as a zombie until its parent waits for it, so existence alone says little:
-//! the state in `/proc` tells a zombie, and the start time a namesake.
+//! A killed thread leaves its slot live. That a thread with its id exists does not mean that it is alive: the kernel can
+//! reuse the id, and a killed process remains a zombie until its parent waits for it. The state in `/proc` identifies a
+//! zombie, and the start time a thread that reuses the id.
 
 use crate::sys::process::{thread_exists, ticks_since_boot};
 use crate::wire_processes::{ThreadLocation, WireProcesses};
@@ -15,23 +15,23 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 pub(crate) struct SlotOwner {
     /// Number of the process within the recording.
     pub(crate) process: u32,
-    /// The numbers by which it knows itself.
+    /// The ids in the thread's own pid namespace.
     pub(crate) pid: u32,
     pub(crate) tid: u32,
     located: ThreadLocation,
     wire_processes: WireProcesses,
-    /// When the slot was first seen; whoever was born later is a namesake.
+    /// When the slot was first seen. A thread that started later reuses the id.
     seen_at: u64,
 }
 
-/// What a thread does at the moment.
+/// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
-    /// It has ended, be it waited for or not.
+    /// It has ended, whether or not it was waited for.
     Gone,
-    /// It waits for something in a system call, so it is not in the middle of publishing.
+    /// It is blocked in a system call, so it is not publishing.
     Asleep,
-    /// It runs, wants to run, is stopped, or waits for a page.
+    /// It is running, runnable, stopped, or waiting for a page.
     Active {
         /// Processor time it has used so far.
         cpu_ticks: u64,
@@ -39,7 +39,7 @@ pub(crate) enum Activity {
 }
 
 impl SlotOwner {
-    /// Reads who owns a slot that is live or closed.
+    /// Reads the owner of a slot that is live or closed.
     pub(crate) fn of(slot: &Slot, wire_processes: &WireProcesses) -> SlotOwner {
         let closed = slot.state.load(Acquire) != brownout_ring::slot::LIVE;
         let (pid, tid) = (slot.pid.load(Relaxed), slot.tid.load(Relaxed));
@@ -47,7 +47,7 @@ impl SlotOwner {
             process: slot.process.load(Relaxed),
             pid,
             tid,
-            // Whoever has closed its slot is not asked for any more.
+            // A thread that has closed its slot does not have to be located.
             located: if closed {
                 ThreadLocation::Ended
             } else {
@@ -78,7 +78,7 @@ impl SlotOwner {
                 },
                 None => Activity::Active { cpu_ticks: 0 },
             },
-            // Gone; or there is no /proc, or no right to look: ask what can be asked.
+            // The thread has ended, or `/proc` is missing or not readable. Ask the kernel.
             Err(_) if thread_exists(pid, tid) => Activity::Active { cpu_ticks: 0 },
             Err(_) => Activity::Gone,
         }
@@ -89,18 +89,18 @@ impl SlotOwner {
     }
 }
 
-/// What `/proc/PID/task/TID/stat` says of a thread.
+/// The fields of `/proc/PID/task/TID/stat` that are used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     state: u8,
     /// User and system time used.
     cpu_ticks: u64,
-    /// When the thread was born, in ticks since the machine started.
+    /// When the thread started, in ticks since the machine booted.
     started: u64,
 }
 
 fn parse_stat(stat: &[u8]) -> Option<Stat> {
-    // The name in parentheses may hold anything, parentheses and spaces included.
+    // The name in parentheses can contain any character, including parentheses and spaces.
     let name_end = stat.iter().rposition(|&byte| byte == b')')?;
     let fields: Vec<&[u8]> = stat[name_end + 1..].split(|&byte| byte == b' ').collect();
     // Fields are numbered as in proc(5); the state is number 3 and follows the name.
@@ -139,7 +139,7 @@ mod tests {
     fn a_running_thread_is_alive_and_an_ended_one_is_not() {
         assert!(this_thread().is_alive());
         let ended = std::thread::spawn(this_thread).join().unwrap();
-        // The kernel may take a moment to take a joined thread off its list.
+        // The kernel may take a moment to remove a joined thread from its list.
         let gone = (0..200).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             !ended.is_alive()
@@ -155,17 +155,17 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(5));
             !owner.is_alive()
         });
-        assert!(gone, "the child was not waited for, and yet it is over");
+        assert!(gone, "a child that was not waited for counts as gone");
         assert!(
             thread_exists(child.id(), child.id()),
-            "as a zombie it still exists"
+            "a zombie still exists"
         );
         child.wait().unwrap();
         assert!(!owner.is_alive());
     }
 
     #[test]
-    fn a_thread_born_after_the_slot_was_seen_is_a_namesake() {
+    fn a_thread_that_started_after_the_slot_was_seen_is_not_its_owner() {
         assert!(
             !SlotOwner {
                 seen_at: 0,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_parentheses_and_spaces_do_not_confuse() {
+    fn thread_names_may_contain_parentheses_and_spaces() {
         let stat = b"7 (a) R b) S 1 7 7 0 -1 4194560 1 0 0 0 30 4 0 0 20 0 1 0 4242 1 2 3";
         assert_eq!(
             parse_stat(stat),

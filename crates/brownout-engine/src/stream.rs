@@ -1,7 +1,7 @@
-//! One thread's records: the private copy of what it published, cut into records and checked.
+//! The records of one thread: a private copy of the bytes that it published, split into records and checked.
 //!
-//! A stream outlives its slot: once a closed slot's last bytes are copied the slot is handed back,
-//! while the records wait here for their turn in the global order.
+//! A stream outlives its slot: once the last bytes of a closed slot are copied, the slot is freed, while the records wait
+//! here for their turn in the global order.
 
 use crate::slot_owner::SlotOwner;
 use crate::wire::{BadCounters, SlotIndex, Wire};
@@ -12,7 +12,7 @@ use std::mem::offset_of;
 /// Bytes of a record before its payload.
 pub(crate) const HEAD_BYTES: usize = size_of::<Record>();
 
-/// Why nothing more can be believed of a stream.
+/// Why the rest of a stream cannot be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Corruption {
@@ -20,11 +20,11 @@ pub enum Corruption {
     Counters { head: u64, tail: u64 },
     #[error("a record claims a length of {len} bytes")]
     Length { len: u32 },
-    #[error("it ends in the middle of a record")]
+    #[error("the data ends in the middle of a record")]
     Cut,
     #[error("record {seq} comes after record {previous}")]
     Order { previous: u64, seq: u64 },
-    #[error("record {seq} has a number that was never drawn; {drawn} were")]
+    #[error("record {seq} has a number that was never drawn; only {drawn} numbers were")]
     Undrawn { seq: u64, drawn: u64 },
     #[error("there is no record of kind {kind}")]
     Kind { kind: u16 },
@@ -32,9 +32,9 @@ pub enum Corruption {
     Flags { kind: u16, flags: u16 },
     #[error("a record of kind {kind} has a payload of {size} bytes")]
     Payload { kind: u16, size: u64 },
-    #[error("it tells the content of a file (device {dev}, inode {ino}) that was never mapped")]
+    #[error("a record has content of a file (device {dev}, inode {ino}) that was never mapped")]
     File { dev: u64, ino: u64 },
-    #[error("it tells of a call of function {number}, which is not watched")]
+    #[error("a record has a call of function {number}, which is not watched")]
     Function { number: u64 },
 }
 
@@ -47,19 +47,19 @@ impl From<BadCounters> for Corruption {
     }
 }
 
-/// What a stream holds at its front.
+/// The state of the first record of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrontRecord {
-    /// A whole record with this sequence number.
+    /// A complete record with this sequence number.
     Record(u64),
-    /// Nothing, or less than a record: more has to be copied first.
+    /// There is no complete record; more bytes have to be copied first.
     Empty,
 }
 
 /// The records of one slot's owner, in the order in which it published them.
 pub(crate) struct Stream {
     pub(crate) owner: SlotOwner,
-    /// Room that is kept; what is in it lies between `start` and `end`.
+    /// A reusable buffer. The bytes that are not consumed are between `start` and `end`.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -80,7 +80,7 @@ impl Stream {
         }
     }
 
-    /// Bytes copied out of the ring in all.
+    /// Total bytes copied out of the ring.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
@@ -90,8 +90,7 @@ impl Stream {
         self.end - self.start
     }
 
-    /// Copies what the slot has published, until `limit` bytes are buffered. Tells how many bytes
-    /// were copied.
+    /// Copies what the slot has published, until `limit` bytes are buffered. Returns the number of bytes copied.
     pub(crate) fn refill(
         &mut self,
         wire: &Wire,
@@ -119,8 +118,7 @@ impl Stream {
         Ok(Ok(count))
     }
 
-    /// Throws away what the slot has published, so that a producer that is not believed any more is
-    /// not held up either.
+    /// Discards what the slot has published, so that a producer that is no longer trusted does not block.
     pub(crate) fn discard(&mut self, wire: &Wire, slot: SlotIndex) {
         self.buffer = Vec::new();
         (self.start, self.end) = (0, 0);
@@ -134,7 +132,7 @@ impl Stream {
         }
     }
 
-    /// Looks at the front record, checking that its head is plausible.
+    /// Examines the front record and checks that its head is plausible.
     pub(crate) fn front(&self) -> Result<FrontRecord, Corruption> {
         let bytes = &self.buffer[self.start..self.end];
         let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else {
@@ -156,7 +154,7 @@ impl Stream {
     }
 
     /// Consumes the front record, which [`Stream::front`] has seen.
-    // Inlined, as a head that is moved after its fields were written one by one stalls the processor.
+    // Inlined because moving a head right after its fields were written one by one stalls the processor.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> (Record, &[u8]) {
         let bytes = &self.buffer[self.start..self.end];
@@ -171,7 +169,7 @@ impl Stream {
         (head, payload)
     }
 
-    /// Whether bytes are left over that are no whole record.
+    /// Whether an incomplete record is left over.
     pub(crate) fn is_cut(&self) -> bool {
         self.buffered() > 0 && self.front() == Ok(FrontRecord::Empty)
     }

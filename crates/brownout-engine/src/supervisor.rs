@@ -32,7 +32,7 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// The results of the drain.
 pub(crate) struct Drained<D: EventDestination> {
     pub(crate) sink: EventSink<D>,
-    /// What became of the records of killed threads, or why the drain gave up.
+    /// The losses of killed threads, or why the drain failed.
     pub(crate) result: Result<Losses, StopReason>,
 }
 
@@ -139,7 +139,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// Whether the time has come; true only once.
+/// Whether the time has passed. Returns true only once.
 fn is_due(time: &mut Option<Instant>) -> bool {
     time.take_if(|time| *time <= Instant::now()).is_some()
 }

@@ -1,7 +1,7 @@
-//! System calls of the recorder: the only module on the host side with `unsafe`.
+//! System calls of the recorder. This is the only module of the crate with `unsafe` code.
 //!
-//! Each submodule wraps one group of calls in functions that are safe for any arguments; what they
-//! cannot check they take as typed values (`&File`, `&AtomicU32`) instead of raw numbers.
+//! Each submodule wraps one group of calls in functions that are safe for any arguments. What they cannot check, they take
+//! as typed values (`&File`, `&AtomicU32`) instead of raw numbers.
 
 pub(crate) mod memory;
 pub(crate) mod process;

@@ -1,4 +1,4 @@
-//! Running a target under the runtime, from start to end, with its events going to a destination of the caller's choice.
+//! Runs a target under the runtime, from start to end, and sends its events to a destination that the caller chooses.
 //!
 //! Two threads share the work: the drain (see [`crate::drain`]) moves records from the wire to the destination, and the
 //! supervisor (see [`crate::supervisor`]) passes signals on and waits for the end.
@@ -37,10 +37,10 @@ pub struct TargetOptions {
     pub on_full: OnFull,
 }
 
-/// What happens to a target when its events cannot be taken any more.
+/// What happens to a target when its events can no longer be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFull {
-    /// It continues, unobserved.
+    /// It continues without being observed.
     Continue,
     /// It is asked to end, and killed if it does not.
     Stop,
@@ -50,14 +50,14 @@ pub enum OnFull {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice<'a> {
-    /// A few times a second.
+    /// Reported a few times per second.
     Progress {
-        /// Events taken so far.
+        /// Events received so far.
         events: u64,
         /// Bytes of trace written so far.
         bytes: u64,
     },
-    /// The destination failed, once, before the target ended.
+    /// The destination failed before the target ended. Reported once.
     Stopped(&'a StopReason),
     /// The target has ended, but processes that it started have not.
     Waiting,
@@ -71,7 +71,7 @@ pub enum TargetError {
     Program(#[from] ProgramError),
     #[error(transparent)]
     Watch(#[from] WatchError),
-    #[error("this machine does not allow what recording needs")]
+    #[error("the system does not allow an operation that recording needs")]
     SetUp(#[source] io::Error),
     #[error("cannot start {} under instrumentation", path.display())]
     Start {
@@ -79,13 +79,13 @@ pub enum TargetError {
         #[source]
         source: io::Error,
     },
-    #[error("cannot find out how the program ended")]
+    #[error("cannot determine how the target ended")]
     Wait(#[source] io::Error),
 }
 
 /// A target that is ready to start: the program exists and can be run, and the wire is set up.
 ///
-/// While this exists, signals that ask this process to end are the target's.
+/// While this exists, signals that ask this process to end are passed on to the target.
 pub struct Target {
     program: Program,
     watched: WatchTable,
@@ -103,7 +103,7 @@ pub struct TargetRun<D> {
     pub wall: Duration,
     /// Processor time of the target and of those of its descendants that were waited for.
     pub cpu: Duration,
-    /// Why the events do not reach to the end of the target, if they do not.
+    /// Why the events end before the target does, if they do.
     pub stopped: Option<StopReason>,
     /// What could not be observed, in sentences.
     pub notes: Vec<String>,
@@ -112,7 +112,7 @@ pub struct TargetRun<D> {
 }
 
 impl Target {
-    /// Finds the program and sets up what it needs; starts nothing.
+    /// Finds the program and sets up the wire. Does not start the program.
     pub fn prepare(options: &TargetOptions) -> Result<Self, TargetError> {
         let program = Program::find(&options.command)?;
         let watched = WatchTable::of(&options.watch)?;
@@ -130,8 +130,7 @@ impl Target {
         })
     }
 
-    /// Runs the target until it and all processes that were followed from it have ended, and calls `observe` while it
-    /// runs.
+    /// Runs the target until it and all its followed descendants have ended. Calls `observe` while it runs.
     pub fn run<D: EventDestination>(
         self,
         destination: D,
@@ -171,7 +170,7 @@ impl Target {
                     .watch(&watched)
                     .map_err(StopReason::from)
                     .and_then(|()| drain(&wire, &wire_processes, &status, &mut sink));
-                // From here on nobody takes records, so no thread may wait for that.
+                // From here on records are not read any more, so no thread may wait for that.
                 wire.turn_off();
                 status.drain_over.store(true, Ordering::SeqCst);
                 gate.wake();

@@ -3,13 +3,13 @@
 //! A thread announces each creation before it happens, with a number that the start of the new thread repeats. This gives
 //! the parent of a thread and the position of its creation in the order of events.
 //!
-//! C libraries name a thread by its thread pointer (`pthread_t` and `thrd_t` of glibc and musl). The creation tells the
-//! pointer, so the argument of a call that joins tells the thread. The call, not the return, decides which: a pointer is
-//! used again once its thread has been joined, which can happen before the call that joined it has returned. While the
-//! call has not joined yet, the pointer's latest creation is the thread that it joins.
+//! C libraries identify a thread by its thread pointer (`pthread_t` and `thrd_t` of glibc and musl). The creation records
+//! the pointer, so the argument of a call that joins identifies the thread. The thread is determined at the call, not at
+//! the return: a pointer can be reused as soon as its thread has been joined, which may be before the call returns. Until
+//! the call has joined its thread, the latest creation with that pointer is the thread that it joins.
 //!
-//! Can miss: joins by functions that are not in the table of [`brownout_libraries`] or have no symbol in the target
-//! (stripped static programs), such as waiting on the futex of a thread that was made by a raw `clone`.
+//! Can miss: joins by functions that are not in the table of [`brownout_libraries`] or that have no symbol in the target
+//! (stripped static programs), and waits on the futex of a thread that was created with a raw `clone`.
 
 use brownout_trace::{EventIndex, FunctionId, ProcessId, ProcessOrigin, ThreadId, ThreadParent};
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ struct OpenJoin {
     function: FunctionId,
     /// Its argument.
     pointer: u64,
-    /// The thread that it names, once that has started.
+    /// The thread that the argument identifies, once it has started.
     joined: Option<ThreadId>,
 }
 
@@ -36,14 +36,15 @@ struct OpenJoin {
 struct ProcessThreads {
     /// The process that this one was forked from, until its first thread has started.
     forked_from: Option<ProcessId>,
-    /// The latest thread with each thread pointer; `None` while it is created and has not started.
+    /// The latest thread with each thread pointer; `None` between its creation and its start.
     by_pointer: HashMap<u64, Option<ThreadId>>,
-    /// Calls of each thread, the innermost last.
+    /// The open calls of each thread, the innermost last.
     open: HashMap<ThreadId, Vec<OpenJoin>>,
 }
 
 impl ProcessThreads {
-    /// `thread` is the latest with `pointer`; calls that wait for it to start have been told its pointer.
+    /// Records that `thread` is the latest one with `pointer`, and completes open calls that were given this pointer before
+    /// the thread started.
     fn name(&mut self, pointer: u64, thread: ThreadId) {
         self.by_pointer.insert(pointer, Some(thread));
         for open in self.open.values_mut().flatten() {
@@ -83,7 +84,7 @@ impl ThreadRelations {
         }
     }
 
-    /// A thread starts; its parent is returned.
+    /// A thread starts. Returns its parent.
     pub(crate) fn started(
         &mut self,
         (process, thread): ThreadKey,
@@ -98,8 +99,8 @@ impl ThreadRelations {
         Some(parent)
     }
 
-    /// A thread ends that has the thread pointer `pointer`. Of the first thread of a process, this is the first news of
-    /// its pointer.
+    /// A thread with the thread pointer `pointer` ends. For the first thread of a process, the pointer is not known before
+    /// this.
     pub(crate) fn exited(&mut self, (process, thread): ThreadKey, pointer: u64) {
         let threads = self.processes.entry(process).or_default();
         if pointer != 0 && !threads.by_pointer.contains_key(&pointer) {
@@ -141,8 +142,8 @@ impl ThreadRelations {
         threads.open.entry(thread).or_default().push(call);
     }
 
-    /// `joiner` leaves a function that joins, with `result` unless it was jumped out of. Returns the thread that is joined
-    /// by this: of functions that call each other, the outermost reports it.
+    /// `joiner` leaves a function that joins. `result` is `None` if the function was left without returning. Returns the
+    /// thread that was joined; if such functions call each other, only the outermost return does.
     pub(crate) fn join_returned(
         &mut self,
         (process, thread): ThreadKey,
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_that_is_used_again_before_the_call_returns_does_not_confuse() {
+    fn a_pointer_can_be_reused_before_the_call_returns() {
         let mut relations = ThreadRelations::default();
         created(&mut relations, 1, 10);
         relations.started(CHILD, 1);

@@ -1,16 +1,16 @@
-//! The functions whose calls are recorded: those that the caller asks for, and those that join threads.
+//! Watched functions, whose calls are recorded: those that the caller asks for, and those that join threads.
 
 use brownout_libraries::{FUNCTIONS, Function, Purpose};
 use brownout_ring::{WATCH_BYTES, watch};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// A function whose calls are recorded, wherever a module of the target has a symbol of its name.
+/// A function whose calls are recorded in every module of the target that has a symbol with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WatchedFunction {
-    /// The name as in symbol tables: the mangled one for C++ and Rust.
+    /// The name in the symbol table. For C++ and Rust this is the mangled name.
     pub name: Cow<'static, str>,
-    /// How many arguments in integer registers are recorded, at most six.
+    /// The number of arguments in integer registers to record, at most six.
     pub arguments: u8,
 }
 
@@ -34,7 +34,7 @@ impl WatchedFunction {
     }
 }
 
-/// The table that is put on the wire. A function's number is its place in the table.
+/// The table that is written to the wire. A function's number is its index in the table.
 ///
 /// It holds the functions that were asked for, and after them those that join threads, whose calls become
 /// [`ThreadJoin`](brownout_trace::EventKind::ThreadJoin) events.
@@ -47,7 +47,7 @@ pub(crate) struct WatchTable {
 }
 
 impl WatchTable {
-    /// A function that is named twice is watched as it was named first.
+    /// Builds the table. If a function is listed twice, the first entry counts.
     pub(crate) fn of(functions: &[WatchedFunction]) -> Result<WatchTable, WatchError> {
         let mut table = WatchTable {
             bytes: Vec::new(),
@@ -74,7 +74,7 @@ impl WatchTable {
 
     fn push(&mut self, name: &str, arguments: u8) -> Result<(), WatchError> {
         let is_join = brownout_libraries::function(name).is_some_and(joins);
-        // The thread that is joined is named by an argument.
+        // The first argument identifies the thread that is joined.
         let arguments = arguments.max(u8::from(is_join));
         let unusable = || WatchError::Name {
             name: name.to_owned(),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_do_not_fit_are_refused() {
+    fn names_that_do_not_fit_are_rejected() {
         let named = |len: usize| WatchTable::of(&[WatchedFunction::named("x".repeat(len))]);
         assert!(matches!(named(0), Err(WatchError::Name { .. })));
         assert!(matches!(named(5000), Err(WatchError::Name { .. })));

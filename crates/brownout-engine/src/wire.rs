@@ -1,9 +1,8 @@
-//! The recorder's end of the wire: creating it, copying published bytes out of rings, and forward
-//! slots back.
+//! The recorder's end of the wire: creates it, copies published bytes out of the rings, and frees slots.
 //!
-//! Rings are read with `pread`, not through a mapping: their bytes belong to processes that may do
-//! anything at any time, and a private copy made by the kernel cannot change under the eyes of the
-//! code that checks it. It also lets a producer go on as soon as its bytes are copied.
+//! Rings are read with `pread`, not through a mapping. The target's processes can change their bytes at any time, and a
+//! private copy made by the kernel cannot change while it is checked. A producer can also continue as soon as its bytes
+//! are copied.
 
 use crate::last_store::{HEAD_BYTES, LastStore};
 use crate::sys::memory::{self, MemfdUse, Table};
@@ -19,20 +18,20 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 
-/// A slot's place in the table.
+/// The index of a slot in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SlotIndex(pub(crate) usize);
 
-/// Where a slot is in its life, as far as the recorder cares.
+/// The state of a slot, as far as the recorder distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
-    /// Nobody's, or being claimed.
+    /// It has no owner, or is being claimed.
     Vacant,
     Live,
     Closed,
 }
 
-/// Published byte counts that cannot be: the producer's memory was overwritten.
+/// Impossible byte counters: the producer's memory was overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadCounters {
     pub(crate) head: u64,
@@ -49,11 +48,10 @@ impl Wire {
     /// Creates a wire with all slots free. `options` are [`brownout_ring::option`] bits.
     pub(crate) fn create(options: u32) -> io::Result<Wire> {
         let file = memory::create_memfd(c"brownout-wire", MemfdUse::Data)?;
-        // The caller's limit on file sizes is for files on disk; the wire is sparse memory.
+        // The caller's file size limit is meant for files on disk; the wire is sparse memory.
         with_file_size_limit_raised(|| file.set_len(WIRE_BYTES as u64))?;
         memory::seal_size(&file)?;
-        // The plain fields are written through the file: once the table is mapped, only atomics are
-        // touched through it.
+        // The plain fields are written through the file, because only atomics are accessed through the mapping.
         let fields: [(usize, &[u8]); 4] = [
             (offset_of!(Control, magic), &MAGIC.to_ne_bytes()),
             (offset_of!(Control, version), &VERSION.to_ne_bytes()),
@@ -70,13 +68,13 @@ impl Wire {
         Ok(Wire { file, table })
     }
 
-    /// Tells the target which functions are watched; before it is started.
+    /// Writes the table of watched functions for the target. Call this before the target starts.
     pub(crate) fn put_watch_table(&self, table: &[u8]) -> io::Result<()> {
         debug_assert!(table.len() <= WATCH_BYTES);
         with_file_size_limit_raised(|| self.file.write_all_at(table, WATCH_TABLE as u64))
     }
 
-    /// The memfd, to be handed on to the target.
+    /// The memfd that the target inherits.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
@@ -101,7 +99,7 @@ impl Wire {
             .filter(|&index| self.state(index) != SlotState::Vacant)
     }
 
-    /// Whether any process of the recording ever started another.
+    /// Whether any recorded process has ever started another.
     pub(crate) fn has_children(&self) -> bool {
         self.table.control().children.load(SeqCst) != 0
     }
@@ -111,7 +109,7 @@ impl Wire {
         self.table.control().next_seq.0.load(SeqCst)
     }
 
-    /// Tells that slots below `count` are in use, as producers do.
+    /// Marks the slots below `count` as used, as producers do.
     #[cfg(test)]
     pub(crate) fn use_slots(&self, count: u32) {
         self.table.control().slots_used.fetch_max(count, SeqCst);
@@ -123,7 +121,7 @@ impl Wire {
         self.table.control().next_seq.0.fetch_add(1, SeqCst)
     }
 
-    /// Bytes published and not yet taken, once `taken` bytes of this slot were.
+    /// Bytes that were published and not yet copied, given that `taken` bytes of this slot were copied.
     pub(crate) fn published(&self, index: SlotIndex, taken: u64) -> Result<u64, BadCounters> {
         let head = self.slot(index).head.load(Acquire);
         match head.checked_sub(taken) {
@@ -132,8 +130,8 @@ impl Wire {
         }
     }
 
-    /// Copies published bytes from position `from` of the slot's stream on to all of `buffer`, and lets
-    /// the producer have their room again.
+    /// Fills `buffer` with published bytes, starting at position `from` of the slot's stream, and frees their room in the
+    /// ring.
     pub(crate) fn take(&self, index: SlotIndex, from: u64, buffer: &mut [u8]) -> io::Result<()> {
         let start = (from % RING_BYTES as u64) as usize;
         let count = buffer.len();
@@ -146,8 +144,7 @@ impl Wire {
         Ok(())
     }
 
-    /// The store that the owner of a slot, which is gone, was about to make when it had published `head`
-    /// bytes.
+    /// The store that the owner of a slot had announced after publishing `head` bytes. The owner has ended.
     pub(crate) fn last_store(&self, index: SlotIndex, head: u64) -> io::Result<Option<LastStore>> {
         let mut bytes = [0; HEAD_BYTES + MAX_INTENT];
         let offset = intent_offset(index.0) as u64;
@@ -155,20 +152,20 @@ impl Wire {
         Ok(LastStore::of(&bytes, head))
     }
 
-    /// Tells the producer that everything up to `tail` is consumed.
+    /// Signals to the producer that everything up to `tail` is consumed.
     pub(crate) fn release(&self, index: SlotIndex, tail: u64) {
         let slot = self.slot(index);
-        // Sequentially consistent on both sides: either we see that the producer waits, or it sees
-        // the new tail before it sleeps.
+        // Sequentially consistent on both sides: either we see that the producer is waiting, or the producer sees the new
+        // tail before it sleeps.
         slot.tail.store(tail, SeqCst);
         if slot.waiting.load(SeqCst) != 0 {
             memory::futex_wake_low_word(&slot.tail);
         }
     }
 
-    /// Hands a slot back whose owner is gone and of which `used` bytes were taken.
+    /// Frees a slot whose owner has ended. `used` bytes of its stream were copied.
     pub(crate) fn free(&self, index: SlotIndex, used: u64) -> io::Result<()> {
-        // Memory is given back by whole pages only.
+        // Memory can be freed only in whole pages.
         let bytes = used.min(RING_BYTES as u64).next_multiple_of(4096);
         if bytes > 0 {
             memory::punch_hole(&self.file, ring_offset(index.0) as u64, bytes)?;
@@ -183,7 +180,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Makes producers drop what they have from now on, and wakes those that wait for room.
+    /// Makes producers discard their records from now on, and wakes those that wait for room.
     pub(crate) fn turn_off(&self) {
         self.table.control().recording.store(recording::OFF, SeqCst);
         for index in self.occupied() {
@@ -191,17 +188,17 @@ impl Wire {
         }
     }
 
-    /// The doorbell's present value, to be passed to [`Wire::sleep`] after looking for work.
+    /// The current value of the doorbell. Read it before looking for work, and pass it to [`Wire::sleep`] afterwards.
     pub(crate) fn doorbell(&self) -> u32 {
         self.table.control().doorbell.load(SeqCst)
     }
 
-    /// Sleeps until the doorbell has moved on from `seen` or `timeout` has passed.
+    /// Sleeps until the doorbell differs from `seen` or `timeout` has passed.
     pub(crate) fn sleep(&self, seen: u32, timeout: Duration) {
         memory::futex_wait(&self.table.control().doorbell, seen, timeout);
     }
 
-    /// Ends the recorder's sleep, now or when it next tries to.
+    /// Ends the recorder's current or next sleep.
     pub(crate) fn ring_doorbell(&self) {
         let doorbell = &self.table.control().doorbell;
         doorbell.fetch_add(1, SeqCst);

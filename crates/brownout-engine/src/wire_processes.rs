@@ -1,9 +1,10 @@
-//! Which processes hold the wire, and under which numbers the kernel knows them here.
+//! The processes that have the wire open, and their ids in the recorder's pid namespace.
 //!
-//! A process that the target forks just before it ends has the wire's descriptor from its first
-//! instant and a slot only a little later: in between, the descriptor in `/proc` is all that tells of
-//! it. And a process in a pid namespace of its own has other numbers for itself than we have for it:
-//! that a process of that number here does not hold the wire tells so.
+//! A forked process has the wire's descriptor from its first instruction, but claims a slot only a little later. If the
+//! target ends in between, the descriptor in `/proc` is the only sign of the new process.
+//!
+//! A process in another pid namespace sees other ids than the recorder does. This is detected when the process that has
+//! the same id here does not have the wire open.
 
 use crate::sys::process::user_id;
 use std::fs;
@@ -12,7 +13,7 @@ use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The processes that have a wire open under the number it was handed on with.
+/// The processes that have the wire open at the descriptor that the target inherited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WireProcesses {
     descriptor: RawFd,
@@ -20,14 +21,14 @@ pub(crate) struct WireProcesses {
     inode: u64,
 }
 
-/// Where in `/proc` a thread is that told its own numbers.
+/// Where in `/proc` a thread is, given its ids in its own pid namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThreadLocation {
-    /// It is this one.
+    /// The thread with these ids in the recorder's pid namespace.
     Found { pid: u32, tid: u32 },
-    /// It has ended.
+    /// The thread has ended.
     Ended,
-    /// It is one of several, in namespaces of their own, that call themselves the same.
+    /// One of several threads that have the same ids, each in its own namespace.
     Ambiguous,
 }
 
@@ -41,12 +42,12 @@ impl WireProcesses {
         })
     }
 
-    /// Whether there are any. Where `/proc` cannot be read, none are seen.
+    /// Whether there are any. None are found if `/proc` cannot be read.
     pub(crate) fn exist(&self) -> bool {
         numbered("/proc").any(|(_, process)| self.holds(&process) == Some(true))
     }
 
-    /// Finds the thread that calls itself `tid` in a process that calls itself `pid`.
+    /// Finds the thread that has the ids `pid` and `tid` in its own pid namespace.
     pub(crate) fn locate(&self, pid: u32, tid: u32) -> ThreadLocation {
         let same = PathBuf::from(format!("/proc/{pid}"));
         let no_proc = || !Path::new("/proc/self").exists();
@@ -73,7 +74,7 @@ impl WireProcesses {
         found
     }
 
-    /// Whether a process, a directory in `/proc`, holds the wire; `None` if it does not let us look.
+    /// Whether the process with this directory in `/proc` has the wire open; `None` if reading it is not permitted.
     fn holds(&self, process: &Path) -> Option<bool> {
         match fs::metadata(process.join(format!("fd/{}", self.descriptor))) {
             Ok(file) => Some(file.dev() == self.device && file.ino() == self.inode),
@@ -83,7 +84,7 @@ impl WireProcesses {
     }
 }
 
-/// The subdirectories that have a number for a name.
+/// The subdirectories whose names are numbers.
 fn numbered(directory: impl AsRef<Path>) -> impl Iterator<Item = (u32, PathBuf)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| {
@@ -92,16 +93,16 @@ fn numbered(directory: impl AsRef<Path>) -> impl Iterator<Item = (u32, PathBuf)>
     })
 }
 
-/// Whether a process that does not let us look into it runs as the user that we are.
+/// Whether a process, whose descriptors we may not read, runs as our user.
 fn is_ours(process: &Path) -> bool {
     let user = status_field(process, "Uid:").and_then(|ids| ids.split('\t').nth(1)?.parse().ok());
     user == Some(user_id())
 }
 
-/// The number by which a process or thread in another pid namespace than ours knows itself.
+/// The id of a process or thread in its own pid namespace, if that is not ours.
 fn inner_number(task: &Path) -> Option<u32> {
     let numbers = status_field(task, "NSpid:")?;
-    // The first is our number for it.
+    // The first is its id in our namespace.
     let inner = numbers.split_whitespace().skip(1).last()?;
     inner.parse().ok()
 }
@@ -119,7 +120,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn whoever_has_the_file_under_the_number_is_a_holder() {
+    fn a_process_with_the_file_at_the_descriptor_is_found() {
         let wire = crate::wire::Wire::create(0).unwrap();
         let held = WireProcesses::of(wire.file(), wire.file().as_raw_fd()).unwrap();
         assert!(held.exist());
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_a_holder_is_where_it_says() {
+    fn a_thread_in_our_namespace_is_located_by_its_ids() {
         let wire = crate::wire::Wire::create(0).unwrap();
         let wire_processes = WireProcesses::of(wire.file(), wire.file().as_raw_fd()).unwrap();
         let pid = std::process::id();
@@ -139,7 +140,7 @@ mod tests {
             wire_processes.locate(u32::MAX, u32::MAX),
             ThreadLocation::Ended
         );
-        // Whoever does not hold the wire is only a namesake.
+        // A process without the wire only happens to have the same id.
         let mut other = std::process::Command::new("sleep")
             .arg("60")
             .spawn()

@@ -1,9 +1,9 @@
-//! Each kind of record becomes the event it stands for, and what cannot be is refused.
+//! Each kind of record is decoded into its event, and impossible records are rejected.
 
 use super::*;
 use crate::fake_producer::owner;
 
-/// How many functions are watched: the fixed address is the number of the last one.
+/// The number of watched functions: `ADDR`, read as a function number, is the last one.
 const WATCHED: usize = 0x7001;
 const POOL: FileIdentity = FileIdentity { dev: 8, ino: 99 };
 
@@ -147,7 +147,7 @@ fn flushes_and_fences_keep_their_kind() {
 }
 
 #[test]
-fn what_happens_to_a_mapped_file_names_it() {
+fn events_on_a_mapped_file_carry_its_number() {
     let write = [words(&[8, 99, 4096]), b"xyz".to_vec()].concat();
     assert_eq!(
         event_kind(kind::FILE_WRITE, 18, &write),
@@ -185,7 +185,7 @@ fn what_happens_to_a_mapped_file_names_it() {
 }
 
 #[test]
-fn what_happens_to_another_file_is_nothing_to_the_trace() {
+fn events_on_a_file_that_was_never_mapped_are_ignored() {
     let other = words(&[8, 98, 0, 0]);
     assert_eq!(decoded(kind::FILE_WRITE, 1, &other), Ok(Decoded::Unrelated));
     assert_eq!(
@@ -201,7 +201,7 @@ fn what_happens_to_another_file_is_nothing_to_the_trace() {
 }
 
 #[test]
-fn msync_is_told_by_address() {
+fn msync_carries_an_address_range() {
     let whole = words(&[0, 0, 0, 4096]);
     let msync = |asynchronous| {
         EventKind::Sync(Sync::Msync {
@@ -238,7 +238,7 @@ fn a_mapping_comes_with_its_file_and_path() {
 }
 
 #[test]
-fn mappings_change() {
+fn unmap_and_remap_are_decoded() {
     assert_eq!(
         event_kind(kind::UNMAP, 0, &words(&[4096])),
         EventKind::Unmap {
@@ -296,7 +296,7 @@ fn a_context_is_a_definition() {
 }
 
 #[test]
-fn flags_without_meaning_are_refused() {
+fn unknown_flags_are_rejected() {
     for (kind, flags) in [
         (kind::STORE, 0x10),
         (kind::FLUSH, 0),
@@ -315,7 +315,7 @@ fn flags_without_meaning_are_refused() {
 }
 
 #[test]
-fn every_kind_survives_every_short_payload() {
+fn a_payload_that_is_too_short_never_panics() {
     let bytes = [0xff; 80];
     for kind in 0..=kind::PROTECT + 1 {
         for len in 0..bytes.len() {
@@ -341,7 +341,7 @@ fn every_kind_survives_every_short_payload() {
 }
 
 #[test]
-fn a_size_beyond_the_record_is_refused() {
+fn a_size_beyond_the_record_is_rejected() {
     let head = Record {
         size: 9,
         ..crate::fake_producer::head(kind::STORE, 0, 0, 0)

@@ -1,4 +1,4 @@
-//! What the drain promises, shown with threads that publish as a target's would.
+//! Tests of the drain with threads that publish as a target's threads would.
 
 use super::*;
 use crate::fake_producer::{FakeProducer, HEAD, cpu_time, head, record, wire_processes};
@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Barrier;
 use std::thread;
 
-/// Keeps what it is given.
+/// Collects everything that the drain passes to it.
 #[derive(Default)]
 struct Collected {
     records: Vec<(u32, Record, Vec<u8>)>,
@@ -59,7 +59,7 @@ impl Sink for Collected {
     }
 }
 
-/// Drains while `target` runs, and after it until all is drained.
+/// Drains while `target` runs, and afterwards until nothing is left.
 fn record_while(wire: &Wire, target: impl FnOnce() + Send) -> (Collected, u64) {
     let status = SharedStatus::default();
     let wire_processes = wire_processes(wire);
@@ -78,7 +78,7 @@ fn record_while(wire: &Wire, target: impl FnOnce() + Send) -> (Collected, u64) {
     })
 }
 
-/// Takes time without sleeping, as a producer may between drawing a number and publishing.
+/// Spends time without sleeping, as a producer may between drawing a number and publishing.
 fn compute_for(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
@@ -98,7 +98,7 @@ fn all_slots_are_free(wire: &Wire) -> bool {
 }
 
 #[test]
-fn records_of_racing_threads_come_out_in_one_order_and_complete() {
+fn all_records_of_racing_threads_are_merged_into_one_order() {
     const EACH: u64 = 40_000;
     let wire = Wire::create(0).unwrap();
     let start = Barrier::new(4);
@@ -137,7 +137,7 @@ fn records_of_racing_threads_come_out_in_one_order_and_complete() {
 }
 
 #[test]
-fn a_full_ring_holds_its_thread_up_until_it_is_drained() {
+fn a_full_ring_blocks_its_thread_until_it_is_drained() {
     let wire = Wire::create(0).unwrap();
     let payload = vec![7; MAX_RECORD - HEAD];
     const COUNT: u64 = 64;
@@ -155,7 +155,7 @@ fn a_full_ring_holds_its_thread_up_until_it_is_drained() {
 }
 
 #[test]
-fn slots_and_their_memory_are_used_again() {
+fn slots_and_their_memory_are_reused() {
     let wire = Wire::create(0).unwrap();
     const THREADS: u64 = SLOTS as u64 + 100;
     let (sink, _) = record_while(&wire, || {
@@ -177,7 +177,7 @@ fn slots_and_their_memory_are_used_again() {
 }
 
 #[test]
-fn a_number_that_a_killed_thread_drew_is_given_up() {
+fn a_number_drawn_by_a_killed_thread_is_skipped() {
     let wire = Wire::create(0).unwrap();
     let (sink, lost) = record_while(&wire, || {
         let mut survivor = FakeProducer::claim(&wire, 0);
@@ -186,12 +186,12 @@ fn a_number_that_a_killed_thread_drew_is_given_up() {
             scope.spawn(|| {
                 let mut killed = FakeProducer::claim(&wire, 1);
                 killed.store_own_number();
-                // Ends here, its slot live, its number never published.
+                // Ends here with its slot live and its number not published.
                 assert_eq!(killed.draw(), 2);
             });
         });
         survivor.store_own_number();
-        // The survivor lives on, asleep, and must not keep the rest from coming out.
+        // The surviving thread sleeps. It must not hold up the other records.
         let deadline = Instant::now() + Duration::from_secs(5);
         while wire.occupied().count() > 1 && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
@@ -199,7 +199,7 @@ fn a_number_that_a_killed_thread_drew_is_given_up() {
         assert_eq!(
             wire.occupied().count(),
             1,
-            "the killed thread's slot was not handed back"
+            "the killed thread's slot was not freed"
         );
         survivor.store_own_number();
         survivor.close();
@@ -223,7 +223,7 @@ fn a_busy_thread_with_nothing_to_publish_does_not_keep_a_gap_open() {
         other.store_own_number();
         let other_slot = other.slot;
         other.close();
-        // Computes on while the drain waits for number 0, until it has drained number 1.
+        // Keeps computing while the drain waits for number 0, until it has drained number 1.
         let deadline = Instant::now() + Duration::from_secs(10);
         while wire.slot(other_slot).state.load(Ordering::SeqCst) != slot::FREE
             && Instant::now() < deadline
@@ -239,7 +239,7 @@ fn a_busy_thread_with_nothing_to_publish_does_not_keep_a_gap_open() {
 }
 
 #[test]
-fn a_slow_thread_is_waited_for() {
+fn the_drain_waits_for_a_slow_thread() {
     let wire = Wire::create(0).unwrap();
     let (sink, lost) = record_while(&wire, || {
         let mut slow = FakeProducer::claim(&wire, 0);
@@ -260,7 +260,7 @@ fn a_slow_thread_is_waited_for() {
     assert_eq!(lost, 0);
 }
 
-/// Publishes three good records in two threads with `bad` in the middle of one, and says what came out.
+/// Publishes three good records from two threads, with `bad` in the middle of one. Returns what was drained.
 fn with_bad_bytes(bad: impl FnOnce(u64) -> Vec<u8> + Send) -> Collected {
     let wire = Wire::create(0).unwrap();
     let (sink, _) = record_while(&wire, || {
@@ -272,7 +272,7 @@ fn with_bad_bytes(bad: impl FnOnce(u64) -> Vec<u8> + Send) -> Collected {
         damaged.store_own_number();
         healthy.store_own_number();
         for _ in 0..(RING_BYTES / 32) {
-            // A producer whose records are thrown away must not be held up by a full ring.
+            // A producer whose records are discarded must not be blocked by a full ring.
             damaged.store_own_number();
         }
         damaged.close();
@@ -283,7 +283,7 @@ fn with_bad_bytes(bad: impl FnOnce(u64) -> Vec<u8> + Send) -> Collected {
 }
 
 #[test]
-fn damaged_records_cost_their_thread_s_stream_and_no_other() {
+fn a_damaged_record_ends_only_the_stream_of_its_thread() {
     type Bad = Box<dyn FnOnce(u64) -> Vec<u8> + Send>;
     let with_len = |len: u32| {
         move |seq| {
@@ -322,7 +322,7 @@ fn damaged_records_cost_their_thread_s_stream_and_no_other() {
 }
 
 #[test]
-fn a_record_that_is_cut_off_is_told() {
+fn a_record_that_is_cut_off_is_reported() {
     let wire = Wire::create(0).unwrap();
     let (sink, _) = record_while(&wire, || {
         let mut producer = FakeProducer::claim(&wire, 0);
@@ -340,7 +340,7 @@ fn a_record_that_is_cut_off_is_told() {
 }
 
 #[test]
-fn impossible_counters_cost_the_stream_even_with_records_waiting() {
+fn impossible_counters_end_the_stream_even_if_records_are_queued() {
     let wire = Wire::create(0).unwrap();
     let (sink, _) = record_while(&wire, || {
         let mut slow = FakeProducer::claim(&wire, 0);
@@ -367,7 +367,7 @@ fn impossible_counters_cost_the_stream_even_with_records_waiting() {
 }
 
 #[test]
-fn a_live_thread_of_another_process_is_waited_for_after_the_target_ended() {
+fn the_drain_waits_for_other_processes_after_the_target_has_ended() {
     let wire = Wire::create(0).unwrap();
     let (claimed, released) = (Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
@@ -391,7 +391,7 @@ fn a_live_thread_of_another_process_is_waited_for_after_the_target_ended() {
 }
 
 #[test]
-fn an_idle_drain_uses_next_to_no_processor_time() {
+fn an_idle_drain_uses_almost_no_processor_time() {
     let wire = Wire::create(0).unwrap();
     let status = SharedStatus::default();
     let wire_processes = wire_processes(&wire);
@@ -406,13 +406,13 @@ fn an_idle_drain_uses_next_to_no_processor_time() {
         status.target_ended.store(true, Ordering::SeqCst);
         wire.ring_doorbell();
         let used = used.join().unwrap();
-        // Unoptimised code and a shared machine: the aim of 1 % is for the product.
+        // The goal of 1 % is for optimised code; tests run unoptimised, on shared machines.
         assert!(used < span / 20, "{used:?} of {span:?}");
     });
 }
 
 #[test]
-fn the_last_store_of_a_killed_thread_comes_after_what_was_drawn_before_its_end() {
+fn the_last_store_of_a_killed_thread_follows_all_numbers_drawn_before_its_end() {
     let wire = Wire::create(0).unwrap();
     let wire_processes = wire_processes(&wire);
     let (mut merger, mut sink) = (Merger::new(), Collected::default());
@@ -437,7 +437,7 @@ fn the_last_store_of_a_killed_thread_comes_after_what_was_drawn_before_its_end()
     assert_eq!(told, [(1, 0), (0, 0x7000), (1, 0x7000)]);
 }
 
-/// How fast rings are drained when they are never empty; run with `--release -- --nocapture`.
+/// Measures how fast rings are drained that are never empty. Run with `--release -- --nocapture`.
 #[test]
 fn throughput_of_a_merge_of_four_interleaved_rings() {
     struct Counting(u64);

@@ -1,4 +1,4 @@
-//! From published records to what a reader of the trace sees.
+//! Published records, read back from the trace.
 
 use super::*;
 use crate::fake_producer::{FakeProducer, cpu_time, head, record, wire_processes};
@@ -28,7 +28,7 @@ fn sink() -> EventSink<TraceWriter<Vec<u8>>> {
     EventSink::new(TraceWriter::new(Vec::new(), &header()).unwrap())
 }
 
-/// Merges all that was published.
+/// Merges everything that was published.
 fn merge_all<S: Sink>(wire: &Wire, merger: &mut Merger, sink: &mut S)
 where
     S::Error: std::fmt::Debug,
@@ -180,7 +180,7 @@ fn damage_becomes_a_note_in_the_trace() {
     assert!(reader.next().unwrap().is_none());
 }
 
-/// How fast stores, flushes and fences of four threads become a trace; run with
+/// Measures how fast stores, flushes and fences of four threads are written to a trace. Run with
 /// `--release -- --nocapture`.
 #[test]
 fn throughput_from_rings_to_trace() {
@@ -232,7 +232,7 @@ fn throughput_from_rings_to_trace() {
 }
 
 #[test]
-fn the_last_store_of_a_killed_thread_is_told_from_the_file() {
+fn the_last_store_of_a_killed_thread_is_reconstructed_from_the_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), b"before and after").unwrap();
     let metadata = file.as_file().metadata().unwrap();

@@ -1,4 +1,4 @@
-//! What is found and what is refused, in the words the user sees.
+//! Which programs are found, and the messages for those that are rejected.
 
 use super::*;
 use std::fs;
@@ -10,7 +10,7 @@ fn write(path: &Path, bytes: &[u8], mode: u32) -> OsString {
     path.into()
 }
 
-/// The reasons for which `command` cannot be run, outermost first.
+/// The reasons why `command` cannot be run, outermost first.
 fn refusal(command: OsString) -> String {
     let error = Program::find(&[command]).unwrap_err();
     let mut sentence = error.to_string();
@@ -47,7 +47,7 @@ fn an_empty_element_of_path_is_the_current_directory() {
         OsStr::new("Cargo.toml"),
         Some(OsStr::new("/nonexistent::/bin")),
     );
-    // It is there, though nobody may execute it.
+    // The file exists but is not executable.
     assert!(matches!(
         found,
         Err(ProgramError::NotAccessible { path, .. }) if path == Path::new("./Cargo.toml")
@@ -67,7 +67,7 @@ fn missing_programs_and_directories_are_reported() {
 }
 
 #[test]
-fn foreign_programs_are_refused_by_name() {
+fn programs_for_other_machines_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let program = |name: &str, bytes: &[u8]| write(&directory.path().join(name), bytes, 0o755);
     assert!(refusal(program("old", &elf(1, 3))).contains("32-bit"));
@@ -93,7 +93,7 @@ fn scripts_need_their_interpreter() {
 }
 
 #[test]
-fn a_script_that_names_no_interpreter_is_the_shell_s() {
+fn a_script_that_names_no_interpreter_is_run_by_the_shell() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("script");
     let script = write(&path, b"echo $1\n", 0o755);
@@ -107,7 +107,7 @@ fn a_script_that_names_no_interpreter_is_the_shell_s() {
 }
 
 #[test]
-fn an_argument_may_not_hold_a_nul() {
+fn an_argument_with_a_nul_is_rejected() {
     assert!(matches!(
         Program::find(&["sh".into(), "a\0b".into()]),
         Err(ProgramError::Nul)

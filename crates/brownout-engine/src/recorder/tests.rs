@@ -1,4 +1,4 @@
-//! Recording from start to end, with a shell in place of the loader: it runs a script and publishes nothing.
+//! Complete recordings with a shell in place of the loader. It runs a script and publishes nothing.
 
 use super::*;
 use crate::sys::signals::ONE_AT_A_TIME;
@@ -46,7 +46,7 @@ fn run_alone(_alone: &MutexGuard<'_, ()>, script: &str) -> Recorded {
 }
 
 #[test]
-fn the_status_is_passed_through_and_kept_in_the_trace() {
+fn the_exit_status_is_returned_and_written_to_the_trace() {
     let recorded = run("exit 7");
     let end = ProcessEnd::Exited { status: 7 };
     assert_eq!(recorded.recording.end, end);
@@ -86,7 +86,7 @@ fn the_loader_finds_the_wire_and_the_program() {
     let (descriptor, path) = variable.split_once(':').unwrap();
     assert!(
         descriptor.parse::<u32>().unwrap() > 200,
-        "out of the way of the program's own"
+        "above the descriptors of the target"
     );
     assert!(path.ends_with("/sh"), "{path}");
     assert!(link.contains("brownout-wire"), "{link}");
@@ -137,13 +137,16 @@ fn the_target_has_the_callers_signal_mask_and_dispositions() {
     let after = masks(fs::read_to_string("/proc/thread-self/status").unwrap());
     let pipe = 1 << (libc::SIGPIPE - 1);
     assert_eq!(target[0], before[0]);
-    // Rust's start-up code ignores SIGPIPE in this process, whatever our caller had.
+    // Rust's start-up code ignores SIGPIPE in this process, regardless of the caller's disposition.
     assert_eq!(target[1] & !pipe, before[1] & !pipe);
-    assert_eq!(after, before, "the recorder leaves this process as it was");
+    assert_eq!(
+        after, before,
+        "the recorder restores the mask and dispositions"
+    );
 }
 
 #[test]
-fn processor_time_of_children_is_the_targets() {
+fn the_processor_time_of_children_is_counted() {
     let recorded = run("sh -c 'i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done'");
     assert!(
         recorded.recording.cpu >= Duration::from_millis(5),
@@ -154,7 +157,7 @@ fn processor_time_of_children_is_the_targets() {
 }
 
 #[test]
-fn what_cannot_be_run_leaves_no_trace() {
+fn a_target_that_cannot_be_started_leaves_no_trace() {
     let directory = tempfile::tempdir().unwrap();
     let mut options = options(directory.path(), "");
     let _alone = ONE_AT_A_TIME.lock().unwrap();
@@ -174,7 +177,7 @@ fn what_cannot_be_run_leaves_no_trace() {
     assert_eq!(
         fs::read(&options.trace).unwrap(),
         b"an earlier trace",
-        "left alone"
+        "the earlier trace is not overwritten"
     );
 }
 

@@ -1,5 +1,4 @@
-//! The wire's memory: a sealed memfd, the mapping of its control page and slot table, and the
-//! futexes that live in it.
+//! The wire's memory: a sealed memfd, the mapping of its control page and slot table, and the futexes in it.
 
 use super::checked;
 use brownout_ring::{Control, INTENTS, SLOT_TABLE, SLOTS, Slot};
@@ -11,12 +10,12 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-/// What a memfd is for; kernels since 6.3 want to be told.
+/// What a memfd is for. Kernels since 6.3 expect this to be specified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemfdUse {
     /// Shared data, whose size will be sealed.
     Data,
-    /// A program to be executed.
+    /// A program to execute.
     Program,
 }
 
@@ -44,7 +43,7 @@ fn memfd(name: &CStr, flags: libc::c_uint) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Fixes the size of a memfd for good, so that no holder of it can make accesses to our mapping fail.
+/// Fixes the size of a memfd permanently, so that no other process can make accesses to our mapping fail.
 pub(crate) fn seal_size(file: &File) -> io::Result<()> {
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: F_ADD_SEALS takes an integer and touches no memory of ours.
@@ -52,25 +51,24 @@ pub(crate) fn seal_size(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the memory behind a range of a memfd back; it reads as zeroes afterwards.
+/// Frees the memory of a range of a memfd. The range reads as zeroes afterwards.
 pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<()> {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     let (offset, len) = (offset as libc::off_t, len as libc::off_t);
-    // SAFETY: the call changes the file only. Of the wire, only rings are punched, which are never
-    // mapped here.
+    // SAFETY: the call changes the file only. In the wire, only rings are punched, which are never mapped here.
     checked(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, len) })?;
     Ok(())
 }
 
 /// The control page and the slot table of a wire, mapped shared.
 ///
-/// The target can scribble over everything here at any time. All that is reachable through the safe
-/// methods is either atomic or never read by the recorder.
+/// The target can overwrite everything here at any time. Everything that the safe methods expose is either atomic or never
+/// read by the recorder.
 pub(crate) struct Table {
     base: NonNull<u8>,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and is only accessed through atomics.
+// SAFETY: the mapping belongs to the process, not to a thread, and is accessed only through atomics.
 unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
@@ -79,7 +77,7 @@ impl Table {
     /// Maps the table of `wire`, whose size must already be sealed at the wire's size.
     pub(crate) fn map(wire: &File) -> io::Result<Table> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: the kernel chooses the address of the new mapping, so it replaces no other mapping.
         let base = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -145,12 +143,12 @@ fn wait(word: *const u32, expected: u32, timeout: Duration) {
     }
 }
 
-/// Wakes everyone who sleeps on `word`, in any process.
+/// Wakes all threads that sleep on `word`, in any process.
 pub(crate) fn futex_wake(word: &AtomicU32) {
     wake(word.as_ptr());
 }
 
-/// Wakes everyone who sleeps on the low word of `word`, in any process.
+/// Wakes all threads that sleep on the low word of `word`, in any process.
 pub(crate) fn futex_wake_low_word(word: &AtomicU64) {
     wake(word.as_ptr().cast());
 }

@@ -1,4 +1,4 @@
-//! Processes: starting the loader in a child, waiting for it, and asking whether a thread exists.
+//! Processes: starts the loader in a child, waits for it, and checks whether a thread exists.
 
 use super::checked;
 use super::signals::{SignalGate, closed_streams};
@@ -9,11 +9,10 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
-/// The descriptor number under which a child will find `file`: free, and near the top of what the
-/// caller's limit allows, so that the program's own numbers come out as without us.
+/// A free descriptor number for the wire in the target. It is near the top of what the caller's limit allows, so that the
+/// target's own descriptors get the same numbers as in a native run.
 ///
-/// "Near the top" stops at `HIGHEST`: the kernel copies a process's descriptor table at each fork
-/// up to the highest number in use.
+/// It is at most `HIGHEST`, because at each fork the kernel copies the descriptor table up to the highest number in use.
 pub(crate) fn high_descriptor() -> io::Result<RawFd> {
     const HIGHEST: u64 = 4096;
     let mut limit = libc::rlimit {
@@ -35,8 +34,8 @@ pub(crate) fn environment() -> Vec<CString> {
         static environ: *const *const libc::c_char;
     }
     let mut entries = Vec::new();
-    // SAFETY: libc keeps `environ` as a null-terminated array of NUL-terminated strings. It is only
-    // unsound to read while another thread sets variables, which nothing in this program does.
+    // SAFETY: libc keeps `environ` as a null-terminated array of NUL-terminated strings. Reading it is unsound only while
+    // another thread sets variables, which nothing in this process does.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {
@@ -47,12 +46,12 @@ pub(crate) fn environment() -> Vec<CString> {
     entries
 }
 
-/// What a child executes and with what.
+/// What a child executes, with its arguments and environment.
 pub(crate) struct Image<'a> {
     pub(crate) program: &'a File,
     pub(crate) arguments: &'a [CString],
     pub(crate) environment: &'a [CString],
-    /// A descriptor to hand on, and the number the child finds it under.
+    /// A file for the child to inherit, and its descriptor number in the child.
     pub(crate) handed_on: (&'a File, RawFd),
 }
 
@@ -66,14 +65,14 @@ struct Child<'a> {
     gate: &'a SignalGate,
     argv: Vec<*const libc::c_char>,
     envp: Vec<*const libc::c_char>,
-    /// Why it could not, if it could not.
+    /// The error if it fails, else 0.
     errno: libc::c_int,
 }
 
-/// Stack of a child until it executes.
+/// Stack size of a child until it executes the loader.
 const CHILD_STACK: usize = 64 << 10;
 
-/// Starts a child that executes `image`, with the streams, dispositions and mask our caller had.
+/// Starts a child that executes `image`, with the standard streams, signal dispositions and signal mask of our caller.
 pub(crate) fn spawn(image: &Image<'_>, gate: &SignalGate) -> io::Result<Pid> {
     let mut child = Child {
         image,
@@ -83,10 +82,10 @@ pub(crate) fn spawn(image: &Image<'_>, gate: &SignalGate) -> io::Result<Pid> {
         errno: 0,
     };
     let mut stack: Vec<u128> = Vec::with_capacity(CHILD_STACK / size_of::<u128>());
-    // The child borrows our memory instead of copying it, and we wait until it has executed or ended.
+    // The child shares our memory instead of copying it, and we wait until it has executed the loader or ended.
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: `stack` is the child's alone, of that size and aligned; `child` outlives its use, as this
-    // thread goes on only when the child has left our memory.
+    // SAFETY: `stack` is used only by the child, is aligned and has that size. `child` outlives its use, because this
+    // thread continues only when the child no longer uses our memory.
     let pid = checked(unsafe {
         let top = stack.as_mut_ptr().byte_add(CHILD_STACK);
         libc::clone(become_loader, top.cast(), flags, (&raw mut child).cast())
@@ -98,11 +97,10 @@ pub(crate) fn spawn(image: &Image<'_>, gate: &SignalGate) -> io::Result<Pid> {
     Err(io::Error::from_raw_os_error(child.errno))
 }
 
-/// The child's part; returns only if the loader cannot be executed.
+/// Runs in the child. Returns only if the loader cannot be executed.
 extern "C" fn become_loader(child: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `spawn` passes its `Child`, which nobody else uses meanwhile. What follows are plain system
-    // calls on live descriptors, no allocation and no locks; `argv` and `envp` are null-terminated arrays of
-    // NUL-terminated strings.
+    // SAFETY: `spawn` passes its `Child`, which nothing else uses meanwhile. The code below makes only system calls on open
+    // descriptors; it does not allocate or lock. `argv` and `envp` are null-terminated arrays of NUL-terminated strings.
     unsafe {
         let child = &mut *child.cast::<Child<'_>>();
         let image = child.image;
@@ -146,7 +144,7 @@ pub(crate) struct Ended {
     pub(crate) cpu: Duration,
 }
 
-/// Takes the end of `pid`, or `None` if it has not ended.
+/// Waits for `pid`. Returns `None` if it has not ended.
 pub(crate) fn wait(pid: Pid, mode: WaitMode) -> io::Result<Option<Ended>> {
     let flags = if mode == WaitMode::Poll {
         libc::WNOHANG
@@ -174,13 +172,13 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
 }
 
-/// Sends `signal` to a child that has not been waited for, so that its number is still its own.
+/// Sends `signal` to a child. The child has not been waited for, so its id cannot have been reused.
 pub(crate) fn kill(pid: Pid, signal: libc::c_int) {
     // SAFETY: sends a signal; no memory is involved.
     unsafe { libc::kill(pid.0, signal) };
 }
 
-/// Whether the kernel knows thread `tid` of process `pid`, be it running or a zombie.
+/// Whether thread `tid` of process `pid` exists, running or as a zombie.
 pub(crate) fn thread_exists(pid: u32, tid: u32) -> bool {
     let (pid, tid) = (pid as libc::pid_t, tid as libc::pid_t);
     if pid <= 0 || tid <= 0 {
@@ -191,7 +189,7 @@ pub(crate) fn thread_exists(pid: u32, tid: u32) -> bool {
     result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
-/// Time since the machine started, in the units of `/proc/*/stat`.
+/// Time since the machine booted, in the units of `/proc/*/stat`.
 pub(crate) fn ticks_since_boot() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -205,7 +203,7 @@ pub(crate) fn ticks_since_boot() -> u64 {
     now.tv_sec as u64 * per_second + now.tv_nsec as u64 * per_second / 1_000_000_000
 }
 
-/// Whether this process may execute the file at `path`, by its effective ids as exec would use.
+/// Whether this process may execute the file at `path`. Checks the effective ids, as `execve` does.
 pub(crate) fn may_execute(path: &CStr) -> io::Result<()> {
     // SAFETY: `path` is NUL-terminated and the call only reads it.
     checked(unsafe {
@@ -216,17 +214,17 @@ pub(crate) fn may_execute(path: &CStr) -> io::Result<()> {
 
 /// The user that runs this process.
 pub(crate) fn user_id() -> u32 {
-    // SAFETY: reads a number and cannot fail.
+    // SAFETY: the call reads a number and cannot fail.
     unsafe { libc::getuid() }
 }
 
-/// The user and group whose rights this process has.
+/// The effective user and group of this process.
 pub(crate) fn effective_ids() -> (u32, u32) {
     // SAFETY: both calls read a number and cannot fail.
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// Runs `action` with the limit on file sizes as high as this process may set it.
+/// Runs `action` with the file size limit raised as far as this process may raise it.
 pub(crate) fn with_file_size_limit_raised<T>(action: impl FnOnce() -> T) -> T {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

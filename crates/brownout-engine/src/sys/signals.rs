@@ -1,5 +1,5 @@
-//! Signals: what the caller had set up before this process changed it, and taking signals as values
-//! while a target runs.
+//! Signals: saves what the caller had set up before this process changes it, and receives signals as values while a target
+//! runs.
 
 use super::checked;
 use std::io;
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 /// Whether `SIGPIPE` was ignored when this process started.
 static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
-/// Bit n is set when descriptor n, of the first three, was closed when this process started.
+/// Bit n (0 to 2) is set if descriptor n was closed when this process started.
 static CLOSED_STREAMS: AtomicU8 = AtomicU8::new(0);
 
-/// Runs before Rust's own start-up code, which ignores `SIGPIPE` and opens `/dev/null` in place of
-/// closed standard streams: a target must get what our caller had.
+/// Runs before Rust's own start-up code, which ignores `SIGPIPE` and opens `/dev/null` in place of closed standard streams.
+/// A target must start with the state of our caller.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static OBSERVE_CALLER: extern "C" fn() = observe_caller;
@@ -40,7 +40,7 @@ fn disposition_is_ignore(signal: libc::c_int) -> bool {
     }
 }
 
-/// The standard streams that our caller had closed.
+/// The standard streams that were closed when this process started.
 pub(crate) fn closed_streams() -> impl Iterator<Item = libc::c_int> {
     let closed = CLOSED_STREAMS.load(Ordering::Relaxed);
     (0..3).filter(move |fd| closed & (1 << fd) != 0)
@@ -53,13 +53,13 @@ pub(crate) static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(()
 /// Who sent a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The kernel, as the terminal's driver does; the whole foreground group got it.
+    /// The kernel: the terminal driver, for example, sends it to the whole foreground process group.
     Kernel,
-    /// A process, with `kill` or the like.
+    /// A process, for example with `kill`.
     Process,
 }
 
-/// Signals that the recorder takes as values while a target runs.
+/// Signals that the recorder receives as values while a target runs.
 const HANDLED: [libc::c_int; 7] = [
     libc::SIGCHLD,
     libc::SIGTERM,
@@ -70,12 +70,12 @@ const HANDLED: [libc::c_int; 7] = [
     libc::SIGUSR2,
 ];
 
-/// While it exists, the signals of [`HANDLED`] are read from it instead of acting on the process.
+/// While it exists, the signals in [`HANDLED`] are read from it instead of acting on the process.
 ///
-/// A child made meanwhile calls [`SignalGate::restore_in_child`] to be as the caller was.
+/// A child created meanwhile calls [`SignalGate::restore_in_child`] to get the state of our caller.
 pub(crate) struct SignalGate {
     descriptor: OwnedFd,
-    /// An event counter that [`SignalGate::wake`] raises.
+    /// An event counter that [`SignalGate::wake`] increments.
     wakes: OwnedFd,
     mask_before: libc::sigset_t,
     child_before: libc::sigaction,
@@ -113,9 +113,9 @@ impl SignalGate {
             descriptor,
             wakes,
             mask_before,
-            // An inherited "ignore" would make the kernel reap our children unseen.
+            // If SIGCHLD were ignored, the kernel would reap our children before we could wait for them.
             child_before: set_disposition(libc::SIGCHLD, libc::SIG_DFL)?,
-            // A limit on file sizes has to be an error of a write, not our end.
+            // Exceeding the file size limit must be a write error, not the end of this process.
             file_size_before: set_disposition(libc::SIGXFSZ, libc::SIG_IGN)?,
         })
     }
@@ -149,7 +149,7 @@ impl SignalGate {
         if read != size as isize {
             return None;
         }
-        // SAFETY: filled by the kernel just now, and any bytes are a valid value.
+        // SAFETY: the kernel has just filled it, and any bytes are a valid value.
         let info = unsafe { info.assume_init() };
         let origin = if info.ssi_code > 0 {
             Origin::Kernel
@@ -159,7 +159,7 @@ impl SignalGate {
         Some((info.ssi_signo as libc::c_int, origin))
     }
 
-    /// Ends a wait in [`SignalGate::next`], now or the next time.
+    /// Ends the current or the next wait in [`SignalGate::next`].
     pub(crate) fn wake(&self) {
         let one = 1_u64;
         // SAFETY: the kernel reads the eight bytes of `one`.
@@ -172,8 +172,7 @@ impl SignalGate {
         };
     }
 
-    /// Sets this process, a fresh child, to the dispositions and mask our caller had.
-    /// Async-signal-safe.
+    /// Restores the signal dispositions and mask of our caller in this process, a new child. Async-signal-safe.
     pub(crate) fn restore_in_child(&self) {
         let pipe = if PIPE_IGNORED.load(Ordering::Relaxed) {
             libc::SIG_IGN
@@ -213,9 +212,9 @@ fn set_disposition(
     Ok(before)
 }
 
-/// Ends this process by `signal`, without a core dump, as a target that died by it did.
+/// Ends this process with `signal`, as the target ended, but without a core dump.
 ///
-/// Returns only if the signal does not end a process.
+/// Returns only if the signal does not terminate processes.
 pub(crate) fn die_by(signal: libc::c_int) {
     let none = libc::rlimit {
         rlim_cur: 0,

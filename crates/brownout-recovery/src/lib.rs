@@ -52,4 +52,4 @@ pub use runner::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
 pub use runner_pool::RunnerPool;
 pub use sandbox::Sandbox;
 pub use sandbox_server::serve;
-pub use verdict::{Expectation, Verdict};
+pub use verdict::{Expectation, Verdict, signal_name};

@@ -71,7 +71,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-fn signal_name(signal: i32) -> Option<&'static str> {
+/// The name of a signal that can end a process; `None` for one without a common name.
+pub fn signal_name(signal: i32) -> Option<&'static str> {
     Some(match signal {
         1 => "SIGHUP",
         2 => "SIGINT",

@@ -1,5 +1,5 @@
-//! An event, and a frame, as JSON. Addresses are strings in hexadecimal, because a JSON number does not
-//! hold all of them exactly; lengths and offsets are numbers.
+//! Events and frames as JSON. Addresses are hexadecimal strings, because a JSON number cannot represent all of them
+//! exactly. Lengths and offsets are numbers.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use brownout_trace::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::event_text::{Hex, origin_name, store_words};
+use crate::event_text::{Hex, origin_name, store_attributes};
 
 /// One event as an object.
 pub fn event(event: &Event<'_>, definitions: &Definitions, frames: &[SourceFrame]) -> Value {
@@ -24,10 +24,10 @@ pub fn event(event: &Event<'_>, definitions: &Definitions, frames: &[SourceFrame
     if event.pc.0 != 0 {
         put("pc", event.pc.to_string().into());
     }
-    let Value::Object(particulars) = particulars(event, definitions) else {
-        unreachable!("particulars are always an object");
+    let Value::Object(details) = details(event, definitions) else {
+        unreachable!("details are always an object");
     };
-    object.extend(particulars);
+    object.extend(details);
     if !frames.is_empty() {
         let frames: Vec<Value> = frames.iter().map(frame).collect();
         object.insert("frames".to_owned(), frames.into());
@@ -35,7 +35,7 @@ pub fn event(event: &Event<'_>, definitions: &Definitions, frames: &[SourceFrame
     Value::Object(object)
 }
 
-/// One frame, with the fields that all of brownout's JSON has for it.
+/// One frame, with the same fields as everywhere in brownout's JSON output.
 pub fn frame(frame: &SourceFrame) -> Value {
     json!({
         "function": frame.function,
@@ -56,7 +56,7 @@ pub fn end(end: ProcessEnd) -> Value {
     }
 }
 
-/// A path as far as JSON can say it.
+/// A path as text; bytes that are not UTF-8 are replaced.
 pub fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
@@ -69,8 +69,8 @@ fn word(value: &u64) -> String {
     format!("{value:#x}")
 }
 
-fn particulars(event: &Event<'_>, definitions: &Definitions) -> Value {
-    let at = |addr: Address| place(definitions, event.process, addr);
+fn details(event: &Event<'_>, definitions: &Definitions) -> Value {
+    let at = |addr: Address| file_location(definitions, event.process, addr);
     let path = |file: FileId| definitions.file(file).map(|file| text(&file.path));
     match event.kind {
         EventKind::Store {
@@ -82,7 +82,7 @@ fn particulars(event: &Event<'_>, definitions: &Definitions) -> Value {
         } => json!({
             "address": addr.to_string(),
             "bytes": hex(bytes),
-            "flags": store_words(flavor, locked, string).collect::<Vec<_>>(),
+            "flags": store_attributes(flavor, locked, string).collect::<Vec<_>>(),
             "at": at(addr),
         }),
         EventKind::Load { addr, bytes } => json!({
@@ -246,8 +246,8 @@ fn map_json(mapping: &Mapping, path: impl Fn(FileId) -> Option<String>) -> Value
     })
 }
 
-/// The file behind an address; null where there is none.
-fn place(definitions: &Definitions, process: ProcessId, addr: Address) -> Value {
+/// The file mapped at an address, and the offset in it; null if there is none.
+fn file_location(definitions: &Definitions, process: ProcessId, addr: Address) -> Value {
     let range = definitions
         .process(process)
         .and_then(|process| process.address_space().resolve(addr, 1));

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::path::Path;
 
+use brownout_recovery::signal_name;
 use brownout_symbols::SourceFrame;
 use brownout_trace::{
     Address, Definitions, Event, EventKind, FileId, FunctionId, Mapping, ProcessEnd, ProcessOrigin,
@@ -11,7 +12,7 @@ use brownout_trace::{
 
 use crate::stacks::PrimaryFrame;
 
-/// How many bytes of an event are shown unless all are asked for.
+/// How many bytes of an event are shown unless `--full` is given.
 const SHOWN_BYTES: usize = 16;
 
 /// `PROT_WRITE` of Linux.
@@ -37,14 +38,14 @@ impl Display for EventText<'_> {
                 string,
             } => {
                 write!(f, " {addr} {}", self.hex(bytes))?;
-                for word in store_words(flavor, locked, string) {
+                for word in store_attributes(flavor, locked, string) {
                     write!(f, " {word}")?;
                 }
-                self.place(f, addr)
+                self.file_location(f, addr)
             }
             EventKind::Load { addr, bytes } => {
                 write!(f, " {addr} {}", self.hex(bytes))?;
-                self.place(f, addr)
+                self.file_location(f, addr)
             }
             EventKind::Flush {
                 addr,
@@ -55,7 +56,7 @@ impl Display for EventText<'_> {
                 if volatile {
                     f.write_str(" volatile")?;
                 }
-                self.place(f, addr)
+                self.file_location(f, addr)
             }
             EventKind::Fence { kind } => write!(f, " {}", kind.name()),
             EventKind::KernelWrite {
@@ -64,7 +65,7 @@ impl Display for EventText<'_> {
                 syscall,
             } => {
                 write!(f, " {addr} {} syscall {syscall}", self.hex(bytes))?;
-                self.place(f, addr)
+                self.file_location(f, addr)
             }
             EventKind::FileWrite {
                 file,
@@ -165,16 +166,16 @@ impl Display for EventText<'_> {
                     None => f.write_str(" left without returning"),
                 }
             }
-            // The end of a thread, and kinds that have nothing to add to their name.
+            // The end of a thread, and kinds without fields.
             _ => Ok(()),
         }
     }
 }
 
 impl EventText<'_> {
-    fn hex<'b>(&self, bytes: &'b [u8]) -> SomeHex<'b> {
+    fn hex<'b>(&self, bytes: &'b [u8]) -> HexPreview<'b> {
         let limit = if self.full { usize::MAX } else { SHOWN_BYTES };
-        SomeHex { bytes, limit }
+        HexPreview { bytes, limit }
     }
 
     fn path(&self, file: FileId) -> OneLine<'_> {
@@ -191,8 +192,8 @@ impl EventText<'_> {
         }
     }
 
-    /// The file behind an address, if any.
-    fn place(&self, f: &mut Formatter<'_>, addr: Address) -> fmt::Result {
+    /// The file mapped at an address, and the offset in it, if any.
+    fn file_location(&self, f: &mut Formatter<'_>, addr: Address) -> fmt::Result {
         let process = self.definitions.process(self.event.process);
         match process.and_then(|process| process.address_space().resolve(addr, 1)) {
             Some(range) => write!(f, " {}:{:#x}", self.path(range.file), range.offset),
@@ -212,7 +213,7 @@ impl EventText<'_> {
                 if asynchronous {
                     f.write_str(" async")?;
                 }
-                self.place(f, addr)
+                self.file_location(f, addr)
             }
             Sync::Fsync { file } | Sync::Fdatasync { file } | Sync::Syncfs { file } => {
                 write!(f, " {}", self.path(file))
@@ -220,7 +221,7 @@ impl EventText<'_> {
             Sync::SyncFileRange { file, offset, len } => {
                 write!(f, " {}:{offset:#x}, {len} bytes", self.path(file))
             }
-            // A call that has nothing to add to its name.
+            // A system call without fields.
             _ => Ok(()),
         }
     }
@@ -250,7 +251,7 @@ impl EventText<'_> {
     }
 }
 
-pub fn store_words(
+pub fn store_attributes(
     flavor: StoreFlavor,
     locked: bool,
     string: bool,
@@ -279,12 +280,15 @@ impl Display for EndText {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
             ProcessEnd::Exited { status } => write!(f, "exit status {status}"),
-            ProcessEnd::Signaled { signal } => write!(f, "killed by signal {signal}"),
+            ProcessEnd::Signaled { signal } => match signal_name(signal) {
+                Some(name) => write!(f, "killed by {name}"),
+                None => write!(f, "killed by signal {signal}"),
+            },
         }
     }
 }
 
-/// A frame, on one line whatever its names hold.
+/// A frame, always on one line, even if its names contain line breaks.
 pub struct FrameText<'a> {
     frame: &'a SourceFrame,
 }
@@ -315,7 +319,7 @@ impl Display for PrimaryFrame {
     }
 }
 
-/// Bytes as digits.
+/// Bytes as hexadecimal digits.
 pub struct Hex<'a>(pub &'a [u8]);
 
 impl Display for Hex<'_> {
@@ -331,13 +335,13 @@ impl Display for Hex<'_> {
     }
 }
 
-/// The length of some bytes and as many of them as are wanted.
-struct SomeHex<'a> {
+/// The length of a byte string, and its first bytes.
+struct HexPreview<'a> {
     bytes: &'a [u8],
     limit: usize,
 }
 
-impl Display for SomeHex<'_> {
+impl Display for HexPreview<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let shown = &self.bytes[..self.bytes.len().min(self.limit)];
         let more = if shown.len() < self.bytes.len() {
@@ -349,7 +353,7 @@ impl Display for SomeHex<'_> {
     }
 }
 
-/// An address range: where, and how long.
+/// An address range: its start and length.
 struct Span(Address, u64);
 
 impl Display for Span {
@@ -358,8 +362,7 @@ impl Display for Span {
     }
 }
 
-/// Text from the recorded program, made fit for one line of a terminal: whatever could move the
-/// cursor is escaped.
+/// Text from the target, safe to print on one line of a terminal: control characters are escaped.
 pub struct OneLine<'a>(pub std::borrow::Cow<'a, str>);
 
 impl<'a> OneLine<'a> {
@@ -388,14 +391,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_byte_strings_are_cut_and_say_so() {
+    fn long_byte_strings_are_shortened_with_an_ellipsis() {
         let bytes = [0xab; 17];
-        let cut = SomeHex {
+        let cut = HexPreview {
             bytes: &bytes,
             limit: SHOWN_BYTES,
         };
         assert_eq!(cut.to_string(), format!("[17] {}...", "ab".repeat(16)));
-        let whole = SomeHex {
+        let whole = HexPreview {
             bytes: &bytes,
             limit: usize::MAX,
         };
@@ -403,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_the_program_cannot_move_the_cursor() {
+    fn text_from_the_target_cannot_move_the_cursor() {
         assert_eq!(OneLine("a\x1b[2J\nb".into()).to_string(), "a\\u{1b}[2J\\nb");
     }
 }

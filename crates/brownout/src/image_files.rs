@@ -1,12 +1,12 @@
-//! Where rebuilt files may be written: below a directory of the user's choice, over nothing that exists,
-//! through no symbolic link.
+//! Checks where rebuilt files may be written: below a directory that the user chooses, without overwriting files and
+//! without following symbolic links.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// Where the image of the file recorded as `path` lies below `directory`.
+/// The path below `directory` for the image of the file recorded as `path`.
 pub fn image_path(directory: &Path, path: &Path) -> Result<PathBuf, Failure> {
     let refuse = || Failure::ImagePath {
         path: path.to_owned(),
@@ -19,8 +19,8 @@ pub fn image_path(directory: &Path, path: &Path) -> Result<PathBuf, Failure> {
     Ok(directory.join(below_root))
 }
 
-/// Makes sure that writing `image` will harm nothing: it does not exist, and no directory between
-/// `directory` and it is a symbolic link.
+/// Checks that `image` can be written safely: it does not exist, and no directory between `directory` and it is a
+/// symbolic link.
 pub fn check_free(directory: &Path, image: &Path) -> Result<(), Failure> {
     if fs::symlink_metadata(image).is_ok() {
         return Err(Failure::ImageExists {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_lead_elsewhere_are_refused() {
+    fn paths_that_leave_the_directory_are_rejected() {
         let out = Path::new("/out");
         assert_eq!(
             image_path(out, Path::new("/a/b")).unwrap(),
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_files_in_the_way_are_refused() {
+    fn existing_files_and_symbolic_links_are_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let own = directory.path().join("own");
         fs::create_dir(&own).unwrap();

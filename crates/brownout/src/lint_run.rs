@@ -36,7 +36,7 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
     let stacks = SiteStacks::new(&trace.header().cwd);
     let mut lint = Lint::new(settings.model, stacks).with_oracles(oracles);
     let mut progress = console.progress("linting", Some(trace.events()));
-    trace.show(&mut progress, &mut lint)?;
+    trace.visit(&mut progress, &mut lint)?;
     drop(progress);
 
     let definitions = trace.definitions();
@@ -62,7 +62,7 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
     for gap in &gaps {
         console.warn(gap);
     }
-    gaps.extend(trace.gap());
+    gaps.extend(trace.incomplete_reason());
     Ok(LintRun {
         findings,
         subject: subject(&trace, settings, gaps),

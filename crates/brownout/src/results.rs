@@ -34,7 +34,11 @@ impl Results {
     /// No findings yet, for the target recorded in `trace`.
     pub fn about(trace: &TraceFile, settings: &Settings) -> Self {
         Self {
-            subject: subject(trace, settings, trace.gap().into_iter().collect()),
+            subject: subject(
+                trace,
+                settings,
+                trace.incomplete_reason().into_iter().collect(),
+            ),
             findings: Vec::new(),
         }
     }

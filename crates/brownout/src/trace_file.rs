@@ -1,4 +1,4 @@
-//! A trace named on the command line: opened, walked through, and its gaps told.
+//! A trace named on the command line: opens it, reads its events, and reports missing events.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -17,14 +17,14 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// A trace that can be read from.
+/// An open trace.
 pub struct TraceFile {
     path: PathBuf,
     reader: TraceReader<File>,
-    /// The place at which a walk could not go on.
+    /// The damage at which the current pass over the events stopped.
     damage: Option<Damage>,
-    /// The same of a walk that was followed by another from the start.
-    damage_met: Option<Damage>,
+    /// The damage at which an earlier pass stopped.
+    earlier_damage: Option<Damage>,
 }
 
 impl TraceFile {
@@ -34,7 +34,7 @@ impl TraceFile {
             path: path.to_owned(),
             reader,
             damage: None,
-            damage_met: None,
+            earlier_damage: None,
         })
     }
 
@@ -50,12 +50,12 @@ impl TraceFile {
         self.reader.summary()
     }
 
-    /// What is known at the place the last walk came to.
+    /// The definitions at the current position.
     pub fn definitions(&self) -> &Definitions {
         self.reader.definitions()
     }
 
-    /// How many events the trace claims to hold.
+    /// The number of events in the trace, according to the trace.
     pub fn events(&self) -> u64 {
         self.reader.events()
     }
@@ -64,7 +64,7 @@ impl TraceFile {
         self.reader.byte_len()
     }
 
-    /// Makes `event` the next one. A place beyond the end is the end.
+    /// Makes `event` the next one. A position beyond the end means the end.
     pub fn seek(&mut self, event: EventIndex) -> Result<(), Failure> {
         let event = EventIndex(event.0.min(self.reader.events()));
         match self.reader.seek(event) {
@@ -76,8 +76,8 @@ impl TraceFile {
         }
     }
 
-    /// Gives the events from here on to `visit`, until it breaks, the trace ends or cannot be read
-    /// further. The last of these is told by [`conclude`](Self::conclude).
+    /// Passes the following events to `visit`, until it breaks, the trace ends, or the trace is damaged.
+    /// [`conclude`](Self::conclude) reports the damage.
     pub fn walk(
         &mut self,
         progress: &mut Progress,
@@ -104,8 +104,8 @@ impl TraceFile {
         }
     }
 
-    /// Shows a visitor the events from here on, until the trace ends or cannot be read further.
-    pub fn show(
+    /// Passes the following events to a visitor, until the trace ends or is damaged.
+    pub fn visit(
         &mut self,
         progress: &mut Progress,
         visitor: &mut impl Visitor<Break = Infallible>,
@@ -113,7 +113,7 @@ impl TraceFile {
         if self.damage.is_some() {
             return Ok(());
         }
-        match self.reader.visit(&mut Watched { progress, visitor }) {
+        match self.reader.visit(&mut WithProgress { progress, visitor }) {
             Ok(_) => Ok(()),
             Err(ReadError::Damaged(damage)) => {
                 self.damage = Some(damage);
@@ -123,7 +123,7 @@ impl TraceFile {
         }
     }
 
-    /// Walks through the whole trace to learn which files are persistent, and goes back to its start.
+    /// Reads the whole trace to determine which files are persistent, and returns to its start.
     pub fn select(&mut self, given: &[OsString], console: &Console) -> Result<Selection, Failure> {
         let patterns = self.patterns(given)?;
         let mut survey = Survey::default();
@@ -133,13 +133,13 @@ impl TraceFile {
             Ok(ControlFlow::Continue(()))
         })?;
         let selection = survey.select(self.definitions(), patterns.as_ref());
-        self.damage_met = self.damage.take();
+        self.earlier_damage = self.damage.take();
         self.seek(EventIndex(0))?;
         Ok(selection)
     }
 
-    /// The patterns given now, or else those given when the trace was recorded. Relative ones start
-    /// where the user stood when giving them.
+    /// The patterns in `given`, or if there are none, those given when the trace was recorded. Relative patterns start at the
+    /// working directory in which they were given.
     pub fn patterns(&self, given: &[OsString]) -> Result<Option<Patterns>, Failure> {
         let header = self.header();
         Ok(if given.is_empty() {
@@ -150,22 +150,22 @@ impl TraceFile {
         })
     }
 
-    /// Tells why events may be missing, if they are, and with it how the command ends.
+    /// Reports why events are missing, if they are. Returns how the command ends.
     pub fn conclude(mut self, console: &Console) -> Result<ExitCode, Failure> {
-        if let Some(damage) = self.damage.take().or(self.damage_met.take()) {
+        if let Some(damage) = self.damage.take().or(self.earlier_damage.take()) {
             return Err(Failure::Incomplete {
                 path: self.path,
                 source: damage,
             });
         }
-        if let Some(gap) = self.gap() {
-            console.warn(format_args!("{}: {gap}", self.path.display()));
+        if let Some(reason) = self.incomplete_reason() {
+            console.warn(format_args!("{}: {reason}", self.path.display()));
         }
         Ok(ExitCode::Success)
     }
 
-    /// Why the trace, though sound, does not tell the whole run.
-    pub fn gap(&self) -> Option<String> {
+    /// Why an undamaged trace does not contain the whole run, if it does not.
+    pub fn incomplete_reason(&self) -> Option<String> {
         let Some(summary) = self.summary() else {
             return Some(
                 "the recorder did not finish this trace; the last events may be missing".into(),
@@ -175,19 +175,19 @@ impl TraceFile {
             EarlyStop::StorageFull => "the disk was full".into(),
             EarlyStop::Interrupted => "it was interrupted".into(),
             EarlyStop::Failure(failure) => failure.clone(),
-            _ => "of a reason that this version does not know".into(),
+            _ => "this version of brownout does not know the reason".into(),
         };
-        Some(format!("recording stopped before the program did: {why}"))
+        Some(format!("recording stopped before the target ended: {why}"))
     }
 }
 
-/// A visitor whose progress is shown.
-struct Watched<'a, V> {
+/// Wraps a visitor and shows its progress.
+struct WithProgress<'a, V> {
     progress: &'a mut Progress,
     visitor: &'a mut V,
 }
 
-impl<V: Visitor> Visitor for Watched<'_, V> {
+impl<V: Visitor> Visitor for WithProgress<'_, V> {
     type Break = V::Break;
 
     #[inline]

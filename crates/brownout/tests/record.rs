@@ -1,6 +1,6 @@
-//! `brownout record` as a user meets it: statuses, signals, streams, full disks.
+//! Tests of `brownout record`: exit statuses, signals, standard streams, full disks.
 //!
-//! The recorded program is the example store, compiled with the machine's C compiler.
+//! The target is the example store, compiled with the system's C compiler.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ const SIGSEGV: i32 = 11;
 const SIGTERM: i32 = 15;
 
 /// A directory to record in.
-struct Place {
-    directory: tempfile::TempDir,
+struct RecordingDirectory {
+    root: tempfile::TempDir,
 }
 
-impl Place {
+impl RecordingDirectory {
     fn new() -> Self {
         Self {
-            directory: tempfile::tempdir().unwrap(),
+            root: tempfile::tempdir().unwrap(),
         }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.root.path().join(name)
     }
 
     /// `brownout record` with the given options and command, in this directory.
@@ -38,7 +38,7 @@ impl Place {
             .args(options)
             .arg("--")
             .args(command)
-            .current_dir(self.directory.path())
+            .current_dir(self.root.path())
             .stdin(Stdio::null());
         record
     }
@@ -84,12 +84,16 @@ fn send(child: &Child, signal: i32) {
 fn wait_for(path: &Path) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !path.exists() {
-        assert!(Instant::now() < deadline, "{} never came", path.display());
+        assert!(
+            Instant::now() < deadline,
+            "{} was not created",
+            path.display()
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Maps a file, and submits nothing by the kernel's own asynchronous interface, which is not followed.
+/// Maps a file, and calls `io_submit`, which is not followed, with no requests.
 const ASYNCHRONOUS: &str = "
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -105,78 +109,82 @@ int main(void) {
 }";
 
 #[test]
-fn what_could_not_be_recorded_is_told_at_once_and_by_stat() {
-    let place = Place::new();
-    fs::write(place.path("asynchronous.c"), ASYNCHRONOUS).unwrap();
+fn what_could_not_be_recorded_is_reported_by_record_and_by_stat() {
+    let directory = RecordingDirectory::new();
+    fs::write(directory.path("asynchronous.c"), ASYNCHRONOUS).unwrap();
     let compiled = Command::new("cc")
         .args(["-o", "asynchronous", "asynchronous.c"])
-        .current_dir(place.directory.path())
+        .current_dir(directory.root.path())
         .status();
     assert!(compiled.unwrap().success());
-    let recorded = run(&mut place.record(&["--pm", "pool"], &["./asynchronous"]));
+    let recorded = run(&mut directory.record(&["--pm", "pool"], &["./asynchronous"]));
     assert!(recorded.status.success());
-    let told = "the target uses io_submit";
-    assert!(text(&recorded.stderr).contains(told));
-    let stat = place.stat();
+    let message = "the target uses io_submit";
+    assert!(text(&recorded.stderr).contains(message));
+    let stat = directory.stat();
     let (_, notes) = stat.split_once("Notes\n").expect("notes are shown");
-    assert!(notes.trim_start().starts_with(told));
+    assert!(notes.trim_start().starts_with(message));
 }
 
 #[test]
-fn output_and_status_are_the_programs() {
-    let place = Place::new();
-    let kvlog = place.kvlog();
-    let output = run(&mut place.record(&[], &[kvlog, "store", "put", "10"]));
+fn record_has_the_output_and_status_of_the_target() {
+    let directory = RecordingDirectory::new();
+    let kvlog = directory.kvlog();
+    let output = run(&mut directory.record(&[], &[kvlog, "store", "put", "10"]));
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(text(&output.stdout), "8 entries\n");
-    let told = text(&output.stderr);
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let message = text(&output.stderr);
+    assert_eq!(message.lines().count(), 1, "{message}");
     assert!(
-        told.starts_with("brownout: ") && told.contains(" events, "),
-        "{told}"
+        message.starts_with("brownout: ") && message.contains(" events, "),
+        "{message}"
     );
-    assert!(told.trim_end().ends_with(" bytes -> trace"), "{told}");
-    assert!(place.stat().contains("/store"), "{}", place.stat());
+    assert!(message.trim_end().ends_with(" bytes -> trace"), "{message}");
+    assert!(directory.stat().contains("/store"), "{}", directory.stat());
 
-    let usage = run(&mut place.record(&["--quiet"], &[kvlog]));
+    let usage = run(&mut directory.record(&["--quiet"], &[kvlog]));
     assert_eq!(usage.status.code(), Some(2));
     assert!(text(&usage.stderr).starts_with("usage: kvlog"));
 }
 
 #[test]
-fn death_by_a_signal_is_passed_on() {
-    let place = Place::new();
-    for signal in [SIGKILL, SIGTERM, SIGSEGV] {
+fn record_ends_with_the_signal_of_the_target() {
+    let directory = RecordingDirectory::new();
+    for (signal, name) in [
+        (SIGKILL, "SIGKILL"),
+        (SIGTERM, "SIGTERM"),
+        (SIGSEGV, "SIGSEGV"),
+    ] {
         let script = format!("kill -{signal} $$");
-        let output = run(&mut place.record(&[], &["sh", "-c", &script]));
+        let output = run(&mut directory.record(&[], &["sh", "-c", &script]));
         assert_eq!(output.status.signal(), Some(signal));
-        assert!(!output.status.core_dumped(), "that was the program's to do");
-        assert!(place.stat().contains(&format!("killed by signal {signal}")));
+        assert!(!output.status.core_dumped(), "only the target dumps core");
+        assert!(directory.stat().contains(&format!("killed by {name}")));
     }
 }
 
 #[test]
-fn signals_sent_to_brownout_reach_the_program() {
+fn signals_sent_to_brownout_reach_the_target() {
     for signal in [SIGTERM, SIGHUP, SIGINT] {
-        let place = Place::new();
+        let directory = RecordingDirectory::new();
         let script = format!(
             "trap 'echo caught; exit 9' {signal}; touch ready; while :; do sleep 0.05; done"
         );
-        let record = place.record(&["-q"], &["sh", "-c", &script]);
-        // Whoever runs the tests may ignore signals, as `nohup` does, and a shell cannot trap those.
+        let record = directory.record(&["-q"], &["sh", "-c", &script]);
+        // The caller of the tests may ignore signals, as `nohup` does, and a shell cannot trap ignored signals.
         let mut command = Command::new("env");
         command
             .arg("--default-signal")
             .arg(record.get_program())
             .args(record.get_args())
             .current_dir(record.get_current_dir().unwrap());
-        // Away from the terminal of whoever runs the tests.
+        // Detached from the terminal that the tests run in.
         let child = command
             .process_group(0)
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let child = child.spawn().unwrap();
-        wait_for(&place.path("ready"));
+        wait_for(&directory.path("ready"));
         send(&child, signal);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(9), "signal {signal}");
@@ -185,30 +193,32 @@ fn signals_sent_to_brownout_reach_the_program() {
 }
 
 #[test]
-fn processes_that_outlive_the_program_are_recorded_to_their_end() {
-    let place = Place::new();
-    let kvlog = place.kvlog();
+fn processes_that_outlive_the_target_are_recorded_to_their_end() {
+    let directory = RecordingDirectory::new();
+    let kvlog = directory.kvlog();
     let script = format!("(sleep 0.4; exec {kvlog} store put 10) & exit 3");
-    let output = run(&mut place.record(&["-q"], &["sh", "-c", &script]));
+    let output = run(&mut directory.record(&["-q"], &["sh", "-c", &script]));
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(text(&output.stdout), "8 entries\n");
     assert!(
-        place.stat().contains("kvlog store put 10  (exit status 0)"),
+        directory
+            .stat()
+            .contains("kvlog store put 10  (exit status 0)"),
         "{}",
-        place.stat()
+        directory.stat()
     );
 }
 
 #[test]
-fn what_cannot_be_run_is_told_with_exit_code_2() {
-    let place = Place::new();
+fn a_command_that_cannot_be_run_is_reported_with_exit_code_2() {
+    let directory = RecordingDirectory::new();
     let mut header = vec![0; 64];
     header[..20].copy_from_slice(b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x03\0");
-    fs::write(place.path("old"), header).unwrap();
-    fs::write(place.path("script"), "#!/no/such/interpreter\n").unwrap();
+    fs::write(directory.path("old"), header).unwrap();
+    fs::write(directory.path("script"), "#!/no/such/interpreter\n").unwrap();
     let made_executable = Command::new("chmod")
         .arg("+x")
-        .args([place.path("old"), place.path("script")])
+        .args([directory.path("old"), directory.path("script")])
         .status();
     assert!(made_executable.unwrap().success());
     for (command, why) in [
@@ -219,42 +229,42 @@ fn what_cannot_be_run_is_told_with_exit_code_2() {
         ("./old", "32-bit"),
         ("./script", "needs /no/such/interpreter"),
     ] {
-        let output = run(&mut place.record(&[], &[command]));
+        let output = run(&mut directory.record(&[], &[command]));
         assert_eq!(output.status.code(), Some(2), "{command}");
-        let told = text(&output.stderr);
+        let message = text(&output.stderr);
         assert!(
-            told.starts_with("brownout: ") && told.contains(why),
-            "{told}"
+            message.starts_with("brownout: ") && message.contains(why),
+            "{message}"
         );
-        assert_eq!(told.lines().count(), 1, "{told}");
-        assert!(!place.path("trace").exists());
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(!directory.path("trace").exists());
     }
 }
 
 #[test]
-fn a_run_without_persistent_memory_is_warned_about() {
-    let place = Place::new();
-    let output = run(&mut place.record(&[], &["true"]));
+fn a_run_without_persistent_memory_causes_a_warning() {
+    let directory = RecordingDirectory::new();
+    let output = run(&mut directory.record(&[], &["true"]));
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stderr).contains("warning: nothing persistent was seen"));
 
-    let kvlog = place.kvlog();
+    let kvlog = directory.kvlog();
     assert!(
-        run(&mut place.record(&["-q"], &[kvlog, "store", "put", "1"]))
+        run(&mut directory.record(&["-q"], &[kvlog, "store", "put", "1"]))
             .stderr
             .is_empty()
     );
-    let output = run(&mut place.record(&[], &[kvlog, "store", "check"]));
-    let told = text(&output.stderr);
-    let store = place.path("store");
-    assert!(told.contains("nothing persistent was seen"), "{told}");
+    let output = run(&mut directory.record(&[], &[kvlog, "store", "check"]));
+    let message = text(&output.stderr);
+    let store = directory.path("store");
+    assert!(message.contains("nothing persistent was seen"), "{message}");
     assert!(
-        told.contains(&format!("\n  {}\n", store.display())),
-        "considered: {told}"
+        message.contains(&format!("\n  {}\n", store.display())),
+        "the mapped file is listed: {message}"
     );
-    assert!(told.contains("--pm '"), "how to name one: {told}");
+    assert!(message.contains("--pm '"), "how to select one: {message}");
 
-    let named = run(&mut place.record(&["--pm", "store"], &[kvlog, "store", "check"]));
+    let named = run(&mut directory.record(&["--pm", "store"], &[kvlog, "store", "check"]));
     assert!(
         !text(&named.stderr).contains("nothing persistent"),
         "{}",
@@ -262,13 +272,13 @@ fn a_run_without_persistent_memory_is_warned_about() {
     );
 }
 
-/// Records an endless amount of events with room for a trace of 8 KiB.
-fn record_with_little_room(place: &Place, on_full: &str) -> io::Result<Output> {
-    let kvlog = place.kvlog();
-    // The store has its size already: the limit is for files that grow.
+/// Records more events than fit in a trace of 8 KiB, which is all the room there is.
+fn record_with_little_room(directory: &RecordingDirectory, on_full: &str) -> io::Result<Output> {
+    let kvlog = directory.kvlog();
+    // Creates the store at its full size: the limit applies to files that grow.
     run(Command::new(kvlog)
         .args(["store", "put", "1"])
-        .current_dir(place.directory.path()));
+        .current_dir(directory.root.path()));
     let program =
         format!("{kvlog} store put 2000; sleep 1; {kvlog} store check; touch survived; exit 5");
     let record = format!(
@@ -277,34 +287,34 @@ fn record_with_little_room(place: &Place, on_full: &str) -> io::Result<Output> {
     );
     Command::new("sh")
         .args(["-c", &record])
-        .current_dir(place.directory.path())
+        .current_dir(directory.root.path())
         .output()
 }
 
 #[test]
-fn on_a_full_disk_the_program_goes_on_if_asked() {
-    let place = Place::new();
-    let output = record_with_little_room(&place, "continue").unwrap();
+fn on_a_full_disk_the_target_continues_if_requested() {
+    let directory = RecordingDirectory::new();
+    let output = record_with_little_room(&directory, "continue").unwrap();
     assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
-    assert!(place.path("survived").exists());
-    let told = text(&output.stderr);
+    assert!(directory.path("survived").exists());
+    let message = text(&output.stderr);
     assert!(
-        told.contains("recording stopped: no room left for the trace"),
-        "{told}"
+        message.contains("recording stopped: no room left for the trace"),
+        "{message}"
     );
-    assert!(told.contains("the program continues"), "{told}");
+    assert!(message.contains("the program continues"), "{message}");
     assert!(
-        place.stat().contains("the disk was full"),
+        directory.stat().contains("the disk was full"),
         "{}",
-        place.stat()
+        directory.stat()
     );
 }
 
 #[test]
-fn on_a_full_disk_the_program_is_stopped_if_asked() {
-    let place = Place::new();
-    let output = record_with_little_room(&place, "stop").unwrap();
+fn on_a_full_disk_the_target_is_stopped_if_requested() {
+    let directory = RecordingDirectory::new();
+    let output = record_with_little_room(&directory, "stop").unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    assert!(!place.path("survived").exists());
+    assert!(!directory.path("survived").exists());
     assert!(text(&output.stderr).contains("the program is killed"));
 }

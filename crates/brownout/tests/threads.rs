@@ -1,4 +1,4 @@
-//! The parents and joins of threads in a trace, compared with what the target itself says of them
+//! Compares the parents and joins of threads in a trace with those that the target itself reports
 //! (`tests/programs/threads/joins*`).
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use brownout_trace::{EventIndex, EventKind, ProcessId, ThreadId, TraceReader};
 
-/// Who started or joined whom, in the words of the target, sorted.
+/// Which thread started or joined which, in the format that the target prints, sorted.
 type Relations = Vec<String>;
 
 fn program(name: &str) -> PathBuf {
@@ -28,7 +28,7 @@ fn compile(command: &mut Command, source: &str, to: &Path) {
     );
 }
 
-/// Records a program and returns the trace's relations and the program's own.
+/// Records a program. Returns the relations in the trace and those that the program reports.
 fn record(compiler: &str, flags: &[&str], source: &str) -> (Relations, Relations) {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);

@@ -1,12 +1,11 @@
-//! Calls of watched functions, recorded from programs that tell themselves what the recording must hold
-//! (`tests/programs/calls/`).
+//! Calls of watched functions, recorded from programs that print what the trace must contain (`tests/programs/calls/`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use brownout_trace::{EventKind, ThreadId, TraceReader};
 
-/// What a recording holds of a call.
+/// An event of a watched function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
     Call(String, Vec<i64>),
@@ -14,7 +13,7 @@ enum Entry {
     Left(String),
 }
 
-/// A program that was built, and recorded.
+/// A program that was built and recorded.
 struct Recorded {
     directory: tempfile::TempDir,
     stdout: String,
@@ -75,8 +74,8 @@ impl Recorded {
         entries
     }
 
-    /// The trace says what the program has told.
-    fn expect_what_was_told(&self) {
+    /// Checks that the trace has exactly the calls that the program has printed.
+    fn expect_reported_calls(&self) {
         let traced: Vec<String> = self
             .traced()
             .iter()
@@ -86,9 +85,9 @@ impl Recorded {
                 Entry::Left(name) => format!("left {name}"),
             })
             .collect();
-        let told: Vec<&str> = self.stdout.lines().collect();
-        assert!(!told.is_empty());
-        assert_eq!(traced, told);
+        let reported: Vec<&str> = self.stdout.lines().collect();
+        assert!(!reported.is_empty());
+        assert_eq!(traced, reported);
     }
 }
 
@@ -120,43 +119,43 @@ fn recursion_and_calls_through_pointers() {
         &["-O0", "-no-pie", "-fno-pie"],
     ] {
         let functions = ["factorial", "even", "odd"];
-        Recorded::new("recursion.c", flags, &[], &functions).expect_what_was_told();
+        Recorded::new("recursion.c", flags, &[], &functions).expect_reported_calls();
     }
 }
 
 #[test]
 fn a_function_that_ends_with_a_jump_to_another_returns_with_it() {
     let flags = ["-O2", "-fno-ipa-icf"];
-    Recorded::new("tail_calls.c", &flags, &[], &["first", "last"]).expect_what_was_told();
+    Recorded::new("tail_calls.c", &flags, &[], &["first", "last"]).expect_reported_calls();
 }
 
 #[test]
 fn functions_left_by_longjmp() {
     for flags in [&["-O1"][..], &["-O1", "-static"]] {
         let functions = ["inner", "outer", "whole"];
-        Recorded::new("jumps.c", flags, &[], &functions).expect_what_was_told();
+        Recorded::new("jumps.c", flags, &[], &functions).expect_reported_calls();
     }
 }
 
 #[test]
 fn functions_left_by_exceptions() {
     let functions = ["thrower", "catcher"];
-    Recorded::new("exceptions.cpp", &["-O1"], &[], &functions).expect_what_was_told();
+    Recorded::new("exceptions.cpp", &["-O1"], &[], &functions).expect_reported_calls();
 }
 
 #[test]
-fn libraries_that_come_and_go() {
+fn libraries_that_are_loaded_and_unloaded() {
     let libraries: [&[&str]; 2] = [&["-DNUMBER=1"], &["-DNUMBER=2", "-DPADDING"]];
-    Recorded::new("libraries.c", &["-O1"], &libraries, &["number"]).expect_what_was_told();
+    Recorded::new("libraries.c", &["-O1"], &libraries, &["number"]).expect_reported_calls();
 }
 
 #[test]
 fn coroutines_keep_their_open_calls() {
-    Recorded::new("coroutines.c", &["-O1"], &[], &["step", "part"]).expect_what_was_told();
+    Recorded::new("coroutines.c", &["-O1"], &[], &["step", "part"]).expect_reported_calls();
 }
 
 #[test]
-fn an_instruction_that_is_run_again_is_no_second_call() {
+fn an_instruction_that_is_executed_again_is_not_a_second_call() {
     let flags = ["-O2", "-fcf-protection=none"];
     let recorded = Recorded::new("first_instruction_faults.c", &flags, &[], &["put"]);
     let values: Vec<i64> = recorded
@@ -172,7 +171,7 @@ fn an_instruction_that_is_run_again_is_no_second_call() {
 }
 
 #[test]
-fn each_thread_has_calls_of_its_own() {
+fn each_thread_has_its_own_calls() {
     let recorded = Recorded::new("threads.c", &["-O1", "-pthread"], &[], &["descend"]);
     let traced = recorded.traced();
     for thread in 0..4 {

@@ -17,7 +17,7 @@ pub enum PatternError {
         pattern: OsString,
     },
     /// It is not a pattern.
-    #[error("the pattern {} cannot be understood", pattern.display())]
+    #[error("the pattern {} is not valid", pattern.display())]
     Syntax {
         /// The pattern.
         pattern: OsString,
@@ -115,6 +115,6 @@ mod tests {
     #[test]
     fn a_pattern_that_makes_no_sense_is_named() {
         let error = Patterns::new(&["/mnt/[".into()], Path::new("/")).unwrap_err();
-        assert_eq!(error.to_string(), "the pattern /mnt/[ cannot be understood");
+        assert_eq!(error.to_string(), "the pattern /mnt/[ is not valid");
     }
 }

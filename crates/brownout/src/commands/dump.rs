@@ -1,4 +1,4 @@
-//! `brownout dump`: the events of a trace, one a line.
+//! `brownout dump`: prints the events of a trace, one per line.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ pub fn run(arguments: &DumpArgs, console: &Console) -> Result<ExitCode, Failure>
             return Ok(ControlFlow::Break(()));
         }
         stacks.observe(event);
-        if is_wanted(arguments, event) {
+        if matches_filters(arguments, event) {
             print(arguments, event, definitions, &mut stacks, &mut out).map_err(Failure::Output)?;
         }
         Ok(ControlFlow::Continue(()))
@@ -39,7 +39,7 @@ pub fn run(arguments: &DumpArgs, console: &Console) -> Result<ExitCode, Failure>
     trace.conclude(console)
 }
 
-fn is_wanted(arguments: &DumpArgs, event: &Event<'_>) -> bool {
+fn matches_filters(arguments: &DumpArgs, event: &Event<'_>) -> bool {
     let DumpArgs { kinds, threads, .. } = arguments;
     let kind = event.kind.class();
     let by_kind = kinds.is_empty() || kinds.contains(&kind);

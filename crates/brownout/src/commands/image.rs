@@ -1,4 +1,4 @@
-//! `brownout image`: the persistent files as they were at one moment of the run.
+//! `brownout image`: writes the persistent files as they were after one event of the run.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,6 +11,7 @@ use brownout_trace::selection::Selection;
 
 use crate::arguments::{ImageArgs, Moment};
 use crate::console::{self, Console};
+use crate::crash_test::counted;
 use crate::event_text::OneLine;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -24,19 +25,19 @@ pub fn run(arguments: &ImageArgs, console: &Console) -> Result<ExitCode, Failure
     let images = replay(&mut trace, last, console)?;
     if images.unmapped_stores() > 0 {
         console.warn(format_args!(
-            "{} stores went to addresses where the trace has no file mapped",
-            images.unmapped_stores()
+            "{} to addresses where no file is mapped, according to the trace",
+            counted(images.unmapped_stores(), "store")
         ));
     }
     let written = write(&trace, &images, &selection, arguments)?;
     if written.is_empty() {
-        warn_of_nothing(&trace, &selection, console);
+        warn_no_images(&trace, &selection, console);
     }
     report(&written).map_err(Failure::Output)?;
     trace.conclude(console)
 }
 
-/// The last event to take in; `None` for a trace without events.
+/// The last event to replay; `None` for a trace without events.
 fn last_event(trace: &TraceFile, moment: Moment) -> Result<Option<EventIndex>, Failure> {
     let events = trace.events();
     match moment {
@@ -69,7 +70,7 @@ fn replay(
     Ok(images)
 }
 
-/// Writes all persistent files or none: what was written before something failed is removed.
+/// Writes all persistent files or none. After a failure, the files written so far are removed.
 fn write(
     trace: &TraceFile,
     images: &Images,
@@ -97,7 +98,7 @@ fn write(
             .collect()),
         Err(source) => {
             for target in &targets {
-                // The failure that led here is what the user hears of.
+                // The original failure is reported instead.
                 let _ = fs::remove_file(target);
             }
             Err(Failure::Image {
@@ -116,16 +117,16 @@ fn report(written: &[(PathBuf, u64)]) -> io::Result<()> {
     out.flush()
 }
 
-fn warn_of_nothing(trace: &TraceFile, selection: &Selection, console: &Console) {
+fn warn_no_images(trace: &TraceFile, selection: &Selection, console: &Console) {
     if !selection.is_empty() {
         console.warn("no persistent file was mapped yet at that event; nothing was written");
         return;
     }
-    console.warn("nothing persistent was seen, so nothing was written");
+    console.warn("nothing persistent was seen; nothing was written");
     for candidate in selection.candidates() {
         if let Some(file) = trace.definitions().file(candidate.file) {
             let path = OneLine::of(&file.path);
-            console.remark(format_args!("considered: {path} (take it with --pm)"));
+            console.remark(format_args!("not selected: {path} (select it with --pm)"));
         }
     }
 }

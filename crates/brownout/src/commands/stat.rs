@@ -1,4 +1,4 @@
-//! `brownout stat`: what a trace holds, in numbers.
+//! `brownout stat`: statistics of a trace.
 
 mod census;
 mod failure_points;
@@ -22,7 +22,7 @@ use crate::trace_file::TraceFile;
 use census::Census;
 use sites::{BusySite, SiteCounts};
 
-/// Everything that is shown.
+/// The statistics to print.
 struct Statistics<'a> {
     header: &'a Header,
     summary: Option<&'a Summary>,
@@ -30,10 +30,10 @@ struct Statistics<'a> {
     selection: Selection,
     census: Census,
     sites: Vec<BusySite>,
-    /// Length of the trace.
+    /// Size of the trace.
     bytes: u64,
-    /// Why the trace does not tell the whole run.
-    gap: Option<String>,
+    /// Why the trace does not contain the whole run, if it does not.
+    incomplete: Option<String>,
 }
 
 impl Statistics<'_> {
@@ -85,7 +85,7 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
         census,
         sites: counts.busiest(arguments.top, &mut stacks),
         bytes: trace.byte_len(),
-        gap: trace.gap(),
+        incomplete: trace.incomplete_reason(),
     };
     let mut out = console::results();
     match arguments.format {

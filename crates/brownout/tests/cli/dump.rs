@@ -17,7 +17,7 @@ fn dump(recording: Recording, options: &[&str]) -> String {
 }
 
 #[test]
-fn one_line_an_event_with_bytes_and_place() {
+fn each_event_is_one_line_with_bytes_and_file_location() {
     let shown = dump(pool_and_semaphore(&[]), &[]);
     assert_eq!(shown.lines().count(), 9);
     assert_eq!(
@@ -30,7 +30,7 @@ fn one_line_an_event_with_bytes_and_place() {
 }
 
 #[test]
-fn the_source_line_and_on_demand_the_stack() {
+fn events_have_a_source_line_and_optionally_a_stack() {
     let recorded = || {
         let mut recording = pool_and_semaphore(&[]);
         recording.run_compiled();
@@ -78,7 +78,7 @@ fn a_range_beyond_the_end_is_empty() {
 }
 
 #[test]
-fn long_stores_are_cut_unless_all_is_asked_for() {
+fn long_stores_are_shortened_without_full() {
     let long = || {
         let mut recording = pool_and_semaphore(&[]);
         recording.store(POOL, &[0xab; 64]);
@@ -91,7 +91,7 @@ fn long_stores_are_cut_unless_all_is_asked_for() {
 }
 
 #[test]
-fn json_lines() {
+fn json_output_is_one_object_per_line() {
     let mut recording = pool_and_semaphore(&[]);
     recording.run_compiled();
     recording.store(POOL, &[0xab; 64]);
@@ -149,7 +149,7 @@ fn calls_and_returns_name_their_function() {
 }
 
 #[test]
-fn text_from_the_program_stays_on_its_line() {
+fn text_from_the_target_stays_on_its_line() {
     let mut recording = Recording::start(&[]);
     recording.add(EventKind::Note {
         text: "two\nlines \x1b[31m",
@@ -160,7 +160,7 @@ fn text_from_the_program_stays_on_its_line() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
+fn closing_the_output_early_is_not_an_error() {
     let mut recording = pool_and_semaphore(&[]);
     for _ in 0..20_000 {
         recording.store(POOL, &[1]);

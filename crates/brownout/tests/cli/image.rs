@@ -7,9 +7,9 @@ use std::path::Path;
 use brownout_trace::{Address, EventKind};
 
 use crate::traces::{POOL, Recording, pool_and_semaphore};
-use crate::{Run, brownout, clean};
+use crate::{CommandResult, brownout, clean};
 
-fn image(trace: &Path, output: &Path, options: &[&str]) -> Run {
+fn image(trace: &Path, output: &Path, options: &[&str]) -> CommandResult {
     let mut arguments = vec![
         "image",
         trace.to_str().unwrap(),
@@ -21,7 +21,7 @@ fn image(trace: &Path, output: &Path, options: &[&str]) -> Run {
 }
 
 #[test]
-fn the_persistent_files_at_the_end() {
+fn persistent_files_are_written_as_they_are_at_the_end() {
     let (directory, path) = pool_and_semaphore(&[]).finish();
     let out = directory.path().join("out");
     let written = clean(&["image", path.to_str().unwrap(), "-o", out.to_str().unwrap()]);
@@ -35,7 +35,7 @@ fn the_persistent_files_at_the_end() {
 }
 
 #[test]
-fn at_an_event_means_with_that_event_done() {
+fn an_image_at_an_event_includes_that_event() {
     let mut recording = Recording::start(&["pool"]);
     let pool = recording.file(1, "/mnt/pool");
     recording.map(pool, POOL, 4096);
@@ -66,7 +66,7 @@ fn a_huge_file_stays_sparse() {
 }
 
 #[test]
-fn an_event_that_is_not_there() {
+fn an_event_that_is_not_in_the_trace_is_rejected() {
     let (directory, path) = pool_and_semaphore(&[]).finish();
     let out = directory.path().join("out");
     let run = image(&path, &out, &["--at", "9"]);
@@ -76,7 +76,7 @@ fn an_event_that_is_not_there() {
 }
 
 #[test]
-fn before_anything_is_mapped_there_is_nothing_to_write() {
+fn nothing_is_written_before_a_file_is_mapped() {
     let (directory, path) = pool_and_semaphore(&[]).finish();
     let run = image(&path, &directory.path().join("out"), &["--at", "0"]);
     assert_eq!(run.status, Some(0));
@@ -88,7 +88,7 @@ fn before_anything_is_mapped_there_is_nothing_to_write() {
 }
 
 #[test]
-fn nothing_persistent_is_told_with_what_was_considered() {
+fn without_persistent_files_the_mapped_files_are_listed() {
     let mut recording = Recording::start(&[]);
     let semaphore = recording.file(2, "/dev/shm/sem");
     recording.map(semaphore, POOL, 32);
@@ -97,7 +97,7 @@ fn nothing_persistent_is_told_with_what_was_considered() {
     let run = image(&path, &out, &[]);
     assert_eq!(run.status, Some(0));
     assert!(
-        run.stderr.contains("considered: /dev/shm/sem"),
+        run.stderr.contains("not selected: /dev/shm/sem"),
         "{}",
         run.stderr
     );
@@ -107,7 +107,7 @@ fn nothing_persistent_is_told_with_what_was_considered() {
 }
 
 #[test]
-fn nothing_that_exists_is_overwritten() {
+fn existing_files_are_not_overwritten() {
     let mut recording = pool_and_semaphore(&["pool", "sem"]);
     recording.store(POOL, &[1]);
     let (directory, path) = recording.finish();
@@ -122,7 +122,7 @@ fn nothing_that_exists_is_overwritten() {
 }
 
 #[test]
-fn links_do_not_lead_to_the_users_own_files() {
+fn symbolic_links_are_not_followed() {
     let (directory, path) = pool_and_semaphore(&[]).finish();
     let (out, own) = (directory.path().join("out"), directory.path().join("own"));
     fs::create_dir(&out).unwrap();
@@ -135,7 +135,7 @@ fn links_do_not_lead_to_the_users_own_files() {
 }
 
 #[test]
-fn a_recorded_path_cannot_lead_out_of_the_directory() {
+fn a_recorded_path_cannot_leave_the_directory() {
     let mut recording = Recording::start(&["pool"]);
     let pool = recording.file(1, "/../../tmp/pool");
     recording.map(pool, POOL, 4096);
@@ -150,7 +150,7 @@ fn a_recorded_path_cannot_lead_out_of_the_directory() {
 }
 
 #[test]
-fn stores_to_nowhere_are_told() {
+fn stores_to_unmapped_addresses_are_reported() {
     let mut recording = pool_and_semaphore(&[]);
     let bytes = &[1];
     recording.add(EventKind::KernelWrite {
@@ -162,14 +162,14 @@ fn stores_to_nowhere_are_told() {
     let run = image(&path, &directory.path().join("out"), &[]);
     assert_eq!(run.status, Some(0));
     assert!(
-        run.stderr.contains("1 stores went to addresses"),
+        run.stderr.contains("1 store to addresses"),
         "{}",
         run.stderr
     );
 }
 
 #[test]
-fn an_unwritable_directory() {
+fn an_unwritable_directory_is_reported() {
     let (_directory, path) = pool_and_semaphore(&[]).finish();
     let run = image(&path, Path::new("/proc/nowhere"), &[]);
     assert_eq!(run.status, Some(2));

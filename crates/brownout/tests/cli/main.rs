@@ -1,4 +1,4 @@
-//! The command line as a user meets it, on traces that the tests write.
+//! Tests of the command line on traces that the tests write.
 
 mod dump;
 mod image;
@@ -10,14 +10,14 @@ mod usage;
 use std::ffi::OsStr;
 use std::process::{Command, Output};
 
-/// What a run of brownout gave.
-struct Run {
+/// The result of a brownout command.
+struct CommandResult {
     status: Option<i32>,
     stdout: String,
     stderr: String,
 }
 
-impl From<Output> for Run {
+impl From<Output> for CommandResult {
     fn from(output: Output) -> Self {
         Self {
             status: output.status.code(),
@@ -33,11 +33,11 @@ fn command(arguments: &[impl AsRef<OsStr>]) -> Command {
     command
 }
 
-fn brownout(arguments: &[impl AsRef<OsStr>]) -> Run {
+fn brownout(arguments: &[impl AsRef<OsStr>]) -> CommandResult {
     command(arguments).output().unwrap().into()
 }
 
-/// Runs brownout, which must succeed and have nothing to complain about; gives its output.
+/// Runs brownout, which must succeed without messages. Returns its output.
 fn clean(arguments: &[impl AsRef<OsStr>]) -> String {
     let run = brownout(arguments);
     assert_eq!(
@@ -49,7 +49,7 @@ fn clean(arguments: &[impl AsRef<OsStr>]) -> String {
     run.stdout
 }
 
-/// The one line of `text` that contains `part`.
+/// The only line of `text` that contains `part`.
 #[track_caller]
 fn line_with<'a>(text: &'a str, part: &str) -> &'a str {
     let mut lines = text.lines().filter(|line| line.contains(part));

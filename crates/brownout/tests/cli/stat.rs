@@ -7,7 +7,7 @@ use crate::traces::{POOL, Recording, compile, pool_and_semaphore};
 use crate::{brownout, clean, line_with};
 
 #[test]
-fn a_person_sees_processes_files_events_and_times() {
+fn text_output_has_processes_files_events_and_times() {
     let (_directory, path) = pool_and_semaphore(&[]).finish();
     let path = path.to_str().unwrap();
     let shown = clean(&["stat", path]);
@@ -19,14 +19,14 @@ fn a_person_sees_processes_files_events_and_times() {
     line_with(&shown, "thread 4711: 9 events");
     assert_eq!(
         line_with(&shown, "/mnt/pmem/pool"),
-        "  /mnt/pmem/pool  8.0 KiB, flushed; 1 mappings, 1 stores of 8 B, 1 flushes, 0 writes"
+        "  /mnt/pmem/pool  8.0 KiB, flushed; 1 mapping, 1 store (8 B), 1 flush, 0 writes"
     );
     line_with(&shown, "0.500 s elapsed, 0.400 s processor, 18 events/s");
     line_with(&shown, "bytes per event");
     for count in ["store                     2", "flush                     1"] {
         line_with(&shown, count);
     }
-    let (before, after) = shown.split_once("considered and not judged").unwrap();
+    let (before, after) = shown.split_once("Other mapped files").unwrap();
     assert!(before.contains("/mnt/pmem/pool") && after.contains("/dev/shm/sem"));
 }
 
@@ -35,7 +35,7 @@ fn json(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_program_gets_the_same_as_json() {
+fn json_output_has_the_same_statistics() {
     let (_directory, path) = pool_and_semaphore(&[]).finish();
     let stat = json(&["stat", path.to_str().unwrap(), "--format", "json"]);
     assert_eq!(stat["command"][1], "insert");
@@ -49,7 +49,7 @@ fn a_program_gets_the_same_as_json() {
 }
 
 #[test]
-fn patterns_of_the_recording_choose_and_patterns_given_now_override_them() {
+fn given_patterns_override_those_of_the_recording() {
     let (_directory, path) = pool_and_semaphore(&["sem"]).finish();
     let path = path.to_str().unwrap();
     let persistent = |stat: Value| {
@@ -66,7 +66,7 @@ fn patterns_of_the_recording_choose_and_patterns_given_now_override_them() {
 }
 
 #[test]
-fn call_sites_come_with_their_source_lines() {
+fn call_sites_have_source_lines() {
     let mut recording = pool_and_semaphore(&[]);
     recording.run_compiled();
     for _ in 0..5 {
@@ -79,7 +79,7 @@ fn call_sites_come_with_their_source_lines() {
 }
 
 #[test]
-fn only_as_many_call_sites_as_asked_for() {
+fn top_limits_the_number_of_call_sites() {
     let mut recording = pool_and_semaphore(&[]);
     recording.run_compiled();
     recording.store(POOL, &[1]);
@@ -89,7 +89,7 @@ fn only_as_many_call_sites_as_asked_for() {
 }
 
 #[test]
-fn a_program_built_anew_is_told_and_not_symbolised() {
+fn a_rebuilt_program_is_reported_and_not_symbolised() {
     let mut recording = pool_and_semaphore(&[]);
     recording.run_compiled();
     recording.store(POOL, &[1]);
@@ -106,18 +106,18 @@ fn a_program_built_anew_is_told_and_not_symbolised() {
 }
 
 #[test]
-fn nothing_persistent_is_told_with_what_was_considered() {
+fn without_persistent_files_the_mapped_files_are_listed() {
     let mut recording = Recording::start(&[]);
     let file = recording.file(1, "/dev/shm/sem");
     recording.map(file, POOL, 4096);
     let (_directory, path) = recording.finish();
     let shown = clean(&["stat", path.to_str().unwrap()]);
-    line_with(&shown, "none; name one with --pm GLOB");
+    line_with(&shown, "none; select one with --pm GLOB");
     line_with(&shown, "/dev/shm/sem");
 }
 
 #[test]
-fn an_unfinished_recording_is_told() {
+fn an_unfinished_recording_is_reported() {
     let (_directory, path) = pool_and_semaphore(&[]).abandon();
     let run = brownout(&["stat", path.to_str().unwrap()]);
     assert_eq!(run.status, Some(0));
@@ -131,7 +131,7 @@ fn an_unfinished_recording_is_told() {
 }
 
 #[test]
-fn a_recording_that_met_a_full_disk_is_told() {
+fn a_recording_that_ended_on_a_full_disk_is_reported() {
     let (_directory, path) = pool_and_semaphore(&[]).finish_with(Ending {
         stopped: Some(EarlyStop::StorageFull),
         ..Ending::default()

@@ -1,4 +1,4 @@
-//! Small recordings to look at.
+//! Small traces for the tests.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,10 +16,10 @@ use tempfile::TempDir;
 
 pub const POOL: u64 = 0x1000_0000;
 pub const SEMAPHORE: u64 = 0x2000_0000;
-/// Where the recorded program's text lies in memory.
+/// The address of the target's code.
 const TEXT: u64 = 0x40_0000;
 
-/// A program that stores, compiled so that its trace has real source lines.
+/// A program that stores. It is compiled, so that its trace has real source lines.
 pub const SOURCE: &str = "\
 #define MARK(name) __asm__ volatile(\".globl \" #name \"\\n\" #name \":\")
 static volatile int cell;
@@ -34,7 +34,7 @@ int main(void) {
 }
 ";
 
-/// A trace being written, in a directory of its own.
+/// A trace being written, in its own directory.
 pub struct Recording {
     pub directory: TempDir,
     pub path: PathBuf,
@@ -150,8 +150,8 @@ impl Recording {
         })
     }
 
-    /// Compiles a program, records it as mapped, and lets the following events come from its store,
-    /// called from `main`. Gives the program's path.
+    /// Compiles a program and records that it is mapped. The following events come from its store, called from `main`.
+    /// Returns the path of the program.
     pub fn run_compiled(&mut self) -> PathBuf {
         let program = compile(self.directory.path(), "-g");
         let bytes = fs::read(&program).unwrap();
@@ -186,7 +186,7 @@ impl Recording {
         program
     }
 
-    /// Writes what there is, as if the recorder were then killed.
+    /// Writes the events so far, as if the recorder were then killed.
     pub fn abandon(mut self) -> (TempDir, PathBuf) {
         self.writer.flush_chunk().unwrap();
         (self.directory, self.path)
@@ -224,7 +224,7 @@ pub fn compile(directory: &Path, option: &str) -> PathBuf {
     program
 }
 
-/// A pool that is flushed and a semaphore that is not; one store into each.
+/// A trace with one store to a pool that is flushed, and one store to a semaphore that is not.
 pub fn pool_and_semaphore(patterns: &[&str]) -> Recording {
     let mut recording = Recording::start(patterns);
     let pool = recording.file(1, "/mnt/pmem/pool");

@@ -1,4 +1,4 @@
-//! Traces that are missing, cut off or damaged: the readable part and a sentence, never a panic.
+//! Traces that are missing, cut off or damaged: brownout shows the readable part and a message, and never panics.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use brownout_trace::Ending;
 
 use crate::traces::{POOL, Recording, pool_and_semaphore};
-use crate::{Run, brownout};
+use crate::{CommandResult, brownout};
 
 /// Runs each command that reads a trace.
-fn each_command(trace: &Path) -> Vec<(&'static str, Run)> {
+fn each_command(trace: &Path) -> Vec<(&'static str, CommandResult)> {
     let trace = trace.to_str().unwrap();
     let out = tempfile::tempdir().unwrap();
     let out = out.path().join("out");
@@ -22,7 +22,7 @@ fn each_command(trace: &Path) -> Vec<(&'static str, Run)> {
     ]
 }
 
-fn all_refuse(trace: &Path, reason: &str) {
+fn all_reject(trace: &Path, reason: &str) {
     for (command, run) in each_command(trace) {
         assert_eq!(run.status, Some(2), "{command}: {}", run.stderr);
         assert!(run.stderr.contains(reason), "{command}: {}", run.stderr);
@@ -32,35 +32,35 @@ fn all_refuse(trace: &Path, reason: &str) {
 }
 
 #[test]
-fn a_missing_file() {
-    all_refuse(Path::new("/nonexistent/trace"), "No such file");
+fn a_missing_file_is_reported() {
+    all_reject(Path::new("/nonexistent/trace"), "No such file");
 }
 
 #[test]
-fn a_directory() {
-    all_refuse(Path::new("/usr"), "Is a directory");
+fn a_directory_is_rejected() {
+    all_reject(Path::new("/usr"), "Is a directory");
 }
 
 #[test]
-fn files_that_are_no_traces() {
+fn files_that_are_not_traces_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("trace");
     for content in [&b""[..], b"x", b"#!/bin/sh\necho hello world\n"] {
         fs::write(&path, content).unwrap();
-        all_refuse(&path, "not a brownout trace");
+        all_reject(&path, "not a brownout trace");
     }
 }
 
 #[test]
-fn a_trace_cut_off_in_its_header() {
+fn a_trace_cut_off_in_its_header_is_rejected() {
     let (_directory, path) = pool_and_semaphore(&[]).finish();
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..20]).unwrap();
-    all_refuse(&path, "stopped at byte");
+    all_reject(&path, "stopped at byte");
 }
 
 #[test]
-fn a_trace_without_events_has_little_to_tell() {
+fn a_trace_without_events_is_accepted() {
     let (_directory, path) = Recording::without_events(&[]).finish_with(Ending::default());
     for (command, run) in each_command(&path) {
         let nothing_persistent = command == "lint";
@@ -85,14 +85,14 @@ fn long_recording() -> Recording {
 }
 
 #[test]
-fn the_readable_part_of_a_trace_that_is_cut_off() {
+fn the_readable_part_of_a_truncated_trace_is_shown() {
     let (_directory, path) = long_recording().finish();
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     for (command, run) in each_command(&path) {
         assert_eq!(run.status, Some(2), "{command}");
-        let told = "is damaged; only the part before the damage was read";
-        assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+        let message = "is damaged; only the part before the damage was read";
+        assert!(run.stderr.contains(message), "{command}: {}", run.stderr);
         assert!(
             run.stderr.contains("the file ends in the middle"),
             "{}",

@@ -3,10 +3,10 @@
 use std::fs::File;
 
 use crate::traces::pool_and_semaphore;
-use crate::{Run, brownout, clean, command};
+use crate::{CommandResult, brownout, clean, command};
 
 #[test]
-fn wrong_arguments_end_with_2() {
+fn wrong_arguments_have_exit_code_2() {
     let cases: [&[&str]; 6] = [
         &[],
         &["frobnicate"],
@@ -23,7 +23,7 @@ fn wrong_arguments_end_with_2() {
 }
 
 #[test]
-fn each_command_helps_with_an_example() {
+fn the_help_of_each_command_has_an_example() {
     for name in [
         "check", "record", "lint", "report", "explain", "stat", "dump", "image", "demo",
     ] {
@@ -47,22 +47,21 @@ fn the_exit_codes_are_listed() {
 }
 
 #[test]
-fn a_pattern_that_makes_no_sense() {
+fn an_invalid_pattern_is_reported() {
     let (_directory, path) = pool_and_semaphore(&[]).finish();
     let run = brownout(&["stat", path.to_str().unwrap(), "--pm", "/mnt/["]);
     assert_eq!(run.status, Some(2));
     assert!(
-        run.stderr
-            .contains("the pattern /mnt/[ cannot be understood"),
+        run.stderr.contains("the pattern /mnt/[ is not valid"),
         "{}",
         run.stderr
     );
 }
 
 #[test]
-fn output_that_cannot_be_written_is_told() {
+fn output_that_cannot_be_written_is_reported() {
     let (_directory, path) = pool_and_semaphore(&[]).finish();
-    let run: Run = command(&["dump", path.to_str().unwrap()])
+    let run: CommandResult = command(&["dump", path.to_str().unwrap()])
         .stdout(File::options().write(true).open("/dev/full").unwrap())
         .output()
         .unwrap()

@@ -7,7 +7,7 @@ use brownout_trace::{
 };
 use rustc_hash::FxHashMap;
 
-/// How much of everything there was.
+/// The counts.
 #[derive(Default)]
 pub struct Census {
     counts: EventCounts,
@@ -16,16 +16,16 @@ pub struct Census {
     notes: Vec<String>,
 }
 
-/// Different notes that are shown.
+/// How many different notes are kept.
 const MAX_NOTES: usize = 16;
 
-/// What happened to one file.
+/// Counts for one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileCensus {
-    /// Its length, as far as the trace tells.
+    /// Its length, as far as it was recorded.
     pub len: u64,
     pub mappings: u64,
-    /// Stores through a mapping, by the program or the kernel.
+    /// Stores through a mapping, by the target or the kernel.
     pub stores: u64,
     pub stored_bytes: u64,
     pub flushes: u64,
@@ -57,7 +57,7 @@ impl Census {
                 file.mappings += 1;
                 file.len = mapping.file_len;
             }
-            EventKind::Note { text } if self.is_news(text) => self.notes.push(text.to_owned()),
+            EventKind::Note { text } if self.is_new_note(text) => self.notes.push(text.to_owned()),
             EventKind::FileResize { file, len } => self.file(file).len = len,
             EventKind::FileWrite {
                 file,
@@ -73,11 +73,11 @@ impl Census {
         }
     }
 
-    fn is_news(&self, note: &str) -> bool {
+    fn is_new_note(&self, note: &str) -> bool {
         self.notes.len() < MAX_NOTES && self.notes.iter().all(|known| known != note)
     }
 
-    /// What recording had to say, each once.
+    /// The notes of the recording, without repetitions.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -86,7 +86,7 @@ impl Census {
         &self.counts
     }
 
-    /// Threads of a process that had events, with how many, by their numbers.
+    /// The threads of a process that have events, with the number of events, ordered by thread id.
     pub fn threads_of(&self, process: ProcessId) -> Vec<(ThreadId, u64)> {
         let mut threads: Vec<_> = self
             .threads

@@ -18,7 +18,7 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
     let mut trace = TraceFile::open(&arguments.trace)?;
     let selection = trace.select(&arguments.selection.patterns, console)?;
     if selection.is_empty() {
-        console.warn("nothing persistent was seen; name it with --pm");
+        console.warn("nothing persistent was seen; select files with --pm");
     }
     let (wanted, _) = wanted(&arguments.points)?;
     let mut symbols = CrashSymbols::new(&trace.header().cwd, wanted);
@@ -82,19 +82,23 @@ fn print_tree(leaves: &[(&Leaf, Vec<Frame>)], out: &mut impl Write) -> io::Resul
         }
         node.points.push((leaf.kind.name(), leaf.count));
     }
-    // A stack instead of recursion: targets may recurse deeper than brownout can.
-    let mut waiting: Vec<(usize, &str, &Node)> = vec![(0, "", &root)];
-    while let Some((depth, name, node)) = waiting.pop() {
+    // Not recursive, because a target may recurse deeper than brownout's own stack allows.
+    let mut pending: Vec<(usize, &str, &Node)> = vec![(0, "", &root)];
+    while let Some((depth, name, node)) = pending.pop() {
         let indent = "  ".repeat(depth.saturating_sub(1));
         if depth > 0 {
             writeln!(out, "{indent}{name}")?;
         }
         for (kind, count) in &node.points {
             let indent = "  ".repeat(depth);
-            writeln!(out, "{indent}* before a {kind}, {count} x")?;
+            writeln!(
+                out,
+                "{indent}* before a {kind}, {}",
+                counted(*count, "time")
+            )?;
         }
         let children = node.children.iter().rev();
-        waiting.extend(children.map(|(name, child)| (depth + 1, name.as_str(), child)));
+        pending.extend(children.map(|(name, child)| (depth + 1, name.as_str(), child)));
     }
     Ok(())
 }

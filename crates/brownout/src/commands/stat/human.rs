@@ -1,4 +1,4 @@
-//! Statistics for a person.
+//! Prints statistics as text.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,6 +7,7 @@ use brownout_trace::selection::Candidate;
 use brownout_trace::{EventClass, Process};
 
 use super::Statistics;
+use crate::crash_test::counted;
 use crate::event_text::{EndText, OneLine};
 
 pub fn print(statistics: &Statistics<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -62,8 +63,8 @@ fn print_head(statistics: &Statistics<'_>, out: &mut impl Write) -> io::Result<(
         write!(out, ", {density:.2} bytes per event")?;
     }
     writeln!(out)?;
-    match &statistics.gap {
-        Some(gap) => writeln!(out, "Gap:       {}", OneLine(gap.into())),
+    match &statistics.incomplete {
+        Some(reason) => writeln!(out, "Missing:   {}", OneLine(reason.into())),
         None => Ok(()),
     }
 }
@@ -96,7 +97,7 @@ fn print_process(
         None => writeln!(out, "  (end not recorded)")?,
     }
     for (thread, events) in statistics.census.threads_of(process.id) {
-        writeln!(out, "       thread {thread}: {events} events")?;
+        writeln!(out, "       thread {thread}: {}", counted(events, "event"))?;
     }
     Ok(())
 }
@@ -111,13 +112,10 @@ fn print_files(statistics: &Statistics<'_>, out: &mut impl Write) -> io::Result<
         print_file(statistics, *candidate, out)?;
     }
     if persistent.is_empty() {
-        writeln!(out, "  none; name one with --pm GLOB")?;
+        writeln!(out, "  none; select one with --pm GLOB")?;
     }
     if !others.is_empty() {
-        writeln!(
-            out,
-            "\nFiles considered and not judged (take one with --pm GLOB)"
-        )?;
+        writeln!(out, "\nOther mapped files (select one with --pm GLOB)")?;
         for candidate in &others {
             print_file(statistics, *candidate, out)?;
         }
@@ -141,12 +139,13 @@ fn print_file(
     }
     writeln!(
         out,
-        "; {} mappings, {} stores of {}, {} flushes, {} writes",
-        census.mappings,
-        census.stores,
+        "; {}, {} ({}), {} flush{}, {}",
+        counted(census.mappings, "mapping"),
+        counted(census.stores, "store"),
         Size(census.stored_bytes),
         census.flushes,
-        census.writes,
+        if census.flushes == 1 { "" } else { "es" },
+        counted(census.writes, "write"),
     )
 }
 
@@ -179,7 +178,7 @@ fn print_sites(statistics: &Statistics<'_>, out: &mut impl Write) -> io::Result<
     }
     writeln!(out, "\nBusiest call sites")?;
     for site in &statistics.sites {
-        write!(out, "  {:>12}  {}  (", site.counts.total(), site.told)?;
+        write!(out, "  {:>12}  {}  (", site.counts.total(), site.primary)?;
         let kinds = EventClass::ALL
             .into_iter()
             .filter(|&class| site.counts.of(class) > 0);
@@ -192,7 +191,7 @@ fn print_sites(statistics: &Statistics<'_>, out: &mut impl Write) -> io::Result<
     Ok(())
 }
 
-/// A number of bytes in the unit that fits it.
+/// A number of bytes, printed in a suitable unit.
 struct Size(u64);
 
 impl std::fmt::Display for Size {
@@ -216,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_in_the_unit_that_fits() {
+    fn sizes_are_printed_in_a_suitable_unit() {
         for (bytes, text) in [
             (0, "0 B"),
             (1023, "1023 B"),

@@ -1,4 +1,4 @@
-//! Statistics for a program.
+//! Prints statistics as JSON.
 
 use std::io::{self, Write};
 use std::time::SystemTime;
@@ -34,7 +34,7 @@ fn object(statistics: &Statistics<'_>) -> Value {
         "events_per_second": statistics.events_per_second(),
         "trace_bytes": statistics.bytes,
         "bytes_per_event": statistics.bytes_per_event(),
-        "gap": statistics.gap,
+        "gap": statistics.incomplete,
         "processes": definitions.processes().map(|p| process(statistics, p)).collect::<Vec<_>>(),
         "files": statistics.selection.candidates().map(|c| file(statistics, c)).collect::<Vec<_>>(),
         "notes": statistics.census.notes(),
@@ -81,8 +81,8 @@ fn site(site: &BusySite) -> Value {
     json!({
         "events": site.counts.total(),
         "counts": counts(&site.counts),
-        "frame": event_json::frame(&site.told.frame),
-        "through": site.told.through,
+        "frame": event_json::frame(&site.primary.frame),
+        "through": site.primary.through,
     })
 }
 

@@ -1,8 +1,7 @@
-//! The places in the source that cause most events.
+//! The source lines that cause the most events.
 //!
-//! Events are counted by their full stack and put together by what a reader can tell apart: the
-//! innermost source line, and, where that lies in a caller because a library has no debug information,
-//! the function of the library.
+//! Events are counted by their full stack. Stacks are then grouped by their innermost source line. If that line is in a
+//! caller of a library without debug information, they are also grouped by the library function.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,20 +12,20 @@ use brownout_trace::{Definitions, Event, EventClass, EventCounts};
 
 use crate::stacks::{PrimaryFrame, StackId, StackTable};
 
-/// Only so many of the busiest stacks are symbolised: the rest cannot change the first few places,
-/// and looking them all up can take longer than reading the trace.
+/// Only this many of the busiest stacks are symbolised. The others hardly affect the first few lines, and symbolising all
+/// of them can take longer than reading the trace.
 const SYMBOLISED_STACKS: usize = 5_000;
 
 /// Events counted by stack.
 #[derive(Default)]
 pub struct SiteCounts {
-    /// With the stack of each, at the stack's number.
+    /// Each stack with its counts, at the stack's index.
     by_stack: Vec<Option<(StackId, EventCounts)>>,
 }
 
-/// A place in the source and what happened there.
+/// A source line and its counts.
 pub struct BusySite {
-    pub told: Arc<PrimaryFrame>,
+    pub primary: Arc<PrimaryFrame>,
     pub counts: EventCounts,
 }
 
@@ -51,7 +50,7 @@ impl SiteCounts {
         }
     }
 
-    /// The `top` busiest places, busiest first.
+    /// The `top` busiest lines, busiest first.
     pub fn busiest(self, top: usize, stacks: &mut StackTable) -> Vec<BusySite> {
         let mut by_stack: Vec<_> = self.by_stack.into_iter().flatten().collect();
         by_stack.sort_by_key(|(_, counts)| Reverse(counts.total()));
@@ -59,18 +58,18 @@ impl SiteCounts {
         let mut sites: Vec<BusySite> = Vec::new();
         let mut known: HashMap<(SourceFrame, Option<String>), usize> = HashMap::new();
         for (stack, counts) in by_stack {
-            let told = stacks.primary_frame(stack);
-            // Several instructions of a line are one place.
-            let mut place = told.frame.clone();
-            if place.line.is_some() {
-                place.offset = 0;
-                place.column = None;
+            let primary = stacks.primary_frame(stack);
+            // All instructions of a line are counted together.
+            let mut source = primary.frame.clone();
+            if source.line.is_some() {
+                source.offset = 0;
+                source.column = None;
             }
             let number = *known
-                .entry((place, told.through.clone()))
+                .entry((source, primary.through.clone()))
                 .or_insert_with(|| {
                     sites.push(BusySite {
-                        told,
+                        primary,
                         counts: EventCounts::default(),
                     });
                     sites.len() - 1
@@ -83,7 +82,7 @@ impl SiteCounts {
     }
 }
 
-/// Whether a kind of event is something a line of source does to memory or files.
+/// Whether a source line causes events of this class by accessing memory or files.
 fn is_access(class: EventClass) -> bool {
     matches!(
         class,

@@ -1,11 +1,12 @@
 //! Baselines: the findings of an earlier run, so that only new findings fail a check.
 //!
-//! A finding is known if the baseline contains its id. The remaining findings and baseline entries are matched
-//! one to one by [`LinelessId`]: a finding whose line number has changed is still known, and a second finding in the
-//! same function is new.
+//! A finding is known if the baseline contains its id, which depends on the text of the source line and not on its
+//! number: code that moves stays known, and a new bug near an old one is new.
 //!
-//! Can miss: a new finding, if the same change fixes an old one with the same rule and stack in the same
-//! function.
+//! Where no source text is available, ids contain line numbers. Such findings and baseline entries, as far as their
+//! ids differ, are matched one to one by [`LinelessId`]: a finding whose line number has changed is still known, and a
+//! second finding in the same function is new. This can miss a new finding, if the same change fixes an old one with the
+//! same rule and stack in the same function.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Finding, FindingId, LinelessId};
 
 /// The version of the file format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The findings of an earlier run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,8 +31,9 @@ struct Entry {
     #[serde(rename = "place")]
     location: String,
     id: FindingId,
-    #[serde(rename = "site")]
-    lineless_id: LinelessId,
+    /// Only if the id contains line numbers.
+    #[serde(rename = "site", default, skip_serializing_if = "Option::is_none")]
+    lineless_id: Option<LinelessId>,
 }
 
 #[derive(Deserialize)]
@@ -93,17 +95,21 @@ impl Baseline {
             .iter()
             .filter(|entry| !seen.contains(&entry.id))
         {
-            *moved.entry(&entry.lineless_id).or_default() += 1;
+            if let Some(lineless_id) = &entry.lineless_id {
+                *moved.entry(lineless_id).or_default() += 1;
+            }
         }
         let known: Vec<bool> = findings
             .iter()
             .map(|finding| {
+                let by_numbers = finding.is_identified_by_numbers();
                 ids.contains(&finding.id)
-                    || moved.get_mut(&finding.lineless_id()).is_some_and(|left| {
-                        let any = *left > 0;
-                        *left = left.saturating_sub(1);
-                        any
-                    })
+                    || by_numbers
+                        && moved.get_mut(&finding.lineless_id()).is_some_and(|left| {
+                            let any = *left > 0;
+                            *left = left.saturating_sub(1);
+                            any
+                        })
             })
             .collect();
         let (mut old, mut new) = (Vec::new(), Vec::new());
@@ -127,7 +133,9 @@ impl Entry {
                 .map(ToString::to_string)
                 .unwrap_or_default(),
             id: finding.id.clone(),
-            lineless_id: finding.lineless_id(),
+            lineless_id: finding
+                .is_identified_by_numbers()
+                .then(|| finding.lineless_id()),
         }
     }
 }
@@ -167,6 +175,31 @@ mod tests {
         assert_eq!(new(&[7, 9], &[8, 10]), NONE);
         assert_eq!(new(&[7], &[7, 9]), [9]);
         assert_eq!(new(&[7], &[8, 10]), [10]);
+    }
+
+    #[test]
+    fn an_old_line_does_not_stand_in_for_a_new_bug_above_it() {
+        let identified = |text: &'static str, line: u32| {
+            let mut finding = at(line);
+            finding.identify(&crate::Sources::from_fn(move |_| Ok(text.to_owned())));
+            finding
+        };
+        let baseline = Baseline::of(&[identified("a = 1;\nb = 2;\n", 2)]);
+        let now = "a = 1;\nc = 3;\nd = 4;\nb = 2;\n";
+        let (known, new) = baseline.split(vec![identified(now, 2), identified(now, 4)]);
+        let lines = |findings: &[Finding]| -> Vec<Option<u32>> {
+            findings
+                .iter()
+                .map(|f| f.primary_frame().unwrap().line)
+                .collect()
+        };
+        assert_eq!((lines(&known), lines(&new)), (vec![Some(4)], vec![Some(2)]));
+        let (known, new) = baseline.split(vec![identified(now, 2)]);
+        assert_eq!(
+            (lines(&known), lines(&new)),
+            (vec![], vec![Some(2)]),
+            "b is fixed, c is new"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint;
-use crate::{Category, Evidence, Frame, LinelessId, RuleInfo, Severity, Stack};
+use crate::{Category, Evidence, Frame, LinelessId, RuleInfo, Severity, Sources, Stack};
 
 /// A bug or a suspicious pattern in the target. Field names are those of `findings.jsonl`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding that occurred once.
+    /// A finding that occurred once. Its id depends on line numbers until it is [identified](Self::identify).
     pub fn new(
         rule: &RuleInfo,
         message: impl Into<String>,
@@ -53,13 +53,24 @@ impl Finding {
         self.stacks.first()?.primary_frame()
     }
 
+    /// Gives the finding the id that depends on the text of its source lines instead of their numbers. To be called
+    /// when the finding is made: later, the sources may have changed.
+    pub fn identify(&mut self, sources: &Sources) {
+        self.id = fingerprint::by_text(&self.rule, &self.stacks, sources);
+    }
+
+    /// Whether the id depends on line numbers, because no source text is known.
+    pub(crate) fn is_identified_by_numbers(&self) -> bool {
+        self.id == fingerprint::exact(&self.rule, &self.stacks)
+    }
+
     /// An id that is the same for findings that differ only in line numbers.
     pub fn lineless_id(&self) -> LinelessId {
         fingerprint::lineless(&self.rule, &self.stacks)
     }
 }
 
-/// Identifies a finding: the same rule on the same symbolised stacks has the same id in every run.
+/// Identifies a finding: the same rule on the same symbolised stacks and source text has the same id in every run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FindingId(pub(crate) String);

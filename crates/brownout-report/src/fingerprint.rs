@@ -1,14 +1,15 @@
 //! Fingerprints: when two findings are the same.
 //!
 //! A finding is identified by its rule and its symbolised stacks. A frame contributes its function, its file name
-//! without directories and its line. Columns, directories and addresses are ignored, so that another checkout,
-//! load address or order of events does not change the fingerprint. Also ignored is
-//! [library code](Frame::is_library): which `memcpy` the C library chooses depends on the processor, and the names
-//! of its frames depend on whether its debug symbols are installed.
+//! without directories and the text of its source line, regardless of white space. Where a file has several lines with
+//! the same text, it also contributes which of them it is. Columns, line numbers, directories and addresses are
+//! ignored, so that another checkout, load address or order of events does not change the fingerprint, nor does an edit of
+//! other lines. Also ignored is [library code](Frame::is_library): which `memcpy` the C library chooses depends on the
+//! processor, and the names of its frames depend on whether its debug symbols are installed.
 //!
-//! There are two kinds. The *exact* fingerprint is the id of a finding and distinguishes two lines of one function.
-//! The *lineless* fingerprint omits the lines: it survives edits above the finding, which a baseline needs, but two
-//! findings in one function have the same.
+//! A frame whose source file cannot be read contributes its line number instead of the text. For such findings there is
+//! a second, *lineless* fingerprint without the numbers: it survives edits above the finding, which a baseline needs, but
+//! two findings in one function have the same.
 //!
 //! A frame without a line contributes its function and module name. Only if a stack has no line at all, its
 //! offsets into modules are included, because nothing else would distinguish its findings. Such fingerprints
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 use crate::stack::base_name;
-use crate::{FindingId, Frame, Stack};
+use crate::{FindingId, Frame, Sources, Stack};
 
 /// A fingerprint that is the same for findings that differ only in line numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -34,6 +35,12 @@ impl fmt::Display for LinelessId {
     }
 }
 
+/// The fingerprint with the text of source lines, where it is known.
+pub(crate) fn by_text(rule: &str, stacks: &[Stack], sources: &Sources) -> FindingId {
+    FindingId(hash(rule, stacks, Grade::Text(sources)))
+}
+
+/// The fingerprint with line numbers.
 pub(crate) fn exact(rule: &str, stacks: &[Stack]) -> FindingId {
     FindingId(hash(rule, stacks, Grade::Exact))
 }
@@ -42,13 +49,14 @@ pub(crate) fn lineless(rule: &str, stacks: &[Stack]) -> LinelessId {
     LinelessId(hash(rule, stacks, Grade::Lineless))
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Grade {
+#[derive(Clone, Copy)]
+enum Grade<'a> {
+    Text(&'a Sources),
     Exact,
     Lineless,
 }
 
-fn hash(rule: &str, stacks: &[Stack], grade: Grade) -> String {
+fn hash(rule: &str, stacks: &[Stack], grade: Grade<'_>) -> String {
     let mut hasher = SipHasher13::new();
     write_text(&mut hasher, rule);
     for stack in stacks {
@@ -73,12 +81,18 @@ fn relevant_frames(stack: &Stack) -> Vec<&Frame> {
     program
 }
 
-fn write_frame(hasher: &mut impl Hasher, frame: &Frame, grade: Grade, has_lines: bool) {
+fn write_frame(hasher: &mut impl Hasher, frame: &Frame, grade: Grade<'_>, has_lines: bool) {
     write_text(hasher, frame.function.as_deref().map_or("", without_clone));
-    let exact = grade == Grade::Exact;
+    let exact = !matches!(grade, Grade::Lineless);
     match (&frame.file, frame.line) {
         (Some(file), Some(line)) => {
             write_text(hasher, base_name(file));
+            if let Grade::Text(sources) = grade
+                && let Some(text) = sources.line_text(file, line)
+            {
+                write_text(hasher, &text.words);
+                return hasher.write_u32(text.earlier);
+            }
             hasher.write_u64(if exact { line.into() } else { 0 });
         }
         _ => {
@@ -209,5 +223,26 @@ mod tests {
             of(vec![bare("[unknown]", 1)]),
             of(vec![bare("[unknown]", 2)])
         );
+    }
+
+    #[test]
+    fn the_text_of_the_line_counts_and_not_its_number() {
+        let source = |lines: &'static str| Sources::from_fn(move |_| Ok(lines.to_owned()));
+        let id = |lines, line| {
+            by_text(
+                "r",
+                &stack(vec![frame("put", "kv.c", line)]),
+                &source(lines),
+            )
+        };
+        let before = id("a = 1;\nb = 2;\n", 2);
+        assert_eq!(id("a = 1;\nnew();\n\tb  =  2;\n", 3), before);
+        assert_ne!(id("a = 1;\nb = 3;\n", 2), before);
+        let twice = "b = 2;\nc = 3;\nb = 2;\n";
+        assert_ne!(id(twice, 1), id(twice, 3), "two bugs stay two");
+        assert_eq!(id(twice, 1), before);
+        let none = Sources::from_fn(|_| Err(std::io::ErrorKind::NotFound.into()));
+        let stacks = stack(vec![frame("put", "kv.c", 2)]);
+        assert_eq!(by_text("r", &stacks, &none), exact("r", &stacks));
     }
 }

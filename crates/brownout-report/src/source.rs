@@ -44,6 +44,16 @@ type Load = Box<dyn Fn(&str) -> io::Result<String>>;
 pub struct Sources {
     load: Load,
     files: RefCell<HashMap<String, Result<SourceFile, String>>>,
+    line_texts: RefCell<HashMap<(String, u32), Option<LineText>>>,
+}
+
+/// What identifies a line of a file independently of its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LineText {
+    /// Words separated by single spaces.
+    pub words: Rc<str>,
+    /// How many earlier lines of the file have the same words.
+    pub earlier: u32,
 }
 
 impl Sources {
@@ -60,6 +70,7 @@ impl Sources {
         Self {
             load: Box::new(load),
             files: RefCell::default(),
+            line_texts: RefCell::default(),
         }
     }
 
@@ -86,6 +97,17 @@ impl Sources {
             line: range,
             statement,
         })
+    }
+
+    /// The text of a line, if its source file can be read and the line is not empty.
+    pub(crate) fn line_text(&self, file: &str, line: u32) -> Option<LineText> {
+        let key = (file.to_owned(), line);
+        if let Some(known) = self.line_texts.borrow().get(&key) {
+            return known.clone();
+        }
+        let text = self.file(file).ok().and_then(|file| file.line_text(line));
+        self.line_texts.borrow_mut().insert(key, text.clone());
+        text
     }
 
     /// The statement of a frame, if its source file can be read.
@@ -116,6 +138,20 @@ impl SourceFile {
             starts: starts.filter(|&start| start < text.len()).collect(),
             text: text.into(),
         }
+    }
+
+    fn line_text(&self, line: u32) -> Option<LineText> {
+        let text = &self.text[self.line_range(line)?];
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if words.is_empty() {
+            return None;
+        }
+        let earlier = self.text.lines().take(line as usize - 1);
+        let earlier = earlier.filter(|other| other.split_whitespace().eq(words.iter().copied()));
+        Some(LineText {
+            earlier: earlier.count() as u32,
+            words: words.join(" ").into(),
+        })
     }
 
     fn line_range(&self, line: u32) -> Option<Range<usize>> {

@@ -16,7 +16,7 @@ use brownout_crash::{
     recover_without_crash,
 };
 use brownout_recovery::{Isolation, RecoveryRunner, RunnerPool, Sandbox, SandboxServerCommand};
-use brownout_report::Finding;
+use brownout_report::{Finding, Sources};
 
 use crate::arguments::SERVE_SANDBOX;
 use crate::commands::describe_candidates;
@@ -152,6 +152,7 @@ pub fn crash_test(
         causes.extend(found);
     }
     let findings = findings(groups, &causes, |trial| token(trial, &head.configuration));
+    let findings = identified(findings);
     let mut gaps: Vec<String> = symbols.problems().collect();
     gaps.extend(monitor.gap(complete, progress));
     Ok(Ok(CrashTest {
@@ -319,5 +320,15 @@ fn report_isolation(sandbox: &Sandbox, console: &Console) {
 pub fn findings_of(entries: &Entries) -> Vec<Finding> {
     let configuration = &entries.head.configuration;
     let groups = group(&entries.trials);
-    findings(groups, &entries.causes, |trial| token(trial, configuration))
+    identified(findings(groups, &entries.causes, |trial| {
+        token(trial, configuration)
+    }))
+}
+
+fn identified(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let sources = Sources::on_disk();
+    for finding in &mut findings {
+        finding.identify(&sources);
+    }
+    findings
 }

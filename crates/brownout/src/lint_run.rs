@@ -4,7 +4,7 @@ use std::path::Path;
 
 use brownout_libraries::FrameNames;
 use brownout_lint::{Attribution, Lint, Origin, RawFinding, RawSite, SiteKey, oracle, origin_of};
-use brownout_report::{ByteRange, Evidence, Finding, Stack, Subject, Value};
+use brownout_report::{ByteRange, Evidence, Finding, Sources, Stack, Subject, Value};
 use brownout_trace::{Definitions, Event};
 use rustc_hash::FxHashMap;
 
@@ -50,10 +50,15 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
         describe_candidates(&selection, definitions, given)
     });
     let mut stacks = outcome.attribution;
+    let sources = Sources::on_disk();
     let findings = outcome
         .findings
         .into_iter()
-        .map(|raw| stacks.finding(raw, definitions))
+        .map(|raw| {
+            let mut finding = stacks.finding(raw, definitions);
+            finding.identify(&sources);
+            finding
+        })
         .collect();
     let findings = settings.levels.apply(findings);
     let mut gaps: Vec<String> = stacks.table.problems().collect();

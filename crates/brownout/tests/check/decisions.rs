@@ -144,6 +144,47 @@ fn a_baseline_outlives_lines_that_are_added_above() {
 }
 
 #[test]
+fn a_new_bug_above_a_known_one_is_new() {
+    let dir = TestDir::new();
+    dir.check(&["--write-baseline", "known.json"], &["last"]);
+    let known = dir.findings()[0]["id"].clone();
+    let source = dir.read("counter.c");
+    let loop_start = "\tfor (int i = 2; i < argc; i++) {\n";
+    assert!(source.contains(loop_start));
+    let new = format!("{loop_start}\t\tcounter->value = 98;\n");
+    dir.write("counter.c", &source.replace(loop_start, &new));
+    let compiled = std::process::Command::new("cc")
+        .args(["-O1", "-g", "-o", "counter", "counter.c"])
+        .current_dir(dir.directory.path())
+        .status();
+    assert!(compiled.unwrap().success());
+    let run = dir.check(&["--baseline", "known.json"], &["last"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let findings = dir.findings();
+    assert_eq!(bugs(&findings), ["missing-flush"]);
+    let line = findings[0]["stacks"][0]["frames"][0]["line"].as_u64();
+    let expected = dir.read("counter.c");
+    let expected = expected.lines().position(|text| text.contains("= 98"));
+    assert_eq!(
+        line,
+        expected.map(|index| index as u64 + 1),
+        "{}",
+        run.stderr
+    );
+    let sarif = dir.read("brownout.out/report.sarif");
+    let sarif: serde_json::Value = serde_json::from_str(&sarif).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    let state = |id: &serde_json::Value| {
+        let result = results
+            .iter()
+            .find(|result| result["partialFingerprints"]["brownoutFinding/v1"] == *id);
+        result.map(|result| result["baselineState"].clone())
+    };
+    assert_eq!(state(&known), Some("unchanged".into()));
+    assert_eq!(state(&findings[0]["id"]), Some("new".into()));
+}
+
+#[test]
 fn a_file_that_is_not_a_baseline_is_refused() {
     let dir = TestDir::new();
     dir.write("known.json", "[]");

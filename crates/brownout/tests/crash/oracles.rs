@@ -90,7 +90,8 @@ fn crashes_can_be_confined() {
 #[test]
 fn what_the_rules_found_stays_if_crashes_cannot_be_tried() {
     let dir = TestDir::new();
-    let run = dir.check("./slots {pm} check", &["--op", "nobody"], &["3", "early"]);
+    let options = ["--pedantic", "--op", "nobody"];
+    let run = dir.check("./slots {pm} check", &options, &["3", "early"]);
     assert_eq!(run.status, Some(2), "{}", run.stderr);
     assert!(run.stderr.contains("--op nobody"), "{}", run.stderr);
     let rules: Vec<String> = dir

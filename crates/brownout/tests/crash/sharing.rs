@@ -48,7 +48,7 @@ fn what_the_rules_found_is_in_the_whole_too() {
     fs::write(dir.path("suppressions.toml"), suppressions).unwrap();
     let suppressed = ["--suppressions", "suppressions.toml"];
     let program = ["--out", "part1", "--", "./slots", "pool", "put", "30"];
-    let checked = dir.brownout(&[&["check"], &suppressed[..], &program].concat());
+    let checked = dir.brownout(&[&["check", "--pedantic"], &suppressed[..], &program].concat());
     assert_eq!(checked.status, Some(0), "{}", checked.stderr);
     let trace = "part1/trace";
     for part in ["1/2", "2/2"] {

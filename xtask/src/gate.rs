@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::args::Args;
 use crate::cpu;
 use crate::shell::{cargo, root, step};
-use crate::{corpus, differential, exactness, fuzz, setup, tidy, transparency};
+use crate::{corpus, differential, exactness, fuzz, guide, setup, tidy, transparency};
 
 /// Packages that are not published: they test the others.
 const UNPUBLISHED: [&str; 2] = ["differential", "xtask"];
@@ -38,6 +38,7 @@ pub fn test(args: Args) -> Result<()> {
     document()?;
     step(&mut cargo(&["test", "--workspace"])?)?;
     package(Args::none())?;
+    guide::run(Args::none())?;
     fuzz::run(Args::none())?;
     differential::run(Args::given(&["--core"]))?;
     transparency::run(Args::given(&["--core", "--runs", "1"]))?;

@@ -12,6 +12,7 @@ mod differential;
 mod exactness;
 mod fuzz;
 mod gate;
+mod guide;
 mod pool;
 mod programs;
 mod setup;
@@ -32,12 +33,14 @@ const USAGE: &str = "\
 cargo xtask COMMAND [OPTIONS]
 
   setup [--all]         install the Debian packages that `test` needs (--all: that every command needs)
-  test                  everything that must pass: format, tidy, clippy, documentation, unit tests, packages, a
-                        bounded fuzz run, the core of differential, transparency, exactness and the corpus, and
-                        what depends on CPU features once more as on CPUs of x86-64-v2, v3 and v4
+  test                  everything that must pass: format, tidy, clippy, documentation, unit tests, packages, the
+                        diffs of CONTRIBUTING.md, a bounded fuzz run, the core of differential, transparency,
+                        exactness and the corpus, and what depends on CPU features once more as on CPUs of
+                        x86-64-v2, v3 and v4
   ci                    setup, then test
   tidy                  what no other tool checks of the sources, documents and dependencies
   package               every published crate builds from what its package holds
+  guide                 the diffs in CONTRIBUTING.md apply and compile
   fuzz [--iterations N] [--libfuzzer [--seconds N]]
                         feed broken traces to the reader
   transparency          programs behave under `brownout record` as they do natively
@@ -81,6 +84,7 @@ fn run() -> Result<()> {
         "ci" => gate::ci(args),
         "tidy" => tidy::run(args),
         "package" => gate::package(args),
+        "guide" => guide::run(args),
         "fuzz" => fuzz::run(args),
         "transparency" => transparency::run(args),
         "exactness" => exactness::run(args),

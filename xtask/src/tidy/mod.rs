@@ -69,7 +69,7 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-fn tracked_files() -> Result<Vec<String>> {
+pub fn tracked_files() -> Result<Vec<String>> {
     let output = Command::new("git")
         // The checkout may belong to another user.
         .args([

@@ -1,0 +1,135 @@
+//! `cargo xtask guide`: the diffs in CONTRIBUTING.md apply to this very tree and compile.
+//!
+//! The diffs show how a rule, an instrument and a strategy are added. Each applies to a copy of the checkout, all of
+//! them one after the other, and the crates that they change are then checked and tested.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::args::Args;
+use crate::shell::{cargo, root, step, target_dir};
+use crate::tidy::tracked_files;
+
+/// The document whose diffs are tried.
+const DOCUMENT: &str = "CONTRIBUTING.md";
+/// How many diffs it has: a rule, an instrument and a strategy.
+const DIFFS: usize = 3;
+
+pub fn run(args: Args) -> Result<()> {
+    args.finish()?;
+    let text = fs::read_to_string(root().join(DOCUMENT)).context(DOCUMENT)?;
+    let diffs = diffs(&text);
+    if diffs.len() != DIFFS {
+        bail!("{DOCUMENT} has {} diffs instead of {DIFFS}", diffs.len());
+    }
+    let copy = target_dir()?.join("guide");
+    copy_checkout(&copy)?;
+    let mut packages = Vec::new();
+    for diff in &diffs {
+        apply(&copy, diff)?;
+        packages.extend(changed_crates(diff));
+    }
+    packages.sort_unstable();
+    packages.dedup();
+    let mut test = cargo(&["test", "--lib"])?;
+    for package in &packages {
+        test.args(["--package", package]);
+    }
+    step(test.current_dir(&copy))?;
+    println!(
+        "guide: {} diffs of {DOCUMENT} apply and pass the tests of {}",
+        diffs.len(),
+        packages.join(", ")
+    );
+    Ok(())
+}
+
+/// The blocks of a document that are marked as diffs.
+fn diffs(text: &str) -> Vec<String> {
+    let mut diffs = Vec::new();
+    let mut lines = text.lines();
+    while lines.any(|line| line.trim() == "```diff") {
+        let block = lines.by_ref().take_while(|line| line.trim() != "```");
+        diffs.push(block.map(|line| format!("{line}\n")).collect());
+    }
+    diffs
+}
+
+/// The crates whose files a diff changes.
+fn changed_crates(diff: &str) -> Vec<String> {
+    diff.lines()
+        .filter_map(|line| line.strip_prefix("+++ b/crates/"))
+        .filter_map(|path| path.split('/').next())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Makes `copy` hold the files of the checkout. Files that have not changed keep their times, so that cargo need not
+/// build them again.
+fn copy_checkout(copy: &Path) -> Result<()> {
+    let files = tracked_files()?;
+    for path in &files {
+        // A file that a change in progress has deleted.
+        let Ok(wanted) = fs::read(root().join(path)) else {
+            continue;
+        };
+        let to = copy.join(path);
+        if fs::read(&to).is_ok_and(|present| present == wanted) {
+            continue;
+        }
+        fs::create_dir_all(to.parent().context("a file without a folder")?)?;
+        fs::write(&to, wanted).with_context(|| to.display().to_string())?;
+    }
+    remove_others(copy, copy, &files)
+}
+
+/// Removes what an earlier diff added.
+fn remove_others(copy: &Path, folder: &Path, files: &[String]) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path: PathBuf = entry?.path();
+        if path.is_dir() {
+            remove_others(copy, &path, files)?;
+        } else if !files.iter().any(|file| copy.join(file) == path) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn apply(copy: &Path, diff: &str) -> Result<()> {
+    // The copy lies in a checkout, whose paths `git apply` would use otherwise.
+    let mut git = Command::new("git")
+        .args(["apply", "--recount", "-"])
+        .current_dir(copy)
+        .env("GIT_CEILING_DIRECTORIES", copy.parent().unwrap_or(copy))
+        .stdin(Stdio::piped())
+        .spawn()
+        .context("cannot run git")?;
+    git.stdin
+        .take()
+        .context("git has no standard input")?
+        .write_all(diff.as_bytes())?;
+    let status = git.wait()?;
+    if !status.success() {
+        bail!("a diff of {DOCUMENT} does not apply: correct it to match the sources\n{diff}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn diffs_are_the_blocks_marked_as_such() {
+        let text = "a\n```diff\n+++ b/crates/x/y.rs\n+1\n```\n```sh\nls\n```\n```diff\n-2\n```\n";
+        let found = diffs(text);
+        assert_eq!(found, ["+++ b/crates/x/y.rs\n+1\n", "-2\n"]);
+        assert_eq!(changed_crates(&found[0]), ["x"]);
+        assert!(changed_crates(&found[1]).is_empty());
+    }
+}

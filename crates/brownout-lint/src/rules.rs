@@ -140,18 +140,9 @@ pub fn rule(id: &str) -> Option<&'static RuleInfo> {
     RULES.iter().copied().find(|rule| rule.id == id)
 }
 
-/// The example in CONTRIBUTING.
-#[cfg(test)]
-#[path = "../tests/example_rule/mfence_for_flush.rs"]
-mod mfence_for_flush;
-
 #[cfg(test)]
 mod tests {
-    use super::mfence_for_flush::MfenceForFlush;
     use super::*;
-    use crate::attribution::Origin;
-    use crate::site_keys::SiteKey;
-    use brownout_trace::FenceKind;
 
     #[test]
     fn every_rule_documents_what_it_does_why_that_is_bad_and_the_fix() {
@@ -188,33 +179,5 @@ mod tests {
         let mut names: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
         names.sort_unstable();
         assert_eq!(files, names);
-    }
-
-    #[test]
-    fn the_example_in_contributing_works() {
-        let mut example = Counted::<MfenceForFlush>::new();
-        for kind in [FenceKind::Mfence, FenceKind::Sfence, FenceKind::Mfence] {
-            let fence = Fence {
-                time: example.found.counts().iter().sum(),
-                site: SiteKey::default(),
-                origin: Origin::User,
-                kind,
-                awaited: true,
-                ordered: 1,
-                examples: &[None; 2],
-                file: None,
-            };
-            example.rule.fence(&fence, &mut example.found);
-        }
-        assert_eq!(example.found.counts(), [2]);
-    }
-
-    #[test]
-    fn contributing_shows_the_example() {
-        let source = include_str!("../tests/example_rule/mfence_for_flush.rs");
-        let added: String = source.lines().map(|line| format!("+{line}\n")).collect();
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../CONTRIBUTING.md");
-        let contributing = std::fs::read_to_string(path).expect("the repository is there");
-        assert!(contributing.contains(&added));
     }
 }

@@ -134,12 +134,6 @@ impl Tally {
         index
     }
 
-    /// How often each finding occurred.
-    #[cfg(test)]
-    pub(crate) fn counts(&self) -> Vec<u64> {
-        self.entries.iter().map(|entry| entry.count).collect()
-    }
-
     /// The findings on files that are persistent memory, in the order in which they first occurred.
     pub(crate) fn into_findings(
         self,

@@ -2,10 +2,9 @@
 //!
 //! A strategy proposes crash points, gets their verdicts, and may use them for what it proposes next. The
 //! [campaign](crate::Campaign) builds the images, runs the recoveries and writes the journal. One file a strategy; a
-//! strategy is registered with one line in [`STRATEGIES`].
+//! strategy is registered with one line in `registry!`.
 
 mod most_different_first;
-mod prefix;
 
 use brownout_recovery::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
 use serde::{Deserialize, Serialize};
@@ -18,8 +17,18 @@ use crate::operation::Operation;
 use crate::recorded_run::{RecordedRun, Survey};
 use crate::trial::Trial;
 
-/// All strategies, the default first.
-pub static STRATEGIES: &[&StrategyInfo] = &[&prefix::PREFIX];
+macro_rules! registry {
+    ($($module:ident::$info:ident,)*) => {
+        $(mod $module;)*
+
+        /// All strategies, the default first.
+        pub static STRATEGIES: &[&StrategyInfo] = &[$(&$module::$info),*];
+    };
+}
+
+registry! {
+    prefix::PREFIX,
+}
 
 /// What is known about a strategy before it starts.
 #[derive(Debug)]

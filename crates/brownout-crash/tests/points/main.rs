@@ -1,15 +1,9 @@
 //! Failure points and crash images of small traces made by hand.
 
-/// The example in CONTRIBUTING.
-#[path = "../example_strategy/last.rs"]
-mod last;
 mod states;
 mod traces;
 
-use brownout_crash::{
-    Candidate, FailurePoint, Granularity, Operation, PointKind, RecordedRun, Scope, Strategy,
-    StrategyInfo, StrategyInput, Survey, Trial,
-};
+use brownout_crash::{Granularity, Operation, PointKind, RecordedRun, Scope, Survey};
 use brownout_trace::EventIndex;
 use traces::{BASE, Made, Numbers, Silent, flush, locked_store, store};
 
@@ -222,41 +216,4 @@ fn a_file_that_is_mapped_later_is_there_as_it_will_be() {
     };
     assert_eq!(&second(before), b"initial");
     assert_eq!(&second(after), b"CHANGED");
-}
-
-#[test]
-fn the_example_strategy_in_contributing_works() {
-    let mut made = Made::new();
-    let mut points = Vec::new();
-    for round in 0..10 {
-        made.at(1, store(BASE, &[round]));
-        points.push(made.at(2, flush(BASE)));
-    }
-    let scope = Scope {
-        occurrences: 2,
-        ..Scope::default()
-    };
-    let (run, survey) = survey(&made.finish(), scope);
-    let mut strategy = (last::LAST.start)(StrategyInput {
-        run: &run,
-        survey: &survey,
-        symbols: &mut Numbers,
-    });
-    assert_eq!(strategy.planned(), 1);
-    let events: Vec<u64> = strategy
-        .propose()
-        .iter()
-        .map(|candidate| candidate.point.event)
-        .collect();
-    assert_eq!(events, [points[9]]);
-    assert!(strategy.propose().is_empty());
-}
-
-#[test]
-fn contributing_shows_the_example_strategy() {
-    let source = include_str!("../example_strategy/last.rs");
-    let added: String = source.lines().map(|line| format!("+{line}\n")).collect();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../CONTRIBUTING.md");
-    let contributing = std::fs::read_to_string(path).expect("the repository is there");
-    assert!(contributing.contains(&added));
 }

@@ -53,30 +53,7 @@ pub struct MisalignedLoad {
 
 /// An instrument. The implementing type is never constructed.
 ///
-/// A minimal instrument keeps nothing and counts how often each block of the target is entered:
-///
-/// ```
-/// use brownout_runtime::arch::translator::translate::Emission;
-/// use brownout_runtime::instruments::Instrument;
-/// use brownout_runtime::memory;
-///
-/// struct BlockCounts;
-///
-/// impl Instrument for BlockCounts {
-///     type Area = ();
-///     type Code = ();
-///
-///     fn area() {}
-///
-///     fn code() {}
-///
-///     fn block(_code: &mut (), _pc: u64, out: &mut Emission<'_>) {
-///         out.increment(memory::map(8));
-///     }
-/// }
-/// ```
-///
-/// The line `block_counts: block_counts::BlockCounts,` in [`super::registry`] makes it run.
+/// CONTRIBUTING.md shows a minimal one.
 pub trait Instrument {
     /// What the instrument keeps in the context of each thread. Generated code and assembly reach it by
     /// offset (`slot!(areas.NAME.FIELD)`).

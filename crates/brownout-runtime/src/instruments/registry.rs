@@ -1,7 +1,7 @@
 //! The registry: one line for each instrument, and what the translator calls.
 
-use super::instrument::{BranchRequest, Instrument, MisalignedLoad, Resumption};
-use super::{calls, events, pm};
+// The instruments by their modules, so that a new one needs no line here but that in the registry.
+use super::*;
 use crate::arch::Instruction;
 use crate::arch::translator::translate::Emission;
 use crate::fatal;

@@ -209,6 +209,12 @@ fn check_documents(files: &[String], problems: &mut Vec<String>) -> Result<()> {
         problems.push("CHANGELOG.md: there is no `## Unreleased`".to_owned());
     }
     let architecture = read("ARCHITECTURE.md")?;
+    for name in source_files_named(&architecture) {
+        let suffix = format!("/{name}");
+        if !files.iter().any(|path| path.ends_with(&suffix)) {
+            problems.push(format!("ARCHITECTURE.md: there is no `{name}`"));
+        }
+    }
     for manifest in files
         .iter()
         .filter(|path| path.starts_with("crates/") && path.ends_with("/Cargo.toml"))
@@ -228,6 +234,12 @@ fn check_documents(files: &[String], problems: &mut Vec<String>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The Rust files that a document names in backquotes.
+fn source_files_named(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`')
+        .filter(|quoted| quoted.ends_with(".rs") && !quoted.contains(char::is_whitespace))
 }
 
 #[cfg(test)]
@@ -279,5 +291,14 @@ mod tests {
         );
         assert!(check_text("crates/brownout-trace/src/sys.rs", text).is_empty());
         assert!(check_text("crates/brownout-runtime/src/lib.rs", text).is_empty());
+    }
+
+    #[test]
+    fn source_files_are_those_in_backquotes() {
+        let text = "`a/b.rs`, `c.rs`: not d.rs, `e`, `f g.rs`";
+        assert_eq!(
+            source_files_named(text).collect::<Vec<_>>(),
+            ["a/b.rs", "c.rs"]
+        );
     }
 }

@@ -53,14 +53,14 @@ pub enum Reply {
     /// The descriptors are the PM files with these numbers.
     Files { numbers: Vec<usize>, more: bool },
     /// A run has ended.
-    Ended(Report),
+    Ended(RunReport),
     /// The request cannot be carried out.
     Refused(Refusal),
 }
 
 /// How a run ended.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Report {
+pub struct RunReport {
     pub end: End,
     pub actor: Actor,
     pub duration: Duration,

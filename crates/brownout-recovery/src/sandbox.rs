@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::fs::MemfdFlags;
 
-use super::channel::{Channel, ChannelError, Follows, Reply, Report, RunMessage, Setup};
+use super::channel::{Channel, ChannelError, Follows, Reply, RunMessage, RunReport, Setup};
 use super::run_monitor::{OUTPUT_HEAD, OUTPUT_TAIL};
 use super::{
     EngineRun, Execution, Isolation, Outcome, Recovery, RunRequest, SandboxError,
@@ -122,7 +122,7 @@ impl Sandbox {
         self.outcome(report).map_err(SandboxError::Prepare)
     }
 
-    fn outcome(&self, report: Report) -> std::io::Result<Outcome> {
+    fn outcome(&self, report: RunReport) -> std::io::Result<Outcome> {
         let written = self.stdout.metadata()?.len();
         let shown = self.stderr.metadata()?.len();
         Ok(Outcome {

@@ -45,14 +45,14 @@ pub struct EngineHost<'a> {
 
 enum InheritedDescriptor<'a> {
     Trace(BorrowedFd<'a>),
-    Report(PipeWriter),
+    RunReport(PipeWriter),
 }
 
 impl AsFd for InheritedDescriptor<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Trace(trace) => trace.as_fd(),
-            Self::Report(report) => report.as_fd(),
+            Self::RunReport(report) => report.as_fd(),
         }
     }
 }
@@ -76,7 +76,7 @@ impl<'a> EngineHost<'a> {
             .arg(if loads { "loads" } else { "stores" })
             .arg(line.text())
             .args(line.words());
-        let mut inherited = vec![InheritedDescriptor::Report(report)];
+        let mut inherited = vec![InheritedDescriptor::RunReport(report)];
         inherited.extend(trace.map(InheritedDescriptor::Trace));
         let host = Self { command, inherited };
         Ok((host, EngineReport(reasons)))

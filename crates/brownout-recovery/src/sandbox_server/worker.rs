@@ -12,8 +12,8 @@ use super::confinement::Confinement;
 use super::engine_host::EngineReport;
 use super::launch::Streams;
 use crate::channel::{
-    Channel, ChannelError, DESCRIPTORS_AT_ONCE, ExecutionMessage, Follows, Reply, Report,
-    RunMessage,
+    Channel, ChannelError, DESCRIPTORS_AT_ONCE, ExecutionMessage, Follows, Reply, RunMessage,
+    RunReport,
 };
 use crate::command_line::CommandLine;
 use crate::run_monitor::{MonitorError, RunEvent, RunMonitor};
@@ -219,7 +219,7 @@ impl<'a> Worker<'a> {
             return Err(Refusal::Engine { reason }.into());
         }
         let is_clean = self.confinement.condition().map_err(cleanup)? == Condition::Unchanged;
-        let mut report = Report {
+        let mut report = RunReport {
             end,
             actor,
             duration,

@@ -224,7 +224,8 @@ fn a_command_that_cannot_be_run_is_reported_with_exit_code_2() {
     for (command, why) in [
         ("no-such-program-anywhere", "no such program"),
         ("./missing", "No such file"),
-        (".", "directory"),
+        (".", "no such program in PATH"),
+        ("/", "is a directory"),
         ("/etc/passwd", "Permission denied"),
         ("./old", "32-bit"),
         ("./script", "needs /no/such/interpreter"),

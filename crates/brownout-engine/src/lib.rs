@@ -14,6 +14,7 @@
 //! Nothing that the target does to its memory, the wire included, can make this crate panic.
 
 mod build_ids;
+mod coverage;
 mod decode;
 mod drain;
 mod elf;
@@ -39,6 +40,7 @@ mod watched_functions;
 mod wire;
 mod wire_processes;
 
+pub use coverage::{Branch, Coverage, CoveredModule};
 pub use event_destination::{EventDestination, LiveEvents};
 pub use event_sink::StopReason;
 pub use program::ProgramError;

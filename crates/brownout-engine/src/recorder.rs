@@ -1,5 +1,6 @@
 //! Records a target: runs it and writes its events to a trace.
 
+use crate::coverage::Coverage;
 use crate::event_sink::StopReason;
 use crate::loader_image::LOADER;
 use crate::target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
@@ -22,6 +23,8 @@ pub struct RecordOptions {
     pub pm: Vec<OsString>,
     /// Record loads too.
     pub loads: bool,
+    /// Count how often each instruction is executed.
+    pub coverage: bool,
     /// Functions whose calls are recorded.
     pub watch: Vec<WatchedFunction>,
     /// What happens to the target when the trace can no longer be written.
@@ -45,6 +48,8 @@ pub struct Recording {
     pub stopped: Option<StopReason>,
     /// What could not be recorded, in sentences.
     pub notes: Vec<String>,
+    /// How often code was executed, if that was asked for.
+    pub coverage: Option<Coverage>,
 }
 
 /// Why nothing was recorded.
@@ -81,6 +86,7 @@ fn record_with(
     let target = Target::prepare(&TargetOptions {
         command: options.command.clone(),
         loads: options.loads,
+        coverage: options.coverage,
         watch: options.watch.clone(),
         on_full: options.on_full,
     })?;
@@ -120,6 +126,7 @@ impl TargetRun<TraceWriter<File>> {
             cpu,
             stopped,
             notes,
+            coverage,
             destination: writer,
         } = self;
         let written = writer.bytes();
@@ -149,6 +156,7 @@ impl TargetRun<TraceWriter<File>> {
             bytes,
             stopped,
             notes,
+            coverage,
         }
     }
 }

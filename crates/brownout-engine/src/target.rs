@@ -3,6 +3,7 @@
 //! Two threads share the work: the drain (see [`crate::drain`]) moves records from the wire to the destination, and the
 //! supervisor (see [`crate::supervisor`]) passes signals on and waits for the end.
 
+use crate::coverage::Coverage;
 use crate::drain::{SharedStatus, drain};
 use crate::event_destination::EventDestination;
 use crate::event_sink::{EventSink, StopReason};
@@ -31,6 +32,8 @@ pub struct TargetOptions {
     pub command: Vec<OsString>,
     /// Observe loads too.
     pub loads: bool,
+    /// Count how often each instruction is executed.
+    pub coverage: bool,
     /// Functions whose calls are observed.
     pub watch: Vec<WatchedFunction>,
     /// What happens to the target when the destination fails.
@@ -81,6 +84,8 @@ pub enum TargetError {
     },
     #[error("cannot determine how the target ended")]
     Wait(#[source] io::Error),
+    #[error("cannot read the coverage of the program")]
+    Coverage(#[source] io::Error),
 }
 
 /// A target that is ready to start: the program exists and can be run, and the wire is set up.
@@ -91,6 +96,7 @@ pub struct Target {
     watched: WatchTable,
     gate: SignalGate,
     wire: Wire,
+    coverage: bool,
     on_full: OnFull,
 }
 
@@ -107,6 +113,8 @@ pub struct TargetRun<D> {
     pub stopped: Option<StopReason>,
     /// What could not be observed, in sentences.
     pub notes: Vec<String>,
+    /// How often code was executed, if that was asked for.
+    pub coverage: Option<Coverage>,
     /// The destination, with all events.
     pub destination: D,
 }
@@ -117,8 +125,13 @@ impl Target {
         let program = Program::find(&options.command)?;
         let watched = WatchTable::of(&options.watch)?;
         let gate = SignalGate::open().map_err(TargetError::SetUp)?;
-        let wire = Wire::create(if options.loads { option::LOADS } else { 0 });
-        let wire = wire.map_err(TargetError::SetUp)?;
+        let loads = if options.loads { option::LOADS } else { 0 };
+        let coverage = if options.coverage {
+            option::COVERAGE
+        } else {
+            0
+        };
+        let wire = Wire::create(loads | coverage).map_err(TargetError::SetUp)?;
         wire.put_watch_table(&watched.bytes)
             .map_err(TargetError::SetUp)?;
         Ok(Self {
@@ -126,6 +139,7 @@ impl Target {
             watched,
             gate,
             wire,
+            coverage: options.coverage,
             on_full: options.on_full,
         })
     }
@@ -151,6 +165,7 @@ impl Target {
             watched,
             gate,
             wire,
+            coverage,
             on_full,
         } = self;
         let started = Instant::now();
@@ -189,7 +204,12 @@ impl Target {
         drop(gate);
         let interrupted = status.stop_waiting.load(Ordering::SeqCst);
         let ended = ended.map_err(TargetError::Wait)?;
-        Ok(conclude(launched.pid.0 as u32, ended, drained, interrupted))
+        let counted = coverage.then(|| Coverage::read(wire.file(), wire.slots_used()));
+        let run = conclude(launched.pid.0 as u32, ended, drained, interrupted);
+        Ok(TargetRun {
+            coverage: counted.transpose().map_err(TargetError::Coverage)?,
+            ..run
+        })
     }
 }
 
@@ -223,6 +243,7 @@ fn conclude<D: EventDestination>(
         cpu,
         stopped: added.err(),
         notes: sink.take_notes(),
+        coverage: None,
         destination: sink.into_destination(),
     }
 }

@@ -74,6 +74,11 @@ impl Wire {
         with_file_size_limit_raised(|| self.file.write_all_at(table, WATCH_TABLE as u64))
     }
 
+    /// How many slots were ever in use.
+    pub(crate) fn slots_used(&self) -> usize {
+        (self.table.control().slots_used.load(SeqCst) as usize).min(SLOTS)
+    }
+
     /// The memfd that the target inherits.
     pub(crate) fn file(&self) -> &File {
         &self.file
@@ -93,8 +98,7 @@ impl Wire {
 
     /// All slots that are live or closed.
     pub(crate) fn occupied(&self) -> impl Iterator<Item = SlotIndex> + '_ {
-        let used = self.table.control().slots_used.load(SeqCst) as usize;
-        (0..used.min(SLOTS))
+        (0..self.slots_used())
             .map(SlotIndex)
             .filter(|&index| self.state(index) != SlotState::Vacant)
     }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod baseline;
+mod coverage;
 mod evidence;
 mod finding;
 mod fingerprint;
@@ -23,6 +24,7 @@ mod stack;
 mod suppression;
 
 pub use baseline::{Baseline, BaselineError};
+pub use coverage::{CoverageReport, FileCoverage, FunctionCoverage};
 pub use evidence::{ByteRange, Evidence, Value};
 pub use finding::{Finding, FindingId};
 pub use fingerprint::LinelessId;

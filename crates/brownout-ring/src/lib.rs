@@ -21,12 +21,14 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod coverage;
+
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below does; both sides come from one build, so they must agree.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Name of the environment variable by which an exec hands the wire on; the target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -52,8 +54,8 @@ pub const RINGS: usize = INTENTS + SLOTS * INTENT_BYTES;
 /// lose the other ways to it.
 pub const LOADER: usize = RINGS + SLOTS * RING_BYTES;
 pub const LOADER_BYTES: usize = 16 << 20;
-/// Size of the memfd. It is sparse: a ring takes memory when it is first used.
-pub const WIRE_BYTES: usize = LOADER + LOADER_BYTES;
+/// Size of the memfd. It is sparse: rings and counts take memory when they are first used.
+pub const WIRE_BYTES: usize = coverage::END;
 
 /// Offset in the memfd of the ring of slot `index`.
 pub const fn ring_offset(index: usize) -> usize {
@@ -113,6 +115,8 @@ pub struct Line<T>(pub T);
 pub mod option {
     /// Record loads from persistent memory too.
     pub const LOADS: u32 = 1;
+    /// Count the blocks and branches of the target (see [`super::coverage`]).
+    pub const COVERAGE: u32 = 2;
 }
 
 /// Values of [`Control::recording`].

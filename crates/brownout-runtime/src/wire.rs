@@ -68,6 +68,21 @@ pub fn wants_loads() -> bool {
     control().is_some_and(|control| control.options & ring::option::LOADS != 0)
 }
 
+/// Whether blocks and branches are counted.
+pub fn wants_coverage() -> bool {
+    control().is_some_and(|control| control.options & ring::option::COVERAGE != 0)
+}
+
+/// Maps `len` bytes of the wire from `offset` on, which stay mapped for as long as the process lives.
+pub fn map(offset: usize, len: usize) -> Option<u64> {
+    let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
+    let prot = linux::PROT_READ | linux::PROT_WRITE;
+    let addr = memory::reserve(len as u64);
+    // SAFETY: a fresh range of the arena.
+    let raw = unsafe { sys::mmap(addr, len as u64, prot, flags, descriptor(), offset as u64) };
+    (!is_err(raw)).then_some(raw)
+}
+
 /// Files that any process of the recording has mapped.
 pub fn shared_files() -> Option<&'static ring::SharedFiles> {
     control().map(|control| &control.files)
@@ -199,6 +214,11 @@ impl Producer {
             announced: head,
             intent,
         };
+    }
+
+    /// The slot of the thread, if it has one.
+    pub fn slot_index(&self) -> Option<usize> {
+        self.slot.map(|_| self.index as usize)
     }
 
     /// Gives the slot up; the recorder drains what is left.

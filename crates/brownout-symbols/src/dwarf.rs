@@ -92,6 +92,18 @@ impl DebugInfo {
         Ok(near.min().map(|(_, address)| address))
     }
 
+    /// The source line of each piece of code: address, size, file and line.
+    pub(crate) fn lines(&self) -> Result<Vec<(u64, u64, PathBuf, u32)>, ModuleProblem> {
+        let locations = self.context.find_location_range(0, u64::MAX);
+        let lines = locations
+            .map_err(|source| damaged(&self.path, source))?
+            .filter_map(|(address, size, location)| {
+                let line = location.line.filter(|&line| line != 0)?;
+                Some((address, size, PathBuf::from(location.file?), line))
+            });
+        Ok(lines.collect())
+    }
+
     fn look_up(&self, address: u64) -> gimli::Result<Vec<DwarfFrame>> {
         let mut lookup = self.context.find_frames(address);
         let mut calls = loop {

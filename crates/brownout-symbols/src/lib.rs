@@ -29,4 +29,4 @@ pub use build_id::BuildId;
 pub use demangle::demangle;
 pub use module_problem::ModuleProblem;
 pub use source_frame::SourceFrame;
-pub use symbolizer::{FileOffset, ModuleId, Probe, Symbolizer};
+pub use symbolizer::{CodeFunction, CodeLine, FileOffset, ModuleId, Probe, Symbolizer};

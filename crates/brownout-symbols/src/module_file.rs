@@ -1,5 +1,6 @@
 //! One program file or library, read when the first of its addresses is looked up.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::debug_files::DebugDirectories;
@@ -8,7 +9,7 @@ use crate::elf::{ElfFile, Segment};
 use crate::imports::Imports;
 use crate::symbol_table::SymbolTable;
 use crate::symbolizer::{FileOffset, Probe};
-use crate::{BuildId, ModuleProblem, SourceFrame, demangle};
+use crate::{BuildId, CodeFunction, CodeLine, ModuleProblem, SourceFrame, demangle};
 
 /// A module as it was recorded.
 pub(crate) struct ModuleFile {
@@ -85,6 +86,41 @@ impl ModuleFile {
         })?;
         let (symbol, _) = contents.symbols.symbol_at(address)?;
         Some(symbol.to_owned())
+    }
+
+    /// The source line of each piece of code.
+    pub(crate) fn lines(
+        &mut self,
+        directories: &DebugDirectories,
+        problems: &mut Vec<ModuleProblem>,
+    ) -> Vec<CodeLine> {
+        let (_, contents) = self.contents(directories, problems);
+        let lines = contents.debug_info.as_ref().map(DebugInfo::lines);
+        let lines = lines.transpose().unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        });
+        (lines.unwrap_or_default().into_iter())
+            .filter_map(|(address, size, file, line)| {
+                let code = contents.offsets_of(address, size)?;
+                Some(CodeLine { code, file, line })
+            })
+            .collect()
+    }
+
+    /// The functions of the symbol table, in the order of their addresses.
+    pub(crate) fn functions(
+        &mut self,
+        directories: &DebugDirectories,
+        problems: &mut Vec<ModuleProblem>,
+    ) -> Vec<CodeFunction> {
+        let (_, contents) = self.contents(directories, problems);
+        (contents.symbols.functions())
+            .filter_map(|(address, size, name)| {
+                let code = contents.offsets_of(address, size)?;
+                Some(CodeFunction { code, name })
+            })
+            .collect()
     }
 
     fn contents(
@@ -222,6 +258,18 @@ impl Contents {
                 ..bare.clone()
             })
             .collect()
+    }
+
+    /// The offsets in the file of the code at `address`.
+    fn offsets_of(&self, address: u64, size: u64) -> Option<Range<u64>> {
+        self.segments
+            .iter()
+            .filter(|segment| segment.executable)
+            .find_map(|segment| {
+                let within = address.checked_sub(segment.address)?;
+                let start = segment.file_offset.checked_add(within)?;
+                (within < segment.size).then_some(start..start.checked_add(size)?)
+            })
     }
 
     /// The address of the byte at `offset` in the file. If two segments share a page of the file, the

@@ -50,6 +50,21 @@ impl SymbolTable {
         self.functions.is_empty()
     }
 
+    /// All functions: address, size and demangled name. A function of unknown size extends to the next one.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = (u64, u64, String)> {
+        let next = self.functions.iter().skip(1).map(Some).chain([None]);
+        (self.functions.iter().zip(next)).map(|(function, next)| {
+            let until_next = next.map_or(1, |next| next.address - function.address);
+            let size = if function.size == 0 {
+                until_next
+            } else {
+                function.size
+            };
+            let plain = function.mangled.split('@').next().unwrap_or_default();
+            (function.address, size, demangle(plain))
+        })
+    }
+
     /// The demangled name of the function at `address`, and the offset in it.
     pub(crate) fn find(&self, address: u64) -> Option<(String, u64)> {
         let (symbol, offset) = self.symbol_at(address)?;

@@ -1,6 +1,7 @@
 //! The interface of the crate: looks up the frames of code locations, each only once.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +25,23 @@ pub enum Probe {
     Instruction(FileOffset),
     /// The call that returns here.
     ReturnAddress(FileOffset),
+}
+
+/// The source line of a piece of a module's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeLine {
+    /// Offsets in the module's file.
+    pub code: Range<u64>,
+    pub file: PathBuf,
+    pub line: u32,
+}
+
+/// A function of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeFunction {
+    /// Offsets in the module's file.
+    pub code: Range<u64>,
+    pub name: String,
 }
 
 /// Maps offsets in program files to source-level frames.
@@ -95,6 +113,23 @@ impl Symbolizer {
     /// `file`. `None` if the module has no code for that line or no debug information.
     pub fn function_at_line(&mut self, module: ModuleId, file: &Path, line: u32) -> Option<String> {
         self.modules[module.0].function_at_line(file, line, &self.directories, &mut self.problems)
+    }
+
+    /// The source line of each piece of a module's code, executed or not. Inlined code has the lines of the inlined
+    /// function. Empty without debug information.
+    ///
+    /// # Panics
+    /// If `module` came from another symbolizer.
+    pub fn lines(&mut self, module: ModuleId) -> Vec<CodeLine> {
+        self.modules[module.0].lines(&self.directories, &mut self.problems)
+    }
+
+    /// The functions of a module's symbol table, in the order of their addresses.
+    ///
+    /// # Panics
+    /// If `module` came from another symbolizer.
+    pub fn functions(&mut self, module: ModuleId) -> Vec<CodeFunction> {
+        self.modules[module.0].functions(&self.directories, &mut self.problems)
     }
 
     /// The problems so far, in the order of occurrence.

@@ -7,6 +7,7 @@ mod arguments;
 mod commands;
 mod config;
 mod console;
+mod coverage_output;
 mod crash_test;
 mod decisions;
 mod event_json;

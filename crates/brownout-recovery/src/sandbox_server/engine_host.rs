@@ -203,6 +203,7 @@ impl Assignment {
             let options = TargetOptions {
                 command: command.clone(),
                 loads: self.loads,
+                coverage: false,
                 watch: Vec::new(),
                 on_full: OnFull::Continue,
             };

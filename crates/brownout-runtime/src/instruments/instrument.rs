@@ -96,6 +96,9 @@ pub trait Instrument {
     /// A thread has joined the list of threads.
     fn thread_joined(_context: &mut Context) {}
 
+    /// A new thread of a process that has others runs its first code; it has its end of the wire.
+    fn thread_started(_context: &mut Context) {}
+
     /// Whether the process has one thread only has changed, for the thread of `context`.
     ///
     /// # Safety
@@ -120,6 +123,9 @@ pub trait Instrument {
     /// An instruction comes next: may emit code that runs before it. For the last instruction of a block
     /// this is the place for code at an edge.
     fn before(_code: &mut Self::Code, _insn: &Instruction, _out: &mut Emission<'_>) {}
+
+    /// A conditional branch was emitted: may emit code that runs each time it is not taken.
+    fn fall_through(_code: &mut Self::Code, _insn: &Instruction, _out: &mut Emission<'_>) {}
 
     /// May emit an instruction that falls through in another way than by copying it. True if it did.
     fn replace(
@@ -149,6 +155,10 @@ pub trait Instrument {
     fn exit(_context: &mut Context, exit: u32) -> Resumption {
         crate::fatal::fault(format_args!("exit {exit} is not known to its instrument"))
     }
+
+    /// The thread was stopped inside a block that it had entered, before the instruction at `Context::pc`. If it
+    /// goes on there, it enters a block that begins there.
+    fn interrupted(_context: &mut Context) {}
 
     /// An instruction of the target raised the pending signal. True if that is explained by the
     /// instrument, so that the instruction is run again.

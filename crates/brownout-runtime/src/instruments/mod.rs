@@ -8,6 +8,7 @@
 //! the assembly that writes records.
 
 pub mod calls;
+pub mod coverage;
 pub mod events;
 mod instrument;
 pub mod pm;

@@ -71,6 +71,10 @@ macro_rules! registry {
                 $($module::$instrument::before(&mut self.$name, insn, out);)+
             }
 
+            pub fn fall_through(&mut self, insn: &Instruction, out: &mut Emission<'_>) {
+                $($module::$instrument::fall_through(&mut self.$name, insn, out);)+
+            }
+
             pub fn replace(
                 &mut self,
                 insn: &Instruction,
@@ -130,6 +134,10 @@ macro_rules! registry {
             $($module::$instrument::thread_joined(context);)+
         }
 
+        pub fn thread_started(context: &mut Context) {
+            $($module::$instrument::thread_started(context);)+
+        }
+
         /// # Safety
         /// As for [`Instrument::set_alone`].
         pub unsafe fn set_alone(context: *mut Context, alone: bool) {
@@ -149,6 +157,10 @@ macro_rules! registry {
                 return $module::$instrument::exit(context, own);
             })+
             fatal::fault(format_args!("unknown exit {}", context.exit))
+        }
+
+        pub fn interrupted(context: &mut Context) {
+            $($module::$instrument::interrupted(context);)+
         }
 
         pub fn fault(context: &mut Context) -> bool {
@@ -256,6 +268,7 @@ registry! {
     pm: pm::PersistentMemory,
     calls: calls::WatchedCalls,
     events: events::EventRecorder,
+    coverage: coverage::CoverageCounts,
 }
 
 /// The first exit number of instruments; those below are the translator's.

@@ -31,6 +31,7 @@ pub extern "C" fn dispatch(context: &mut Context) {
     let resumption = if context.exit >= FIRST_EXIT {
         let resumption = hooks::exit(context);
         if resumption == Resumption::AtPc {
+            hooks::interrupted(context);
             write_again(context);
         }
         resumption
@@ -48,7 +49,7 @@ fn serve(context: &mut Context) {
         x if x == Exit::Indirect as u32 => indirect(context),
         x if x == Exit::IndirectCall as u32 => indirect_call(context),
         x if x == Exit::Syscall as u32 => syscall::serve(context),
-        x if x == Exit::Resync as u32 => {}
+        x if x == Exit::Resync as u32 => hooks::interrupted(context),
         x if x == Exit::Fault as u32 => fault(context),
         x if x == Exit::Stale as u32 => {
             with_translator(|translator| translator.cache.invalidate_instruction(context.pc));
@@ -186,6 +187,7 @@ fn fault(context: &mut Context) {
         // Its address is that of the instruction, not of an operand.
         context.pending.info.set_address(context.pc);
     }
+    hooks::interrupted(context);
     let observed = hooks::fault(context);
     let address = context.pending.info.address();
     let explained = observed || context.pending.signal == SIGSEGV && code_write(context, address);

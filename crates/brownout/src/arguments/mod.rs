@@ -31,7 +31,7 @@ pub use image::{ImageArgs, Moment};
 pub use lint::LintArgs;
 pub use merge::MergeArgs;
 pub use record::RecordArgs;
-pub use recording::{OnFull, RecordingArgs};
+pub use recording::{CoverageFormat, OnFull, RecordingArgs};
 pub use replay::ReplayArgs;
 pub use report::ReportArgs;
 pub use stat::StatArgs;

@@ -14,7 +14,8 @@ use super::RecordingArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout record -o run.trace -- ./kvstore /mnt/pmem/pool insert 1 2 3
-  brownout record --pm '/mnt/pmem/**' -o run.trace -- ./server --port 7000")]
+  brownout record --pm '/mnt/pmem/**' -o run.trace -- ./server --port 7000
+  brownout record -o run.trace --coverage run.info -- ./kvstore /mnt/pmem/pool insert 1 && genhtml -o html run.info")]
 pub struct RecordArgs {
     /// Treat files that match GLOB as persistent memory
     ///

@@ -1,6 +1,7 @@
 //! The options of every command that runs the target.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
@@ -17,6 +18,23 @@ pub struct RecordingArgs {
     /// libpmemobj's transactional functions are always recorded.
     #[arg(long = "watch", value_name = "FUNCTION")]
     pub watched: Vec<String>,
+
+    /// Count how often each source line is executed, and write the counts to FILE
+    ///
+    /// All processes of the run are counted together. Lines need debug information (compile with -g). Code that
+    /// is in no file, such as generated code, is left out.
+    #[arg(long, value_name = "FILE")]
+    pub coverage: Option<PathBuf>,
+
+    /// The format of the coverage file
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        requires = "coverage"
+    )]
+    pub coverage_format: CoverageFormat,
 
     /// What to do with the program when the disk is full
     #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
@@ -40,4 +58,14 @@ pub enum OnFull {
     Continue,
     /// Kill it
     Stop,
+}
+
+/// How the coverage of a run is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CoverageFormat {
+    /// An lcov tracefile: lines, functions and branches, for genhtml and other tools
+    #[default]
+    Lcov,
+    /// A table of all functions, separated by tabs
+    Functions,
 }

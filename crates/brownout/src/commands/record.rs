@@ -15,6 +15,7 @@ use brownout_trace::{Definitions, EventClass, ProcessEnd};
 
 use crate::arguments::{OnFull, RecordArgs};
 use crate::console::Console;
+use crate::coverage_output;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, sentence};
 use crate::progress::Progress;
@@ -46,6 +47,7 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
         trace: arguments.output.clone(),
         pm: arguments.patterns.clone(),
         loads: arguments.recording.loads,
+        coverage: arguments.recording.coverage.is_some(),
         watch: watched_functions(&arguments.recording.watched),
         on_full: match arguments.recording.on_full {
             OnFull::Continue => brownout_engine::OnFull::Continue,
@@ -83,6 +85,9 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
     }
     for note in &recording.notes {
         console.warn(note);
+    }
+    if let (Some(file), Some(coverage)) = (&arguments.recording.coverage, &recording.coverage) {
+        coverage_output::write(coverage, file, arguments.recording.coverage_format, console)?;
     }
     Ok(recording)
 }

@@ -204,6 +204,7 @@ pub extern "C" fn thread_begin(context: &mut Context) {
         },
         &[],
     );
+    hooks::thread_started(context);
     match crate::translator::dispatch::with_translator(|translator| translator.block(context.pc)) {
         Ok(at) => context.resume = at,
         Err(_) => fatal::fault(format_args!(

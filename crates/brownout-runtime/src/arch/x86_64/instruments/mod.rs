@@ -1,6 +1,7 @@
 //! The instruments' parts that know x86-64.
 
 pub mod calls;
+pub mod coverage;
 pub mod events;
 pub mod pm;
 pub mod unwind;

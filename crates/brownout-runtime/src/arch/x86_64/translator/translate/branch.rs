@@ -68,6 +68,7 @@ impl Work<'_> {
             self.jump_to(target);
             self.emission.out.land_short(hop);
         }
+        self.instrumented.fall_through(insn, &mut self.emission);
         Next::Block(insn.next_ip())
     }
 

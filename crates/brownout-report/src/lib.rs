@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod baseline;
+mod conclusion;
 mod coverage;
 mod evidence;
 mod finding;
@@ -24,6 +25,7 @@ mod stack;
 mod suppression;
 
 pub use baseline::{Baseline, BaselineError};
+pub use conclusion::{Conclusion, RunEnd};
 pub use coverage::{CoverageReport, FileCoverage, FunctionCoverage};
 pub use evidence::{ByteRange, Evidence, Value};
 pub use finding::{Finding, FindingId};

@@ -5,13 +5,16 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Baseline, Category, FailOn, Finding, FindingId, Frame, RuleInfo, Severity, Suppressions,
+    Baseline, Category, Conclusion, FailOn, Finding, FindingId, Frame, RuleInfo, Severity,
+    Suppressions,
 };
 
 /// Everything that an output format can show.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub subject: Subject,
+    /// How the run ended.
+    pub conclusion: Conclusion,
     /// The rules that were applied, whether they found anything or not.
     pub rules: Vec<RuleInfo>,
     /// Which findings make the check fail.
@@ -44,6 +47,7 @@ impl Report {
     pub fn new(subject: Subject, rules: Vec<RuleInfo>, findings: Vec<Finding>) -> Self {
         Self {
             subject,
+            conclusion: Conclusion::default(),
             rules,
             fail_on: FailOn::default(),
             findings: merged(findings),

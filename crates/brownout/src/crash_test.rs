@@ -42,6 +42,8 @@ pub struct CrashTest {
     pub gaps: Vec<String>,
     /// What was done, in a sentence.
     pub summary: String,
+    /// Failure points at which a crash was tried.
+    pub tried: u64,
 }
 
 /// Why nothing was tested: nothing persistent was seen, or recovery does not pass on the files that the target left.
@@ -63,7 +65,7 @@ pub fn crash_test(
     if selection.is_empty() {
         return Ok(Err(Refused {
             why: describe_candidates(&selection, trace.definitions(), &plan.patterns),
-            code: ExitCode::NothingPersistent,
+            code: ExitCode::NothingTested,
         }));
     }
     let identity = (trace.byte_len(), trace.events());
@@ -159,6 +161,7 @@ pub fn crash_test(
         findings,
         gaps,
         summary: monitor.summary(progress),
+        tried: progress.done,
     }))
 }
 

@@ -47,6 +47,14 @@ impl Decisions {
         })
     }
 
+    /// Removes suppressed and known findings from a report that is not the last of the run.
+    pub fn apply_for_now(&self, report: &mut Report) {
+        report.suppress(&mut self.suppressions.clone());
+        if let Some(baseline) = &self.baseline {
+            report.compare_with(baseline);
+        }
+    }
+
     /// Removes suppressed and known findings from the report, and writes a baseline if requested.
     pub fn apply(
         mut self,

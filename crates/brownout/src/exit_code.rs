@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use brownout_report::RunEnd;
+
 /// An exit code of brownout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -9,7 +11,7 @@ pub enum ExitCode {
     Success = 0,
     BugsFound = 1,
     Usage = 2,
-    NothingPersistent = 3,
+    NothingTested = 3,
     TargetFailed = 4,
     Internal = 70,
 }
@@ -19,17 +21,22 @@ impl ExitCode {
         Self::Success,
         Self::BugsFound,
         Self::Usage,
-        Self::NothingPersistent,
+        Self::NothingTested,
         Self::TargetFailed,
         Self::Internal,
     ];
+
+    /// The code that an earlier run exited with.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|&code| code as u8 == number)
+    }
 
     fn meaning(self) -> &'static str {
         match self {
             Self::Success => "no finding reaches --fail-on (by default: no bugs)",
             Self::BugsFound => "a finding reaches --fail-on (by default: bugs found)",
             Self::Usage => "usage error, or a file or environment that brownout cannot use",
-            Self::NothingPersistent => "no access to persistent memory was seen",
+            Self::NothingTested => "nothing persistent was seen, or not everything was tested",
             Self::TargetFailed => {
                 "the target failed, or recovery failed on the image without a crash"
             }
@@ -45,6 +52,19 @@ impl ExitCode {
             let _ = writeln!(table, "  {:>2}  {}", code as u8, code.meaning());
         }
         table
+    }
+}
+
+impl From<ExitCode> for RunEnd {
+    fn from(code: ExitCode) -> Self {
+        match code {
+            ExitCode::Success => Self::Passed,
+            ExitCode::BugsFound => Self::Findings,
+            ExitCode::Usage => Self::Error,
+            ExitCode::NothingTested => Self::NothingTested,
+            ExitCode::TargetFailed => Self::TargetFailed,
+            ExitCode::Internal => Self::InternalError,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::arguments::FindingFormat;
 use crate::console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::output_directory::{self, OutputDirectory, RulesInForce, write_report};
+use crate::output_directory::{self, OutputDirectory, write_report};
 use crate::settings::{Settings, on_github};
 
 /// Output width if there is no terminal.
@@ -119,7 +119,7 @@ pub fn write_all(report: &Report, directory: &OutputDirectory) -> Result<(), Fai
     } else {
         write_report(&suppressed, &SuppressedLines, report)?;
     }
-    directory.write_run_file(&report.subject, &RulesInForce::of(report))
+    directory.write_run_file(report)
 }
 
 /// 1 if a finding reaches `--fail-on`.

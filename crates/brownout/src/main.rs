@@ -22,6 +22,7 @@ mod progress;
 mod results;
 mod rules;
 mod settings;
+mod shortfall;
 mod source_gaps;
 mod stacks;
 mod trace_file;
@@ -49,7 +50,11 @@ fn main() -> Status {
 fn report(failure: &Failure) -> Status {
     // The reader closed the pipe, as `head` does: not an error.
     if !failure.is_broken_pipe() {
-        let _ = writeln!(io::stderr(), "brownout: {}", failure.sentence());
+        let sentence = failure.sentence();
+        let _ = writeln!(io::stderr(), "brownout: {sentence}");
+        if let Some(directory) = output_directory::in_use() {
+            results::record_failure(&directory, failure.exit_code(), sentence);
+        }
     }
     failure.exit_code().into()
 }
@@ -63,11 +68,14 @@ fn report_panic(panic: &PanicHookInfo<'_>) {
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no reason was given");
     let location = panic.location().map(ToString::to_string);
-    let _ = writeln!(
-        io::stderr(),
-        "brownout: internal error: {what} ({}, version {}); please report it",
+    let message = format!(
+        "internal error: {what} ({}, version {}); please report it",
         location.as_deref().unwrap_or("unknown location"),
         env!("CARGO_PKG_VERSION"),
     );
+    let _ = writeln!(io::stderr(), "brownout: {message}");
+    if let Some(directory) = output_directory::in_use() {
+        results::record_failure(&directory, ExitCode::Internal, message);
+    }
     std::process::exit(ExitCode::Internal as i32);
 }

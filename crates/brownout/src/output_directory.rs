@@ -8,14 +8,13 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use brownout_report::{FailOn, Format, Report, RuleInfo, Severity, Subject};
+use brownout_report::{Conclusion, FailOn, Format, Report, RuleInfo, Severity, Subject};
 use serde::{Deserialize, Serialize};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::rules;
-use crate::settings::Settings;
 
 /// Marks the directory as brownout's, and describes what was examined.
 const RUN: &str = "run.json";
@@ -28,6 +27,23 @@ pub const JUNIT: &str = "junit.xml";
 pub const JOURNAL: &str = "crash.jsonl";
 pub const TRACE: &str = "trace";
 const UNFINISHED: &str = "unfinished";
+/// Everything but `run.json`, which marks the directory.
+const RESULTS: [&str; 7] = [FINDINGS, SUPPRESSED, HTML, SARIF, JUNIT, JOURNAL, TRACE];
+
+/// The directory that this process writes its results to. If the process fails, they have to say so.
+static IN_USE: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// The directory that holds the results of this process, if there is one.
+pub fn in_use() -> Option<PathBuf> {
+    IN_USE
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+fn set_in_use(path: Option<PathBuf>) {
+    *IN_USE.lock().unwrap_or_else(PoisonError::into_inner) = path;
+}
 
 /// A results directory that can be written to.
 #[derive(Debug)]
@@ -53,6 +69,8 @@ struct RunFile {
     gaps: Vec<String>,
     #[serde(flatten)]
     in_force: RulesInForce,
+    #[serde(flatten)]
+    conclusion: Conclusion,
 }
 
 /// The rules that were applied, and which findings made the check fail, so that `report` shows the same verdict.
@@ -66,19 +84,11 @@ pub struct RulesInForce {
 }
 
 impl RulesInForce {
-    /// What the options choose.
-    pub fn chosen(settings: &Settings) -> Self {
-        Self::new(settings.fail_on, &rules::in_force(settings))
-    }
-
-    pub fn of(report: &Report) -> Self {
-        Self::new(report.fail_on, &report.rules)
-    }
-
-    fn new(fail_on: FailOn, rules: &[RuleInfo]) -> Self {
-        let rules = rules.iter().map(|rule| (rule.id.to_owned(), rule.severity));
+    fn of(report: &Report) -> Self {
+        let rules = report.rules.iter();
+        let rules = rules.map(|rule| (rule.id.to_owned(), rule.severity));
         Self {
-            fail_on,
+            fail_on: report.fail_on,
             rules: Some(rules.collect()),
         }
     }
@@ -122,6 +132,7 @@ impl OutputDirectory {
             made,
         };
         directory.remove_abandoned();
+        set_in_use(Some(directory.path.clone()));
         Ok(directory)
     }
 
@@ -141,6 +152,11 @@ impl OutputDirectory {
         Ok((directory, subject, run.in_force))
     }
 
+    /// How the run that wrote the results ended.
+    pub fn conclusion(&self) -> Result<Conclusion, Failure> {
+        Ok(read_run(&self.path)?.conclusion)
+    }
+
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -150,14 +166,17 @@ impl OutputDirectory {
         self.file(&format!("{UNFINISHED}.{}", std::process::id()))
     }
 
-    /// Moves the finished trace to its final path. First removes the results of an earlier trace, so that they
-    /// cannot be mistaken for results of this one.
-    pub fn keep_trace(&mut self) -> Result<(), Failure> {
+    /// Removes the results of an earlier run, so that they cannot be mistaken for results of this one.
+    pub fn discard_results(&mut self) {
         self.trace = None;
-        for name in [FINDINGS, SUPPRESSED, HTML, SARIF, JUNIT, JOURNAL] {
+        for name in RESULTS {
             // A file that cannot be removed cannot be replaced either; that error is reported.
             let _ = fs::remove_file(self.file(name));
         }
+    }
+
+    /// Moves the finished trace to its final path.
+    pub fn keep_trace(&mut self) -> Result<(), Failure> {
         let trace = self.file(TRACE);
         fs::rename(self.unfinished_trace(), &trace).map_err(|source| Failure::Written {
             path: trace,
@@ -165,12 +184,15 @@ impl OutputDirectory {
         })
     }
 
-    /// Removes the trace of a run that failed.
-    pub fn abandon(self) {
+    /// Removes the trace of a run that failed, and the directory if this process created it.
+    pub fn abandon(mut self) {
         // The next check removes what cannot be removed now.
         let _ = fs::remove_file(self.unfinished_trace());
         if self.made {
+            self.discard_results();
+            let _ = fs::remove_file(self.file(RUN));
             let _ = fs::remove_dir(&self.path);
+            set_in_use(None);
         }
     }
 
@@ -205,18 +227,16 @@ impl OutputDirectory {
     }
 
     /// Writes `run.json`.
-    pub fn write_run_file(
-        &self,
-        subject: &Subject,
-        in_force: &RulesInForce,
-    ) -> Result<(), Failure> {
+    pub fn write_run_file(&self, report: &Report) -> Result<(), Failure> {
+        let subject = &report.subject;
         let run = RunFile {
             trace: self.trace.clone(),
             brownout: env!("CARGO_PKG_VERSION").to_owned(),
             command: subject.command.clone(),
             directory: subject.directory.clone(),
             gaps: subject.gaps.clone(),
-            in_force: in_force.clone(),
+            in_force: RulesInForce::of(report),
+            conclusion: report.conclusion.clone(),
         };
         write_file(&self.file(RUN), |out| {
             serde_json::to_writer_pretty(&mut *out, &run)?;
@@ -314,14 +334,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("out");
         let first = OutputDirectory::claim(&path).unwrap();
-        first
-            .write_run_file(&Subject::default(), &RulesInForce::default())
-            .unwrap();
+        first.write_run_file(&Report::default()).unwrap();
         fs::write(first.file("notes"), "mine").unwrap();
         let second = OutputDirectory::claim(&path).unwrap();
-        second
-            .write_run_file(&Subject::default(), &RulesInForce::default())
-            .unwrap();
+        second.write_run_file(&Report::default()).unwrap();
         assert_eq!(fs::read_to_string(second.file("notes")).unwrap(), "mine");
         assert!(OutputDirectory::open(&path).is_ok());
     }
@@ -332,6 +348,7 @@ mod tests {
         let mut directory = OutputDirectory::claim(root.path()).unwrap();
         fs::write(directory.file(FINDINGS), "old").unwrap();
         fs::write(directory.unfinished_trace(), "new").unwrap();
+        directory.discard_results();
         directory.keep_trace().unwrap();
         assert!(!directory.file(FINDINGS).exists());
         assert_eq!(fs::read_to_string(directory.file(TRACE)).unwrap(), "new");

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use brownout_report::{
-    Finding, Report, Subject, Suppressed, parse_json_lines, parse_suppressed_lines,
+    Conclusion, Finding, Report, Subject, Suppressed, parse_json_lines, parse_suppressed_lines,
 };
 
 use crate::console::Console;
+use crate::crash_test::{CrashTest, Refused};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -15,32 +16,64 @@ use crate::finding_output::{self, Stream};
 use crate::output_directory::{FINDINGS, OutputDirectory, SUPPRESSED};
 use crate::rules;
 use crate::settings::Settings;
+use crate::shortfall::{Shortfall, conclude};
 use crate::trace_file::TraceFile;
-
-/// Where results are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    To(Stream),
-    ToNobody,
-}
 
 /// The findings of the analyses so far.
 pub struct Results {
     pub subject: Subject,
     pub findings: Vec<Finding>,
+    shortfalls: Vec<Shortfall>,
+    /// What was examined, one sentence each.
+    tested: Vec<String>,
 }
 
 impl Results {
+    pub fn new(subject: Subject, findings: Vec<Finding>) -> Self {
+        Self {
+            subject,
+            findings,
+            shortfalls: Vec::new(),
+            tested: Vec::new(),
+        }
+    }
+
     /// No findings yet, for the target recorded in `trace`.
     pub fn about(trace: &TraceFile, settings: &Settings) -> Self {
-        Self {
-            subject: subject(
-                trace,
-                settings,
-                trace.incomplete_reason().into_iter().collect(),
-            ),
-            findings: Vec::new(),
+        let gaps = trace.incomplete_reason().into_iter().collect();
+        Self::new(subject(trace, settings, gaps), Vec::new())
+    }
+
+    /// Prevents the run from passing.
+    pub fn fall_short(&mut self, code: ExitCode, reason: impl Into<String>) {
+        let reason = reason.into();
+        self.shortfalls.push(Shortfall { code, reason });
+    }
+
+    /// Adds the result of crash testing.
+    pub fn add_crash_test(
+        &mut self,
+        tested: Result<CrashTest, Refused>,
+        settings: &Settings,
+        console: &Console,
+    ) {
+        match tested {
+            Ok(test) => {
+                console.remark(&test.summary);
+                if test.tried == 0 {
+                    let why = "no crash was tested: there was no failure point to try";
+                    self.fall_short(ExitCode::NothingTested, why);
+                }
+                self.tested(test.summary);
+                self.add(settings.levels.apply(test.findings), test.gaps, console);
+            }
+            Err(Refused { why, code }) => self.fall_short(code, why),
         }
+    }
+
+    /// Notes what was examined, in a sentence.
+    pub fn tested(&mut self, what: String) {
+        self.tested.push(what);
     }
 
     /// Adds the findings that other analyses than crash testing reported for the same trace.
@@ -66,24 +99,73 @@ impl Results {
         }
     }
 
+    /// Writes what is known so far, for the case that the run is killed: `doing` is what comes next.
+    pub fn write_unfinished(
+        &self,
+        decisions: &Decisions,
+        settings: &Settings,
+        directory: &OutputDirectory,
+        doing: &str,
+    ) -> Result<(), Failure> {
+        let rules = rules::in_force(settings);
+        let mut report = Report::new(self.subject.clone(), rules, self.findings.clone());
+        report.fail_on = settings.fail_on;
+        decisions.apply_for_now(&mut report);
+        report.conclusion = Conclusion {
+            tested: self.tested.clone(),
+            ..Conclusion::unfinished(doing)
+        };
+        finding_output::write_all(&report, directory)
+    }
+
     /// Writes the report to the directory, prints it and returns the exit code.
     pub fn conclude(
         self,
         decisions: Decisions,
         settings: &Settings,
         directory: &OutputDirectory,
-        shown: Shown,
+        stream: Stream,
         console: &Console,
     ) -> Result<ExitCode, Failure> {
         let mut report = Report::new(self.subject, rules::in_force(settings), self.findings);
         report.fail_on = settings.fail_on;
         decisions.apply(&mut report, settings, console)?;
+        let (code, conclusion) = conclude(&report, &self.shortfalls, self.tested);
+        report.conclusion = conclusion;
         finding_output::write_all(&report, directory)?;
-        if let Shown::To(stream) = shown {
-            finding_output::print(&report, settings, stream)?;
+        finding_output::print(&report, settings, stream)?;
+        for shortfall in &self.shortfalls {
+            console.warn(&shortfall.reason);
         }
-        Ok(finding_output::exit_code(&report))
+        Ok(code)
     }
+}
+
+/// The results in a directory.
+pub fn read_report(path: &Path) -> Result<(OutputDirectory, Report), Failure> {
+    let (directory, subject, in_force) = OutputDirectory::open(path)?;
+    let findings = read_findings(&directory.file(FINDINGS))?;
+    let suppressed = read_suppressed(&directory.file(SUPPRESSED))?;
+    let rules = in_force.rules(rules::all());
+    let mut report = Report::new(subject, rules, findings).with_suppressed(suppressed);
+    report.fail_on = in_force.fail_on;
+    report.conclusion = directory.conclusion()?;
+    Ok((directory, report))
+}
+
+/// Makes the results in the directory say that the run failed. Does nothing if there are no results yet.
+pub fn record_failure(directory: &Path, code: ExitCode, reason: String) {
+    let Ok((directory, mut report)) = read_report(directory) else {
+        return;
+    };
+    report.conclusion = Conclusion {
+        end: code.into(),
+        exit_code: Some(code as u8),
+        reasons: vec![reason],
+        tested: report.conclusion.tested,
+    };
+    // The process is failing already, and the earlier results do not claim that it passed.
+    let _ = finding_output::write_all(&report, &directory);
 }
 
 /// The target recorded in `trace`, and what could not be examined.
@@ -132,4 +214,30 @@ fn read(path: &Path) -> Result<String, Failure> {
         path: path.to_owned(),
         source,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brownout_report::RunEnd;
+
+    #[test]
+    fn a_fault_of_brownout_is_in_the_results() {
+        let root = tempfile::tempdir().unwrap();
+        let here = Path::new("/");
+        let settings = Settings::defaults(here);
+        let directory = OutputDirectory::claim(&root.path().join("out")).unwrap();
+        let decisions = Decisions::read(&settings).unwrap();
+        let results = Results::new(Subject::default(), Vec::new());
+        results
+            .write_unfinished(&decisions, &settings, &directory, "linting")
+            .unwrap();
+        let reason = "internal error: no reason".to_owned();
+        record_failure(&root.path().join("out"), ExitCode::Internal, reason);
+        let conclusion = directory.conclusion().unwrap();
+        assert_eq!(conclusion.end, RunEnd::InternalError);
+        assert_eq!(conclusion.exit_code, Some(70));
+        let junit = fs::read_to_string(directory.file("junit.xml")).unwrap();
+        assert!(junit.contains("<error") && junit.contains("no reason"));
+    }
 }

@@ -150,13 +150,19 @@ impl TraceFile {
         })
     }
 
+    /// Why the rest of the trace could not be read, if it could not.
+    pub fn damage(&self) -> Option<Failure> {
+        let damage = self.damage.as_ref().or(self.earlier_damage.as_ref())?;
+        Some(Failure::Incomplete {
+            path: self.path.clone(),
+            source: damage.clone(),
+        })
+    }
+
     /// Reports why events are missing, if they are. Returns how the command ends.
-    pub fn conclude(mut self, console: &Console) -> Result<ExitCode, Failure> {
-        if let Some(damage) = self.damage.take().or(self.earlier_damage.take()) {
-            return Err(Failure::Incomplete {
-                path: self.path,
-                source: damage,
-            });
+    pub fn conclude(self, console: &Console) -> Result<ExitCode, Failure> {
+        if let Some(failure) = self.damage() {
+            return Err(failure);
         }
         if let Some(reason) = self.incomplete_reason() {
             console.warn(format_args!("{}: {reason}", self.path.display()));

@@ -16,6 +16,14 @@ pub struct Github;
 
 impl Format for Github {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+        if let Some(problem) = report.conclusion.problem() {
+            let title = report.conclusion.end.meaning();
+            writeln!(
+                out,
+                "::error title=brownout::{title}: {}",
+                escaped(&problem)
+            )?;
+        }
         let mut more = 0;
         for severity in Severity::ALL {
             for finding in report.of(severity).take(MAX_OF_A_LEVEL) {

@@ -46,13 +46,14 @@ impl Html {
                     header {
                         h1 { "brownout" }
                         @if !subject.is_empty() { p { code { (subject) } } }
+                        @if let Some(problem) = report.conclusion.problem() { (banner(report, &problem)) }
                         @for gap in &report.subject.gaps { p.gap { (gap) } }
                         (summary(report))
                     }
                     @if !report.findings().is_empty() { (filters(report)) }
                     main {
                         @for finding in report.findings() { (self.finding(report, finding)) }
-                        @if report.findings().is_empty() { p { "No findings." } }
+                        @if report.findings().is_empty() && report.conclusion.is_conclusive() { p { "No findings." } }
                     }
                     (hidden_findings(report))
                     (explanations(report))
@@ -159,6 +160,16 @@ fn evidence(finding: &Finding) -> Markup {
             tr { th { "seen" } td { (finding.count) } }
             tr { th { "id" } td { code { (finding.id) } } }
             @if let Some(replay) = &finding.replay { tr { th { "replay" } td { code { (replay) } } } }
+        }
+    }
+}
+
+/// Why the page does not show that the target is correct.
+fn banner(report: &Report, problem: &str) -> Markup {
+    html! {
+        div.inconclusive role="alert" {
+            p { b { "Not a pass: " (report.conclusion.end.meaning()) "." } }
+            pre { (problem) }
         }
     }
 }

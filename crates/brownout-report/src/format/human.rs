@@ -433,6 +433,14 @@ fn summary(report: &Report) -> String {
             let _ = write!(text, ", {count} {what}");
         }
     }
+    if !report.conclusion.is_conclusive() {
+        let meaning = report.conclusion.end.meaning();
+        text = match report.findings() {
+            // A run that examined too little has not shown that there is nothing to find.
+            [] => meaning.to_owned(),
+            _ => format!("{text}; {meaning}"),
+        };
+    }
     text.push('\n');
     let rules: BTreeSet<&str> = report.findings().iter().map(|f| f.rule.as_str()).collect();
     if !rules.is_empty() {

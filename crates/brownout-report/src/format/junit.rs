@@ -1,5 +1,6 @@
 //! JUnit XML, which continuous-integration servers display. A rule without findings is a passed test. A finding is a
-//! failed test if it makes the check fail; otherwise it passes, with its text as output.
+//! failed test if it makes the check fail; otherwise it passes, with its text as output. A run that did not examine
+//! everything is an error.
 
 use std::collections::HashSet;
 use std::io;
@@ -19,9 +20,18 @@ impl Format for Junit {
         let findings = report.findings();
         suite.add_test_cases(findings.iter().map(|finding| case(report, finding)));
         let found: HashSet<&str> = findings.iter().map(|f| f.rule.as_str()).collect();
+        let problem = report.conclusion.problem();
+        if let Some(problem) = &problem {
+            suite.add_test_case(run_error(report, problem));
+        }
         let passed = report.rules.iter().filter(|rule| !found.contains(rule.id));
         suite.add_test_cases(passed.map(|rule| {
-            let mut case = TestCase::new(rule.summary, TestCaseStatus::success());
+            let status = match &problem {
+                None => TestCaseStatus::success(),
+                // No findings in a run that is not conclusive are no success.
+                Some(_) => skipped(report),
+            };
+            let mut case = TestCase::new(rule.summary, status);
             case.set_classname(rule.id);
             case
         }));
@@ -30,6 +40,25 @@ impl Format for Junit {
         let text = junit.to_string().map_err(io::Error::other)?;
         out.write_all(text.as_bytes())
     }
+}
+
+/// The test that stands for the run itself.
+fn run_error(report: &Report, problem: &str) -> TestCase {
+    let end = report.conclusion.end;
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+    status
+        .set_type(end.as_str())
+        .set_message(end.meaning())
+        .set_description(problem);
+    let mut case = TestCase::new("run", status);
+    case.set_classname("brownout");
+    case
+}
+
+fn skipped(report: &Report) -> TestCaseStatus {
+    let mut status = TestCaseStatus::skipped();
+    status.set_message(report.conclusion.end.meaning());
+    status
 }
 
 fn case(report: &Report, finding: &Finding) -> TestCase {
@@ -77,7 +106,7 @@ fn description(report: &Report, finding: &Finding) -> String {
 mod tests {
     use super::*;
     use crate::samples::{FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding, finding_at};
-    use crate::{FailOn, Subject};
+    use crate::{Conclusion, FailOn, Subject};
 
     fn suite(findings: Vec<Finding>) -> TestSuite {
         let rules = vec![FLUSH_RULE, FENCE_RULE, WARNING_RULE];
@@ -135,6 +164,19 @@ mod tests {
     fn all_tests_pass_without_findings() {
         let suite = suite(vec![]);
         assert_eq!((suite.tests, suite.failures), (3, 0));
+    }
+
+    #[test]
+    fn a_run_that_is_not_conclusive_is_an_error_and_its_rules_are_skipped() {
+        let rules = vec![FLUSH_RULE, FENCE_RULE];
+        let mut report = Report::new(Subject::default(), rules, vec![finding()]);
+        report.conclusion = Conclusion::unfinished("linting");
+        let text = Junit.to_text(&report);
+        let mut report = quick_junit::Report::deserialize_from_str(&text).unwrap();
+        let suite = report.test_suites.remove(0);
+        assert_eq!((suite.tests, suite.failures, suite.errors), (3, 1, 1));
+        assert_eq!(text.matches("<skipped").count(), 1, "{text}");
+        assert!(text.contains("it ended while linting"), "{text}");
     }
 
     #[test]

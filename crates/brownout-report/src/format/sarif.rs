@@ -70,17 +70,22 @@ fn document(report: &Report) -> Value {
 }
 
 fn invocation(report: &Report) -> Value {
-    let mut invocation = json!({"executionSuccessful": true});
+    let conclusion = &report.conclusion;
+    let mut invocation = json!({"executionSuccessful": conclusion.is_conclusive()});
+    if let Some(code) = conclusion.exit_code {
+        invocation["exitCode"] = code.into();
+        invocation["exitCodeDescription"] = conclusion.end.meaning().into();
+    }
     if !report.subject.command.is_empty() {
         invocation["arguments"] = json!(report.subject.command);
     }
-    if !report.subject.gaps.is_empty() {
-        let notifications = report
-            .subject
-            .gaps
-            .iter()
-            .map(|gap| json!({"level": "warning", "message": {"text": gap}}));
-        invocation["toolExecutionNotifications"] = notifications.collect();
+    let problem = conclusion.problem();
+    let problem = problem.map(|problem| json!({"level": "error", "message": {"text": problem}}));
+    let gaps = report.subject.gaps.iter();
+    let gaps = gaps.map(|gap| json!({"level": "warning", "message": {"text": gap}}));
+    let notifications: Vec<Value> = unique(problem.into_iter().chain(gaps).collect());
+    if !notifications.is_empty() {
+        invocation["toolExecutionNotifications"] = notifications.into();
     }
     invocation
 }

@@ -15,8 +15,9 @@ use super::{CrashTestArgs, FindingArgs, RecordingArgs};
 ///
 /// With --recover, crashes are tested too: see `brownout crash --help`.
 ///
-/// Exits with 1 if a finding reaches --fail-on, by default if there are bugs; with 3 if no persistent memory was seen; with 4 if the program failed
-/// on its own, or if recovery fails without a crash, regardless of findings.
+/// Exits with 1 if a finding reaches --fail-on, by default if there are bugs; with 3 if no persistent memory was
+/// seen or not everything could be tested; with 4 if the program failed on its own, or if recovery fails without a crash, regardless of findings. All
+/// results say so, also run.json in its fields `verdict`, `exit_code` and `reasons`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout check -- ./kvstore /mnt/pmem/pool insert 1 2 3
@@ -40,6 +41,12 @@ pub struct CheckArgs {
     /// directory that holds anything else is refused.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+
+    /// Continue an interrupted check with the same options, program and --out
+    ///
+    /// The program is not run again if DIR contains its whole trace, and crashes that were tried are not tried again.
+    #[arg(long)]
+    pub resume: bool,
 
     #[command(flatten)]
     pub findings: FindingArgs,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 /// Show the findings of an earlier check again, or write them in other formats
+///
+/// Exits with the exit code of the check, and with 2 if the check was killed before it ended.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout report brownout.out

@@ -3,19 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use brownout_engine::{Recording, StopReason};
-use brownout_trace::ProcessEnd;
+use brownout_report::Subject;
+use brownout_trace::{EarlyStop, ProcessEnd};
 
 use super::record;
 use crate::arguments::{CheckArgs, RecordArgs, RecordingArgs};
 use crate::console::Console;
-use crate::crash_test::{Plan, Refused, crash_test, program_file};
+use crate::crash_test::{Plan, crash_test, program_file};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
-use crate::failure::Failure;
+use crate::failure::{Failure, sentence};
 use crate::finding_output::Stream;
 use crate::lint_run::lint;
-use crate::output_directory::{OutputDirectory, RulesInForce, TRACE};
-use crate::results::{Results, Shown};
+use crate::output_directory::{OutputDirectory, TRACE};
+use crate::results::Results;
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
 
@@ -49,69 +50,83 @@ pub fn check(
 ) -> Result<ExitCode, Failure> {
     let options = settings.crash.complete(&arguments.crash);
     let mut plan = Plan::new(&options, &settings.patterns)?;
+    if let Some(plan) = &mut plan {
+        plan.resume = arguments.resume;
+    }
     if let (Some(plan), Some(program)) = (&mut plan, arguments.recording.command.first()) {
         plan.resolve_functions(&program_file(Path::new(program)))?;
     }
     let decisions = Decisions::read(settings)?;
     let mut directory = OutputDirectory::claim(out)?;
-    let recorded = record::record(
-        &RecordArgs {
-            patterns: settings.patterns.clone(),
-            output: directory.unfinished_trace(),
-            recording: recording(arguments, settings, plan.as_ref()),
-        },
-        console,
-    );
-    let recording = match recorded {
-        Ok(recording) => recording,
-        Err(failure) => {
-            directory.abandon();
-            return Err(failure);
-        }
+    let earlier = if arguments.resume {
+        RecordedEnd::of_earlier_run(arguments, &directory, console)?
+    } else {
+        None
     };
-    let linted = lint(&directory.unfinished_trace(), settings, console);
-    directory.keep_trace()?;
-    let lint_run = linted?;
-    directory.write_run_file(&lint_run.subject, &RulesInForce::chosen(settings))?;
-    let mut results = Results {
-        subject: lint_run.subject,
-        findings: lint_run.findings,
-    };
-    let failed = failed(&recording, console);
-    let mut not_tried = None;
-    if let (Some(plan), None) = (&plan, &lint_run.nothing_persistent) {
-        if failed.is_some() {
-            console.remark("the run failed, so crashes are not tested");
-        } else {
-            match try_crashes(plan, &mut results, &directory, settings, console) {
-                Ok(refused) => not_tried = refused.map(Ok),
-                // The findings of lint are still reported.
-                Err(failure) => not_tried = Some(Err(failure)),
+    let end = match earlier {
+        Some(end) => end,
+        None => {
+            directory.discard_results();
+            let results = Results::new(planned(arguments, settings), Vec::new());
+            results.write_unfinished(&decisions, settings, &directory, "recording the program")?;
+            let arguments = RecordArgs {
+                patterns: settings.patterns.clone(),
+                output: directory.unfinished_trace(),
+                recording: recording(arguments, settings, plan.as_ref()),
+            };
+            match record::record(&arguments, console) {
+                Ok(recording) => {
+                    directory.keep_trace()?;
+                    RecordedEnd::of(recording)
+                }
+                Err(failure) => {
+                    directory.abandon();
+                    return Err(failure);
+                }
             }
         }
-    }
-    let shown = match lint_run.nothing_persistent {
-        None => Shown::To(stream),
-        Some(_) => Shown::ToNobody,
     };
-    let code = results.conclude(decisions, settings, &directory, shown, console)?;
+    let lint_run = lint(&directory.file(TRACE), settings, console)?;
+    let mut results = Results::new(lint_run.subject, lint_run.findings);
+    results.tested(format!("{} events were linted", lint_run.trace.events()));
+    let failed = end.failed();
+    let can_crash = failed.is_none() && lint_run.nothing_persistent.is_none();
+    if let Some((code, why)) = failed {
+        results.fall_short(code, why);
+    }
+    if let Some(why) = lint_run.nothing_persistent {
+        results.fall_short(ExitCode::NothingTested, why);
+    }
+    if let Some(damage) = lint_run.trace.damage() {
+        results.fall_short(damage.exit_code(), damage.sentence());
+    }
+    match &plan {
+        Some(plan) if can_crash => {
+            // Whatever ends crash testing, the findings of lint remain.
+            results.write_unfinished(&decisions, settings, &directory, "testing crashes")?;
+            if let Err(failure) = try_crashes(plan, &mut results, &directory, settings, console) {
+                results.fall_short(failure.exit_code(), failure.sentence());
+            }
+        }
+        Some(_) => console.remark("crashes are not tested"),
+        None => {}
+    }
+    let code = results.conclude(decisions, settings, &directory, stream, console)?;
     if stay == Stay::Kept {
         directory.announce(console);
     }
-    if let Some(code) = failed {
-        return Ok(code);
-    }
-    if let Some(why) = lint_run.nothing_persistent {
-        console.warn(why);
-        return Ok(ExitCode::NothingPersistent);
-    }
-    match not_tried {
-        None => Ok(code),
-        Some(Err(failure)) => Err(failure),
-        Some(Ok(refused)) => {
-            console.warn(refused.why);
-            Ok(refused.code)
-        }
+    Ok(code)
+}
+
+/// What is about to be recorded.
+fn planned(arguments: &CheckArgs, settings: &Settings) -> Subject {
+    let command = arguments.recording.command.iter();
+    Subject {
+        command: command
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect(),
+        directory: Some(settings.directory.to_string_lossy().into_owned()),
+        gaps: Vec::new(),
     }
 }
 
@@ -122,16 +137,11 @@ fn try_crashes(
     directory: &OutputDirectory,
     settings: &Settings,
     console: &Console,
-) -> Result<Option<Refused>, Failure> {
+) -> Result<(), Failure> {
     let mut trace = TraceFile::open(&directory.file(TRACE))?;
-    match crash_test(&mut trace, plan, directory, console)? {
-        Ok(test) => {
-            console.remark(test.summary);
-            results.add(settings.levels.apply(test.findings), test.gaps, console);
-            Ok(None)
-        }
-        Err(refused) => Ok(Some(refused)),
-    }
+    let tested = crash_test(&mut trace, plan, directory, console)?;
+    results.add_crash_test(tested, settings, console);
+    Ok(())
 }
 
 /// Recording options, including the functions that crash testing needs watched.
@@ -149,19 +159,60 @@ fn recording(arguments: &CheckArgs, settings: &Settings, plan: Option<&Plan>) ->
     recording
 }
 
-/// The exit code of a check that did not record a complete and successful run.
-fn failed(recording: &Recording, console: &Console) -> Option<ExitCode> {
-    // The reason was printed when it happened. Nothing is known about the rest of the run.
-    if !matches!(recording.stopped, None | Some(StopReason::Interrupted)) {
-        return Some(ExitCode::Usage);
+/// How the recorded run ended.
+struct RecordedEnd {
+    /// Why the trace does not contain the whole run.
+    incomplete: Option<String>,
+    target: Option<ProcessEnd>,
+}
+
+impl RecordedEnd {
+    fn of(recording: Recording) -> Self {
+        let incomplete = match &recording.stopped {
+            None | Some(StopReason::Interrupted) => None,
+            Some(reason) => Some(format!("the recording is incomplete: {}", sentence(reason))),
+        };
+        Self {
+            incomplete,
+            target: Some(recording.end),
+        }
     }
-    let how = match recording.end {
-        ProcessEnd::Exited { status: 0 } => return None,
-        ProcessEnd::Exited { status } => format!("exited with status {status}"),
-        ProcessEnd::Signaled { signal } => format!("was killed by signal {signal}"),
-    };
-    console.warn(format_args!(
-        "the program {how}; the findings are those of a failed run"
-    ));
-    Some(ExitCode::TargetFailed)
+
+    /// The run whose trace is in the directory, if there is one. It must be of the same command.
+    fn of_earlier_run(
+        arguments: &CheckArgs,
+        directory: &OutputDirectory,
+        console: &Console,
+    ) -> Result<Option<Self>, Failure> {
+        let path = directory.file(TRACE);
+        if !path.is_file() {
+            console.remark("there is no recording to resume; the program is recorded again");
+            return Ok(None);
+        }
+        let trace = TraceFile::open(&path)?;
+        if trace.header().command != arguments.recording.command {
+            return Err(Failure::OtherConfiguration { path });
+        }
+        let ending = trace.summary().map(|summary| &summary.ending);
+        let interrupted =
+            ending.is_some_and(|ending| matches!(ending.stopped, Some(EarlyStop::Interrupted)));
+        Ok(Some(Self {
+            incomplete: trace.incomplete_reason().filter(|_| !interrupted),
+            target: ending.and_then(|ending| ending.target),
+        }))
+    }
+
+    /// Why the run is not complete and successful, and what the check exits with because of it.
+    fn failed(&self) -> Option<(ExitCode, String)> {
+        if let Some(why) = &self.incomplete {
+            return Some((ExitCode::Usage, why.clone()));
+        }
+        let how = match self.target {
+            None | Some(ProcessEnd::Exited { status: 0 }) => return None,
+            Some(ProcessEnd::Exited { status }) => format!("exited with status {status}"),
+            Some(ProcessEnd::Signaled { signal }) => format!("was killed by signal {signal}"),
+        };
+        let why = format!("the program {how}; the findings are those of a failed run");
+        Some((ExitCode::TargetFailed, why))
+    }
 }

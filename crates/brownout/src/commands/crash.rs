@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use super::check::OUT;
 use crate::arguments::CrashArgs;
 use crate::console::Console;
-use crate::crash_test::{CrashTest, Plan, Refused, crash_test, program_file};
+use crate::crash_test::{Plan, crash_test, program_file};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
-use crate::output_directory::{OutputDirectory, RulesInForce};
-use crate::results::{Results, Shown};
+use crate::output_directory::OutputDirectory;
+use crate::results::Results;
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
 
@@ -33,28 +33,10 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     results.keep_others(&directory, trace.path())?;
     // From now on the directory belongs to brownout, even if the test fails.
     directory.set_trace(trace.path());
-    directory.write_run_file(&results.subject, &RulesInForce::chosen(&settings))?;
-    let CrashTest {
-        findings,
-        gaps,
-        summary,
-    } = match crash_test(&mut trace, &plan, &directory, console)? {
-        Ok(test) => test,
-        Err(Refused { why, code }) => {
-            console.warn(why);
-            trace.conclude(console)?;
-            return Ok(code);
-        }
-    };
-    console.remark(summary);
-    results.add(settings.levels.apply(findings), gaps, console);
-    let code = results.conclude(
-        decisions,
-        &settings,
-        &directory,
-        Shown::To(Stream::Output),
-        console,
-    )?;
+    results.write_unfinished(&decisions, &settings, &directory, "testing crashes")?;
+    let tested = crash_test(&mut trace, &plan, &directory, console)?;
+    results.add_crash_test(tested, &settings, console);
+    let code = results.conclude(decisions, &settings, &directory, Stream::Output, console)?;
     directory.announce(console);
     trace.conclude(console)?;
     Ok(code)

@@ -27,6 +27,7 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
     let arguments = CheckArgs {
         patterns: Vec::new(),
         out: None,
+        resume: false,
         findings: FindingArgs::default(),
         crash: CrashTestArgs {
             recover: Some(recovery(&program)),

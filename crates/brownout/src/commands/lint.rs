@@ -11,6 +11,7 @@ use crate::finding_output::{self, Stream};
 use crate::lint_run::lint;
 use crate::rules;
 use crate::settings::Settings;
+use crate::shortfall::{Shortfall, conclude};
 
 pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure> {
     let settings = Settings::new(&arguments.findings, &arguments.selection.patterns)?;
@@ -23,15 +24,25 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
     );
     report.fail_on = settings.fail_on;
     decisions.apply(&mut report, &settings, console)?;
-    let nothing = lint_run.nothing_persistent;
-    if nothing.is_none() {
-        finding_output::print(&report, &settings, Stream::Output)?;
+    let mut shortfalls = Vec::new();
+    if let Some(reason) = lint_run.nothing_persistent {
+        let code = ExitCode::NothingTested;
+        shortfalls.push(Shortfall { code, reason });
     }
-    // A damaged trace is reported last, where it is noticed.
+    if let Some(damage) = lint_run.trace.damage() {
+        let (code, reason) = (damage.exit_code(), damage.sentence());
+        shortfalls.push(Shortfall { code, reason });
+    }
+    let (code, conclusion) = conclude(&report, &shortfalls, Vec::new());
+    report.conclusion = conclusion;
+    finding_output::print(&report, &settings, Stream::Output)?;
+    // Damage is reported last, where it is noticed.
+    for shortfall in shortfalls
+        .iter()
+        .filter(|found| found.code == ExitCode::NothingTested)
+    {
+        console.warn(&shortfall.reason);
+    }
     lint_run.trace.conclude(console)?;
-    if let Some(why) = nothing {
-        console.warn(why);
-        return Ok(ExitCode::NothingPersistent);
-    }
-    Ok(finding_output::exit_code(&report))
+    Ok(code)
 }

@@ -15,8 +15,8 @@ use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
-use crate::output_directory::{JOURNAL, OutputDirectory, RulesInForce};
-use crate::results::{Results, Shown, findings_of_others};
+use crate::output_directory::{JOURNAL, OutputDirectory};
+use crate::results::{Results, findings_of_others};
 use crate::settings::Settings;
 
 pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure> {
@@ -34,10 +34,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
         let gaps: Vec<String> = gaps.cloned().collect();
         match &mut joined {
             None => {
-                let results = Results {
-                    subject: Subject { gaps, ..subject },
-                    findings: others,
-                };
+                let results = Results::new(Subject { gaps, ..subject }, others);
                 joined = Some((entries, results, part.trace()?));
             }
             Some((all, results, _)) => {
@@ -64,12 +61,11 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     let out = arguments.out.clone().or_else(|| settings.out.clone());
     let mut directory = OutputDirectory::claim(&out.unwrap_or_else(|| PathBuf::from(OUT)))?;
     directory.set_trace(&trace);
-    directory.write_run_file(&results.subject, &RulesInForce::chosen(&settings))?;
+    results.write_unfinished(&decisions, &settings, &directory, "merging")?;
     write_journal(&entries, &directory)?;
     let findings = settings.levels.apply(findings_of(&entries));
     results.add(findings, gap.into_iter().collect(), console);
-    let shown = Shown::To(Stream::Output);
-    let code = results.conclude(decisions, &settings, &directory, shown, console)?;
+    let code = results.conclude(decisions, &settings, &directory, Stream::Output, console)?;
     directory.announce(console);
     Ok(code)
 }

@@ -30,7 +30,7 @@ pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
         Command::Crash(arguments) => crash::run(&arguments, console).map(Status::from),
         Command::Replay(arguments) => replay::run(&arguments, console).map(Status::from),
         Command::Merge(arguments) => merge::run(&arguments, console).map(Status::from),
-        Command::Report(arguments) => report::run(&arguments).map(Status::from),
+        Command::Report(arguments) => report::run(&arguments, console).map(Status::from),
         Command::Explain(arguments) => explain::run(&arguments).map(Status::from),
         Command::Stat(arguments) => stat::run(&arguments, console).map(Status::from),
         Command::Dump(arguments) => dump::run(&arguments, console).map(Status::from),

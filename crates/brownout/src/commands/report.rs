@@ -1,22 +1,17 @@
 //! `brownout report`: shows the findings of an earlier check again, or writes them in other formats.
 
-use brownout_report::{Format, Html, Junit, Report, Sarif, Sources};
+use brownout_report::{Format, Html, Junit, Sarif, Sources};
 
 use crate::arguments::ReportArgs;
+use crate::console::Console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::{self, Detail, Stream};
-use crate::output_directory::{FINDINGS, OutputDirectory, SUPPRESSED, write_report};
-use crate::results::{read_findings, read_suppressed};
-use crate::rules;
+use crate::output_directory::write_report;
+use crate::results::read_report;
 
-pub fn run(arguments: &ReportArgs) -> Result<ExitCode, Failure> {
-    let (directory, subject, in_force) = OutputDirectory::open(&arguments.directory)?;
-    let findings = read_findings(&directory.file(FINDINGS))?;
-    let suppressed = read_suppressed(&directory.file(SUPPRESSED))?;
-    let mut report =
-        Report::new(subject, in_force.rules(rules::all()), findings).with_suppressed(suppressed);
-    report.fail_on = in_force.fail_on;
+pub fn run(arguments: &ReportArgs, console: &Console) -> Result<ExitCode, Failure> {
+    let (_, report) = read_report(&arguments.directory)?;
     let html = Html {
         sources: Sources::on_disk(),
     };
@@ -39,6 +34,14 @@ pub fn run(arguments: &ReportArgs) -> Result<ExitCode, Failure> {
         };
         finding_output::print_human(&report, detail, Stream::Output)?;
     }
-    // The check already exited with 1 if there were bugs; showing them again is a success.
-    Ok(ExitCode::Success)
+    let conclusion = &report.conclusion;
+    for reason in &conclusion.reasons {
+        console.warn(reason);
+    }
+    Ok(match conclusion.exit_code.and_then(ExitCode::from_number) {
+        Some(code) => code,
+        None if conclusion.is_conclusive() => finding_output::exit_code(&report),
+        // The run was killed.
+        None => ExitCode::Usage,
+    })
 }

@@ -1,11 +1,18 @@
-//! Ctrl-C: once to stop in an orderly way, twice to stop at once.
+//! Ctrl-C: once to stop in an orderly way, again to stop at once.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::iterator::{Handle, Signals};
+use signal_hook::{flag, low_level};
+
+/// Signals that arrive this soon after the first ask for the same: `timeout` sends its signal to the process and to its
+/// group.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Notes signals that ask the process to stop, while it exists. Before and afterwards the signals have their default
 /// action.
@@ -13,6 +20,7 @@ pub struct Interrupt {
     asked: Arc<AtomicBool>,
     /// Whether signals end the process again.
     default_action: Arc<AtomicBool>,
+    arrivals: Handle,
 }
 
 impl Interrupt {
@@ -20,14 +28,25 @@ impl Interrupt {
         let asked = Arc::new(AtomicBool::new(false));
         let default_action = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order the first signal is only noted, and the second ends the process.
             flag::register_conditional_default(signal, Arc::clone(&default_action))?;
-            flag::register_conditional_default(signal, Arc::clone(&asked))?;
-            flag::register(signal, Arc::clone(&asked))?;
         }
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let arrivals = signals.handle();
+        let noted = Arc::clone(&asked);
+        thread::Builder::new().spawn(move || {
+            let mut first: Option<Instant> = None;
+            for signal in signals.forever() {
+                noted.store(true, Ordering::Relaxed);
+                if first.get_or_insert_with(Instant::now).elapsed() > SAME_REQUEST {
+                    // It does not return for these signals.
+                    let _ = low_level::emulate_default_handler(signal);
+                }
+            }
+        })?;
         Ok(Self {
             asked,
             default_action,
+            arrivals,
         })
     }
 
@@ -39,5 +58,6 @@ impl Interrupt {
 impl Drop for Interrupt {
     fn drop(&mut self) {
         self.default_action.store(true, Ordering::Relaxed);
+        self.arrivals.close();
     }
 }

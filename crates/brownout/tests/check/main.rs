@@ -7,6 +7,7 @@ mod config;
 mod decisions;
 mod demo;
 mod results;
+mod run_end;
 mod severities;
 mod unusual;
 

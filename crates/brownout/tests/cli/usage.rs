@@ -39,7 +39,7 @@ fn the_exit_codes_are_listed() {
     for code in [
         " 0  no finding reaches --fail-on",
         " 1  a finding reaches --fail-on",
-        " 3  no access to persistent memory",
+        " 3  nothing persistent was seen",
         "70  internal error",
     ] {
         assert!(help.contains(code), "{code}");

@@ -1,0 +1,155 @@
+//! How a run ended, apart from its findings. Every output format renders it, so that a run that tested little or
+//! nothing never looks like one that passed.
+
+use serde::{Deserialize, Serialize};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum RunEnd {
+    /// Everything was examined, and no finding makes the run fail.
+    #[default]
+    Passed,
+    /// Findings make the run fail.
+    Findings,
+    /// An error of usage or of the environment ended the run.
+    Error,
+    /// Nothing persistent was seen, or a part of the target was not examined.
+    NothingTested,
+    /// The target, or recovery without a crash, failed on its own.
+    TargetFailed,
+    /// A fault of brownout ended the run.
+    InternalError,
+    /// The run has not finished, or was killed.
+    Unfinished,
+}
+
+/// How a run ended, why, and what it examined.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conclusion {
+    #[serde(rename = "verdict")]
+    pub end: RunEnd,
+    /// The exit code of the command; `None` until it ends.
+    pub exit_code: Option<u8>,
+    /// Why absent findings do not show that the target is correct, one sentence each.
+    pub reasons: Vec<String>,
+    /// What was examined, one sentence each.
+    pub tested: Vec<String>,
+}
+
+impl Conclusion {
+    /// The conclusion of a run that goes on. It is in the results of a run that was killed.
+    pub fn unfinished(doing: &str) -> Self {
+        Self {
+            end: RunEnd::Unfinished,
+            exit_code: None,
+            reasons: vec![format!("the run did not finish: it ended while {doing}")],
+            tested: Vec::new(),
+        }
+    }
+
+    /// Whether the findings are all there is to say.
+    pub fn is_conclusive(&self) -> bool {
+        matches!(self.end, RunEnd::Passed | RunEnd::Findings)
+    }
+
+    /// The reasons why the run is not conclusive, as one text; `None` if it is.
+    pub fn problem(&self) -> Option<String> {
+        if self.is_conclusive() {
+            return None;
+        }
+        Some(if self.reasons.is_empty() {
+            self.end.meaning().to_owned()
+        } else {
+            self.reasons.join("\n")
+        })
+    }
+}
+
+impl RunEnd {
+    /// A title for people.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Passed => "nothing that makes the run fail was found",
+            Self::Findings => "findings make the run fail",
+            Self::Error => "the run ended with an error",
+            Self::NothingTested => "not everything was tested",
+            Self::TargetFailed => "the run failed without a crash",
+            Self::InternalError => "brownout failed",
+            Self::Unfinished => "the run did not finish",
+        }
+    }
+
+    /// The value of `verdict` in `run.json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Findings => "findings",
+            Self::Error => "error",
+            Self::NothingTested => "nothing-tested",
+            Self::TargetFailed => "target-failed",
+            Self::InternalError => "internal-error",
+            Self::Unfinished => "unfinished",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::FLUSH_RULE;
+    use crate::{Format, Github, Html, Human, Junit, Report, Sarif, Sources, Subject};
+
+    #[test]
+    fn only_conclusive_runs_have_no_problem() {
+        assert_eq!(Conclusion::default().problem(), None);
+        let mut conclusion = Conclusion::unfinished("linting");
+        let problem = conclusion.problem().unwrap();
+        assert!(problem.ends_with("it ended while linting"), "{problem}");
+        conclusion.reasons.clear();
+        assert_eq!(
+            conclusion.problem().as_deref(),
+            Some("the run did not finish")
+        );
+    }
+
+    #[test]
+    fn every_format_for_people_and_machines_shows_it() {
+        let mut report = Report::new(Subject::default(), vec![FLUSH_RULE], vec![]);
+        report.conclusion = Conclusion::unfinished("linting");
+        report.conclusion.exit_code = Some(2);
+        let html = Html {
+            sources: Sources::on_disk(),
+        };
+        let formats: [&dyn Format; 4] = [&Junit, &Sarif, &Github, &html];
+        for text in formats.map(|format| format.to_text(&report)) {
+            assert!(text.contains("it ended while linting"), "{text}");
+        }
+        let sarif = Sarif.to_text(&report);
+        assert!(sarif.contains("\"executionSuccessful\":false"), "{sarif}");
+        assert!(sarif.contains("\"exitCode\":2"), "{sarif}");
+        let human = Human {
+            color: false,
+            width: 80,
+            verbose: false,
+            suppressed: false,
+            sources: Sources::on_disk(),
+        };
+        assert_eq!(human.to_text(&report), "the run did not finish\n");
+    }
+
+    #[test]
+    fn the_verdict_in_json_is_the_name_of_the_end() {
+        for end in [
+            RunEnd::Passed,
+            RunEnd::NothingTested,
+            RunEnd::InternalError,
+            RunEnd::Unfinished,
+        ] {
+            let json = serde_json::to_value(end).unwrap();
+            assert_eq!(json, end.as_str());
+        }
+    }
+}

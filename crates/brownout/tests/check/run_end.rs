@@ -1,0 +1,172 @@
+//! How a run ended, in every format: a run that tested too little never looks like one that passed.
+
+use std::fs;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::{Completed, TestDir, bugs};
+
+/// Asserts that all results say that the run ended in this way, and that `report` exits in the same way.
+fn assert_inconclusive(dir: &TestDir, code: i32, verdict: &str, reason: &str) {
+    let run = run_file(dir);
+    assert_eq!(run["verdict"], verdict, "{run}");
+    assert!(run["reasons"].to_string().contains(reason), "{run}");
+    let junit = dir.read("brownout.out/junit.xml");
+    assert!(
+        junit.contains("<error") && junit.contains("errors=\"1\""),
+        "{junit}"
+    );
+    assert!(junit.contains(reason), "{junit}");
+    let sarif: Value = serde_json::from_str(&dir.read("brownout.out/report.sarif")).unwrap();
+    let invocation = &sarif["runs"][0]["invocations"][0];
+    assert_eq!(invocation["executionSuccessful"], false, "{invocation}");
+    let notification = &invocation["toolExecutionNotifications"][0];
+    assert_eq!(notification["level"], "error", "{invocation}");
+    let text = notification["message"]["text"].as_str().unwrap();
+    assert!(text.contains(reason), "{text}");
+    let html = dir.read("brownout.out/report.html");
+    assert!(html.contains("Not a pass") && !html.contains("No findings."));
+    let again = dir.brownout(&["report", "brownout.out"]);
+    assert_eq!(again.status, Some(code), "{}", again.stderr);
+    assert!(again.stderr.contains(reason), "{}", again.stderr);
+    assert!(!again.stdout.contains("nothing found"), "{}", again.stdout);
+}
+
+fn run_file(dir: &TestDir) -> Value {
+    serde_json::from_str(&dir.read("brownout.out/run.json")).unwrap()
+}
+
+fn assert_ends(dir: &TestDir, run: &Completed, code: i32, verdict: &str, reason: &str) {
+    assert_eq!(run.status, Some(code), "{}", run.stderr);
+    assert!(run.stderr.contains(reason), "{}", run.stderr);
+    assert!(!run.stderr.contains("nothing found"), "{}", run.stderr);
+    assert_eq!(run_file(dir)["exit_code"], code);
+    assert_inconclusive(dir, code, verdict, reason);
+}
+
+#[test]
+fn conclusive_runs_have_their_exit_code_in_the_results() {
+    let dir = TestDir::new();
+    for (mistakes, code, verdict) in [(&[][..], 0, "passed"), (&["last"][..], 1, "findings")] {
+        assert_eq!(dir.check(&[], mistakes).status, Some(code));
+        let run = run_file(&dir);
+        assert_eq!(run["verdict"], verdict);
+        assert_eq!(run["exit_code"], code);
+        assert!(
+            run["tested"][0]
+                .as_str()
+                .unwrap()
+                .contains("events were linted")
+        );
+        assert_eq!(dir.brownout(&["report", "brownout.out"]).status, Some(code));
+        assert!(!dir.read("brownout.out/junit.xml").contains("<error"));
+    }
+}
+
+#[test]
+fn nothing_persistent() {
+    let dir = TestDir::new();
+    let run = dir.brownout(&["check", "--", "true"]);
+    assert_ends(
+        &dir,
+        &run,
+        3,
+        "nothing-tested",
+        "nothing persistent was seen",
+    );
+    let printed = dir.brownout(&["lint", "brownout.out/trace", "--format", "junit"]);
+    assert_eq!(printed.status, Some(3));
+    assert!(printed.stdout.contains("<error"), "{}", printed.stdout);
+}
+
+#[test]
+fn a_target_that_fails() {
+    let dir = TestDir::new();
+    let run = dir.check(&["--recover", "true"], &["fail"]);
+    assert_ends(&dir, &run, 4, "target-failed", "exited with status 7");
+}
+
+#[test]
+fn a_recovery_that_fails_without_a_crash() {
+    let dir = TestDir::new();
+    let run = dir.check(&["--recover", "false"], &[]);
+    assert_ends(&dir, &run, 4, "target-failed", "without any crash");
+    let run = dir.brownout(&["crash", "brownout.out/trace", "--recover", "false"]);
+    assert_eq!(run.status, Some(4), "{}", run.stderr);
+    assert_inconclusive(&dir, 4, "target-failed", "without any crash");
+}
+
+#[test]
+fn an_error_in_crash_testing_keeps_the_findings_of_lint() {
+    let dir = TestDir::new();
+    let options = ["--recover", "true", "--op", "no_such_function"];
+    let run = dir.check(&options, &["last"]);
+    assert_ends(&dir, &run, 2, "error", "--op no_such_function");
+    assert_eq!(bugs(&dir.findings()), ["missing-flush"]);
+    dir.check(&[], &["last"]);
+    let mut crash = vec!["crash", "brownout.out/trace"];
+    crash.extend(options);
+    assert_eq!(dir.brownout(&crash).status, Some(2));
+    assert_inconclusive(&dir, 2, "error", "--op no_such_function");
+    assert_eq!(bugs(&dir.findings()), ["missing-flush"]);
+}
+
+#[test]
+fn a_program_that_does_not_start_replaces_earlier_results() {
+    let dir = TestDir::new();
+    assert_eq!(dir.check(&[], &[]).status, Some(0));
+    let run = dir.brownout(&["check", "--", "./no-such-program"]);
+    assert_ends(&dir, &run, 2, "error", "no-such-program");
+}
+
+#[test]
+fn a_killed_check_keeps_the_findings_of_lint_and_can_be_resumed() {
+    let dir = TestDir::new();
+    let slow = "sh -c 'test ! -e slow || sleep 60'";
+    dir.write("slow", "");
+    let arguments = [
+        "check",
+        "--recover",
+        slow,
+        "--",
+        "./counter",
+        "pool",
+        "last",
+    ];
+    let mut command = dir.command(&arguments);
+    let mut child = command
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let testing = || {
+        let run = fs::read_to_string(dir.path("brownout.out/run.json"));
+        run.is_ok_and(|run| run.contains("testing crashes"))
+    };
+    while !testing() {
+        assert!(Instant::now() < deadline, "crash testing begins");
+        sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_inconclusive(&dir, 2, "unfinished", "testing crashes");
+    assert_eq!(bugs(&dir.findings()), ["missing-flush"]);
+    assert!(run_file(&dir)["exit_code"].is_null());
+
+    fs::remove_file(dir.path("slow")).unwrap();
+    fs::remove_file(dir.path("pool")).unwrap();
+    let mut resumed = vec!["check", "--resume"];
+    resumed.extend(&arguments[1..]);
+    let run = dir.brownout(&resumed);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert_eq!(run.stdout, "", "the program did not run again");
+    assert!(!dir.path("pool").exists());
+    assert_eq!(run_file(&dir)["verdict"], "findings");
+    resumed.push("fence");
+    let other = dir.brownout(&resumed);
+    assert_eq!(other.status, Some(2), "another command: {}", other.stderr);
+}

@@ -1,4 +1,4 @@
-//! Tells build scripts that depend on this crate where its sources are.
+//! Passes the location of this crate's sources to the build scripts that depend on it.
 //!
 //! The engine's build script compiles the runtime, and with it this crate, a second time for the target's process.
 

@@ -7,15 +7,14 @@ const COPY_FUNCTIONS: [&str; 13] = [
 
 const LOCK_PREFIXES: [&str; 3] = ["pthread_", "sem_", "lll_lock_"];
 
-/// Whether a function of the target is one with which a linked C library copies, fills or locks on behalf of its
-/// caller.
+/// Whether a function in the target belongs to a linked C library and copies, fills or locks on behalf of its caller.
 ///
-/// Without a source file, the name decides. With a source file, only names that are reserved for the library count.
+/// If the source file is unknown, the name decides. If it is known, only names that are reserved for the library count.
 pub fn is_linked_c_library(function: &str, source: Option<&str>) -> bool {
     let locks = |name: &str| LOCK_PREFIXES.iter().any(|lock| name.starts_with(lock));
     match function.strip_prefix("__") {
         Some(reserved) => {
-            // Variants for processors: `__memmove_avx_unaligned_erms`.
+            // Variants for specific processors, such as `__memmove_avx_unaligned_erms`.
             let reserved = reserved.trim_start_matches('_');
             COPY_FUNCTIONS.iter().any(|name| reserved.starts_with(name)) || locks(reserved)
         }
@@ -28,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_a_user_may_define_need_the_absence_of_a_source() {
+    fn names_that_a_user_may_define_count_only_without_a_source() {
         assert!(is_linked_c_library("memcpy", None));
         assert!(!is_linked_c_library("memcpy", Some("/src/mem.c")));
         assert!(is_linked_c_library(

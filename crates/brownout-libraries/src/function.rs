@@ -1,16 +1,16 @@
-//! The table of functions whose calls mean something to an analysis.
+//! The table of functions whose calls have a meaning for an analysis.
 //!
-//! An analysis selects its rows by [`Purpose`]. A purpose that comes with new rows, such as acquiring and releasing
-//! locks, is a new variant here and nothing elsewhere.
+//! An analysis selects its rows by [`Purpose`]. To add functions with another purpose, such as acquiring and releasing
+//! locks, add a variant and its rows here; nothing else has to change.
 
 use crate::transaction::TxFunction;
 
 /// A function of a library, by its name in symbol tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// The name as in symbol tables: the mangled one for C++ and Rust.
+    /// The name in the symbol table. For C++ and Rust this is the mangled name.
     pub name: &'static str,
-    /// How many of its arguments in integer registers have a meaning to the analysis.
+    /// The number of arguments in integer registers that the analysis needs.
     pub arguments: u8,
     /// What a call means.
     pub purpose: Purpose,
@@ -20,9 +20,9 @@ pub struct Function {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Purpose {
-    /// It is part of a transaction of libpmemobj.
+    /// It is part of a libpmemobj transaction.
     Transaction(TxFunction),
-    /// It waits for the end of the thread that its first argument names, and returns 0 if the thread has ended.
+    /// It waits for the end of the thread that its first argument identifies, and returns 0 if the thread has ended.
     ThreadJoin,
 }
 
@@ -87,7 +87,7 @@ pub const FUNCTIONS: &[Function] = &[
     joins("thrd_join"),
 ];
 
-/// The function of this name, if it is known.
+/// The function with this name, if it is in the table.
 pub fn function(name: &str) -> Option<&'static Function> {
     FUNCTIONS.iter().find(|function| function.name == name)
 }

@@ -1,14 +1,14 @@
-//! What brownout knows about libraries, in one place: which code is theirs, and what their functions mean.
+//! Everything that brownout knows about libraries: which code belongs to them, and what their functions mean.
 //!
-//! - [`LIBRARIES`] lists the libraries with their modules, function names and source paths. [`Owner`] says whose
-//!   code a frame of a call stack is.
+//! - [`LIBRARIES`] lists the libraries with their modules, function names and source paths. [`Owner`] is the owner of the
+//!   code of a call-stack frame: the user or a library.
 //! - [`FUNCTIONS`] lists the functions whose calls an analysis can have recorded, with their [`Purpose`]. An analysis
 //!   declares which of them it needs; the command line passes the union to the engine.
 //!
-//! Pure data and lookups: no dependencies, no input or output. To teach brownout about another library or function,
-//! add a row here.
+//! The crate contains only data and lookups. It has no dependencies and performs no I/O. To support another library or
+//! function, add a row here.
 //!
-//! Can miss: libraries under other names, such as a vendored copy with its own file name and prefix.
+//! Can miss: libraries with other names, such as a vendored copy with its own file name and prefix.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

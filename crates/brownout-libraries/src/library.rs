@@ -1,8 +1,7 @@
-//! The table of libraries: how their code is recognised in a target.
+//! The table of libraries, and how their code is recognised in a target.
 //!
-//! A library that is a module of its own is recognised by the file name. A library that is linked into the target, or
-//! compiled into it from headers, is recognised by source paths, and without debug information by the names of
-//! its functions.
+//! A library in its own module is recognised by the module's file name. A library that is linked into the target, or
+//! compiled into it from headers, is recognised by its source paths, or without debug information by its function names.
 
 /// What a library does with the memory of its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,21 +19,21 @@ pub enum LibraryRole {
     Wrapper,
 }
 
-/// A library, or a part of one that has a role of its own.
+/// A library, or a part of a library with its own role.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
     /// What the library does with the memory of its callers.
     pub role: LibraryRole,
-    /// How the file names of its modules begin.
+    /// Prefixes of the file names of its modules.
     pub modules: &'static [&'static str],
-    /// How the names of its functions begin, for use where it is linked into the target without debug information.
+    /// Prefixes of its function names, used when it is linked into the target without debug information.
     ///
-    /// These are its exported functions, and families of internal functions that an exported one can end with a
-    /// jump to, which leaves no frame of the exported one.
+    /// They cover its exported functions, and internal functions that an exported function tail-calls, which leaves no frame
+    /// of the exported function.
     pub functions: &'static [&'static str],
-    /// Parts of the paths of its sources, in its own project.
+    /// Substrings of its source paths in its own project.
     pub sources: &'static [&'static str],
-    /// Parts of the paths of its headers and generic code, which are compiled into the target.
+    /// Substrings of the paths of its headers and generic code, which are compiled into the target.
     pub headers: &'static [&'static str],
 }
 
@@ -46,14 +45,14 @@ const NONE: Library = Library {
     headers: &[],
 };
 
-/// All known libraries. Where two rows match the same path, the first one counts.
+/// All known libraries. If two rows match the same path, the first one counts.
 pub const LIBRARIES: &[Library] = &[
     Library {
         role: LibraryRole::CLibrary,
         modules: &["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread"],
         ..NONE
     },
-    // The containers of libpmemobj-cpp, which is headers only.
+    // The containers of libpmemobj-cpp, which is a header-only library.
     Library {
         role: LibraryRole::Structures,
         headers: &[
@@ -134,16 +133,16 @@ pub const LIBRARIES: &[Library] = &[
     },
 ];
 
-/// The source files of glibc that call `main`. glibc is built in its own directory and leaves relative paths.
+/// The source files of glibc that call `main`. glibc is built in its own directory, so its paths are relative.
 const C_START_FILES: [&str; 2] = ["libc_start_call_main.h", "libc-start.c"];
 
-/// Whether a file name, without directories, is that of a library's module.
+/// Whether `module`, a file name without directories, is a module of a library.
 pub fn is_library_module(module: &str) -> bool {
     module_role(module).is_some()
 }
 
-/// Whether a source file is a library's own code that is compiled into each target: headers, generic code,
-/// intrinsics, and the code that calls `main`.
+/// Whether a source file is library code that is compiled into each target: headers, generic code, intrinsics, and the
+/// code that calls `main`.
 pub fn is_library_header(source: &str) -> bool {
     let name = source.rsplit('/').next().unwrap_or(source);
     header_role(source).is_some() || C_START_FILES.contains(&name)

@@ -1,19 +1,19 @@
-//! Whose code a frame of a call stack is.
+//! The owner of the code of a call-stack frame: the user or a library.
 
 use crate::c_library::is_linked_c_library;
 use crate::library::{LibraryRole, function_role, header_role, module_role, source_role};
 
-/// Sources that the libraries of PMDK share, and a part of the paths of that project.
+/// Source directories that the libraries of PMDK share, and a substring of the paths of that project.
 const SHARED_SOURCES: [&str; 2] = ["/src/common/", "/src/core/"];
 const SHARED_PROJECT: &str = "/pmdk";
 
 /// The directory of the C++ bindings to libpmemobj.
 const BINDINGS: &str = "/libpmemobj++/";
 
-/// How the bindings name the functions with which a user asks them to log. Otherwise they log unasked.
+/// In the bindings, functions with this name log because the user asks for it. Other functions log automatically.
 const EXPLICIT_SNAPSHOT: &str = "::snapshot";
 
-/// What the names of functions that work on locks contain, however a C library decorates them.
+/// Substrings of the names of lock functions, regardless of the prefixes that a C library adds.
 const LOCK_FUNCTIONS: [&str; 2] = ["pthread_", "sem_"];
 
 /// Entry points of libpmemobj that only persist or copy what they are given.
@@ -34,7 +34,7 @@ const THIN_ENTRIES: [&str; 14] = [
     "pmemobj_memset_nodrain",
 ];
 
-/// Whose code a single frame is.
+/// The owner of a single frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Owner {
@@ -59,14 +59,14 @@ pub struct FrameNames<'a> {
     pub module: &'a str,
     /// The function that the instruction belongs to.
     pub function: Option<&'a str>,
-    /// The function that was called, where it is known. It differs from `function` if it ended with a jump there.
+    /// The function that was called, if it is known. It differs from `function` if it tail-called that function.
     pub called: Option<&'a str>,
-    /// The source file, where there is debug information.
+    /// The source file, if there is debug information.
     pub source: Option<&'a str>,
 }
 
 impl<'a> FrameNames<'a> {
-    /// The function's name to its callers.
+    /// The name of the function that was called.
     pub fn name(self) -> Option<&'a str> {
         self.called.or(self.function)
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_decides_before_names_do() {
+    fn the_module_takes_precedence_over_names() {
         let frame = FrameNames {
             module: "libpmemobj.so.1",
             function: Some("memcpy"),

@@ -1,6 +1,6 @@
-//! What the functions of libpmemobj's transactions do, and what their arguments and results mean.
+//! The functions of libpmemobj transactions: what they do, and what their arguments and results mean.
 //!
-//! A `PMEMoid` counts as two arguments or results: it travels in two registers.
+//! A `PMEMoid` counts as two arguments or results, because it is passed in two registers.
 
 /// The size assumed for an object whose size is not among the arguments.
 const UNKNOWN_SIZE: u64 = 4096;
@@ -17,18 +17,18 @@ pub enum TxFunction {
     Abort,
     /// Ends the transaction, or a nested one.
     End,
-    /// Commits a transaction that is at work; otherwise goes to its next stage.
+    /// Commits a transaction in its work stage; otherwise moves it to its next stage.
     Process,
-    /// Adds bytes of an object to the log. The object is named by its offset in the pool.
+    /// Adds bytes of an object to the log. The object is given by its offset in the pool.
     Add,
     /// Adds bytes at an address to the log.
     AddDirect,
     /// Allocates an object.
     Allocate {
-        /// Which argument is the size, if one is.
+        /// The index of the argument that is the size, if there is one.
         size: Option<usize>,
     },
-    /// Allocates an object that exists only once it is published.
+    /// Reserves an object, which is allocated when it is published.
     Reserve,
     /// Takes part in a transaction in another way, and may abort it.
     Other,

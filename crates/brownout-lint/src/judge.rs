@@ -28,7 +28,7 @@ impl Judge {
 
     /// Whether stores, flushes and fences may still change which files are persistent memory.
     pub(crate) fn needs_every_event(&self) -> bool {
-        self.survey.is_open()
+        self.survey.is_undecided()
     }
 
     /// Ends the pass. Where patterns are given, they alone decide which files are persistent memory.

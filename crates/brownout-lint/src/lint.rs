@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use brownout_model::Profile;
 use brownout_trace::selection::{Patterns, Selection};
 use brownout_trace::{
-    Address, At, Definitions, Event, FenceKind, FlushKind, StoreFlavor, ThreadRun, Visitor,
+    Address, Definitions, Event, EventPosition, FenceKind, FlushKind, StoreFlavor, ThreadRun,
+    Visitor,
 };
 
 use crate::attribution::Attribution;
@@ -73,17 +74,23 @@ impl<A: Attribution> Visitor for Lint<A> {
     }
 
     #[inline(never)]
-    fn store(&mut self, at: At, addr: Address, bytes: &[u8], flavor: StoreFlavor) -> bool {
+    fn store(
+        &mut self,
+        at: EventPosition,
+        addr: Address,
+        bytes: &[u8],
+        flavor: StoreFlavor,
+    ) -> bool {
         self.follower.store_fast(at, addr, bytes, flavor)
     }
 
     #[inline(never)]
-    fn flush(&mut self, at: At, addr: Address, kind: FlushKind) -> bool {
+    fn flush(&mut self, at: EventPosition, addr: Address, kind: FlushKind) -> bool {
         self.follower.flush_fast(at, addr, kind)
     }
 
     #[inline(never)]
-    fn fence(&mut self, at: At, kind: FenceKind) -> bool {
+    fn fence(&mut self, at: EventPosition, kind: FenceKind) -> bool {
         self.follower.fence_fast(at, kind)
     }
 }

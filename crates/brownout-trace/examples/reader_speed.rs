@@ -1,13 +1,11 @@
 //! Measures the trace format: bytes per event on disk, and events per second written and read.
 //!
-//! `cargo run --release -p brownout-trace --example reader_speed TRACE` reads a trace. With a number of
-//! events instead, or without argument, it makes traces of three synthetic programs, drawn after
-//! what persistent-memory code does:
+//! `cargo run --release -p brownout-trace --example reader_speed TRACE` reads a trace. With a number of events instead, or
+//! without an argument, it makes traces of three synthetic programs that resemble persistent-memory code:
 //!
 //! - `append`: a log that grows by records of a few words, each flushed and fenced;
-//! - `map`: transactional inserts at random places of a map, with an undo log written by
-//!   non-temporal stores;
-//! - `threads`: four threads doing the same on one map, taking turns after a few events.
+//! - `map`: transactional inserts at random positions of a map, with an undo log written by non-temporal stores;
+//! - `threads`: four threads that do the same on one map, and alternate after a few events.
 
 use std::hint::black_box;
 use std::io::Cursor;
@@ -61,8 +59,7 @@ fn report(name: &str, events: u64, trace: &[u8], writing: Option<Duration>, read
     );
 }
 
-/// Runs `work` again and again for a while; the last result and the shortest time, which is the one
-/// least disturbed by others.
+/// Runs `work` repeatedly for a while. Returns the last result and the shortest time, which is the least disturbed one.
 fn best<T>(mut work: impl FnMut() -> T) -> (T, Duration) {
     let start = Instant::now();
     let mut shortest = Duration::MAX;
@@ -76,7 +73,7 @@ fn best<T>(mut work: impl FnMut() -> T) -> (T, Duration) {
     }
 }
 
-/// Reads every event and looks at its thread, place and bytes; the number of events.
+/// Reads every event with its thread, site and bytes. Returns the number of events.
 fn read(trace: &[u8]) -> u64 {
     let mut reader = TraceReader::new(Cursor::new(trace)).expect("the trace opens");
     let (mut sum, mut events) = (0u64, 0);
@@ -101,7 +98,7 @@ fn read(trace: &[u8]) -> u64 {
 
 type Program = fn(&mut Recording, usize);
 
-/// Events of a synthetic program, kept apart from their bytes so that they can be written again.
+/// Events of a synthetic program, stored separately from their bytes so that they can be written repeatedly.
 #[derive(Default)]
 struct Recording {
     events: Vec<Step>,
@@ -114,11 +111,11 @@ struct Step {
     thread: u32,
     pc: u32,
     context: u32,
-    act: Act,
+    action: Action,
 }
 
 #[derive(Clone, Copy)]
-enum Act {
+enum Action {
     Store {
         offset: u64,
         from: usize,
@@ -131,30 +128,37 @@ enum Act {
     Fence,
 }
 
-/// A thread's place in the program: where it is called from.
+/// A thread and its calling context.
 #[derive(Clone, Copy)]
-struct Place {
+struct CallPosition {
     thread: u32,
     context: u32,
 }
 
 impl Recording {
-    fn push(&mut self, place: Place, pc: u32, act: Act) {
+    fn push(&mut self, position: CallPosition, pc: u32, action: Action) {
         self.events.push(Step {
-            thread: place.thread,
+            thread: position.thread,
             pc,
-            context: place.context,
-            act,
+            context: position.context,
+            action,
         });
     }
 
-    fn store(&mut self, place: Place, pc: u32, offset: u64, bytes: &[u8], flavor: StoreFlavor) {
+    fn store(
+        &mut self,
+        position: CallPosition,
+        pc: u32,
+        offset: u64,
+        bytes: &[u8],
+        flavor: StoreFlavor,
+    ) {
         let from = self.values.len();
         self.values.extend_from_slice(bytes);
         self.push(
-            place,
+            position,
             pc,
-            Act::Store {
+            Action::Store {
                 offset,
                 from,
                 len: bytes.len(),
@@ -163,9 +167,9 @@ impl Recording {
         );
     }
 
-    fn word(&mut self, place: Place, pc: u32, offset: u64, value: u64) {
+    fn word(&mut self, position: CallPosition, pc: u32, offset: u64, value: u64) {
         self.store(
-            place,
+            position,
             pc,
             offset,
             &value.to_le_bytes(),
@@ -173,9 +177,9 @@ impl Recording {
         );
     }
 
-    fn persist(&mut self, place: Place, pc: u32, offset: u64) {
-        self.push(place, pc, Act::Flush { offset });
-        self.push(place, pc + 4, Act::Fence);
+    fn persist(&mut self, position: CallPosition, pc: u32, offset: u64) {
+        self.push(position, pc, Action::Flush { offset });
+        self.push(position, pc + 4, Action::Fence);
     }
 
     fn write(&self) -> Vec<u8> {
@@ -189,8 +193,8 @@ impl Recording {
         };
         let mut writer = TraceWriter::new(Vec::new(), &header).expect("memory takes a trace");
         for step in &self.events {
-            let kind = match step.act {
-                Act::Store {
+            let kind = match step.action {
+                Action::Store {
                     offset,
                     from,
                     len,
@@ -202,12 +206,12 @@ impl Recording {
                     locked: false,
                     string: false,
                 },
-                Act::Flush { offset } => EventKind::Flush {
+                Action::Flush { offset } => EventKind::Flush {
                     addr: Address(POOL + offset),
                     kind: FlushKind::Clwb,
                     volatile: false,
                 },
-                Act::Fence => EventKind::Fence {
+                Action::Fence => EventKind::Fence {
                     kind: FenceKind::Sfence,
                 },
             };
@@ -229,7 +233,7 @@ impl Recording {
 }
 
 fn append(recording: &mut Recording, events: usize) {
-    let place = Place {
+    let position = CallPosition {
         thread: 0,
         context: 7,
     };
@@ -238,14 +242,14 @@ fn append(recording: &mut Recording, events: usize) {
         let len = 2 + recording.random.below(3);
         for word in 0..len {
             let value = recording.random.next() % 1_000_000;
-            recording.word(place, 0x10, offset + 8 + word * 8, value);
+            recording.word(position, 0x10, offset + 8 + word * 8, value);
         }
-        recording.word(place, 0x40, offset, number << 8 | len);
-        recording.persist(place, 0x50, offset);
+        recording.word(position, 0x40, offset, number << 8 | len);
+        recording.persist(position, 0x50, offset);
         offset += 8 + len * 8;
         number += 1;
-        recording.word(place, 0x60, 64, offset);
-        recording.persist(place, 0x50, 64);
+        recording.word(position, 0x60, 64, offset);
+        recording.persist(position, 0x50, 64);
     }
 }
 
@@ -275,15 +279,15 @@ fn threads(recording: &mut Recording, events: usize) {
 fn insert(recording: &mut Recording, thread: u32) {
     let log = 0x10_0000 * u64::from(thread + 1);
     let depth = recording.random.below(12) as u32;
-    let place = Place {
+    let position = CallPosition {
         thread,
         context: 100 + depth,
     };
     let node = 0x100_0000 + recording.random.below(100_000) * 128;
     let parent = 0x100_0000 + recording.random.below(100_000) * 128;
 
-    recording.word(place, 0x100, log, 1);
-    recording.persist(place, 0x110, log);
+    recording.word(position, 0x100, log, 1);
+    recording.persist(position, 0x110, log);
     for entry in 0..2 {
         let mut line = [0u8; 64];
         line[0..8].copy_from_slice(&(parent + entry * 64).to_le_bytes());
@@ -292,30 +296,30 @@ fn insert(recording: &mut Recording, thread: u32) {
         let old = POOL + 0x100_0000 + recording.random.below(100_000) * 128;
         line[32..40].copy_from_slice(&old.to_le_bytes());
         let at = log + 64 + entry * 64;
-        recording.store(place, 0x140, at, &line, StoreFlavor::NonTemporal);
+        recording.store(position, 0x140, at, &line, StoreFlavor::NonTemporal);
     }
-    recording.push(place, 0x150, Act::Fence);
+    recording.push(position, 0x150, Action::Fence);
 
     let key = recording.random.next();
     let value = recording.random.next() % 1000;
     for (field, word) in [key, value, 0, 0, POOL + parent].into_iter().enumerate() {
         recording.word(
-            place,
+            position,
             0x200 + field as u32 * 8,
             node + field as u64 * 8,
             word,
         );
     }
     let slot = recording.random.below(2) * 8;
-    recording.word(place, 0x240, parent + 16 + slot, POOL + node);
-    recording.push(place, 0x260, Act::Flush { offset: node });
-    recording.push(place, 0x260, Act::Flush { offset: parent });
-    recording.push(place, 0x270, Act::Fence);
-    recording.word(place, 0x280, log, 0);
-    recording.persist(place, 0x110, log);
+    recording.word(position, 0x240, parent + 16 + slot, POOL + node);
+    recording.push(position, 0x260, Action::Flush { offset: node });
+    recording.push(position, 0x260, Action::Flush { offset: parent });
+    recording.push(position, 0x270, Action::Fence);
+    recording.word(position, 0x280, log, 0);
+    recording.persist(position, 0x110, log);
 }
 
-/// A fixed sequence of numbers without pattern (splitmix64).
+/// A fixed pseudo-random sequence (splitmix64).
 #[derive(Default)]
 struct Random(u64);
 

@@ -1,5 +1,4 @@
-//! Where the files of a process are mapped, kept up to date through `mmap`, `munmap`, `mremap` and
-//! `mprotect`.
+//! The file mappings of a process, updated by `mmap`, `munmap`, `mremap` and `mprotect`.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +8,13 @@ use crate::ids::{Address, FileId};
 /// `PROT_WRITE` of Linux.
 const PROT_WRITE: u32 = 2;
 
-/// The mappings of one process; they never overlap.
+/// The mappings of one process. They never overlap.
 #[derive(Clone, Debug, Default)]
 pub struct AddressSpace {
     by_start: BTreeMap<u64, Mapping>,
 }
 
-/// Bytes of a file that lie together in memory.
+/// A range of bytes in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileRange {
     /// The file.
@@ -27,7 +26,7 @@ pub struct FileRange {
 }
 
 impl AddressSpace {
-    /// All mappings, in the order of their addresses.
+    /// All mappings, ordered by address.
     pub fn mappings(&self) -> impl Iterator<Item = &Mapping> {
         self.by_start.values()
     }
@@ -38,7 +37,7 @@ impl AddressSpace {
         (addr.0 - mapping.addr.0 < mapping.len).then_some(mapping)
     }
 
-    /// The file bytes behind the longest start of `len` bytes at `addr` that lies in one mapping.
+    /// The file range mapped at `addr`, at most `len` bytes long. It ends where the mapping ends.
     pub fn resolve(&self, addr: Address, len: u64) -> Option<FileRange> {
         let mapping = self.mapping_at(addr)?;
         let skipped = addr.0 - mapping.addr.0;
@@ -49,7 +48,7 @@ impl AddressSpace {
         })
     }
 
-    /// Adds a mapping, which replaces what was mapped there before.
+    /// Adds a mapping. It replaces what was mapped there before.
     pub fn map(&mut self, mapping: Mapping) {
         let len = mapping.len.min(u64::MAX - mapping.addr.0);
         self.unmap(mapping.addr, len);
@@ -64,7 +63,7 @@ impl AddressSpace {
         self.take(addr, len);
     }
 
-    /// As `mremap`: moves or resizes. An `old_len` of 0 maps the same bytes a second time.
+    /// Moves or resizes a mapping, like `mremap`. An `old_len` of 0 maps the same bytes a second time.
     pub fn remap(&mut self, old: Address, old_len: u64, new: Address, new_len: u64) {
         let pieces = if old_len == 0 {
             let mapping = self.mapping_at(old).copied();
@@ -86,7 +85,7 @@ impl AddressSpace {
                 break;
             };
             piece.addr = Address(addr);
-            // Growth shows more of the file at the end; mremap grows one mapping only.
+            // Growth maps more of the file at the end; `mremap` grows only one mapping.
             let grows = number + 1 == count;
             piece.len = if grows { room } else { piece.len.min(room) };
             self.map(piece);
@@ -143,7 +142,7 @@ fn part(mapping: &Mapping, from: u64, to: u64) -> Mapping {
     Mapping {
         addr: Address(from),
         len: to - from,
-        // Only a damaged trace has offsets near the end of the range; they resolve to nothing.
+        // Only a damaged trace has offsets near the end of the value range; they do not resolve.
         offset: mapping.offset.saturating_add(from - mapping.addr.0),
         ..*mapping
     }

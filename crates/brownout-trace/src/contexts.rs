@@ -1,9 +1,8 @@
-//! Calling contexts of one process: a tree of return addresses, shared with forked children.
+//! The calling contexts of one process: a tree of return addresses, shared with forked children.
 //!
-//! A forked child knows all contexts of its parent at that moment, and both go on to define
-//! different contexts under the same numbers. So the contexts known at a fork are frozen into a layer
-//! that both share; layers of similar size are merged, which keeps their number logarithmic however
-//! often a process forks.
+//! A forked child inherits all contexts of its parent. Afterwards both may define different contexts with the same numbers.
+//! Therefore a fork freezes the existing contexts into a layer that both processes share. Layers of similar size are merged,
+//! which keeps the number of layers logarithmic in the number of forks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::ids::{AppPc, ContextId};
 struct ContextNode {
     parent: ContextId,
     return_address: AppPc,
-    /// Frames from here to the root. Bounds every walk, whatever a damaged trace defines.
+    /// Number of frames from here to the root. It bounds every walk, even in a damaged trace with cycles.
     depth: u32,
 }
 
@@ -44,7 +43,7 @@ impl Contexts {
         );
     }
 
-    /// The tree of a child that is forked now.
+    /// Forks the tree for a new child process.
     pub(crate) fn fork(&mut self) -> Contexts {
         if !self.own.is_empty() {
             let mut newest = std::mem::take(&mut self.own);
@@ -80,8 +79,7 @@ impl Contexts {
     }
 }
 
-/// The return addresses of a calling context, innermost first. It ends early where the trace does not
-/// tell the caller.
+/// The return addresses of a calling context, innermost first. It ends early if the trace does not define a caller.
 #[derive(Clone, Debug)]
 pub struct ContextFrames<'a> {
     contexts: Option<&'a Contexts>,
@@ -90,7 +88,7 @@ pub struct ContextFrames<'a> {
 }
 
 impl ContextFrames<'_> {
-    /// Of a process that is not known.
+    /// For a process that is not known.
     pub(crate) fn none() -> Self {
         ContextFrames {
             contexts: None,
@@ -105,9 +103,9 @@ impl Iterator for ContextFrames<'_> {
 
     fn next(&mut self) -> Option<AppPc> {
         self.left = self.left.checked_sub(1)?;
-        let frame = self.contexts?.node(self.next)?;
-        self.next = frame.parent;
-        Some(frame.return_address)
+        let node = self.contexts?.node(self.next)?;
+        self.next = node.parent;
+        Some(node.return_address)
     }
 }
 
@@ -130,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_fork_both_sides_number_on_their_own() {
+    fn after_a_fork_both_processes_define_their_own_contexts() {
         let mut parent = Contexts::default();
         parent.define(ContextId(1), ContextId::ROOT, AppPc(0x10));
         let mut child = parent.fork();

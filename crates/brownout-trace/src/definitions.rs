@@ -1,4 +1,4 @@
-//! The processes, threads, modules, mappings, calling contexts, files and watched functions that are known at a position
+//! The processes, threads, modules, mappings, calling contexts, files and watched functions that are defined at a position
 //! in a trace.
 
 use std::collections::btree_map::Entry;
@@ -12,7 +12,7 @@ use crate::contexts::{ContextFrames, Contexts};
 use crate::event::{Event, EventKind, ProcessEnd, ProcessOrigin, ThreadParent};
 use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 
-/// What identifies a file to the kernel.
+/// The device and inode by which the kernel identifies a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileIdentity {
     /// The device.
@@ -28,11 +28,11 @@ pub struct MappedFile {
     pub id: FileId,
     /// Its device and inode.
     pub identity: FileIdentity,
-    /// The path by which it was mapped last.
+    /// The path at which it was mapped last.
     pub path: PathBuf,
 }
 
-/// Code in a process: a part of a file, mapped executable.
+/// Code in a process: an executable mapping of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
     /// The first address.
@@ -52,15 +52,15 @@ pub struct Module {
 pub struct Thread {
     /// Its thread id.
     pub id: ThreadId,
-    /// The thread that created it; `None` where that was not recorded.
+    /// The thread that created it; `None` if that was not recorded.
     pub parent: Option<ThreadParent>,
-    /// The event by which it became known.
+    /// Its first event.
     pub start: EventIndex,
     /// The event of its end; `None` while it runs.
     pub exit: Option<EventIndex>,
 }
 
-/// A process, and what its address space holds.
+/// A process with its threads, modules, mappings and contexts.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     /// The number of the process in the trace.
@@ -82,7 +82,7 @@ pub struct Process {
     /// The event of its end and how it ended; `None` while it runs.
     pub end: Option<(EventIndex, ProcessEnd)>,
     threads: Vec<Thread>,
-    /// Place in `threads` of each thread that has not exited.
+    /// The index in `threads` of each thread that has not exited.
     live_threads: HashMap<ThreadId, usize>,
     modules: Arc<Vec<Arc<Module>>>,
     address_space: Arc<AddressSpace>,
@@ -90,12 +90,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// In the order of their start.
+    /// The threads, in the order of their starts.
     pub fn threads(&self) -> &[Thread] {
         &self.threads
     }
 
-    /// All modules that were ever mapped, in the order of their mapping.
+    /// All modules that were ever mapped, in the order in which they were mapped.
     pub fn modules(&self) -> impl DoubleEndedIterator<Item = &Module> {
         self.modules.iter().map(|module| &**module)
     }
@@ -108,7 +108,7 @@ impl Process {
         })
     }
 
-    /// The files mapped now.
+    /// The current mappings.
     pub fn address_space(&self) -> &AddressSpace {
         &self.address_space
     }
@@ -119,7 +119,7 @@ impl Process {
     }
 }
 
-/// What is known at the reader's place in the trace, that event included.
+/// Everything that is defined at a reader's position, including by the current event.
 #[derive(Clone, Debug, Default)]
 pub struct Definitions {
     processes: BTreeMap<ProcessId, Process>,
@@ -148,7 +148,7 @@ impl Definitions {
         self.files.get(&file)
     }
 
-    /// The name of a watched function, as in the symbol table that it was found in.
+    /// The name of a watched function, as in the symbol table.
     pub fn function(&self, function: FunctionId) -> Option<&str> {
         self.functions.get(&function).map(String::as_str)
     }
@@ -158,8 +158,7 @@ impl Definitions {
         self.functions.iter().map(|(&id, name)| (id, name.as_str()))
     }
 
-    /// The return addresses of a calling context, innermost first; the instruction of the event
-    /// itself is not among them.
+    /// The return addresses of a calling context, innermost first. The instruction of the event itself is not included.
     pub fn context_frames(&self, process: ProcessId, context: ContextId) -> ContextFrames<'_> {
         self.process(process)
             .map_or_else(ContextFrames::none, |process| {
@@ -172,7 +171,7 @@ impl Definitions {
         self.process(process)?.module_at(pc)
     }
 
-    /// Names the file with this number; a later definition replaces an earlier one.
+    /// Defines the file with this number. A later definition replaces an earlier one.
     pub fn define_file(&mut self, id: FileId, identity: FileIdentity, path: &Path) {
         self.files.insert(
             id,
@@ -184,7 +183,7 @@ impl Definitions {
         );
     }
 
-    /// Names the watched function with this number.
+    /// Defines the watched function with this number.
     pub fn define_function(&mut self, id: FunctionId, name: &str) {
         self.functions.insert(id, name.to_owned());
     }
@@ -202,8 +201,8 @@ impl Definitions {
             .define(context, parent, return_address);
     }
 
-    /// Adds what an event defines. A [`TraceReader`](crate::TraceReader) does this for each event that it reads; those who
-    /// get their events elsewhere do it themselves.
+    /// Adds what an event defines. A [`TraceReader`](crate::TraceReader) calls this for each event that it reads; code that
+    /// gets its events elsewhere must call it.
     pub fn apply(&mut self, event: &Event<'_>) {
         match event.kind {
             EventKind::Map(mapping) => self.space(event).map(mapping),
@@ -301,7 +300,7 @@ impl Definitions {
         self.thread(event);
     }
 
-    /// The thread of an event, noted as started by it if it was not known to live.
+    /// The thread of an event. If no such thread is running, it starts with this event.
     fn thread(&mut self, event: &Event<'_>) -> &mut Thread {
         let process = self.entry(event.process);
         let threads = &mut process.threads;
@@ -321,7 +320,7 @@ impl Definitions {
         Arc::make_mut(&mut self.entry(event.process).address_space)
     }
 
-    /// A process, which begins to exist with whatever tells of it first.
+    /// A process, created by the first event or definition that refers to it.
     fn entry(&mut self, id: ProcessId) -> &mut Process {
         match self.processes.entry(id) {
             Entry::Occupied(entry) => entry.into_mut(),

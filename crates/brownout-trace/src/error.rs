@@ -1,18 +1,18 @@
-//! How writing and reading a trace can fail.
+//! Errors of writing and reading a trace.
 
 use std::io;
 
 use thiserror::Error;
 
-use crate::frame::{FORMAT_VERSION, OLDEST_VERSION};
 use crate::ids::EventIndex;
+use crate::section_header::{FORMAT_VERSION, OLDEST_VERSION};
 
 /// Why a trace could not be written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The disk, the quota or the largest file size is used up. What was written before is readable,
-    /// and the writer takes no more events.
+    /// The disk is full, or the quota or file size limit is reached. The part that was written is readable; the writer
+    /// accepts no more events.
     #[error("no room left for the trace after event {events}")]
     StorageFull {
         /// Events that are safely in the file.
@@ -24,30 +24,30 @@ pub enum WriteError {
     /// Another error of a system call.
     #[error("cannot write the trace")]
     Io(#[from] io::Error),
-    /// One event carries more bytes than a chunk may hold; the caller must split it.
-    #[error("an event of {len} bytes is longer than the {limit} that a trace can hold")]
+    /// One event has more bytes than a chunk may contain. The caller must split it.
+    #[error("an event has {len} bytes; a trace can store at most {limit} per event")]
     EventTooLong {
         /// Bytes of the event.
         len: usize,
-        /// The most that one event can carry.
+        /// The maximum number of bytes in one event.
         limit: usize,
     },
-    /// The writer met an error before, and what comes after would leave a gap.
+    /// An earlier write failed. Later events are not accepted, because the failed ones would be missing.
     #[error("the trace was closed by an earlier error")]
     Closed,
 }
 
-/// Why a trace could not be read, or not further.
+/// Why a trace, or the rest of it, could not be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// An error of a system call.
     #[error("cannot read the trace")]
     Io(#[from] io::Error),
-    /// The file does not begin like a trace.
+    /// The file does not start like a trace.
     #[error("not a brownout trace")]
     NotATrace,
-    /// The trace was written by an older brownout, in a format that is no longer read.
+    /// The trace was written by an older brownout, in a format that is no longer supported.
     #[error(
         "the trace has format version {found}, and this brownout reads versions {OLDEST_VERSION} to \
          {FORMAT_VERSION}; record the program again"
@@ -65,20 +65,20 @@ pub enum ReadError {
         /// The version of the trace.
         found: u32,
     },
-    /// The trace is cut off or altered. All events before [`Damage::event`] have been given.
+    /// The trace is truncated or altered. All events before [`Damage::event`] have been returned.
     #[error(transparent)]
     Damaged(#[from] Damage),
     /// [`TraceReader::seek`](crate::TraceReader::seek) beyond the end.
     #[error("event {event} is not in the trace, which holds {events} events")]
     NoSuchEvent {
-        /// The event that was sought.
+        /// The requested event.
         event: EventIndex,
         /// The number of events in the trace.
         events: u64,
     },
 }
 
-/// Where and why a trace cannot be read any further.
+/// Where and why a trace cannot be read further.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 #[error("the trace stopped at byte {byte}, event {event}, because {flaw}")]
 pub struct Damage {
@@ -115,8 +115,8 @@ pub enum Flaw {
     /// A field is cut off.
     #[error("a field is cut off")]
     FieldCutOff,
-    /// A field has a value without meaning.
-    #[error("a field has a value without meaning")]
+    /// A field has an invalid value.
+    #[error("a field has an invalid value")]
     BadField,
     /// A row refers to a site or thread that is not defined.
     #[error("a row refers to a site or thread that is not defined")]

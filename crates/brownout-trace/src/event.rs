@@ -38,21 +38,21 @@ pub enum EventKind<'a> {
         bytes: &'a [u8],
         /// How the store travels to memory.
         flavor: StoreFlavor,
-        /// By a locked instruction or `xchg`, which is a fence as well.
+        /// By a locked instruction or `xchg`, which is also a fence.
         locked: bool,
-        /// A piece of a string instruction.
+        /// Part of a string instruction.
         string: bool,
     },
-    /// Bytes were loaded. Recorded only if loads were asked for.
+    /// Bytes were loaded. Recorded only with `--loads`.
     Load {
         /// The address of the first byte.
         addr: Address,
-        /// The bytes that were seen.
+        /// The bytes that were loaded.
         bytes: &'a [u8],
     },
     /// A cache line was flushed.
     Flush {
-        /// An address in the line, as the target gave it.
+        /// An address in the line: the operand of the instruction.
         addr: Address,
         /// The instruction.
         kind: FlushKind,
@@ -84,7 +84,7 @@ pub enum EventKind<'a> {
         /// The number of the system call.
         syscall: u16,
     },
-    /// A mapped file got another length.
+    /// The length of a mapped file changed.
     FileResize {
         /// The file.
         file: FileId,
@@ -102,7 +102,7 @@ pub enum EventKind<'a> {
         /// The length in bytes.
         len: u64,
     },
-    /// A mapping moved or was resized.
+    /// A mapping was moved or resized.
     Remap {
         /// The old address.
         old: Address,
@@ -113,7 +113,7 @@ pub enum EventKind<'a> {
         /// The new length in bytes.
         new_len: u64,
     },
-    /// Bytes that a file held when it was mapped.
+    /// Bytes of a file when it was mapped.
     Content {
         /// The file.
         file: FileId,
@@ -146,15 +146,14 @@ pub enum EventKind<'a> {
     },
     /// The thread of this event starts.
     ThreadStart {
-        /// `None` for the first thread of a program image, and where the creation was not recorded.
+        /// `None` for the first thread of a program image, and if the creation was not recorded.
         parent: Option<ThreadParent>,
     },
     /// The thread of this event ends. It has no later events.
     ThreadExit,
-    /// The thread of this event has waited for another one of its process to end. All events of that thread come before
-    /// this one.
+    /// The thread of this event has joined another thread of its process. All events of that thread come before this one.
     ThreadJoin {
-        /// The thread that ended. A thread id can be used again: the thread with this id that ended last is meant.
+        /// The thread that was joined. Thread ids can be reused; this is the thread with this id that ended last.
         joined: ThreadId,
     },
     /// A process starts: its first event.
@@ -163,7 +162,7 @@ pub enum EventKind<'a> {
         pid: u32,
         /// The process id of its parent.
         parent_pid: u32,
-        /// `None` for the first process, and where the parent was not recorded.
+        /// `None` for the first process, and if the parent was not recorded.
         parent: Option<ProcessId>,
         /// Whether it is a copy of its parent.
         origin: ProcessOrigin,
@@ -177,46 +176,46 @@ pub enum EventKind<'a> {
         /// How it ended.
         end: ProcessEnd,
     },
-    /// Something that the user should know about the recording.
+    /// A message for the user about the recording.
     Note {
         /// The text, in sentences.
         text: &'a str,
     },
-    /// A watched function is entered. `pc` is its first instruction, and the context gives the caller.
+    /// A watched function was entered. `pc` is its first instruction; the context contains the caller.
     Call {
         /// The function.
         function: FunctionId,
         /// Its first arguments.
         args: CallArguments,
     },
-    /// A watched function was left: the innermost that is open on its stack. `pc` is where it returned to.
+    /// A watched function was left: the innermost open call on its stack. `pc` is the address that it returned to.
     Return {
         /// The function.
         function: FunctionId,
-        /// The two registers for results. `None` if the function did not return but was jumped out of (`longjmp`, an
-        /// exception); that is noticed when the thread next enters or leaves a watched function.
+        /// The two result registers. `None` if the function was left without returning (by `longjmp` or an exception). This is
+        /// detected when the thread next enters or leaves a watched function.
         value: Option<[u64; 2]>,
     },
 }
 
-/// How a thread came into being.
+/// The creation of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ThreadParent {
     /// The thread that created it. It belongs to the same process, or to the parent process if this is the first thread of
     /// a forked process.
     pub thread: ThreadId,
-    /// Where in the order of events it was created: events of the parent with a lower index happened before the new
-    /// thread started, and all others are concurrent with it.
+    /// The position of the creation in the order of events. Events of the parent with a lower index happened before the new
+    /// thread started; all others are concurrent with it.
     pub created: EventIndex,
 }
 
-/// How a store travels to memory.
+/// How a store reaches memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreFlavor {
     /// Through the cache.
     Temporal,
-    /// Around the cache (`movnt*`, `maskmovdqu`): not part of the order of stores to its line.
+    /// Bypassing the cache (`movnt*`, `maskmovdqu`). It is not ordered with other stores to its line.
     NonTemporal,
     /// Non-temporal, and never torn (`movdiri`, `movdir64b`).
     Direct,
@@ -242,7 +241,7 @@ pub enum FenceKind {
     Sfence,
     /// `mfence`.
     Mfence,
-    /// A locked instruction on memory that is no candidate, or one that stored nothing.
+    /// A locked instruction on memory outside candidate mappings, or one that stored nothing.
     Locked,
 }
 
@@ -331,7 +330,7 @@ impl Sync {
     }
 }
 
-/// A mapping of a file: `len` bytes at `addr` show the file from `offset` on.
+/// A mapping of a file: `len` bytes at `addr` map the file from `offset` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The first address.
@@ -355,12 +354,12 @@ pub struct Mapping {
     pub snapshot: bool,
 }
 
-/// How a process began.
+/// How a process started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProcessOrigin {
     /// A program image was loaded: mappings, modules and contexts start empty.
     Exec,
-    /// It was forked: mappings, modules and contexts are those of the parent at that moment.
+    /// It was forked: it starts with the mappings, modules and contexts of its parent.
     Fork,
 }
 
@@ -379,7 +378,7 @@ pub enum ProcessEnd {
     },
 }
 
-/// The first arguments of a call: those in registers for integers and pointers, as many as were recorded.
+/// The recorded arguments of a call: the first ones in registers for integers and pointers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallArguments {
     values: [u64; CallArguments::MAX],
@@ -387,10 +386,10 @@ pub struct CallArguments {
 }
 
 impl CallArguments {
-    /// Arguments that the calling convention passes in general registers.
+    /// The number of arguments that the calling convention passes in general registers.
     pub const MAX: usize = 6;
 
-    /// Takes the first [`MAX`](Self::MAX) of `values`.
+    /// Uses the first [`MAX`](Self::MAX) of `values`.
     #[inline]
     pub fn new(values: &[u64]) -> Self {
         let mut args = CallArguments::default();
@@ -406,28 +405,28 @@ impl CallArguments {
         &self.values[..usize::from(self.len)]
     }
 
-    /// Argument number `index`, counted from 0; 0 if it was not recorded.
+    /// The argument with the index `index`; 0 if it was not recorded.
     pub fn get(&self, index: usize) -> u64 {
         self.as_slice().get(index).copied().unwrap_or(0)
     }
 }
 
-/// The arguments of a program, each ended by a NUL as the kernel keeps them.
+/// The arguments of a program, each followed by a NUL, as in `/proc/PID/cmdline`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arguments<'a>(&'a [u8]);
 
 impl<'a> Arguments<'a> {
-    /// Takes arguments each of which ends with a NUL; a last one without NUL counts too.
+    /// Creates arguments from bytes in which a NUL follows each argument. The NUL after the last one is optional.
     pub fn from_bytes(bytes: &'a [u8]) -> Self {
         Arguments(bytes)
     }
 
-    /// The arguments as they were given.
+    /// The bytes of the arguments, with their NULs.
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// The arguments one by one, without their NULs.
+    /// The arguments, without their NULs.
     pub fn iter(self) -> impl Iterator<Item = &'a OsStr> + use<'a> {
         let ended = self.0.strip_suffix(&[0]).unwrap_or(self.0);
         let count = if self.0.is_empty() { 0 } else { usize::MAX };
@@ -439,7 +438,7 @@ impl<'a> Arguments<'a> {
 }
 
 impl Event<'_> {
-    /// The event changes what is known of processes, threads, modules or mappings.
+    /// Whether the event changes the definitions of processes, threads, modules or mappings.
     #[inline]
     pub(crate) fn defines(&self) -> bool {
         matches!(

@@ -1,4 +1,4 @@
-//! The classes of events: what they are counted and named by.
+//! The classes of events, by which they are counted and named.
 
 use crate::event::EventKind;
 
@@ -19,7 +19,7 @@ pub enum EventClass {
     KernelWrite,
     /// A mapped file was written through a descriptor.
     FileWrite,
-    /// A mapped file got another length.
+    /// The length of a mapped file changed.
     FileResize,
     /// Pages were written back.
     Sync,
@@ -27,11 +27,11 @@ pub enum EventClass {
     Map,
     /// A range was unmapped.
     Unmap,
-    /// A mapping moved or was resized.
+    /// A mapping was moved or resized.
     Remap,
     /// Initial bytes of a file.
     Content,
-    /// The right to write changed.
+    /// The write permission of a range changed.
     Protect,
     /// Code was mapped.
     Module,

@@ -1,5 +1,5 @@
-//! Row-wise encoding of what is rare: definitions, mappings, processes, the header and the summary.
-//! Integers are varints; byte strings have their length in front.
+//! Row-wise encoding of infrequent data: definitions, mappings, processes, the header and the summary. Integers are
+//! varints; byte strings are preceded by their length.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -35,7 +35,7 @@ impl FieldWriter for Vec<u8> {
     }
 }
 
-/// Takes fields from a buffer, from the front.
+/// Reads fields from a buffer.
 #[derive(Debug)]
 pub(crate) struct FieldReader<'a> {
     /// With [`varint::PADDING`] bytes after `end`.
@@ -113,7 +113,7 @@ impl<'a> FieldReader<'a> {
         std::str::from_utf8(self.take_bytes()?).map_err(|_| Flaw::BadField)
     }
 
-    /// All fields were used: what is left over would be data that nobody understood.
+    /// Checks that all fields were read. Left-over bytes would be data that this reader does not understand.
     pub(crate) fn finish(self) -> Result<(), Flaw> {
         if self.is_empty() {
             Ok(())

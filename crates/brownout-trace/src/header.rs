@@ -1,4 +1,4 @@
-//! What is known of a recording before its first event.
+//! The header of a trace: what is known about a recording before its first event.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -8,20 +8,20 @@ use std::time::{Duration, SystemTime};
 use crate::error::Flaw;
 use crate::fields::{FieldReader, FieldWriter};
 
-/// The opening of a trace.
+/// The header of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Version of the brownout that recorded.
+    /// The version of brownout that recorded the trace.
     pub brownout_version: String,
-    /// The recorded program and its arguments.
+    /// The command line of the target.
     pub command: Vec<OsString>,
     /// The working directory of the recorder.
     pub cwd: PathBuf,
     /// The patterns given as `--pm`, which select among the mapped files afterwards.
     pub pm: Vec<OsString>,
-    /// Loads were recorded too.
+    /// Whether loads were recorded.
     pub loads: bool,
-    /// When the recording began.
+    /// When the recording started.
     pub started: SystemTime,
 }
 
@@ -33,7 +33,7 @@ impl Header {
         out.put_path(&self.cwd);
         put_list(&mut out, &self.pm);
         out.put(u64::from(self.loads));
-        // A clock that is set before 1970 is taken for 1970.
+        // If the clock is set before 1970, the time is stored as 1970.
         let since_epoch = self
             .started
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -74,8 +74,7 @@ fn put_list(out: &mut Vec<u8>, list: &[OsString]) {
 
 fn take_list(fields: &mut FieldReader<'_>) -> Result<Vec<OsString>, Flaw> {
     let count = fields.take()?;
-    // Grown item by item: each takes at least a byte of the input, so a hostile count cannot
-    // allocate more than the input's own size.
+    // Grown item by item: each takes at least one byte of the input, so a forged count cannot cause a large allocation.
     let mut list = Vec::new();
     for _ in 0..count {
         list.push(OsStr::from_bytes(fields.take_bytes()?).to_owned());

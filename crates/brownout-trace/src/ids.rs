@@ -1,25 +1,24 @@
-//! The numbers a trace is made of, each with its own type so that none is taken for another.
+//! The numbers in a trace. Each has its own type, so that they cannot be confused.
 
 use std::fmt;
 
-/// Position of an event in the one global order of a trace; the first event is number 0.
+/// Position of an event in the global order of a trace. The first event is number 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventIndex(pub u64);
 
-/// Number of a process within a trace. Unlike a pid it is never used twice; an `exec` may begin a new
-/// one.
+/// Number of a process within a trace. Unlike a pid, it is never reused. An `execve` may start a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId(pub u32);
 
-/// A thread as the kernel numbers it (its tid). Unique only together with its [`ProcessId`].
+/// The kernel's id of a thread (its tid). It is unique only together with its [`ProcessId`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(pub u32);
 
-/// Address of an instruction in the recorded program.
+/// Address of an instruction of the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppPc(pub u64);
 
-/// Address of data in the recorded program.
+/// Address of data of the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(pub u64);
 

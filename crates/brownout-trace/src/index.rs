@@ -1,14 +1,14 @@
-//! Where the chunks of a trace are, so that a reader can go to an event without reading what comes
+//! The index of a trace: the offsets of its chunks, so that a reader can seek to an event without reading everything
 //! before it.
 
 use crate::error::Flaw;
 use crate::fields::{FieldReader, FieldWriter};
-use crate::frame::FrameHeader;
 use crate::ids::EventIndex;
+use crate::section_header::SectionHeader;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkEntry {
-    /// Of the chunk's frame in the file.
+    /// Offset of the chunk's section in the file.
     pub(crate) offset: u64,
     pub(crate) first_event: u64,
     pub(crate) defines: bool,
@@ -20,26 +20,26 @@ pub(crate) struct Index {
     pub(crate) chunks: Vec<ChunkEntry>,
     /// Events in all chunks.
     pub(crate) events: u64,
-    /// Offset of the summary's frame, if there is one.
+    /// Offset of the summary section, if there is one.
     pub(crate) summary: Option<u64>,
 }
 
 impl Index {
-    pub(crate) fn push(&mut self, offset: u64, frame: &FrameHeader) {
-        let FrameHeader {
+    pub(crate) fn push(&mut self, offset: u64, section: &SectionHeader) {
+        let SectionHeader {
             first_event,
             defines,
             ..
-        } = *frame;
+        } = *section;
         self.chunks.push(ChunkEntry {
             offset,
             first_event,
             defines,
         });
-        self.events = first_event + u64::from(frame.events);
+        self.events = first_event + u64::from(section.events);
     }
 
-    /// The place in `chunks` of the one that holds `event`.
+    /// The index in `chunks` of the chunk that contains `event`.
     pub(crate) fn chunk_of(&self, event: EventIndex) -> Option<usize> {
         self.chunks
             .partition_point(|chunk| chunk.first_event <= event.0)

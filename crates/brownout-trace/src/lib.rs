@@ -1,12 +1,12 @@
-//! The trace: what a target did to persistent memory, as a stream of events.
+//! The trace: a stream of events that records what a target did to persistent memory.
 //!
 //! A recorder writes [`Event`]s with a [`TraceWriter`]. An analysis streams them back with a [`TraceReader`], which also
-//! keeps the [`Definitions`] that events refer to: processes, threads, modules, mappings, files, watched functions
+//! maintains the [`Definitions`] that events refer to: processes, threads, modules, mappings, files, watched functions
 //! and the tree of calling contexts. [`replay`] rebuilds the content of the files at any event, and
 //! [`selection`] decides which of the files are persistent memory. `docs/trace-format.md` describes the
 //! file byte by byte.
 //!
-//! This crate knows neither where events come from nor what they mean for persistence.
+//! This crate does not depend on where events come from or on what they mean for persistence.
 //!
 //! # Example
 //!
@@ -66,13 +66,13 @@ mod error;
 mod event;
 mod event_class;
 mod fields;
-mod frame;
 mod header;
 mod ids;
 mod index;
 mod reader;
 pub mod replay;
 mod section;
+mod section_header;
 pub mod selection;
 mod summary;
 mod varint;
@@ -88,10 +88,10 @@ pub use event::{
     ProcessOrigin, StoreFlavor, Sync, ThreadParent,
 };
 pub use event_class::EventClass;
-pub use frame::{FORMAT_VERSION, OLDEST_VERSION};
 pub use header::Header;
 pub use ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 pub use reader::TraceReader;
+pub use section_header::{FORMAT_VERSION, OLDEST_VERSION};
 pub use summary::{EarlyStop, Ending, EventCounts, Summary};
-pub use visitor::{At, ThreadRun, Visitor};
+pub use visitor::{EventPosition, ThreadRun, Visitor};
 pub use writer::{TraceSink, TraceWriter};

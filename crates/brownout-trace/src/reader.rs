@@ -1,7 +1,7 @@
 //! Reads a trace as a stream of events, from the start or from any event.
 //!
-//! A trace that is cut off or altered gives all events up to the first place that cannot be trusted,
-//! then one [`Damage`](crate::Damage) that names the place.
+//! For a truncated or altered trace, the reader returns all events before the first damage, then one
+//! [`Damage`](crate::Damage) with its position.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -12,7 +12,6 @@ use crate::chunk::{ChunkDecoder, Definition, RowKind};
 use crate::definitions::Definitions;
 use crate::error::{Flaw, ReadError};
 use crate::event::Event;
-use crate::frame::{PREAMBLE_LEN, Tag};
 use crate::header::Header;
 use crate::ids::EventIndex;
 use crate::index::Index;
@@ -20,6 +19,7 @@ use crate::section::{
     Section, damage, read_index, read_preamble, read_section, read_summary, rebuild_index,
     section_len,
 };
+use crate::section_header::{PREAMBLE_LEN, Tag};
 use crate::summary::Summary;
 use crate::varint;
 use crate::visitor::{Visitor, WholeEvent};
@@ -39,7 +39,7 @@ pub struct TraceReader<R: Read + Seek = File> {
     this_section: u64,
     chunk: ChunkDecoder,
     definitions: Definitions,
-    /// No more chunks: the last was read, or damage was met and told.
+    /// There are no more chunks: the last one was read, or damage was reported.
     ended: bool,
     stored: Vec<u8>,
 }
@@ -61,7 +61,7 @@ impl<R: Read + Seek> TraceReader<R> {
         let at_start = |byte, flaw| damage(byte, EventIndex(0), flaw);
         let offset = PREAMBLE_LEN as u64;
         let header = match read_section(&mut source, offset, &mut stored)? {
-            Section::Whole(frame) if frame.tag == Tag::Header => {
+            Section::Whole(section) if section.tag == Tag::Header => {
                 Header::decode(&stored).map_err(|flaw| at_start(offset, flaw))?
             }
             Section::Whole(_) => return Err(at_start(offset, Flaw::OutOfOrder)),
@@ -98,7 +98,7 @@ impl<R: Read + Seek> TraceReader<R> {
         self.version
     }
 
-    /// What was known before the first event.
+    /// The header of the trace.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -108,12 +108,12 @@ impl<R: Read + Seek> TraceReader<R> {
         self.summary.as_ref()
     }
 
-    /// What the events given so far have told.
+    /// The definitions of all events read so far.
     pub fn definitions(&self) -> &Definitions {
         &self.definitions
     }
 
-    /// Events in the trace; of a damaged one, as far as its sections can be followed.
+    /// The number of events in the trace. In a damaged trace, those that can be found by following the section headers.
     pub fn events(&self) -> u64 {
         self.index.events
     }
@@ -128,12 +128,12 @@ impl<R: Read + Seek> TraceReader<R> {
         self.next_section
     }
 
-    /// Number of the event that [`next`](Self::next) gives.
+    /// The index of the event that [`next`](Self::next) returns.
     pub fn position(&self) -> EventIndex {
         self.chunk.next_event()
     }
 
-    /// The next event. After an error, and after the last event, there is none.
+    /// Returns the next event. After an error and after the last event, there is none.
     #[expect(
         clippy::should_implement_trait,
         reason = "an Iterator's items cannot borrow from it"
@@ -143,7 +143,7 @@ impl<R: Read + Seek> TraceReader<R> {
         Ok(self.next_defined()?.map(|(event, _)| event))
     }
 
-    /// The next event with what is known when it happens, itself included.
+    /// Returns the next event, and the definitions including those of this event.
     #[inline]
     pub fn next_defined(&mut self) -> Result<Option<(Event<'_>, &Definitions)>, ReadError> {
         if !self.find_event()? {
@@ -164,7 +164,7 @@ impl<R: Read + Seek> TraceReader<R> {
         }
     }
 
-    /// Gives all events from here on to `visit`, until it breaks.
+    /// Passes all following events to `visit`, until it breaks.
     #[inline]
     pub fn for_each<B>(
         &mut self,
@@ -173,7 +173,7 @@ impl<R: Read + Seek> TraceReader<R> {
         self.visit(&mut WholeEvent(visit))
     }
 
-    /// Shows all events from here on to a visitor, until it breaks. The fastest way to read.
+    /// Passes all following events to a visitor, until it breaks. This is the fastest way to read.
     #[inline]
     pub fn visit<V: Visitor>(&mut self, visitor: &mut V) -> Result<Option<V::Break>, ReadError> {
         while !self.ended {
@@ -185,7 +185,7 @@ impl<R: Read + Seek> TraceReader<R> {
                     return Err(damage(self.this_section, self.chunk.next_event(), flaw));
                 }
             }
-            // The next row, if there is one, is not plain, or begins what another thread did.
+            // The next row, if there is one, is not plain or belongs to another thread.
             match self.next_defined()? {
                 Some((event, definitions)) => {
                     if let ControlFlow::Break(value) = visitor.event(&event, definitions) {
@@ -198,8 +198,8 @@ impl<R: Read + Seek> TraceReader<R> {
         Ok(None)
     }
 
-    /// Goes to `event`, so that it comes next; one past the last event is the end. Definitions are
-    /// then those of all events before it. Only chunks that define something are read on the way.
+    /// Seeks to `event`, so that it is returned next. The index after the last event means the end. The definitions are then
+    /// those of all earlier events. Only chunks that change definitions are read on the way.
     pub fn seek(&mut self, event: EventIndex) -> Result<(), ReadError> {
         if event.0 > self.index.events {
             return Err(ReadError::NoSuchEvent {
@@ -260,7 +260,7 @@ impl<R: Read + Seek> TraceReader<R> {
         }
     }
 
-    /// Takes definitions, and chunks as needed, until the next row is an event. False at the end.
+    /// Reads definitions, and loads chunks as needed, until the next row is an event. Returns false at the end.
     #[inline]
     fn find_event(&mut self) -> Result<bool, ReadError> {
         loop {
@@ -274,7 +274,7 @@ impl<R: Read + Seek> TraceReader<R> {
         }
     }
 
-    /// Takes definitions until the next row of this chunk is an event. False at the chunk's end.
+    /// Reads definitions until the next row of this chunk is an event. Returns false at the end of the chunk.
     #[inline]
     fn chunk_has_event(&mut self) -> Result<bool, ReadError> {
         match self.chunk.peek() {
@@ -321,8 +321,8 @@ impl<R: Read + Seek> TraceReader<R> {
         }
     }
 
-    /// Loads the chunk at `next_section`, which must begin with event `first`. False, and the end, when
-    /// there is no more chunk.
+    /// Loads the chunk at `next_section`, which must start with event `first`. Returns false at the end, if there are no more
+    /// chunks.
     #[cold]
     fn load_chunk(&mut self, first: u64) -> Result<bool, ReadError> {
         let offset = self.next_section;
@@ -330,11 +330,11 @@ impl<R: Read + Seek> TraceReader<R> {
         let flaw = match read_section(&mut self.source, offset, &mut self.stored)? {
             Section::End => None,
             Section::Flawed(flaw) => Some(flaw),
-            Section::Whole(frame) => match frame.tag {
-                Tag::Chunk if frame.first_event == first => {
+            Section::Whole(section) => match section.tag {
+                Tag::Chunk if section.first_event == first => {
                     self.next_section = offset + section_len(&self.stored);
                     let stored = &self.stored[..self.stored.len() - varint::PADDING];
-                    match self.chunk.load(&frame, stored) {
+                    match self.chunk.load(&section, stored) {
                         Ok(()) => return Ok(true),
                         Err(flaw) => Some(flaw),
                     }

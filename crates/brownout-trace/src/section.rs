@@ -1,29 +1,29 @@
-//! Sections as they are found in a file: the preamble, each section with its checksum, and the index at
-//! the end, or one made anew by following the sections.
+//! Reads the sections of a file: the preamble, each section with its checksum, and the index at the end. If the index is
+//! missing, rebuilds it by following the sections.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::error::{Damage, Flaw, ReadError};
-use crate::frame::{
-    END_MAGIC, FORMAT_VERSION, FrameHeader, MAGIC, OLDEST_VERSION, PREAMBLE_LEN, TRAILER_LEN, Tag,
-};
 use crate::ids::EventIndex;
 use crate::index::Index;
+use crate::section_header::{
+    END_MAGIC, FORMAT_VERSION, MAGIC, OLDEST_VERSION, PREAMBLE_LEN, SectionHeader, TRAILER_LEN, Tag,
+};
 use crate::summary::Summary;
 use crate::varint;
 
-/// What is found where a section should start.
+/// What was read where a section should start.
 pub(crate) enum Section {
-    /// Its content is in the buffer, with padding.
-    Whole(FrameHeader),
+    /// A complete section. Its content is in the buffer, with padding.
+    Whole(SectionHeader),
     /// The file ends here.
     End,
     Flawed(Flaw),
 }
 
-/// Length in the file of the section whose padded content is `stored`.
+/// The length in the file of the section with the padded content `stored`.
 pub(crate) fn section_len(stored: &[u8]) -> u64 {
-    (FrameHeader::LEN + stored.len() - varint::PADDING) as u64
+    (SectionHeader::LEN + stored.len() - varint::PADDING) as u64
 }
 
 pub(crate) fn damage(byte: u64, event: EventIndex, flaw: Flaw) -> ReadError {
@@ -56,7 +56,7 @@ pub(crate) fn read_preamble(source: &mut impl Read) -> Result<u32, ReadError> {
     Ok(found)
 }
 
-/// Reads `len` bytes, or fewer at the end. Memory grows with what is there, not with `len`.
+/// Reads `len` bytes, or fewer at the end. Allocates memory for the bytes that exist, not for `len`.
 fn read_up_to(source: &mut impl Read, len: u64, out: &mut Vec<u8>) -> io::Result<()> {
     source.take(len).read_to_end(out)?;
     Ok(())
@@ -69,30 +69,30 @@ pub(crate) fn read_section<R: Read + Seek>(
 ) -> io::Result<Section> {
     stored.clear();
     source.seek(SeekFrom::Start(offset))?;
-    read_up_to(source, FrameHeader::LEN as u64, stored)?;
+    read_up_to(source, SectionHeader::LEN as u64, stored)?;
     if stored.is_empty() {
         return Ok(Section::End);
     }
-    let Some(&head) = stored.first_chunk::<{ FrameHeader::LEN }>() else {
+    let Some(&head) = stored.first_chunk::<{ SectionHeader::LEN }>() else {
         return Ok(Section::Flawed(Flaw::Truncated));
     };
-    let frame = match FrameHeader::decode(&head) {
-        Ok(frame) => frame,
+    let section = match SectionHeader::decode(&head) {
+        Ok(section) => section,
         Err(flaw) => return Ok(Section::Flawed(flaw)),
     };
     stored.clear();
-    read_up_to(source, u64::from(frame.stored_len), stored)?;
-    if stored.len() < frame.stored_len as usize {
+    read_up_to(source, u64::from(section.stored_len), stored)?;
+    if stored.len() < section.stored_len as usize {
         return Ok(Section::Flawed(Flaw::Truncated));
     }
-    if let Err(flaw) = FrameHeader::verify(&head, stored) {
+    if let Err(flaw) = SectionHeader::verify(&head, stored) {
         return Ok(Section::Flawed(flaw));
     }
     stored.resize(stored.len() + varint::PADDING, 0);
-    Ok(Section::Whole(frame))
+    Ok(Section::Whole(section))
 }
 
-/// The index at the end of a finished trace; `None` when it is missing or cannot be trusted.
+/// The index at the end of a finished trace; `None` if it is missing or invalid.
 pub(crate) fn read_index<R: Read + Seek>(
     source: &mut R,
     source_len: u64,
@@ -115,12 +115,12 @@ pub(crate) fn read_index<R: Read + Seek>(
         return Ok(None);
     }
     match read_section(source, offset, stored)? {
-        Section::Whole(frame) if frame.tag == Tag::Index => Ok(Index::decode(stored).ok()),
+        Section::Whole(section) if section.tag == Tag::Index => Ok(Index::decode(stored).ok()),
         _ => Ok(None),
     }
 }
 
-/// Follows the sections from the first chunk on by their headers alone.
+/// Rebuilds the index by reading the section headers from the first chunk on.
 pub(crate) fn rebuild_index<R: Read + Seek>(source: &mut R, first_chunk: u64) -> io::Result<Index> {
     let mut index = Index::default();
     let mut offset = first_chunk;
@@ -128,16 +128,16 @@ pub(crate) fn rebuild_index<R: Read + Seek>(source: &mut R, first_chunk: u64) ->
     loop {
         head.clear();
         source.seek(SeekFrom::Start(offset))?;
-        read_up_to(source, FrameHeader::LEN as u64, &mut head)?;
-        let Some(head) = head.first_chunk::<{ FrameHeader::LEN }>() else {
+        read_up_to(source, SectionHeader::LEN as u64, &mut head)?;
+        let Some(head) = head.first_chunk::<{ SectionHeader::LEN }>() else {
             return Ok(index);
         };
-        let Ok(frame) = FrameHeader::decode(head) else {
+        let Ok(section) = SectionHeader::decode(head) else {
             return Ok(index);
         };
-        let end = offset + (FrameHeader::LEN + frame.stored_len as usize) as u64;
-        match frame.tag {
-            Tag::Chunk if frame.first_event == index.events => index.push(offset, &frame),
+        let end = offset + (SectionHeader::LEN + section.stored_len as usize) as u64;
+        match section.tag {
+            Tag::Chunk if section.first_event == index.events => index.push(offset, &section),
             Tag::Summary => {
                 index.summary = Some(offset);
                 return Ok(index);
@@ -157,7 +157,7 @@ pub(crate) fn read_summary<R: Read + Seek>(
         return Ok(None);
     };
     match read_section(source, offset, stored)? {
-        Section::Whole(frame) if frame.tag == Tag::Summary => Ok(Summary::decode(stored).ok()),
+        Section::Whole(section) if section.tag == Tag::Summary => Ok(Summary::decode(stored).ok()),
         _ => Ok(None),
     }
 }

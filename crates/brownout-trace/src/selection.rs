@@ -1,14 +1,13 @@
-//! Which of the mapped files are persistent memory.
+//! Selects the mapped files that are persistent memory.
 //!
-//! Every writable shared mapping of a regular file is recorded; the choice among them is made here,
-//! afterwards, so that it can be changed without recording again. Patterns the user gives decide
-//! alone. Without them a file is persistent if the run treats it so at least once: it is on DAX or
-//! mapped with `MAP_SYNC`, or one of its lines is flushed, or a non-temporal store to it is followed
-//! by a fence of the same thread, or it is written back (`msync` on its mapping, or `fsync` or
-//! `fdatasync` once there were stores through the mapping). Other files (semaphores, shared-memory
-//! indexes) are listed and not judged.
+//! Every writable shared mapping of a regular file is recorded. The selection among them is made here, afterwards, so that
+//! it can be changed without recording again. If the user gives patterns, only the patterns decide. Without patterns, a
+//! file is persistent if the run treats it as persistent at least once: it is on DAX or mapped with `MAP_SYNC`, or one of
+//! its lines is flushed, or a non-temporal store to it is followed by a fence of the same thread, or it is written back
+//! (`msync` on its mapping, or `fsync` or `fdatasync` after stores through the mapping). Other files (semaphores,
+//! shared-memory indexes) are listed but not checked.
 //!
-//! Can miss: a file whose durability is left to a later run, or to `sync`.
+//! Can miss: a file whose durability is left to a later run or to `sync`.
 
 mod patterns;
 
@@ -24,13 +23,13 @@ pub use patterns::{PatternError, Patterns};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The user named it.
+    /// A pattern of the user matches it.
     Named,
     /// On a DAX file system or device, or mapped with `MAP_SYNC`.
     Dax,
     /// A line of it was flushed.
     Flushed,
-    /// It was stored to non-temporally, and a fence followed.
+    /// A fence followed a non-temporal store to it.
     FencedNonTemporal,
     /// It was written back by `msync`, `fsync` or `fdatasync`.
     WrittenBack,
@@ -49,16 +48,16 @@ impl Reason {
     }
 }
 
-/// A file that could be persistent memory, and whether it is.
+/// A file that can be persistent memory, and whether it was selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The file.
     pub file: FileId,
-    /// `None` for a file that was considered and is not judged.
+    /// Why it was selected; `None` if it was not.
     pub reason: Option<Reason>,
 }
 
-/// The choice made for a whole trace.
+/// The selection for a whole trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     candidates: BTreeMap<FileId, Option<Reason>>,
@@ -82,42 +81,42 @@ impl Selection {
             .map(|(&file, &reason)| Candidate { file, reason })
     }
 
-    /// Whether nothing persistent was seen.
+    /// Whether no file was selected.
     pub fn is_empty(&self) -> bool {
         self.candidates.values().all(Option::is_none)
     }
 }
 
-/// Watches a run to learn how it treats its files. Give it every event, in order.
+/// Determines how a run treats its files. Must be given every event, in order.
 #[derive(Debug, Default)]
 pub struct Survey {
     files: BTreeMap<FileId, Option<Reason>>,
-    /// Files without a reason; with none left, most events need not be looked at.
+    /// The number of files without a reason. At 0, most events can be skipped.
     open: usize,
-    /// Stored to through a mapping.
+    /// Files that were stored to through a mapping.
     stored: HashSet<FileId>,
     /// Files with non-temporal stores that no fence has followed yet.
     unfenced: HashMap<(ProcessId, ThreadId), Vec<FileId>>,
 }
 
 impl Survey {
-    /// Takes notice of an event. `definitions` are those after it.
+    /// Observes an event. `definitions` are those after it.
     #[inline]
     pub fn observe(&mut self, event: &Event<'_>, definitions: &Definitions) {
         match event.kind {
             EventKind::Map(mapping) => self.mapped(mapping.file, mapping.dax),
             _ if self.open == 0 => {}
-            _ => self.look_at(event, definitions),
+            _ => self.observe_undecided(event, definitions),
         }
     }
 
-    /// Whether it is open of some file what it is. If not, only mappings need to be shown.
+    /// Whether some file has no reason yet. If not, only mappings need to be observed.
     #[inline]
-    pub fn is_open(&self) -> bool {
+    pub fn is_undecided(&self) -> bool {
         self.open > 0
     }
 
-    fn look_at(&mut self, event: &Event<'_>, definitions: &Definitions) {
+    fn observe_undecided(&mut self, event: &Event<'_>, definitions: &Definitions) {
         let thread = (event.process, event.thread);
         match event.kind {
             EventKind::Store {
@@ -170,7 +169,7 @@ impl Survey {
         }
     }
 
-    /// What the events so far say. Where patterns are given, they alone decide.
+    /// The selection after the events so far. If patterns are given, only they decide.
     pub fn select(&self, definitions: &Definitions, patterns: Option<&Patterns>) -> Selection {
         let Some(patterns) = patterns else {
             return Selection {
@@ -208,7 +207,7 @@ impl Survey {
         }
     }
 
-    /// Notes the first reason for a file.
+    /// Records the first reason for a file.
     fn decide(&mut self, file: FileId, reason: Reason) {
         if let Some(undecided @ None) = self.files.get_mut(&file) {
             *undecided = Some(reason);
@@ -304,7 +303,7 @@ mod tests {
     };
     const NON_TEMPORAL: StoreFlavor = StoreFlavor::NonTemporal;
 
-    /// What is chosen after `/mnt/pool` and `/dev/shm/sem` were mapped and `events` happened.
+    /// The selection after `/mnt/pool` and `/dev/shm/sem` were mapped and `events` happened.
     fn select(events: &[(ThreadId, EventKind<'_>)], patterns: &[&str]) -> [Option<Reason>; 2] {
         let mut definitions = Definitions::default();
         definitions.define_file(
@@ -335,25 +334,25 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_only_stored_to_is_not_judged() {
+    fn a_file_that_is_only_stored_to_is_not_selected() {
         let events = [(MAIN, store(StoreFlavor::Temporal, false)), (MAIN, FENCE)];
         assert_eq!(select(&events, &[]), [None, None]);
     }
 
     #[test]
-    fn dax_is_enough() {
+    fn a_file_on_dax_is_selected() {
         let events = [(MAIN, map(POOL, 0x30_0000, true))];
         assert_eq!(select(&events, &[]), [Some(Reason::Dax), None]);
     }
 
     #[test]
-    fn one_flush_is_enough() {
+    fn one_flush_selects_a_file() {
         let events = [(MAIN, flush(IN_POOL, false))];
         assert_eq!(select(&events, &[]), [Some(Reason::Flushed), None]);
     }
 
     #[test]
-    fn a_flush_of_other_memory_is_not() {
+    fn a_flush_of_other_memory_selects_no_file() {
         let events = [
             (MAIN, flush(Address(0x999), true)),
             (MAIN, flush(Address(0x999), false)),

@@ -1,4 +1,4 @@
-//! What is known of a recording after its last event; absent from a trace whose recorder died.
+//! The summary of a trace: what is known about a recording after its last event. It is missing if the recorder was killed.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use crate::event_class::EventClass;
 use crate::fields::{FieldReader, FieldWriter};
 use crate::header::{put_duration, take_duration};
 
-/// How the recording ended, as the recorder tells it.
+/// How the recording ended, according to the recorder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
-    /// How the recorded program ended, if it had when recording stopped.
+    /// How the target ended, if it ended before recording stopped.
     pub target: Option<ProcessEnd>,
-    /// Time from the start of the program to its end.
+    /// Time from the start of the target to its end.
     pub wall: Option<Duration>,
-    /// Processor time of the program and its children.
+    /// Processor time of the target and its children.
     pub cpu: Option<Duration>,
-    /// Why events after the last one are missing; `None` when none are.
+    /// Why events after the last one are missing; `None` if none are.
     pub stopped: Option<EarlyStop>,
 }
 
-/// Why recording stopped before the program did.
+/// Why recording stopped before the target ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EarlyStop {
     /// There was no room left for the trace.
     StorageFull,
-    /// The user asked for it.
+    /// The user interrupted it.
     Interrupted,
-    /// The recorder failed, as told here.
+    /// The recorder failed, with this message.
     Failure(String),
 }
 
-/// The closing of a trace.
+/// The summary of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// How the recording ended.
     pub ending: Ending,
-    /// How many events there are.
+    /// The number of events of each class.
     pub counts: EventCounts,
 }
 
@@ -65,7 +65,7 @@ impl EventCounts {
         self.0[class as usize] += 1;
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &EventCounts) {
         for (count, more) in self.0.iter_mut().zip(other.0) {
             *count += more;
@@ -122,7 +122,7 @@ impl Summary {
         };
         let mut counts = EventCounts::default();
         for count in &mut counts.0 {
-            // An older trace ends with the last class that its version has.
+            // A trace of an older version has no counts for newer classes.
             if fields.is_empty() {
                 break;
             }

@@ -1,8 +1,8 @@
-//! Variable-length integers whose first byte tells their length.
+//! Variable-length integers whose first byte determines their length.
 //!
-//! A value below 2^(7n) takes n bytes, n ≤ 8: the value shifted left by n with bit n-1 set, little
-//! endian. So the number of trailing zero bits of the first byte is n-1, and one unaligned load, a
-//! shift and a mask decode it without a loop. Larger values take nine bytes: a zero byte, then eight.
+//! A value below 2^(7n) takes n bytes, n ≤ 8: the value shifted left by n with bit n-1 set, little endian. The first byte
+//! has n-1 trailing zero bits, so one unaligned load, a shift and a mask decode the value without a loop. Larger values
+//! take nine bytes: a zero byte, then eight.
 
 /// Longest encoding.
 pub(crate) const MAX_LEN: usize = 9;
@@ -24,8 +24,8 @@ pub(crate) fn encode(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// The first value of a buffer and what follows it. `buffer` must end with [`PADDING`] bytes that belong to no
-/// value; `None` when the value does not end before them.
+/// Returns the first value of a buffer and the rest. `buffer` must end with [`PADDING`] bytes that belong to no value.
+/// Returns `None` if the value does not end before them.
 #[inline]
 pub(crate) fn split_first(buffer: &[u8]) -> Option<(u64, &[u8])> {
     let word = u64::from_le_bytes(*buffer.first_chunk()?);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_bits_a_byte() {
+    fn each_byte_has_seven_bits() {
         for (value, len) in [(0, 1), (127, 1), (128, 2), ((1 << 56) - 1, 8), (1 << 56, 9)] {
             let mut buffer = Vec::new();
             encode(&mut buffer, value);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cut_short_is_refused() {
+    fn a_truncated_value_is_rejected() {
         for value in interesting().filter(|&value| value > 127) {
             let mut buffer = Vec::new();
             encode(&mut buffer, value);

@@ -1,8 +1,8 @@
 //! The fastest way to read a trace: a visitor that is called for each event.
 //!
-//! Most events are stores, flushes and fences, which come in runs of one thread, from sites that were seen before. A
-//! [`Visitor`] can take these in parts, without an [`Event`] being built, and look its sites up by short numbers. It
-//! need not: an event that it does not take in parts is given to it as a whole.
+//! Most events are stores, flushes and fences, in runs of one thread, from sites that occurred before. A [`Visitor`] can
+//! handle the parts of these events, so that no [`Event`] is built, and look up sites by short numbers. This is optional: an
+//! event whose parts it does not handle is passed to it as an [`Event`].
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ pub struct ThreadRun<'a> {
     pub thread: ThreadId,
     /// The first event of the run.
     pub next: EventIndex,
-    /// Identifies the numbering of sites that holds in this run: two runs with the same value share it.
+    /// Identifies the numbering of sites in this run. Runs with the same value have the same numbering.
     pub stretch: EventIndex,
     pub(crate) sites: &'a [crate::chunk::ChunkSite],
 }
@@ -31,53 +31,59 @@ impl ThreadRun<'_> {
     }
 }
 
-/// The position of an event in the order and in the code.
+/// The position of an event in the order of events and in the code.
 #[derive(Clone, Copy, Debug)]
-pub struct At {
+pub struct EventPosition {
     /// The position in the order of all events.
     pub index: EventIndex,
     /// The number of its site in the current [`ThreadRun`].
     pub site: u16,
 }
 
-/// Is given all events, in order, by [`TraceReader::visit`](crate::TraceReader::visit).
+/// Receives all events, in order, from [`TraceReader::visit`](crate::TraceReader::visit).
 pub trait Visitor {
-    /// The value with which it can end the visit.
+    /// The value with which the visitor can end the visit.
     type Break;
 
-    /// An event, with the definitions that hold after it.
+    /// Receives an event, and the definitions after it.
     fn event(&mut self, event: &Event<'_>, definitions: &Definitions) -> ControlFlow<Self::Break>;
 
-    /// The stores, flushes and fences that follow, until the next call of this, belong to `run`.
+    /// The following stores, flushes and fences, until the next call of this method, belong to `run`.
     #[inline]
     fn run(&mut self, run: &ThreadRun<'_>) {
         let _ = run;
     }
 
-    /// A store by an instruction that is not locked. Returns whether the visitor takes it like this; if not, it is given
-    /// as an event.
+    /// Receives a store by an instruction that is not locked. Returns whether the visitor has handled it; if not, it is
+    /// passed as an event.
     #[inline]
-    fn store(&mut self, at: At, addr: Address, bytes: &[u8], flavor: StoreFlavor) -> bool {
+    fn store(
+        &mut self,
+        at: EventPosition,
+        addr: Address,
+        bytes: &[u8],
+        flavor: StoreFlavor,
+    ) -> bool {
         let _ = (at, addr, bytes, flavor);
         false
     }
 
-    /// A flush of an address in a candidate mapping. Returns whether the visitor takes it like this.
+    /// Receives a flush of an address in a candidate mapping. Returns whether the visitor has handled it.
     #[inline]
-    fn flush(&mut self, at: At, addr: Address, kind: FlushKind) -> bool {
+    fn flush(&mut self, at: EventPosition, addr: Address, kind: FlushKind) -> bool {
         let _ = (at, addr, kind);
         false
     }
 
-    /// A fence. Returns whether the visitor takes it like this.
+    /// Receives a fence. Returns whether the visitor has handled it.
     #[inline]
-    fn fence(&mut self, at: At, kind: FenceKind) -> bool {
+    fn fence(&mut self, at: EventPosition, kind: FenceKind) -> bool {
         let _ = (at, kind);
         false
     }
 }
 
-/// A function that is given whole events.
+/// A visitor that passes complete events to a function.
 pub(crate) struct WholeEvent<F>(pub(crate) F);
 
 impl<B, F: FnMut(&Event<'_>, &Definitions) -> ControlFlow<B>> Visitor for WholeEvent<F> {

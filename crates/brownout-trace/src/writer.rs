@@ -1,7 +1,6 @@
-//! Writes a trace as its events happen.
+//! Writes a trace while its events happen.
 //!
-//! Each finished chunk goes to the file at once, so that whatever becomes of the recorder, all but
-//! the last chunk can be read.
+//! Each finished chunk is written to the file immediately. If the recorder is killed, all chunks but the last can be read.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,15 +11,15 @@ use crate::chunk::{ChunkEncoder, MAX_EVENT};
 use crate::definitions::FileIdentity;
 use crate::error::WriteError;
 use crate::event::Event;
-use crate::frame::{END_MAGIC, FrameHeader, MAX_SECTION, Tag, preamble};
 use crate::header::Header;
 use crate::ids::{AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId};
 use crate::index::Index;
+use crate::section_header::{END_MAGIC, MAX_SECTION, SectionHeader, Tag, preamble};
 use crate::summary::{Ending, EventCounts, Summary};
 
 /// Where a trace is written to.
 pub trait TraceSink: Write {
-    /// Cuts off everything from `len` on; what is written next goes there.
+    /// Truncates the output to `len` bytes. The next write appends there.
     fn cut(&mut self, len: u64) -> io::Result<()>;
 }
 
@@ -42,7 +41,7 @@ impl TraceSink for Vec<u8> {
 /// Writes a trace.
 pub struct TraceWriter<S: TraceSink = File> {
     sink: S,
-    /// Bytes of whole sections in the sink.
+    /// Bytes of complete sections in the sink.
     written: u64,
     chunk: ChunkEncoder,
     index: Index,
@@ -55,14 +54,14 @@ pub struct TraceWriter<S: TraceSink = File> {
 }
 
 impl TraceWriter<File> {
-    /// Begins a trace at `path`, replacing what is there.
+    /// Creates a trace at `path`. Replaces an existing file.
     pub fn create(path: impl AsRef<Path>, header: &Header) -> Result<Self, WriteError> {
         Self::new(File::create(path)?, header)
     }
 }
 
 impl<S: TraceSink> TraceWriter<S> {
-    /// Begins a trace in an empty sink.
+    /// Starts a trace in an empty sink.
     pub fn new(sink: S, header: &Header) -> Result<Self, WriteError> {
         let mut writer = TraceWriter {
             sink,
@@ -78,13 +77,13 @@ impl<S: TraceSink> TraceWriter<S> {
         let header = header.encode();
         check_section(header.len())?;
         writer.buffer.extend_from_slice(&preamble());
-        writer.append(&FrameHeader::plain(Tag::Header, header.len()), &header);
+        writer.append(&SectionHeader::plain(Tag::Header, header.len()), &header);
         writer.write_out()?;
         Ok(writer)
     }
 
-    /// Appends an event and returns its index. The one in `event` is ignored.
-    // Inlined, so that who knows the kind of the event pays for that kind alone.
+    /// Appends an event and returns its index. The index in `event` is ignored.
+    // Inlined, so that a caller that knows the kind of the event pays only for that kind.
     #[inline(always)]
     pub fn write(&mut self, event: &Event<'_>) -> Result<EventIndex, WriteError> {
         self.check_open()?;
@@ -96,7 +95,7 @@ impl<S: TraceSink> TraceWriter<S> {
         Ok(index)
     }
 
-    /// Number of events written so far, those not yet in the file included.
+    /// Number of events written so far, including those not yet in the file.
     pub fn events(&self) -> u64 {
         self.index.events + u64::from(self.chunk.events())
     }
@@ -106,8 +105,7 @@ impl<S: TraceSink> TraceWriter<S> {
         self.written
     }
 
-    /// The number of a file. A file keeps its number when its path changes; the path given last is the
-    /// one that holds.
+    /// Defines a file and returns its number. A file keeps its number when its path changes; the latest path is valid.
     pub fn file(&mut self, identity: FileIdentity, path: &Path) -> Result<FileId, WriteError> {
         if let Some((id, known)) = self.files.get(&identity)
             && known == path
@@ -123,12 +121,12 @@ impl<S: TraceSink> TraceWriter<S> {
         self.after_definition().map(|()| id)
     }
 
-    /// The number of a file that [`file`](Self::file) was told of.
+    /// The number of a file that [`file`](Self::file) has defined.
     pub fn known_file(&self, identity: FileIdentity) -> Option<FileId> {
         self.files.get(&identity).map(|(id, _)| *id)
     }
 
-    /// The number of the watched function `name`.
+    /// Defines the watched function `name` and returns its number.
     pub fn function(&mut self, name: &str) -> Result<FunctionId, WriteError> {
         if let Some(&id) = self.functions.get(name) {
             return Ok(id);
@@ -155,38 +153,38 @@ impl<S: TraceSink> TraceWriter<S> {
         self.after_definition()
     }
 
-    /// Writes what is there as a chunk, even a small one, so that it survives the recorder.
+    /// Writes the current rows as a chunk, even if it is small, so that they survive the end of the recorder.
     pub fn flush_chunk(&mut self) -> Result<(), WriteError> {
         self.check_open()?;
         if self.chunk.is_empty() {
             return Ok(());
         }
         let events = self.chunk.events();
-        let mut frame = FrameHeader {
+        let mut section = SectionHeader {
             first_event: self.index.events,
             events,
             rows: self.chunk.rows(),
             defines: self.chunk.defines(),
-            ..FrameHeader::plain(Tag::Chunk, 0)
+            ..SectionHeader::plain(Tag::Chunk, 0)
         };
         let counts = self.chunk.counts().clone();
-        self.buffer.resize(FrameHeader::LEN, 0);
+        self.buffer.resize(SectionHeader::LEN, 0);
         if let Err(error) = self.chunk.finish(&mut self.buffer) {
             self.closed = true;
             return Err(error.into());
         }
-        frame.stored_len = (self.buffer.len() - FrameHeader::LEN) as u32;
-        let (head, stored) = self.buffer.split_at_mut(FrameHeader::LEN);
-        head.copy_from_slice(&frame.encode(stored));
+        section.stored_len = (self.buffer.len() - SectionHeader::LEN) as u32;
+        let (head, stored) = self.buffer.split_at_mut(SectionHeader::LEN);
+        head.copy_from_slice(&section.encode(stored));
         let offset = self.written;
         self.write_out()?;
-        self.index.push(offset, &frame);
+        self.index.push(offset, &section);
         self.counts.merge(&counts);
         Ok(())
     }
 
-    /// Completes the trace. After an error such as a full disk, this still closes what was written,
-    /// where it finds room for it.
+    /// Completes the trace. After an error such as a full disk, this still closes the part that was written, if there is
+    /// room.
     pub fn finish(mut self, ending: Ending) -> Result<(Summary, S), WriteError> {
         let flushed = if self.closed {
             Ok(())
@@ -202,12 +200,12 @@ impl<S: TraceSink> TraceWriter<S> {
         let bytes = summary.encode();
         check_section(bytes.len())?;
         self.index.summary = Some(self.written);
-        self.append(&FrameHeader::plain(Tag::Summary, bytes.len()), &bytes);
+        self.append(&SectionHeader::plain(Tag::Summary, bytes.len()), &bytes);
         let index = self.index.encode();
-        // A reader that finds no index makes its own.
+        // A reader that finds no index builds its own.
         if check_section(index.len()).is_ok() {
             let offset = self.written + self.buffer.len() as u64;
-            self.append(&FrameHeader::plain(Tag::Index, index.len()), &index);
+            self.append(&SectionHeader::plain(Tag::Index, index.len()), &index);
             self.buffer.extend_from_slice(&offset.to_le_bytes());
             self.buffer.extend_from_slice(&END_MAGIC);
         }
@@ -233,8 +231,8 @@ impl<S: TraceSink> TraceWriter<S> {
     }
 
     /// Adds a section to the buffer.
-    fn append(&mut self, frame: &FrameHeader, stored: &[u8]) {
-        self.buffer.extend_from_slice(&frame.encode(stored));
+    fn append(&mut self, section: &SectionHeader, stored: &[u8]) {
+        self.buffer.extend_from_slice(&section.encode(stored));
         self.buffer.extend_from_slice(stored);
     }
 
@@ -251,8 +249,8 @@ impl<S: TraceSink> TraceWriter<S> {
             return Ok(());
         };
         self.closed = true;
-        // A half-written section would be told as damage. Where it cannot be cut off, as in a pipe,
-        // the reader still stops before it.
+        // A partly written section would be reported as damage. If it cannot be truncated, as in a pipe, the reader still
+        // stops before it.
         let _ = self.sink.cut(self.written);
         Err(match source.kind() {
             io::ErrorKind::StorageFull

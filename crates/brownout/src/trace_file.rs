@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
-    Address, At, Damage, Definitions, EarlyStop, Event, EventIndex, FenceKind, FlushKind, Header,
-    ReadError, StoreFlavor, Summary, ThreadRun, TraceReader, Visitor,
+    Address, Damage, Definitions, EarlyStop, Event, EventIndex, EventPosition, FenceKind,
+    FlushKind, Header, ReadError, StoreFlavor, Summary, ThreadRun, TraceReader, Visitor,
 };
 
 use crate::console::Console;
@@ -209,17 +209,23 @@ impl<V: Visitor> Visitor for WithProgress<'_, V> {
     }
 
     #[inline]
-    fn store(&mut self, at: At, addr: Address, bytes: &[u8], flavor: StoreFlavor) -> bool {
+    fn store(
+        &mut self,
+        at: EventPosition,
+        addr: Address,
+        bytes: &[u8],
+        flavor: StoreFlavor,
+    ) -> bool {
         self.visitor.store(at, addr, bytes, flavor)
     }
 
     #[inline]
-    fn flush(&mut self, at: At, addr: Address, kind: FlushKind) -> bool {
+    fn flush(&mut self, at: EventPosition, addr: Address, kind: FlushKind) -> bool {
         self.visitor.flush(at, addr, kind)
     }
 
     #[inline]
-    fn fence(&mut self, at: At, kind: FenceKind) -> bool {
+    fn fence(&mut self, at: EventPosition, kind: FenceKind) -> bool {
         self.visitor.fence(at, kind)
     }
 }

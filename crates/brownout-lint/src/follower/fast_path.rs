@@ -4,7 +4,7 @@
 
 use brownout_model::{Access, LINE, StoreKind, ThreadSlot, Time};
 use brownout_trace::{
-    Address, At, EventIndex, FenceKind, FlushKind, ProcessId, StoreFlavor, ThreadRun,
+    Address, EventIndex, EventPosition, FenceKind, FlushKind, ProcessId, StoreFlavor, ThreadRun,
 };
 
 use crate::attribution::Attribution;
@@ -41,7 +41,7 @@ impl FastPath {
 
     /// The thread and site of an event, if it qualifies.
     #[inline(always)]
-    fn actor(&mut self, at: At) -> Option<(Access, SiteKey)> {
+    fn actor(&mut self, at: EventPosition) -> Option<(Access, SiteKey)> {
         let thread = self.thread?;
         let site = *self.sites.get(usize::from(at.site))?;
         if site == SiteKey::NONE {
@@ -89,7 +89,7 @@ impl<A: Attribution> Follower<A> {
     #[inline(always)]
     pub(crate) fn store_fast(
         &mut self,
-        at: At,
+        at: EventPosition,
         addr: Address,
         bytes: &[u8],
         flavor: StoreFlavor,
@@ -126,7 +126,7 @@ impl<A: Attribution> Follower<A> {
 
     /// Whether the flush qualified and took effect.
     #[inline(always)]
-    pub(crate) fn flush_fast(&mut self, at: At, addr: Address, kind: FlushKind) -> bool {
+    pub(crate) fn flush_fast(&mut self, at: EventPosition, addr: Address, kind: FlushKind) -> bool {
         let Some(range) = self.addresses.resolve_again(addr, 1) else {
             return false;
         };
@@ -144,7 +144,7 @@ impl<A: Attribution> Follower<A> {
 
     /// Whether the fence qualified and took effect.
     #[inline(always)]
-    pub(crate) fn fence_fast(&mut self, at: At, kind: FenceKind) -> bool {
+    pub(crate) fn fence_fast(&mut self, at: EventPosition, kind: FenceKind) -> bool {
         let Some((by, site)) = self.fast_path.actor(at) else {
             return false;
         };

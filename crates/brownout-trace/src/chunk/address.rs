@@ -1,30 +1,29 @@
-//! Data addresses as short distances to addresses met before. Writer and reader keep the same
-//! memory of them.
+//! Data addresses, stored as short distances from earlier addresses. Writer and reader keep the same earlier addresses.
 //!
-//! Programs touch a few cache lines at a time, and often flush them in the order in which they stored to
-//! them; and a loop revisits a place at a fixed distance from its last visit. So an address is told
-//! relative to the nearest of four bases: the last addresses in the three cache lines that the thread
-//! touched last, and the last address of the site.
+//! Programs access a few cache lines at a time, and often flush them in the order in which they stored to them. In a loop,
+//! an instruction often accesses addresses at a fixed distance from each other. Therefore an address is stored relative to
+//! the nearest of four bases: the last addresses in the three cache lines that the thread accessed last, and the last
+//! address of the site.
 
 use crate::varint::{unzigzag, zigzag};
 
-/// Announces an address too far from every base, which follows in full.
+/// The address is too far from every base; the full address follows.
 const FAR: u64 = u64::MAX;
 
 const BASE_BITS: u32 = 2;
 const BASE_MASK: u64 = 3;
 const LINE: u64 = 64;
 
-/// The last addresses of a thread, one for each of the cache lines it touched last.
+/// The last addresses of a thread, one for each of the cache lines that it accessed last.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RecentAddresses([u64; 3]);
 
 impl RecentAddresses {
-    /// Gives the tokens for `addr` to `put`, and takes notice of it.
+    /// Passes the tokens for `addr` to `put`, and remembers the address.
     #[inline]
     pub(crate) fn encode(&mut self, site_last: &mut u64, addr: u64, mut put: impl FnMut(u64)) {
         let [first, second, third] = self.0;
-        // The smallest token is that of the nearest base; chosen without branches, as it cannot be predicted.
+        // The nearest base has the smallest token. It is chosen without branches, because they would be mispredicted.
         let token = |base: u64, from: u64| {
             let distance = zigzag(addr.wrapping_sub(from) as i64);
             if distance < FAR >> BASE_BITS {
@@ -42,7 +41,7 @@ impl RecentAddresses {
         self.remember(site_last, addr);
     }
 
-    /// The address that the tokens given by `take` tell.
+    /// Decodes an address from the tokens that `take` returns.
     #[inline]
     pub(crate) fn decode<E>(
         &mut self,
@@ -50,7 +49,7 @@ impl RecentAddresses {
         mut take: impl FnMut() -> Result<u64, E>,
     ) -> Result<u64, E> {
         let token = take()?;
-        // Indexed, not matched: which base it is cannot be predicted.
+        // Indexed instead of matched: a branch on the base would be mispredicted.
         let [first, second, third] = self.0;
         let base = [first, second, third, *site_last][(token & BASE_MASK) as usize];
         let addr = if token == FAR {
@@ -112,9 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn flushing_the_lines_stored_to_costs_a_byte_each() {
+    fn flushing_lines_in_store_order_takes_one_byte_each() {
         let lines = [0x7f00_0000_0000, 0x7f00_1234_0000, 0x7f00_5678_0000];
-        let told = tokens(&[lines, lines].concat());
-        assert!(told[3..].iter().all(|&token| token < 128), "{told:?}");
+        let encoded = tokens(&[lines, lines].concat());
+        assert!(encoded[3..].iter().all(|&token| token < 128), "{encoded:?}");
     }
 }

@@ -1,5 +1,4 @@
-//! Turns a chunk back into rows. Nothing in a chunk is trusted: every length, number and code is
-//! checked before it is used.
+//! Decodes a chunk into rows. Nothing in a chunk is trusted: every length, number and code is checked before it is used.
 
 use std::io;
 use std::path::Path;
@@ -7,19 +6,19 @@ use std::path::Path;
 use zstd::bulk::Decompressor;
 
 use super::address::RecentAddresses;
-use super::plain::{Rest, RestLen};
-use super::sites::{SiteMemory, Successors, Trail};
+use super::plain::{RemainingBytes, RemainingColumns};
+use super::sites::{LastSites, SiteHistory, SitePredictor};
 use super::words::{self, WORD};
 use super::{ChunkThread, Column, DIRECTORY_LEN, op, rare, row_width};
 use crate::definitions::FileIdentity;
 use crate::error::Flaw;
 use crate::event::{Event, EventKind};
 use crate::fields::FieldReader;
-use crate::frame::{FrameHeader, MAX_SECTION};
 use crate::ids::{AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
+use crate::section_header::{MAX_SECTION, SectionHeader};
 use crate::varint;
 
-/// A row that is no event.
+/// A row that is not an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Definition<'a> {
     Context {
@@ -39,7 +38,7 @@ pub(crate) enum Definition<'a> {
     },
 }
 
-/// What [`ChunkDecoder::peek`] finds.
+/// The kind of the next row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKind {
     Event,
@@ -47,12 +46,12 @@ pub(crate) enum RowKind {
     End,
 }
 
-/// Half a cache line, and not parts of two: which comes next cannot be foreseen.
+/// Sized and aligned to half a cache line, so that an access touches one line only: accesses to sites are unpredictable.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
 pub(crate) struct ChunkSite {
     pub(crate) pc: AppPc,
-    pub(super) memory: SiteMemory,
+    pub(super) memory: SiteHistory,
     pub(crate) context: ContextId,
     /// Operation code in the lowest byte, size above.
     shape: u32,
@@ -80,30 +79,30 @@ impl ChunkSite {
     }
 }
 
-/// The chunk that is being read, decompressed.
+/// The chunk being read, decompressed.
 pub(crate) struct ChunkDecoder {
     decompressor: Decompressor<'static>,
     /// Each with [`varint::PADDING`] after its end.
     pub(super) columns: [Vec<u8>; Column::COUNT],
     planes: Vec<u8>,
     pub(super) sites: Vec<ChunkSite>,
-    pub(super) successors: Successors,
+    pub(super) predictor: SitePredictor,
     pub(super) threads: Vec<ChunkThread>,
-    /// For each row what column 1 says.
+    /// The entry of each row in column 1.
     pub(super) rows: Vec<u16>,
     /// The next row.
     pub(super) row: usize,
     pub(super) next_event: u64,
     /// Of this chunk.
     pub(super) first_event: u64,
-    /// Events still to come, by the frame's count.
+    /// Events that remain, according to the section header.
     pub(super) events_left: u32,
     pub(super) run_thread: usize,
     pub(super) run_left: u64,
     /// Positions in the columns of the same name.
     at_runs: usize,
     at_fields: usize,
-    pub(super) rest: RestLen,
+    pub(super) rest: RemainingBytes,
 }
 
 impl ChunkDecoder {
@@ -111,11 +110,11 @@ impl ChunkDecoder {
         let columns = std::array::from_fn(|_| vec![0; varint::PADDING]);
         Ok(ChunkDecoder {
             decompressor: Decompressor::new()?,
-            rest: RestLen::new(&columns),
+            rest: RemainingBytes::new(&columns),
             columns,
             planes: Vec::new(),
             sites: Vec::new(),
-            successors: Successors::default(),
+            predictor: SitePredictor::default(),
             threads: Vec::new(),
             rows: Vec::new(),
             row: 0,
@@ -129,25 +128,25 @@ impl ChunkDecoder {
         })
     }
 
-    /// Number of the event that [`event`](Self::event) would give.
+    /// The index of the event that [`event`](Self::event) would return.
     pub(crate) fn next_event(&self) -> EventIndex {
         EventIndex(self.next_event)
     }
 
-    /// Starts on the chunk that is stored as `stored`.
-    pub(crate) fn load(&mut self, frame: &FrameHeader, stored: &[u8]) -> Result<(), Flaw> {
-        // Whatever goes wrong, no row of the chunk before is left.
+    /// Starts reading the chunk stored as `stored`.
+    pub(crate) fn load(&mut self, section: &SectionHeader, stored: &[u8]) -> Result<(), Flaw> {
+        // Cleared first: even after an error, no row of the previous chunk remains.
         self.rows.clear();
         self.row = 0;
-        (self.next_event, self.events_left) = (frame.first_event, frame.events);
-        self.first_event = frame.first_event;
+        (self.next_event, self.events_left) = (section.first_event, section.events);
+        self.first_event = section.first_event;
         (self.run_thread, self.run_left) = (0, 0);
         (self.at_runs, self.at_fields) = (0, 0);
         self.decompress(stored)?;
-        self.rest = RestLen::new(&self.columns);
+        self.rest = RemainingBytes::new(&self.columns);
         self.load_sites()?;
         self.load_threads()?;
-        let rows = frame.rows as usize;
+        let rows = section.rows as usize;
         let width = row_width(self.sites.len());
         if self.sites.len() > rows || self.threads.len() > rows {
             return Err(Flaw::BadReference);
@@ -221,7 +220,7 @@ impl ChunkDecoder {
 
     fn load_sites(&mut self) -> Result<(), Flaw> {
         self.sites.clear();
-        self.successors.clear();
+        self.predictor.clear();
         let mut fields = FieldReader::new(&self.columns[Column::Sites as usize], 0);
         let count = fields.take()?;
         let (mut pc, mut context) = (0u64, 0i64);
@@ -230,7 +229,7 @@ impl ChunkDecoder {
             context = context.wrapping_add(fields.take_signed()?);
             self.sites.push(ChunkSite {
                 pc: AppPc(pc),
-                memory: SiteMemory::default(),
+                memory: SiteHistory::default(),
                 context: ContextId(u32::try_from(context).map_err(|_| Flaw::BadField)?),
                 shape: ChunkSite::shape(fields.take_byte()?, fields.take_u32()?)?,
             });
@@ -245,20 +244,20 @@ impl ChunkDecoder {
             self.threads.push(ChunkThread {
                 process: ProcessId(fields.take_u32()?),
                 thread: ThreadId(fields.take_u32()?),
-                trail: Trail::default(),
+                last_sites: LastSites::default(),
                 recent: RecentAddresses::default(),
             });
         }
         Ok(())
     }
 
-    /// The next row as it is stored, or `None` after the last.
+    /// The entry of the next row, or `None` after the last.
     #[inline]
     fn next_row(&self) -> Option<u16> {
         self.rows.get(self.row).copied()
     }
 
-    /// What the next row is. At the end, an error if there is more in the columns than the rows used.
+    /// The kind of the next row. At the end, an error if the rows did not use all of the columns.
     #[inline]
     pub(crate) fn peek(&self) -> Result<RowKind, Flaw> {
         match self.next_row() {
@@ -286,7 +285,7 @@ impl ChunkDecoder {
         }
     }
 
-    /// The next row, which [`peek`](Self::peek) called a definition.
+    /// The next row, which is a definition according to [`peek`](Self::peek).
     #[cold]
     pub(crate) fn definition(&mut self) -> Result<Definition<'_>, Flaw> {
         let row = self.next_row().ok_or(Flaw::ColumnLength)?;
@@ -326,7 +325,7 @@ impl ChunkDecoder {
         Ok(definition)
     }
 
-    /// The next row, which [`peek`](Self::peek) called an event.
+    /// The next row, which is an event according to [`peek`](Self::peek).
     #[inline]
     pub(crate) fn event(&mut self) -> Result<Event<'_>, Flaw> {
         let row = self.next_row().ok_or(Flaw::ColumnLength)?;
@@ -337,19 +336,19 @@ impl ChunkDecoder {
         let ChunkThread {
             process,
             thread,
-            trail,
+            last_sites,
             recent,
         } = &mut self.threads[self.run_thread];
-        let successor = self.successors.after(*trail);
+        let predicted = self.predictor.after(*last_sites);
         if row != 0 {
-            *successor = row - 1;
+            *predicted = row - 1;
         }
-        let number = *successor;
+        let number = *predicted;
         let site = self.sites.get_mut(usize::from(number));
         let site = site.ok_or(Flaw::BadReference)?;
-        trail.push(number);
+        last_sites.push(number);
         let (pc, context, op) = (site.pc, site.context, site.op());
-        let mut rest = Rest::new(&mut self.columns, self.rest);
+        let mut rest = RemainingColumns::new(&mut self.columns, self.rest);
         let kind = if op < op::RARE {
             rest.kind(site, recent)?
         } else {
@@ -388,9 +387,13 @@ impl ChunkDecoder {
     }
 }
 
-/// What a row that is not plain tells.
+/// Decodes a row that is not plain.
 #[cold]
-fn rare<'a>(op: u8, rest: &mut Rest<'a>, at: &mut usize) -> Result<EventKind<'a>, Flaw> {
+fn rare<'a>(
+    op: u8,
+    rest: &mut RemainingColumns<'a>,
+    at: &mut usize,
+) -> Result<EventKind<'a>, Flaw> {
     let mut fields = FieldReader::new(rest.fields, *at);
     let kind = rare::take(op, &mut fields, |len| {
         let len = usize::try_from(len).map_err(|_| Flaw::ColumnLength)?;

@@ -1,4 +1,4 @@
-//! Gathers rows into columns and compresses them into a chunk.
+//! Collects rows in columns and compresses them into a chunk.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -8,36 +8,35 @@ use std::path::Path;
 use zstd::bulk::Compressor;
 
 use super::address::RecentAddresses;
-use super::sites::{MixHasher, SiteKey, SiteTable, Successors, Trail};
+use super::sites::{LastSites, MixHasher, SiteKey, SitePredictor, SiteTable};
 use super::words::{self, WORD};
 use super::{ChunkThread, Column, DIRECTORY_LEN, op, rare, row_width};
 use crate::definitions::FileIdentity;
 use crate::error::WriteError;
 use crate::event::{Event, EventKind};
 use crate::fields::FieldWriter;
-use crate::frame::MAX_ROWS;
 use crate::ids::{Address, AppPc, ContextId, FileId, FunctionId, ProcessId, ThreadId};
+use crate::section_header::MAX_ROWS;
 use crate::summary::EventCounts;
 use crate::varint;
 
 /// A chunk is finished when its columns hold this many bytes.
 const FULL: usize = 1 << 20;
 
-/// Most bytes that one event may carry. With [`FULL`], it keeps chunks well below the limit that the
-/// reader accepts.
+/// The maximum number of bytes in one event. With [`FULL`], it keeps chunks well below the limit of the reader.
 pub(crate) const MAX_EVENT: usize = 8 << 20;
 
-/// Fast, so that recording is: columns this regular shrink well at any level.
+/// A fast level, to keep recording fast. These columns are so regular that they compress well at any level.
 const COMPRESSION_LEVEL: i32 = -3;
 
-/// Rows of the chunk that is being written.
+/// The chunk being written.
 pub(crate) struct ChunkEncoder {
     sites: SiteTable,
-    successors: Successors,
+    predictor: SitePredictor,
     rows: Vec<u16>,
     threads: Vec<ChunkThread>,
     thread_numbers: HashMap<(ProcessId, ThreadId), usize, BuildHasherDefault<MixHasher>>,
-    /// The thread of the last event, and how many events it caused in a row.
+    /// The thread of the last event, and the number of its consecutive events.
     run_thread: usize,
     run_len: u32,
     runs: Vec<u8>,
@@ -55,7 +54,7 @@ impl ChunkEncoder {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(ChunkEncoder {
             sites: SiteTable::default(),
-            successors: Successors::default(),
+            predictor: SitePredictor::default(),
             rows: Vec::with_capacity(MAX_ROWS as usize),
             threads: Vec::new(),
             thread_numbers: HashMap::default(),
@@ -85,7 +84,7 @@ impl ChunkEncoder {
         self.events
     }
 
-    /// The chunk changes what a reader knows of processes, contexts and files.
+    /// Whether the chunk changes definitions.
     pub(crate) fn defines(&self) -> bool {
         self.defines
     }
@@ -158,7 +157,7 @@ impl ChunkEncoder {
         self.definition(op::DEFINE_CONTEXT);
         self.fields.put(u64::from(process.0));
         self.fields.put(u64::from(context.0));
-        // Callers are mostly defined shortly before their callees.
+        // Callers are usually defined shortly before their callees.
         self.fields
             .put_signed(i64::from(context.0) - i64::from(parent.0));
         self.fields.put(return_address.0);
@@ -178,7 +177,7 @@ impl ChunkEncoder {
         self.fields.put_bytes(name.as_bytes());
     }
 
-    /// Appends the chunk to `out` and begins an empty one.
+    /// Appends the chunk to `out` and starts an empty one.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.end_run();
         let directory = out.len();
@@ -218,10 +217,10 @@ impl ChunkEncoder {
         Ok(())
     }
 
-    /// Forgets all rows.
+    /// Removes all rows.
     pub(crate) fn clear(&mut self) {
         self.sites.clear();
-        self.successors.clear();
+        self.predictor.clear();
         self.rows.clear();
         self.threads.clear();
         self.thread_numbers.clear();
@@ -270,7 +269,7 @@ impl ChunkEncoder {
         Ok(())
     }
 
-    /// Adds a row for an event; its site is returned.
+    /// Adds a row for an event. Returns its site.
     #[inline(always)]
     fn row(&mut self, event: &Event<'_>, op: u8, size: u32) -> u16 {
         let on_thread = self
@@ -288,14 +287,14 @@ impl ChunkEncoder {
             size,
             op,
         };
-        let successor = self.successors.after(thread.trail);
-        let foretold = self.sites.is(*successor, &key);
-        if !foretold {
-            *successor = self.sites.number(&key);
+        let predicted = self.predictor.after(thread.last_sites);
+        let is_predicted = self.sites.is(*predicted, &key);
+        if !is_predicted {
+            *predicted = self.sites.number(&key);
         }
-        let site = *successor;
-        thread.trail.push(site);
-        self.rows.push(if foretold { 0 } else { site + 1 });
+        let site = *predicted;
+        thread.last_sites.push(site);
+        self.rows.push(if is_predicted { 0 } else { site + 1 });
         site
     }
 
@@ -322,7 +321,7 @@ impl ChunkEncoder {
                 threads.push(ChunkThread {
                     process,
                     thread,
-                    trail: Trail::default(),
+                    last_sites: LastSites::default(),
                     recent,
                 });
                 threads.len() - 1
@@ -351,7 +350,7 @@ impl ChunkEncoder {
 struct Compression {
     compressor: Compressor<'static>,
     compressed: Vec<u8>,
-    /// A column that is made only when the chunk is finished.
+    /// A column that is built when the chunk is finished.
     column: Vec<u8>,
 }
 
@@ -381,7 +380,7 @@ impl Compression {
             .reserve(zstd::zstd_safe::compress_bound(raw.len()));
         self.compressor
             .compress_to_buffer(raw, &mut self.compressed)?;
-        // Stored as it is when compression gains nothing; equal lengths tell the reader.
+        // Stored uncompressed if compression does not help. The reader recognises this by the equal lengths.
         let stored = if self.compressed.len() < raw.len() {
             &self.compressed
         } else {

@@ -1,12 +1,11 @@
-//! A chunk: up to [`MAX_ROWS`](crate::frame::MAX_ROWS) rows, stored by column.
+//! A chunk: up to [`MAX_ROWS`](crate::section_header::MAX_ROWS) rows, stored by column.
 //!
-//! A row is an event or a definition. Most of an event does not change from one pass through the
-//! program to the next: its instruction, calling context, kind and size. These make up its *site*,
-//! and a row is first of all the number of a site. What remains goes to columns of its own: a
-//! data address as the distance to an earlier one, bytes stored or read as they are, and the
-//! fields of rarer kinds row by row. Each column is compressed by itself.
+//! A row is an event or a definition. Most of an event is the same each time an instruction is executed: the instruction,
+//! its calling context, kind and size. These are its *site*, and one column has the number of the site of each row. The rest
+//! is in other columns: data addresses as distances from earlier ones, bytes that were stored or loaded, and the fields of
+//! less frequent events. Each column is compressed separately.
 //!
-//! Chunks do not refer to each other: sites and threads are numbered anew in each.
+//! Chunks do not refer to each other: each has its own numbering of sites and threads.
 
 mod address;
 mod decode;
@@ -23,23 +22,23 @@ pub(crate) use encode::{ChunkEncoder, MAX_EVENT};
 /// Columns in the order in which they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
-    /// The sites: their number, then for each its pc and context as differences to the site before,
-    /// its operation and its size.
+    /// The sites: their number, then for each its pc and context as differences to the previous site, its operation and its
+    /// size.
     Sites,
-    /// For each row one byte, or two if there are more than 255 sites: 0 where an event is at the site
-    /// that was foretold from its thread's last two, else the site's number plus one.
+    /// For each row one byte, or two if there are more than 255 sites: 0 if the event is at the site that was predicted from
+    /// the last two sites of its thread, else the site's number plus one.
     Rows,
     /// The threads: process and thread id.
     Threads,
-    /// Which thread caused the events: pairs of a thread's number and how many events in a row.
+    /// The threads of the events: pairs of a thread's number and a number of consecutive events.
     Runs,
     /// For each row with a data address, its tokens.
     Addresses,
-    /// Stored or read values of eight bytes, by plane, each XORed with its site's value before.
+    /// Stored or loaded values of eight bytes, by plane, each XORed with the previous value of its site.
     Words,
-    /// Stored or read values of other sizes, and the bytes of rarer kinds.
+    /// Stored or loaded values of other sizes, and the bytes of less frequent events.
     Values,
-    /// Whatever else a rarer kind needs.
+    /// The other fields of less frequent events, and definitions.
     Fields,
 }
 
@@ -55,11 +54,11 @@ fn row_width(sites: usize) -> usize {
     if sites <= 255 { 1 } else { 2 }
 }
 
-/// The thread of some events.
+/// A thread with events in the chunk.
 #[derive(Clone, Copy)]
 struct ChunkThread {
     process: crate::ProcessId,
     thread: crate::ThreadId,
-    trail: sites::Trail,
+    last_sites: sites::LastSites,
     recent: address::RecentAddresses,
 }

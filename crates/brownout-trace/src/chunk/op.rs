@@ -1,4 +1,4 @@
-//! Operation codes: the kind of a row with those of its particulars that a site fixes.
+//! Operation codes: the kind of a row, with the attributes that are the same for all events of a site.
 
 use crate::error::Flaw;
 use crate::event::{FenceKind, FlushKind, StoreFlavor};
@@ -19,7 +19,7 @@ const SFENCE: u8 = 32;
 const MFENCE: u8 = 33;
 const LOCKED: u8 = 34;
 
-/// Codes below are plain: those of stores, loads, flushes and fences.
+/// Lower codes are plain: stores, loads, flushes and fences.
 pub(crate) const RARE: u8 = 40;
 pub(crate) const KERNEL_WRITE: u8 = 40;
 pub(crate) const FILE_WRITE: u8 = 41;
@@ -46,10 +46,10 @@ pub(crate) const RETURN: u8 = 60;
 pub(crate) const LEFT: u8 = 61;
 
 pub(crate) const THREAD_JOIN: u8 = 62;
-/// A thread started that another one created.
+/// The start of a thread that another one created.
 pub(crate) const CHILD_THREAD_START: u8 = 63;
 
-/// Codes from here on are definitions, which are no events.
+/// Codes from here on are definitions, which are not events.
 pub(crate) const DEFINITIONS: u8 = 64;
 pub(crate) const DEFINE_CONTEXT: u8 = 64;
 pub(crate) const DEFINE_FILE: u8 = 65;
@@ -116,7 +116,7 @@ pub(crate) fn fence_kind(op: u8) -> Option<FenceKind> {
     }
 }
 
-/// Refuses codes that no writer produces.
+/// Rejects codes that no writer produces.
 pub(crate) fn check(op: u8) -> Result<(), Flaw> {
     let known = match op {
         0..STORE_END => op & 3 != 3,

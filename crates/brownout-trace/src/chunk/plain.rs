@@ -1,9 +1,9 @@
-//! Plain rows, which most are: stores, loads, flushes and fences. They are decoded by the run, as many as a
-//! thread has in a row, with all that changes from one to the next at hand.
+//! Decodes plain rows: stores, loads, flushes and fences. Most rows are plain. They are decoded in runs of consecutive
+//! events of one thread, with the changing state in local variables.
 //!
-//! What a visitor takes in parts is never put together. Other events are where they are shown, in each case by itself:
-//! copying one from wrapping to wrapping costs more than decoding it, as the processor waits for fields that were
-//! written apart to be read as one.
+//! If a visitor handles the parts of an event, no [`Event`] is built. Otherwise it is built directly at the call of the
+//! visitor, separately for each kind. Copying an event through several wrappers would cost more than decoding it, because
+//! the processor stalls when fields that were written separately are read as one.
 
 use std::ops::ControlFlow;
 
@@ -16,48 +16,48 @@ use crate::error::Flaw;
 use crate::event::{Event, EventKind};
 use crate::ids::{Address, EventIndex};
 use crate::varint;
-use crate::visitor::{At, ThreadRun, Visitor};
+use crate::visitor::{EventPosition, ThreadRun, Visitor};
 
-/// What is left of the columns that plain rows use, each with [`varint::PADDING`] after its end.
-pub(super) struct Rest<'a> {
+/// The unread parts of the columns that plain rows use, each with [`varint::PADDING`] after its end.
+pub(super) struct RemainingColumns<'a> {
     addresses: &'a [u8],
     words: &'a mut [u8],
     values: &'a [u8],
-    /// All of the column, which plain rows do not use.
+    /// The whole column, which plain rows do not use.
     pub(super) fields: &'a [u8],
 }
 
-/// How many bytes are left of the same columns, padding included.
+/// The number of unread bytes in these columns, including the padding.
 #[derive(Clone, Copy)]
-pub(super) struct RestLen {
+pub(super) struct RemainingBytes {
     addresses: usize,
     words: usize,
     values: usize,
 }
 
-impl RestLen {
-    /// Of columns of which nothing is used yet.
+impl RemainingBytes {
+    /// For columns that are still completely unread.
     pub(super) fn new(columns: &[Vec<u8>; Column::COUNT]) -> Self {
-        RestLen {
+        RemainingBytes {
             addresses: columns[Column::Addresses as usize].len(),
             words: columns[Column::Words as usize].len(),
             values: columns[Column::Values as usize].len(),
         }
     }
 
-    /// Whether the columns are used up.
+    /// Whether the columns are read completely.
     pub(super) fn is_empty(self) -> bool {
         [self.addresses, self.words, self.values] == [varint::PADDING; 3]
     }
 }
 
-impl<'a> Rest<'a> {
+impl<'a> RemainingColumns<'a> {
     #[inline]
-    pub(super) fn new(columns: &'a mut [Vec<u8>; Column::COUNT], len: RestLen) -> Self {
+    pub(super) fn new(columns: &'a mut [Vec<u8>; Column::COUNT], len: RemainingBytes) -> Self {
         let [_, _, _, _, addresses, words, values, fields] = columns;
         let used = |column: &[u8], left: usize| column.len().saturating_sub(left);
         let words_used = used(words, len.words);
-        Rest {
+        RemainingColumns {
             addresses: &addresses[used(addresses, len.addresses)..],
             words: &mut words[words_used..],
             values: &values[used(values, len.values)..],
@@ -66,15 +66,15 @@ impl<'a> Rest<'a> {
     }
 
     #[inline]
-    pub(super) fn len(&self) -> RestLen {
-        RestLen {
+    pub(super) fn len(&self) -> RemainingBytes {
+        RemainingBytes {
             addresses: self.addresses.len(),
             words: self.words.len(),
             values: self.values.len(),
         }
     }
 
-    /// What happened at a site whose operation is [plain](op::RARE).
+    /// Decodes the event kind at a site whose operation is [plain](op::RARE).
     #[inline]
     pub(super) fn kind(
         &mut self,
@@ -107,7 +107,7 @@ impl<'a> Rest<'a> {
         })
     }
 
-    /// Where a store or load went, and its bytes.
+    /// The address and the bytes of a store or load.
     #[inline(always)]
     fn access(
         &mut self,
@@ -164,8 +164,8 @@ impl<'a> Rest<'a> {
 }
 
 impl ChunkDecoder {
-    /// Shows a visitor the events of the current thread up to the first row that is not plain, or until
-    /// it breaks. On an error the event that cannot be told is the [next](Self::next_event).
+    /// Passes the events of the current thread to a visitor, up to the first row that is not plain or until it breaks. On an
+    /// error, [`next_event`](Self::next_event) is the event that cannot be decoded.
     #[inline(always)]
     pub(crate) fn plain_run<V: Visitor>(
         &mut self,
@@ -187,14 +187,14 @@ impl ChunkDecoder {
                 sites: &self.sites,
             });
         }
-        let (mut trail, mut recent) = (thread.trail, thread.recent);
+        let (mut last_sites, mut recent) = (thread.last_sites, thread.recent);
         let first = self.next_event;
-        let mut rest = Rest::new(&mut self.columns, self.rest);
+        let mut rest = RemainingColumns::new(&mut self.columns, self.rest);
         let mut done = 0;
         let mut outcome = Ok(ControlFlow::Continue(()));
         for &row in rows {
-            let successor = self.successors.after(trail);
-            let number = if row == 0 { *successor } else { row - 1 };
+            let predicted = self.predictor.after(last_sites);
+            let number = if row == 0 { *predicted } else { row - 1 };
             let Some(site) = self.sites.get_mut(usize::from(number)) else {
                 outcome = Err(Flaw::BadReference);
                 break;
@@ -202,15 +202,15 @@ impl ChunkDecoder {
             if site.op() >= op::RARE {
                 break;
             }
-            *successor = number;
-            trail.push(number);
+            *predicted = number;
+            last_sites.push(number);
             let (pc, context) = (site.pc, site.context);
-            let at = At {
+            let at = EventPosition {
                 index: EventIndex(first + done),
                 site: number,
             };
-            // Put together in each case by itself, and told right there.
-            macro_rules! tell {
+            // Builds the event and passes it on, separately for each kind (see the module documentation).
+            macro_rules! pass_event {
                 ($kind:expr) => {{
                     let event = Event {
                         index: at.index,
@@ -223,14 +223,14 @@ impl ChunkDecoder {
                     visitor.event(&event, definitions)
                 }};
             }
-            const TAKEN: bool = true;
+            const HANDLED: bool = true;
             let op = site.op();
-            let shown = if op < op::STORE_END {
+            let passed = if op < op::STORE_END {
                 let (flavor, locked, string) = op::store_parts(op);
                 rest.access(site, &mut recent).map(|(addr, bytes)| {
                     match !locked && visitor.store(at, addr, bytes, flavor) {
-                        TAKEN => ControlFlow::Continue(()),
-                        _ => tell!(EventKind::Store {
+                        HANDLED => ControlFlow::Continue(()),
+                        _ => pass_event!(EventKind::Store {
                             addr,
                             bytes,
                             flavor,
@@ -242,8 +242,8 @@ impl ChunkDecoder {
             } else if let Some((kind, volatile)) = op::flush_parts(op) {
                 rest.address(site, &mut recent).map(|addr| {
                     match !volatile && visitor.flush(at, addr, kind) {
-                        TAKEN => ControlFlow::Continue(()),
-                        _ => tell!(EventKind::Flush {
+                        HANDLED => ControlFlow::Continue(()),
+                        _ => pass_event!(EventKind::Flush {
                             addr,
                             kind,
                             volatile,
@@ -252,14 +252,14 @@ impl ChunkDecoder {
                 })
             } else if let Some(kind) = op::fence_kind(op) {
                 Ok(match visitor.fence(at, kind) {
-                    TAKEN => ControlFlow::Continue(()),
-                    _ => tell!(EventKind::Fence { kind }),
+                    HANDLED => ControlFlow::Continue(()),
+                    _ => pass_event!(EventKind::Fence { kind }),
                 })
             } else {
                 let access = rest.access(site, &mut recent);
-                access.map(|(addr, bytes)| tell!(EventKind::Load { addr, bytes }))
+                access.map(|(addr, bytes)| pass_event!(EventKind::Load { addr, bytes }))
             };
-            match shown {
+            match passed {
                 Ok(ControlFlow::Continue(())) => done += 1,
                 Ok(broken) => {
                     done += 1;
@@ -272,7 +272,7 @@ impl ChunkDecoder {
                 }
             }
         }
-        (thread.trail, thread.recent) = (trail, recent);
+        (thread.last_sites, thread.recent) = (last_sites, recent);
         self.rest = rest.len();
         self.row += done as usize;
         self.next_event += done;

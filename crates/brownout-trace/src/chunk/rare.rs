@@ -1,4 +1,4 @@
-//! The rarer kinds of events: their fields row by row, their bytes in the column of values.
+//! The less frequent kinds of events: their fields are stored row by row, their bytes in the column of values.
 
 use super::op;
 use crate::error::Flaw;
@@ -9,7 +9,7 @@ use crate::fields::{FieldReader, FieldWriter};
 use crate::ids::{Address, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 use crate::summary::{put_end, take_end};
 
-/// The operation code of a rare kind; `None` for the frequent ones, which have their own columns.
+/// The operation code of a rare kind; `None` for the plain kinds, which have their own columns.
 pub(crate) fn op(kind: &EventKind<'_>) -> Option<u8> {
     Some(match kind {
         EventKind::Store { .. }
@@ -43,7 +43,7 @@ pub(crate) fn op(kind: &EventKind<'_>) -> Option<u8> {
     })
 }
 
-/// Bytes of variable length that an event carries.
+/// The length of the variable-length bytes in an event.
 pub(crate) fn payload_len(kind: &EventKind<'_>) -> usize {
     match kind {
         EventKind::Store { bytes, .. }
@@ -58,7 +58,7 @@ pub(crate) fn payload_len(kind: &EventKind<'_>) -> usize {
     }
 }
 
-/// Appends what a rare kind holds.
+/// Appends the fields and bytes of a rare kind.
 pub(crate) fn put(kind: &EventKind<'_>, fields: &mut Vec<u8>, values: &mut Vec<u8>) {
     match *kind {
         EventKind::Store { .. }
@@ -161,7 +161,7 @@ pub(crate) fn put(kind: &EventKind<'_>, fields: &mut Vec<u8>, values: &mut Vec<u
     }
 }
 
-/// Appends what a call holds. Calls are the least rare of the rare kinds.
+/// Appends the fields of a call. Calls are the most frequent of the rare kinds.
 #[inline]
 pub(crate) fn put_call(fields: &mut Vec<u8>, function: FunctionId, args: &CallArguments) {
     let args = args.as_slice();
@@ -171,14 +171,13 @@ pub(crate) fn put_call(fields: &mut Vec<u8>, function: FunctionId, args: &CallAr
     }
 }
 
-/// Appends what a return with a result holds.
+/// Appends the fields of a return with a result.
 #[inline]
 pub(crate) fn put_result(fields: &mut Vec<u8>, function: FunctionId, value: &[u64; 2]) {
     put_all(fields, [u64::from(function.0), value[0], value[1]]);
 }
 
-/// Takes what [`put`] appended for the operation code `op`; `values` gives the next so many bytes of
-/// the column of values.
+/// Reads what [`put`] appended for the operation code `op`. `values` returns the next bytes of the column of values.
 pub(crate) fn take<'a>(
     op: u8,
     fields: &mut FieldReader<'a>,

@@ -1,12 +1,12 @@
-//! The sites of the chunk that is being written, numbered as they are met; and the foretelling of
-//! the next site, which writer and reader share.
+//! The sites of the chunk being written, numbered in the order of their first use, and the prediction of the next site,
+//! which writer and reader share.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::fields::FieldWriter;
 
-/// What is the same for every event of one place in the program.
+/// What is the same for all events of a site.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SiteKey {
     pub(crate) pc: u64,
@@ -17,45 +17,45 @@ pub(crate) struct SiteKey {
 
 struct EncodedSite {
     key: SiteKey,
-    memory: SiteMemory,
+    memory: SiteHistory,
 }
 
-/// What the next event of a site is told relative to.
+/// The last address and value of a site, to which the next event is stored relative.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct SiteMemory {
+pub(crate) struct SiteHistory {
     pub(crate) last_addr: u64,
     pub(crate) last_word: u64,
 }
 
-/// The last two sites of a thread, the older one in the upper half; 0 before there are any. One word,
-/// because a load of two halves stored apart stalls on every event.
+/// The last two sites of a thread, the older one in the upper half; 0 at first. It is one word, because loading two halves
+/// that were stored separately would stall on every event.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Trail(u32);
+pub(crate) struct LastSites(u32);
 
-impl Trail {
+impl LastSites {
     #[inline]
     pub(crate) fn push(&mut self, site: u16) {
         self.0 = self.0 << 16 | u32::from(site);
     }
 }
 
-const SUCCESSORS: usize = 4096;
+const PREDICTIONS: usize = 4096;
 
-/// The site that came last after each pair of sites. Pairs share entries, which makes some guesses
-/// wrong and none harmful.
-pub(crate) struct Successors(Box<[u16; SUCCESSORS]>);
+/// Predicts the next site: the one that last followed the same pair of sites. Pairs share entries, so some predictions are
+/// wrong, which costs space but is harmless otherwise.
+pub(crate) struct SitePredictor(Box<[u16; PREDICTIONS]>);
 
-impl Default for Successors {
+impl Default for SitePredictor {
     fn default() -> Self {
-        Successors(Box::new([0; SUCCESSORS]))
+        SitePredictor(Box::new([0; PREDICTIONS]))
     }
 }
 
-impl Successors {
+impl SitePredictor {
     #[inline]
-    pub(crate) fn after(&mut self, trail: Trail) -> &mut u16 {
-        let (older, newer) = (trail.0 >> 16, trail.0 & 0xffff);
-        &mut self.0[(older * 61 + newer) as usize % SUCCESSORS]
+    pub(crate) fn after(&mut self, last_sites: LastSites) -> &mut u16 {
+        let (older, newer) = (last_sites.0 >> 16, last_sites.0 & 0xffff);
+        &mut self.0[(older * 61 + newer) as usize % PREDICTIONS]
     }
 
     pub(crate) fn clear(&mut self) {
@@ -63,7 +63,7 @@ impl Successors {
     }
 }
 
-/// Numbers sites.
+/// Assigns numbers to sites.
 #[derive(Default)]
 pub(crate) struct SiteTable {
     sites: Vec<EncodedSite>,
@@ -80,11 +80,11 @@ impl SiteTable {
         self.numbers.clear();
     }
 
-    pub(crate) fn memory(&mut self, site: u16) -> &mut SiteMemory {
+    pub(crate) fn memory(&mut self, site: u16) -> &mut SiteHistory {
         &mut self.sites[usize::from(site)].memory
     }
 
-    /// Whether a site, known or not, is the one that `key` describes.
+    /// Whether `site` exists and has the key `key`.
     #[inline]
     pub(crate) fn is(&self, site: u16, key: &SiteKey) -> bool {
         self.sites
@@ -95,11 +95,11 @@ impl SiteTable {
     pub(crate) fn number(&mut self, key: &SiteKey) -> u16 {
         let sites = &mut self.sites;
         *self.numbers.entry(*key).or_insert_with(|| {
-            // There are at most as many sites as rows, so the number fits.
+            // There are at most as many sites as rows, so the number fits in 16 bits.
             let number = sites.len() as u16;
             sites.push(EncodedSite {
                 key: *key,
-                memory: SiteMemory::default(),
+                memory: SiteHistory::default(),
             });
             number
         })
@@ -118,8 +118,8 @@ impl SiteTable {
     }
 }
 
-/// A hasher for short keys of integers: one multiplication per integer. Keys come from the recorded
-/// program, and a flood of collisions would slow only its own recording.
+/// A hasher for short keys of integers: one multiplication per integer. Keys come from the target, so a target that forces
+/// collisions slows down only its own recording.
 #[derive(Default)]
 pub(crate) struct MixHasher(u64);
 

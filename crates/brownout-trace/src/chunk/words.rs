@@ -1,12 +1,11 @@
-//! Eight-byte values by plane: the lowest bytes of all words, then the next lowest, up to the
-//! highest.
+//! Eight-byte values by plane: the lowest bytes of all words, then the next lowest, up to the highest.
 //!
-//! Most words that programs store are small numbers or pointers into one region. Their high bytes are
-//! nearly constant, which a compressor sees only when they lie together.
+//! Most words that programs store are small numbers or pointers into one region. Their high bytes are nearly constant, but
+//! a compressor can use this only if these bytes are adjacent.
 
 pub(crate) const WORD: usize = 8;
 
-/// Turns words into planes. `words` is a whole number of words.
+/// Converts words to planes. The length of `words` is a multiple of the word size.
 pub(crate) fn to_planes(words: &[u8], planes: &mut Vec<u8>) {
     let count = words.len() / WORD;
     planes.clear();
@@ -27,7 +26,7 @@ pub(crate) fn to_planes(words: &[u8], planes: &mut Vec<u8>) {
     }
 }
 
-/// Turns planes back into words, appended to `words`. `planes` is a whole number of words.
+/// Converts planes to words and appends them to `words`. The length of `planes` is a multiple of the word size.
 pub(crate) fn from_planes(planes: &[u8], words: &mut Vec<u8>) {
     let count = planes.len() / WORD;
     let blocks = count / WORD;
@@ -55,7 +54,7 @@ fn load(row: impl Fn(usize) -> [u8; WORD]) -> [u64; WORD] {
     std::array::from_fn(|number| u64::from_le_bytes(row(number)))
 }
 
-/// Turns eight rows of eight bytes into columns, swapping ever smaller squares across the diagonal.
+/// Transposes eight rows of eight bytes by swapping smaller and smaller squares across the diagonal.
 #[inline]
 fn transpose(mut rows: [u64; WORD]) -> [u64; WORD] {
     for (step, mask) in [
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn planes_hold_the_bytes_of_equal_rank() {
+    fn a_plane_has_the_bytes_of_the_same_position() {
         let words: Vec<u8> = (0..10u64)
             .flat_map(|n| ((n << 56) | (n + 100)).to_le_bytes())
             .collect();

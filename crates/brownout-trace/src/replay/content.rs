@@ -1,4 +1,4 @@
-//! The content of a file, kept in pages that copies share until one of them is written to.
+//! The content of a file, stored in pages. Copies share their pages until one of them is written to.
 
 use std::fs::File;
 use std::io;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-/// Bytes of a page, the unit in which content is kept.
+/// Size of a page, the unit in which content is stored.
 pub const PAGE: usize = 4096;
 
-/// Pages that are shared at once: copying a file's content costs a step for each group, not for each page.
+/// Pages per group. Groups are shared as a whole: copying a file's content takes one step per group, not per page.
 const GROUP: u64 = 64;
 
 /// Linux keeps file offsets in 63 bits.
@@ -20,7 +20,7 @@ pub(super) const MAX_OFFSET: u64 = i64::MAX as u64;
 
 type Page = Arc<[u8; PAGE]>;
 
-/// A file's bytes; what was never written is zero. A clone is cheap and independent.
+/// The bytes of a file. Bytes that were never written are zero. A clone is cheap and independent.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     len: u64,
@@ -53,7 +53,7 @@ impl Content {
         self.len == 0
     }
 
-    /// Fills `out` with the bytes from `offset` on; what lies past the end is zero.
+    /// Fills `out` with the bytes from `offset` on. Bytes past the end are zero.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         out.fill(0);
         let left = self.len.saturating_sub(offset);
@@ -66,7 +66,7 @@ impl Content {
         }
     }
 
-    /// Writes `bytes` at `offset`. Those past the end are kept, but are part of the file only once it grows.
+    /// Writes `bytes` at `offset`. Bytes past the end are kept, but become part of the file only when it grows.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         if offset.saturating_add(bytes.len() as u64) > MAX_OFFSET {
             return;
@@ -83,29 +83,29 @@ impl Content {
         }
     }
 
-    /// Gives the file a length, dropping what lies past it.
+    /// Sets the length of the file and drops everything past it.
     pub fn resize(&mut self, len: u64) {
         let len = len.min(MAX_OFFSET);
         self.cut(len);
-        // The rest of the last page could be stored to, but was not part of the file.
+        // The target could store to the rest of the last page, but that was not part of the file.
         let page_end = self.len.next_multiple_of(PAGE as u64);
         self.clear(self.len, page_end.min(len));
         self.len = len;
     }
 
-    /// Lengthens the file to `len` if it is shorter, keeping what was stored past its end.
+    /// Extends the file to `len` if it is shorter, and keeps what was stored past its end.
     pub(super) fn grow(&mut self, len: u64) {
         self.len = self.len.max(len.min(MAX_OFFSET));
     }
 
-    /// Sets the length, dropping what lies past it but keeping what was stored past the old end.
+    /// Sets the length. Drops everything past it, but keeps what was stored past the old end.
     pub(super) fn set_len(&mut self, len: u64) {
         let len = len.min(MAX_OFFSET);
         self.cut(len);
         self.len = len;
     }
 
-    /// Pages that may hold something, by number.
+    /// The pages that may not be zero, with their numbers.
     pub fn pages(&self) -> impl Iterator<Item = (u64, &[u8; PAGE])> {
         self.groups.iter().flat_map(|(&group, pages)| {
             let numbered = (group * GROUP..).zip(&pages.pages);
@@ -113,7 +113,7 @@ impl Content {
         })
     }
 
-    /// One page; `None` if it is all zero.
+    /// One page; `None` if all its bytes are zero.
     pub fn page(&self, number: u64) -> Option<&[u8; PAGE]> {
         let group = self.groups.get(&(number / GROUP))?;
         group.pages[(number % GROUP) as usize].as_deref()
@@ -129,7 +129,7 @@ impl Content {
         pages * PAGE as u64
     }
 
-    /// Creates `path` with this content, leaving holes where there is nothing but zeros.
+    /// Creates `path` with this content. Pages of zeros become holes.
     pub fn write_file(&self, path: &Path) -> io::Result<()> {
         let file = File::create(path)?;
         file.set_len(self.len)?;
@@ -175,13 +175,12 @@ impl Content {
         }
     }
 
-    /// Forgets what lies past `len`.
+    /// Drops everything past `len`.
     fn cut(&mut self, len: u64) {
         self.clear(len, self.len);
     }
 
-    /// Zeroes the bytes from `from` to `to`, in time that follows the smaller of the range and what is
-    /// held.
+    /// Zeroes the bytes from `from` to `to`. The time is proportional to the smaller of the range and the stored pages.
     pub(super) fn clear(&mut self, from: u64, to: u64) {
         if from >= to {
             return;
@@ -208,7 +207,7 @@ impl Content {
     }
 }
 
-/// Cuts `len` bytes at `offset` at page borders: the page, where in it, and which of the bytes.
+/// Splits `len` bytes at `offset` at page boundaries. Returns the page, the offset in it, and the range of the bytes.
 pub(super) fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

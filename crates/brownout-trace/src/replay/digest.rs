@@ -1,20 +1,20 @@
-//! A number that tells contents apart, kept up to date at the cost of what changed.
+//! A digest that distinguishes contents. Updating it takes time proportional to what changed.
 //!
-//! The digest is a sum over pages, so that a page that changed is taken out and put in again without
-//! looking at the others. A page of zeros counts nothing, as one that is not there.
+//! The digest is a sum over pages: when a page changes, its old summand is subtracted and its new one added, without
+//! reading the other pages. A page of zeros adds nothing, like a page that is not stored.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::content::{Content, PAGE};
 
-/// What a digest is made of, from one time it is asked for to the next.
+/// The state for updating a digest.
 #[derive(Debug, Default)]
 pub(super) struct Digest {
     sum: u128,
-    /// What each page has in the sum.
+    /// The summand of each page.
     parts: FxHashMap<u64, u128>,
-    /// Pages that may have changed since.
+    /// Pages that may have changed since the last digest.
     touched: FxHashSet<u64>,
     last_touched: Option<u64>,
 }
@@ -28,7 +28,7 @@ impl Digest {
         }
     }
 
-    /// The content was changed at large.
+    /// Marks all pages as changed.
     pub(super) fn touch_all(&mut self, content: &Content) {
         self.touched.extend(self.parts.keys());
         self.touched
@@ -52,7 +52,7 @@ impl Digest {
 }
 
 impl Digest {
-    /// The digest of a content that differs from the one asked for last in `pages` only.
+    /// The digest of a content that differs only in `pages` from the content of the last digest.
     pub(super) fn of_variant(&self, variant: &Content, pages: impl Iterator<Item = u64>) -> u128 {
         let mut sum = self.sum;
         for page in pages {

@@ -1,7 +1,7 @@
-//! Rebuilds the files of a trace as they were, in program order, at any event.
+//! Rebuilds the files of a trace as they were at any event, in program order.
 //!
-//! [`Images`] takes events one by one from the start of the trace. It holds pages that were
-//! touched, so its cost follows what the program wrote, never how large a file is.
+//! [`Images`] applies events one by one from the start of the trace. It stores only pages that were written, so its cost
+//! depends on what the target wrote, not on the size of the files.
 
 mod content;
 mod digest;
@@ -32,7 +32,7 @@ pub struct Images {
     unmapped: u64,
 }
 
-/// One file; what no event told is zero.
+/// One file. Bytes that no event has set are zero.
 #[derive(Debug, Default)]
 pub struct Image {
     content: Content,
@@ -40,7 +40,7 @@ pub struct Image {
     last_mapped: u64,
 }
 
-/// A file that [`Images::write_to`] made.
+/// A file that [`Images::write_to`] has created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenImage {
     /// The file.
@@ -52,7 +52,7 @@ pub struct WrittenImage {
 }
 
 impl Images {
-    /// Takes the next event.
+    /// Applies the next event.
     pub fn apply(&mut self, event: &Event<'_>) {
         match event.kind {
             EventKind::Store { addr, bytes, .. } | EventKind::KernelWrite { addr, bytes, .. } => {
@@ -128,18 +128,18 @@ impl Images {
         self.files.get(&file)
     }
 
-    /// The content of a file, to be changed.
+    /// The content of a file, for modification.
     pub fn file_mut(&mut self, file: FileId) -> Option<&mut Image> {
         self.files.get_mut(&file)
     }
 
-    /// Stores that went, in whole or in part, to an address where nothing was mapped.
+    /// The number of stores that went at least partly to addresses where nothing was mapped.
     pub fn unmapped_stores(&self) -> u64 {
         self.unmapped
     }
 
-    /// Writes the files that `select` accepts, sparse, each at `dir` followed by its absolute path.
-    /// Of several files that had the same path one after the other, the last is written.
+    /// Writes the files that `select` accepts as sparse files, each at `dir` followed by its absolute path. If several files
+    /// had the same path one after the other, the last one is written.
     pub fn write_to(
         &self,
         dir: &Path,
@@ -184,7 +184,7 @@ impl Images {
         self.maps += 1;
         let image = self.files.entry(mapping.file).or_default();
         image.last_mapped = self.maps;
-        // Files are mapped again more often than they change meanwhile.
+        // A file that is mapped again has usually not changed.
         if !stale.is_empty() || image.content.len() != mapping.file_len {
             image.change(|content| {
                 for range in stale {
@@ -195,8 +195,8 @@ impl Images {
         }
     }
 
-    /// The parts of the file behind a new mapping that no process had mapped until now: they may have
-    /// changed unseen. What is mapped is known, and may hold more than the snapshot saw.
+    /// The parts of a newly mapped file that no process had mapped until now: they may have changed without an event. The
+    /// content of mapped parts is known, and may be newer than the snapshot.
     fn stale_ranges(&self, mapping: &Mapping) -> Vec<Range<u64>> {
         let end = mapping.offset.saturating_add(mapping.len);
         let mut known: Vec<Range<u64>> = self
@@ -244,18 +244,17 @@ impl Images {
 }
 
 impl Image {
-    /// The bytes as they are now; a copy of them is cheap.
+    /// The current bytes. Cloning them is cheap.
     pub fn content(&self) -> &Content {
         &self.content
     }
 
-    /// A number that is the same for equal contents only, at the cost of what has changed since it was
-    /// asked for last.
+    /// A number that is the same only for equal contents. Takes time proportional to what has changed since the last call.
     pub fn digest(&mut self) -> u128 {
         self.digest.of(&self.content)
     }
 
-    /// The digest of `variant`, which differs from the content of this file in `pages` only (each given once).
+    /// The digest of `variant`, which differs from the content of this file only in `pages` (each listed once).
     pub fn digest_of_variant(
         &mut self,
         variant: &Content,
@@ -265,8 +264,8 @@ impl Image {
         self.digest.of_variant(variant, pages)
     }
 
-    /// Counts mappings of all files: of two files that had the same path, the one with the higher number had
-    /// it later.
+    /// The number of this file's last mapping, counted over all files. If two files had the same path, the one with the
+    /// higher number had it later.
     pub fn last_mapped(&self) -> u64 {
         self.last_mapped
     }
@@ -278,7 +277,7 @@ impl Image {
         self.content.write(offset, bytes);
     }
 
-    /// Changes more than a few bytes.
+    /// Applies a change that may affect any page.
     fn change(&mut self, change: impl FnOnce(&mut Content)) {
         self.digest.touch_all(&self.content);
         change(&mut self.content);
@@ -286,7 +285,7 @@ impl Image {
     }
 }
 
-/// `path` inside `dir`, whatever `..` it contains.
+/// `path` inside `dir`, even if it contains `..`.
 fn below(dir: &Path, path: &Path) -> PathBuf {
     let mut out = dir.to_owned();
     out.extend(

@@ -1,4 +1,4 @@
-//! The patterns by which a user names persistent files.
+//! The patterns with which a user selects persistent files.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -27,14 +27,14 @@ pub enum PatternError {
     },
 }
 
-/// Shell patterns for paths: `*` and `?` stop at a slash, `**` does not. A pattern without a slash
-/// is for file names, any other for absolute paths.
+/// Shell patterns for paths: `*` and `?` do not match a slash, `**` does. A pattern without a slash is matched against file
+/// names, any other against absolute paths.
 #[derive(Clone, Debug)]
 pub struct Patterns(GlobSet);
 
 impl Patterns {
-    /// `None` if there are no patterns, which is not the same as patterns that match nothing.
-    /// Relative ones start at `directory`.
+    /// Compiles patterns. Relative patterns start at `directory`. Returns `None` if there are no patterns, which is not the
+    /// same as patterns that match nothing.
     pub fn new(patterns: &[OsString], directory: &Path) -> Result<Option<Self>, PatternError> {
         if patterns.is_empty() {
             return Ok(None);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_makes_no_sense_is_named() {
+    fn the_error_names_the_invalid_pattern() {
         let error = Patterns::new(&["/mnt/[".into()], Path::new("/")).unwrap_err();
         assert_eq!(error.to_string(), "the pattern /mnt/[ is not valid");
     }

@@ -1,10 +1,10 @@
-//! Traces that were cut off or altered give what can be trusted, and say where that ends.
+//! From a truncated or altered trace, the undamaged part is read and the damage is located.
 
 use brownout_trace::*;
 
 use crate::traces::{event, every_kind, open, readable, store, writer};
 
-/// Where each section starts, by following the lengths in the file, and the file's end.
+/// The offset of each section, found by following the lengths in the file, and the end of the file.
 fn section_starts(trace: &[u8]) -> Vec<usize> {
     let mut starts = vec![16];
     loop {
@@ -20,7 +20,7 @@ fn section_starts(trace: &[u8]) -> Vec<usize> {
     }
 }
 
-/// Puts the right checksum on the section at `start`, as one who forges traces would.
+/// Sets the correct checksum of the section at `start`, as in a forged trace.
 fn seal(trace: &mut [u8], start: usize) {
     let len = u32::from_le_bytes(trace[start + 4..start + 8].try_into().unwrap()) as usize;
     let mut hasher = crc32fast::Hasher::new();
@@ -39,7 +39,7 @@ fn flaw(error: Option<ReadError>) -> Option<Flaw> {
 }
 
 #[test]
-fn a_trace_cut_anywhere_gives_its_first_events() {
+fn the_first_events_of_a_truncated_trace_are_read() {
     let trace = every_kind();
     let (whole, _) = readable(&trace);
     let starts = section_starts(&trace);
@@ -66,7 +66,7 @@ fn a_trace_cut_anywhere_gives_its_first_events() {
 }
 
 #[test]
-fn a_trace_without_its_index_can_be_sought_in() {
+fn seeking_works_without_an_index() {
     let trace = every_kind();
     let starts = section_starts(&trace);
     let without = &trace[..starts[starts.len() - 2]];
@@ -95,12 +95,12 @@ fn no_single_altered_bit_changes_an_event() {
             altered[byte] ^= 1 << bit;
             let (events, error) = readable(&altered);
             assert_eq!(events, whole[..events.len()], "bit {bit} of byte {byte}");
-            // The reserved bytes and the index are not part of any event, and a trace reads the same as one of version 2.
+            // The reserved bytes and the index are not part of any event, and version 2 reads the same events.
             let version = (byte, altered[8]) == (8, 2);
             let harmless = version || (12..16).contains(&byte) || byte >= last_section;
             assert!(
                 error.is_some() || harmless,
-                "bit {bit} of byte {byte} went unnoticed"
+                "bit {bit} of byte {byte} was not detected"
             );
         }
     }
@@ -123,7 +123,7 @@ fn damage_names_the_byte_the_event_and_the_reason() {
 }
 
 #[test]
-fn a_missing_chunk_is_noticed() {
+fn a_missing_chunk_is_detected() {
     let trace = every_kind();
     let starts = section_starts(&trace);
     let mut gap = trace[..starts[1]].to_vec();
@@ -154,7 +154,7 @@ fn other_files_and_other_versions_are_distinguished() {
 }
 
 #[test]
-fn lengths_beyond_every_limit_are_refused_without_allocating() {
+fn lengths_beyond_their_limits_are_rejected_without_allocating() {
     let trace = every_kind();
     let chunk = section_starts(&trace)[1];
     // Stored length, number of rows, and the length of each column before and after compression.
@@ -175,7 +175,7 @@ fn lengths_beyond_every_limit_are_refused_without_allocating() {
 }
 
 #[test]
-fn a_forged_number_of_events_is_noticed() {
+fn a_forged_number_of_events_is_detected() {
     let trace = every_kind();
     let chunk = section_starts(&trace)[1];
     for events in [0u32, 7, 9] {
@@ -193,7 +193,7 @@ fn a_forged_number_of_events_is_noticed() {
 }
 
 #[test]
-fn a_forged_index_cannot_mislead() {
+fn a_forged_index_never_returns_the_wrong_event() {
     let trace = every_kind();
     let starts = section_starts(&trace);
     let index = starts[starts.len() - 2];
@@ -205,7 +205,7 @@ fn a_forged_index_cannot_mislead() {
             let Ok(mut reader) = open(&forged) else {
                 continue;
             };
-            // It arrives at the event it was sent to, or it fails.
+            // The reader seeks to the requested event or fails.
             if reader.seek(EventIndex(12)).is_ok()
                 && let Ok(Some(event)) = reader.next()
             {
@@ -216,7 +216,7 @@ fn a_forged_index_cannot_mislead() {
 }
 
 #[test]
-fn the_last_chunk_is_all_that_a_killed_recorder_loses() {
+fn a_killed_recorder_loses_only_the_last_chunk() {
     let mut writer = writer();
     for number in 0..10u64 {
         writer

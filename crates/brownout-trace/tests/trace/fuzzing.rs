@@ -1,7 +1,7 @@
-//! A bounded search for inputs that make the reader panic, hang or lie.
+//! A bounded search for inputs that make the reader panic, hang or return inconsistent results.
 //!
-//! `BROWNOUT_FUZZ_ITERS` sets the number of mutated traces; the default takes a moment. The seed is
-//! fixed, so that a failure is found again. `fuzz/` holds a coverage-guided search for longer runs.
+//! `BROWNOUT_FUZZ_ITERS` sets the number of mutated traces; the default takes a moment. The seed is fixed, so that failures
+//! are reproducible. `fuzz/` contains a coverage-guided search for longer runs.
 
 use std::ops::ControlFlow;
 
@@ -14,10 +14,10 @@ use proptest::test_runner::TestRunner;
 use crate::arbitrary::{step, write};
 use crate::traces::{every_kind, open};
 
-/// More events than this of a forged trace are not replayed: each may touch a page.
+/// The maximum number of events of a forged trace to replay, because each may allocate a page.
 const REPLAYED: usize = 2000;
 
-/// Reads all of a trace in every way there is.
+/// Reads a whole trace in every possible way.
 fn read_all(trace: &[u8]) {
     let Ok(mut reader) = open(trace) else {
         return;
@@ -45,13 +45,13 @@ fn read_all(trace: &[u8]) {
     compare_ways_to_read(trace);
 }
 
-/// Being shown all events and asking for them one by one come to the same, and end for the same reason.
+/// Checks that visiting all events and reading them one by one give the same events and the same error.
 fn compare_ways_to_read(trace: &[u8]) {
     let (Ok(mut asked), Ok(mut shown)) = (open(trace), open(trace)) else {
         return;
     };
     let end = shown.for_each(|event, _| {
-        let same = asked.next().expect("the other way goes on");
+        let same = asked.next().expect("the other way has the same events");
         assert_eq!(same.as_ref(), Some(event));
         ControlFlow::<()>::Continue(())
     });
@@ -66,7 +66,7 @@ fn compare_ways_to_read(trace: &[u8]) {
     ));
 }
 
-/// A fixed sequence of numbers without pattern (xorshift).
+/// A fixed pseudo-random sequence (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -78,8 +78,7 @@ impl Random {
     }
 }
 
-/// Alters a few bytes, lengths or stretches; then often makes all checksums right again, so that the
-/// change reaches the decoder.
+/// Alters a few bytes, lengths or ranges. Then often corrects all checksums, so that the change reaches the decoder.
 fn mutate(trace: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     for _ in 0..1 + random.below(4) {
         let at = random.below(trace.len());
@@ -118,7 +117,7 @@ fn mutate(trace: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     }
 }
 
-/// Puts the right checksum on each section that can be reached.
+/// Sets the correct checksum of each section that can be found.
 fn seal_all(trace: &mut [u8]) {
     let mut start = 16;
     while trace.len() >= start + 32 {

@@ -1,4 +1,4 @@
-//! The trace from outside: what is written, what is read back, and what becomes of damaged files.
+//! Tests of the public interface: what is written is read back, and damage is detected.
 
 mod arbitrary;
 mod damage;

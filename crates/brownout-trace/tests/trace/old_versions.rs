@@ -1,4 +1,4 @@
-//! Traces that older versions wrote are read.
+//! Traces of older versions can be read.
 
 use brownout_trace::{EventClass, EventKind, FORMAT_VERSION, OLDEST_VERSION};
 
@@ -22,7 +22,7 @@ fn a_trace_of_version_2_is_read_to_its_end() {
     let expected = "process-start thread-start module module module map store flush fence \
                     thread-start call store flush fence return thread-exit process-exit";
     assert_eq!(classes.join(" "), expected);
-    assert_eq!(parents, [None, None], "version 2 does not say");
+    assert_eq!(parents, [None, None], "version 2 has no parents");
     let counts = &reader.summary().unwrap().counts;
     assert_eq!(counts.total(), classes.len() as u64);
     assert_eq!(counts.of(EventClass::Return), 1);

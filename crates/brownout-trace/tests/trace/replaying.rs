@@ -120,7 +120,7 @@ fn the_kernel_and_descriptors_write_too() {
 }
 
 #[test]
-fn what_is_cut_off_is_zero_when_the_file_grows_again() {
+fn truncated_bytes_are_zero_when_the_file_grows_again() {
     let images = replay(&[
         EventKind::Map(mapping(BASE, 0x3000, POOL, 0, 0x3000)),
         store(BASE + 0xff0, &[1; 32]),
@@ -152,7 +152,7 @@ fn bytes_stored_past_the_end_do_not_become_part_of_a_growing_file() {
 }
 
 #[test]
-fn mapping_a_file_again_takes_its_content_of_then() {
+fn mapping_a_file_again_uses_its_new_content() {
     let images = replay(&[
         EventKind::Map(mapping(BASE, 0x2000, POOL, 0, 0x2000)),
         store(BASE, b"first run"),
@@ -173,7 +173,7 @@ fn mapping_a_file_again_takes_its_content_of_then() {
 }
 
 #[test]
-fn mapping_what_is_mapped_already_keeps_what_was_stored() {
+fn mapping_a_range_that_is_already_mapped_keeps_its_stores() {
     let images = replay(&[
         EventKind::Map(mapping(BASE, 0x1000, POOL, 0x1000, 0x3000)),
         store(BASE, b"stored"),
@@ -215,7 +215,7 @@ fn processes_share_files_but_not_addresses() {
 }
 
 #[test]
-fn memory_follows_what_was_written_not_how_large_the_file_is() {
+fn memory_depends_on_what_was_written_not_on_the_file_size() {
     let huge = 1 << 50;
     let images = replay(&[
         EventKind::Map(mapping(BASE, 1 << 40, POOL, 0, huge)),
@@ -238,7 +238,7 @@ fn memory_follows_what_was_written_not_how_large_the_file_is() {
 }
 
 #[test]
-fn offsets_that_no_file_has_are_left_alone() {
+fn impossible_offsets_are_ignored() {
     let images = replay(&[
         EventKind::Map(mapping(BASE, 0x1000, POOL, u64::MAX - 8, u64::MAX)),
         store(BASE, &[1; 64]),
@@ -322,7 +322,7 @@ fn digest(kinds: &[EventKind<'_>]) -> u128 {
 }
 
 #[test]
-fn equal_contents_have_equal_digests_however_they_came_about() {
+fn equal_contents_have_equal_digests() {
     let base = EventKind::Map(mapping(0x10000, 0x3000, POOL, 0, 0x3000));
     let straight = digest(&[base, store(0x10008, &[1, 2]), store(0x12000, &[3])]);
     let detour = digest(&[
@@ -336,7 +336,7 @@ fn equal_contents_have_equal_digests_however_they_came_about() {
     assert_eq!(straight, detour);
     assert_ne!(straight, digest(&[base, store(0x10008, &[1, 2])]));
     let moved = digest(&[base, store(0x11008, &[1, 2]), store(0x12000, &[3])]);
-    assert_ne!(straight, moved, "the place of a page counts");
+    assert_ne!(straight, moved, "the position of a page counts");
     let shorter = EventKind::FileResize {
         file: POOL,
         len: 0x2001,
@@ -346,7 +346,7 @@ fn equal_contents_have_equal_digests_however_they_came_about() {
 }
 
 #[test]
-fn a_digest_follows_changes_and_finds_its_way_back() {
+fn a_digest_changes_with_the_content_and_reverts_with_it() {
     let mut images = replay(&[
         EventKind::Map(mapping(0x10000, 0x3000, POOL, 0, 0x3000)),
         store(0x10008, &[1]),
@@ -363,7 +363,7 @@ fn a_digest_follows_changes_and_finds_its_way_back() {
 }
 
 #[test]
-fn a_copy_of_a_content_stays_as_it_was() {
+fn a_clone_of_a_content_does_not_change() {
     let mut images = replay(&[
         EventKind::Map(mapping(0x10000, 0x3000, POOL, 0, 0x3000)),
         store(0x10008, &[1]),

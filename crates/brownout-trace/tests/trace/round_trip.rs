@@ -1,4 +1,4 @@
-//! What is written is read back, whatever it is.
+//! Everything that is written is read back.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -49,7 +49,7 @@ proptest! {
     }
 }
 
-/// What definitions tell, as text that does not depend on how they came about.
+/// The definitions as text, independent of the order in which they were made.
 fn contents(definitions: &Definitions) -> String {
     let mut text = format!(
         "{:?} {:?}",
@@ -131,7 +131,7 @@ fn a_trace_in_a_file_is_read_back() {
 }
 
 #[test]
-fn many_chunks_keep_one_numbering() {
+fn event_indices_continue_across_chunks() {
     let mut writer = writer();
     let count = 200_000u64;
     for number in 0..count {
@@ -159,7 +159,7 @@ fn many_chunks_keep_one_numbering() {
 }
 
 #[test]
-fn visiting_stops_where_the_visitor_says() {
+fn visiting_stops_when_the_visitor_breaks() {
     let trace = every_kind();
     let mut reader = open(&trace).unwrap();
     let found = reader

@@ -1,4 +1,4 @@
-//! Small traces made by hand, and ways to read them.
+//! Small hand-written traces, and functions that read them.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -213,7 +213,7 @@ pub fn open(trace: &[u8]) -> Result<TraceReader<Cursor<&[u8]>>, ReadError> {
     TraceReader::new(Cursor::new(trace))
 }
 
-/// All that can be read, as text, and the damage that ended it.
+/// All events that can be read, as text, and the error that ended reading.
 pub fn readable(trace: &[u8]) -> (Vec<String>, Option<ReadError>) {
     let mut reader = match open(trace) {
         Ok(reader) => reader,
@@ -227,7 +227,7 @@ pub fn readable(trace: &[u8]) -> (Vec<String>, Option<ReadError>) {
             Err(error) => {
                 assert!(
                     matches!(reader.next(), Ok(None)),
-                    "a reader goes on after an error"
+                    "a reader continues after an error"
                 );
                 return (events, Some(error));
             }

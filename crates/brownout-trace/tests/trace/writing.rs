@@ -1,4 +1,4 @@
-//! How a writer behaves when it cannot write.
+//! The behaviour of a writer when a write fails.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use brownout_trace::*;
 
 use crate::traces::{event, header, open, readable, store};
 
-/// A disk with room for so many bytes.
+/// A disk with limited room.
 #[derive(Default)]
 struct Disk {
     room: usize,
@@ -37,7 +37,7 @@ impl TraceSink for Disk {
 }
 
 #[test]
-fn a_full_disk_is_told_and_leaves_a_readable_trace() {
+fn a_full_disk_is_reported_and_leaves_a_readable_trace() {
     let disk = Disk {
         room: 20_000,
         ..Disk::default()
@@ -46,7 +46,7 @@ fn a_full_disk_is_told_and_leaves_a_readable_trace() {
     let mut safe = 0;
     let error = loop {
         for number in 0..300 {
-            // Bytes that do not compress, so that the disk fills.
+            // Bytes that do not compress, to fill the disk.
             let noise = crc32fast::hash(&[number as u8, safe as u8]).to_le_bytes();
             writer.write(&event(store(0x1000, &noise))).unwrap();
         }
@@ -75,7 +75,7 @@ fn a_full_disk_is_told_and_leaves_a_readable_trace() {
 }
 
 #[test]
-fn a_full_device_is_told_from_other_errors() {
+fn a_full_device_is_distinguished_from_other_errors() {
     let created = TraceWriter::create("/dev/full", &header());
     assert!(matches!(
         created,
@@ -86,7 +86,7 @@ fn a_full_device_is_told_from_other_errors() {
 }
 
 #[test]
-fn an_event_too_long_for_a_chunk_is_refused_and_the_trace_goes_on() {
+fn an_event_that_is_too_long_is_rejected_and_writing_can_continue() {
     let mut writer = TraceWriter::new(Vec::new(), &header()).unwrap();
     let long = vec![1; (8 << 20) + 1];
     let refused = writer.write(&event(store(0x1000, &long)));

@@ -9,7 +9,7 @@ pub(crate) const END_MAGIC: [u8; 8] = *b"BRNTREND";
 
 /// The version of the format that this build writes. `docs/trace-format.md` lists the versions.
 ///
-/// 3, because threads name their parents and joins are recorded, by operation codes that older readers take for damage.
+/// Version 3 adds the parents and joins of threads, with operation codes that older readers would report as damage.
 /// Everything in a trace of version 2 means the same in version 3.
 pub const FORMAT_VERSION: u32 = 3;
 
@@ -24,7 +24,7 @@ pub(crate) const TRAILER_LEN: usize = 16;
 /// No section stores more bytes than this, and no chunk holds more after decompression.
 pub(crate) const MAX_SECTION: usize = 16 << 20;
 
-/// Largest number of rows in a chunk, and so of its sites: one less than two bytes can tell.
+/// The maximum number of rows in a chunk, and therefore of its sites: one less than the number of two-byte values.
 pub(crate) const MAX_ROWS: u32 = (1 << 16) - 1;
 
 pub(crate) fn preamble() -> [u8; PREAMBLE_LEN] {
@@ -55,25 +55,25 @@ impl Tag {
     }
 }
 
-/// The 32 bytes in front of each section.
+/// The 32 bytes at the start of each section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FrameHeader {
+pub(crate) struct SectionHeader {
     pub(crate) tag: Tag,
     pub(crate) stored_len: u32,
-    /// For a chunk: number of its first event; else 0, like the three below.
+    /// For a chunk: the index of its first event; else 0, like the three below.
     pub(crate) first_event: u64,
     pub(crate) events: u32,
     /// Events and definitions.
     pub(crate) rows: u32,
-    /// The chunk changes [`Definitions`](crate::Definitions), so that seeking past it must read it.
+    /// Whether the chunk changes [`Definitions`](crate::Definitions), so that seeking past it requires reading it.
     pub(crate) defines: bool,
 }
 
-impl FrameHeader {
+impl SectionHeader {
     pub(crate) const LEN: usize = 32;
 
     pub(crate) fn plain(tag: Tag, stored_len: usize) -> Self {
-        FrameHeader {
+        SectionHeader {
             tag,
             stored_len: stored_len as u32,
             first_event: 0,
@@ -96,14 +96,14 @@ impl FrameHeader {
         bytes
     }
 
-    /// Takes the fields as they are; only [`verify`](Self::verify) tells whether they are true.
+    /// Decodes the fields without checking them; [`verify`](Self::verify) does that.
     pub(crate) fn decode(bytes: &[u8; Self::LEN]) -> Result<Self, Flaw> {
         let tag = Tag::ALL.iter().find(|(_, name)| bytes[0..4] == *name);
         let &(tag, _) = tag.ok_or(Flaw::UnknownSection)?;
         let word = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
-        let header = FrameHeader {
+        let header = SectionHeader {
             tag,
             stored_len: word(4),
             first_event: u64::from(word(8)) | u64::from(word(12)) << 32,
@@ -131,7 +131,7 @@ impl FrameHeader {
 }
 
 /// CRC-32 of the header without its checksum, then the stored bytes.
-fn checksum(header: &[u8; FrameHeader::LEN], stored: &[u8]) -> u32 {
+fn checksum(header: &[u8; SectionHeader::LEN], stored: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&header[..28]);
     hasher.update(stored);

@@ -3,7 +3,7 @@
 
 int main(int argc, char **argv) {
   struct line *pm = map_pool(argv[1]);
-  MOV(pm[0].word[0], 1); // known-miss: delayed-persist only fences count, lest each line of a flushed range is reported
+  MOV(pm[0].word[0], 1); // known-miss: delayed-persist only fences count, so that the lines of one flushed range are not reported separately
   MOV(pm[1].word[0], 2);
   CLFLUSH(pm[1]);
   CLFLUSH(pm[0]);

@@ -1,5 +1,5 @@
 /* Two values are swapped in two steps. Recovery prints what it finds: that must be what is in the file of as many
- * operations as were done, or in the next one, if the crash came into an operation. */
+ * operations as were done, or in the next one, if the crash interrupted an operation. */
 // args: {dir}/pool 3
 // check: --op operate --expect-one-of {folder}/../recovery-failed/equivalence
 // recover: {program} {dir}/pool print

@@ -25,7 +25,7 @@ static int holds_all_but(const struct list *list, uint64_t missing) {
   return list->next[node] == 0;
 }
 
-/* Goes on behind the operation that the crash came into, and compares with a run in which that was done, or was not. */
+/* Continues after the operation that the crash interrupted, and compares with a run with and without that operation. */
 static int resume(struct list *list) {
   uint64_t done = atoi(getenv("BROWNOUT_OP")), active = atoi(getenv("BROWNOUT_OP_ACTIVE"));
   for (uint64_t operation = done + active; operation < OPERATIONS; operation++)

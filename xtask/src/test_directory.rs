@@ -212,10 +212,10 @@ impl TestDirectory {
 /// Waits for `child`, the leader of a process group, at most `limit`; then kills the group.
 pub fn wait(child: &mut Child, limit: Duration) -> Result<End> {
     let leader = Pid::from_raw(child.id() as i32);
-    let (finished, watched) = mpsc::channel::<()>();
+    let (finished, stop) = mpsc::channel::<()>();
     let (status, hung) = std::thread::scope(|scope| {
         let watchdog = scope.spawn(move || {
-            let hung = watched.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+            let hung = stop.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
             if hung {
                 // Either may be gone already: the leader may have left its group, or just ended.
                 let _ = killpg(leader, Signal::SIGKILL);

@@ -13,7 +13,7 @@ pub struct Samples(Vec<i64>);
 
 /// What was seen of a run.
 #[derive(Default, Debug)]
-pub struct Watched {
+pub struct MemorySamples {
     pub program: Samples,
     /// Nothing if nobody recorded.
     pub recorder: Samples,
@@ -47,19 +47,19 @@ fn typical(samples: &[i64]) -> i64 {
     sorted.get(sorted.len() / 4).copied().unwrap_or(0)
 }
 
-/// Runs `work` while the processes of the directory's run are watched; those of the executable `recorder` for
+/// Runs `work` while the processes of the directory's run are sampled; those of the executable `recorder` for
 /// themselves.
 pub fn sample<R>(
     interval: Duration,
     directory: &TestDirectory,
     recorder: Option<&Path>,
     work: impl FnOnce() -> R,
-) -> (R, Watched) {
-    let (finished, watched) = mpsc::channel::<()>();
+) -> (R, MemorySamples) {
+    let (finished, stop) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        let watcher = scope.spawn(move || {
-            let mut seen = Watched::default();
-            while watched.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+        let sampler = scope.spawn(move || {
+            let mut seen = MemorySamples::default();
+            while stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 let (recorders, programs): (Vec<i32>, Vec<i32>) = directory
                     .processes()
                     .partition(|pid| is_recorder(*pid, recorder));
@@ -70,7 +70,7 @@ pub fn sample<R>(
         });
         let result = work();
         drop(finished);
-        (result, watcher.join().expect("the watcher does not panic"))
+        (result, sampler.join().expect("the sampler does not panic"))
     })
 }
 

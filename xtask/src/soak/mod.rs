@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use self::memory::{Samples, Watched};
+use self::memory::{MemorySamples, Samples};
 use crate::args::Args;
 use crate::shell::{find_program, target_dir};
 use crate::test_directory::{End, Job, Outcome, TestDirectory};
@@ -43,7 +43,7 @@ struct Subject {
 /// A run and what its processes took.
 struct MeasuredRun {
     outcome: Outcome,
-    memory: Watched,
+    memory: MemorySamples,
 }
 
 pub fn run(mut args: Args) -> Result<()> {

@@ -42,8 +42,8 @@ pub struct CrashTest {
     pub gaps: Vec<String>,
     /// What was done, in a sentence.
     pub summary: String,
-    /// Failure points at which a crash was tried.
-    pub tried: u64,
+    /// Why no crash was tested, if none was. A shard that has nothing to test is not meant: the others test.
+    pub nothing_tested: Option<&'static str>,
 }
 
 /// Why nothing was tested: nothing persistent was seen, or recovery does not pass on the files that the target left.
@@ -161,7 +161,13 @@ pub fn crash_test(
         findings,
         gaps,
         summary: monitor.summary(progress),
-        tried: progress.done,
+        nothing_tested: match (head.points, progress.done) {
+            (0, _) => Some("no crash was tested: there is no failure point"),
+            (_, 0) if !complete => {
+                Some("no crash was tested: testing stopped before the first one")
+            }
+            _ => None,
+        },
     }))
 }
 

@@ -60,8 +60,7 @@ impl Results {
         match tested {
             Ok(test) => {
                 console.remark(&test.summary);
-                if test.tried == 0 {
-                    let why = "no crash was tested: there was no failure point to try";
+                if let Some(why) = test.nothing_tested {
                     self.fall_short(ExitCode::NothingTested, why);
                 }
                 self.tested(test.summary);

@@ -245,7 +245,7 @@ pub mod kind {
     /// Defines context number `context`: `addr` is the return address; payload: the number of the caller's context, 4 bytes
     /// (0 is the root).
     pub const CONTEXT: u16 = 13;
-    /// Code was mapped at `addr`: payload [`super::Module`], then the path.
+    /// Code was mapped at `addr`: payload [`super::ModuleMapping`], then the path.
     pub const MODULE: u16 = 14;
     /// A thread starts: `addr` is the number in its creator's [`THREAD_CREATE`] record; 0 if there was none. For the first
     /// thread of a forked process, that record is in the parent process.

@@ -1,9 +1,13 @@
 //! Reads and writes of the target's memory that return an error for bad pointers.
+//!
+//! The runtime's own memory counts as a bad pointer for writes, so that no address that the target passes can make
+//! the runtime overwrite itself. Reads are not restricted: they can do no harm.
 
 use crate::arch::translator::guarded;
-use crate::memory::{PAGE, page_down};
+use crate::memory::{self, PAGE, page_down};
 use crate::plain_data::PlainData;
 use crate::sys::{is_err, linux};
+use crate::translator::cache;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 
@@ -23,14 +27,23 @@ pub fn read<T: PlainData>(addr: u64) -> Result<T, Fault> {
     Ok(unsafe { value.assume_init() })
 }
 
-/// Writes a plain value.
+/// Writes a plain value, unless some of it would lie in the runtime's own memory.
 pub fn write<T: PlainData>(addr: u64, value: &T) -> Result<(), Fault> {
     write_bytes(addr, value.as_bytes())
 }
 
-/// Writes bytes.
+/// Writes bytes, unless some of them would lie in the runtime's own memory.
 pub fn write_bytes(addr: u64, bytes: &[u8]) -> Result<(), Fault> {
-    // SAFETY: the address is one of the target's own: what is overwritten there is the target's.
+    let end = addr.checked_add(bytes.len() as u64).ok_or(Fault)?;
+    let is_own = memory::is_engine(addr, end)
+        || cache::overlaps(addr, end)
+        || cache::table_overlaps(addr, end);
+    if is_own {
+        return Err(Fault);
+    }
+    // SAFETY: the range was just checked to hold nothing of the runtime's image and arena, where its variables, heap
+    // and stacks are, and nothing of the code cache and the branch table. The other mappings of the process are the
+    // target's, and aliases of them.
     let left = unsafe { guarded::copy(addr, bytes.as_ptr() as u64, bytes.len() as u64) };
     if left == 0 { Ok(()) } else { Err(Fault) }
 }
@@ -93,5 +106,27 @@ pub fn read_pointers(addr: u64) -> Result<Vec<u64>, Fault> {
             return Ok(pointers);
         }
         pointers.push(pointer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translator::cache::{CACHE, CACHE_END};
+
+    #[test]
+    fn the_runtime_does_not_overwrite_itself() {
+        assert_eq!(write(CACHE, &0u64), Err(Fault));
+        assert_eq!(write(CACHE - 4, &0u64), Err(Fault));
+        assert_eq!(write_bytes(CACHE_END - 1, &[0]), Err(Fault));
+        assert_eq!(write(memory::reserve(PAGE), &0u64), Err(Fault));
+        assert_eq!(write(u64::MAX, &0u64), Err(Fault));
+    }
+
+    #[test]
+    fn other_memory_is_written() {
+        let mut word = 1u64;
+        assert_eq!(write(&raw mut word as u64, &2u64), Ok(()));
+        assert_eq!(word, 2);
     }
 }

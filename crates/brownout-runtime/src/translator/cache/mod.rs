@@ -49,6 +49,12 @@ pub const UNITS: usize = 6;
 const EARLY: u64 = 2 << 20;
 const EARLY_FOR_BLOCK: u64 = 64;
 pub const CACHE_END: u64 = CACHE + UNIT * UNITS as u64;
+
+/// Whether a range touches the code cache.
+pub fn overlaps(start: u64, end: u64) -> bool {
+    start < CACHE_END && end > CACHE
+}
+
 /// Offset of the jump-miss routine; that of calls is at offset 0.
 pub const JUMP_MISS: u64 = 64;
 /// Bytes of code above which a huge page is worth the cost of clearing it.

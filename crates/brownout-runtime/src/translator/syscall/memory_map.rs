@@ -8,6 +8,7 @@ use crate::hooks;
 use crate::memory::{PAGE, page_up};
 use crate::sys;
 use crate::sys::{Raw, err, errno, is_err, linux};
+use crate::translator::cache;
 use crate::translator::context::Context;
 use crate::translator::dispatch::with_translator;
 use crate::translator::map_lock;
@@ -187,12 +188,7 @@ fn code_is_gone(start: u64, end: u64) {
 
 fn touches_engine(start: u64, len: u64) -> bool {
     let end = start.saturating_add(len);
-    let overlaps = |from: u64, to: u64| start < to && end > from;
-    overlaps(
-        crate::translator::cache::CACHE,
-        crate::translator::cache::CACHE_END,
-    ) || crate::memory::is_engine(start, end)
-        || hooks::owns(start, end)
+    cache::overlaps(start, end) || crate::memory::is_engine(start, end) || hooks::owns(start, end)
 }
 
 pub fn munmap(context: &mut Context, addr: u64, len: u64) -> Raw {

@@ -27,19 +27,21 @@ unsafe impl PlainData for i32 {}
 // SAFETY: arrays have no padding beyond that of their elements, which have none.
 unsafe impl<T: PlainData, const N: usize> PlainData for [T; N] {}
 
-/// Implements [`PlainData`] for a structure. All its fields must be named with their types: the compiler
+/// Implements [`PlainData`] for a structure. All its fields must be named, each once, with their types: the compiler
 /// checks that they are plain and leave no padding.
 #[macro_export]
 macro_rules! plain_data {
-    ($structure:ty { $($field:tt: $type:ty),+ $(,)? }) => {
+    ($structure:path { $($field:tt: $type:ty),+ $(,)? }) => {
         const _: () = {
             const fn is_plain<T: $crate::plain_data::PlainData>() -> usize {
                 size_of::<T>()
             }
             assert!(0 $(+ is_plain::<$type>())+ == size_of::<$structure>());
             let _ = |value: &$structure| { $(let _: $type = value.$field;)+ };
+            // A pattern lists every field exactly once.
+            let _ = |$structure { $($field: _),+ }: $structure| {};
         };
-        // SAFETY: checked above: the fields are plain, have these types, and fill the structure.
+        // SAFETY: checked above: these are all the fields, they are plain, have these types, and fill the structure.
         unsafe impl $crate::plain_data::PlainData for $structure {}
     };
 }

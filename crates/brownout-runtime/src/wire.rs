@@ -16,6 +16,9 @@ pub(crate) const DOORBELL_EVERY: u64 = (ring::RING_BYTES / 4) as u64;
 /// Rings that threads have left behind, mapped and ready for the next ones: (slot, address).
 static SPARE: Lock<alloc::vec::Vec<(u32, u64)>> = Lock::new(alloc::vec::Vec::new());
 
+/// Rights to the parts of the wire that the runtime writes.
+pub const READ_WRITE: u32 = linux::PROT_READ | linux::PROT_WRITE;
+
 /// Set while this thread is the only one of the whole recording: then drawing a number needs no
 /// locked instruction.
 pub(crate) static ALONE: AtomicBool = AtomicBool::new(false);
@@ -33,28 +36,26 @@ pub fn descriptor() -> i32 {
 
 /// Attaches the process to the wire behind `fd`. False if it is not one.
 pub fn attach(fd: i32) -> bool {
-    let head = (ring::SLOT_TABLE + ring::SLOTS * size_of::<Slot>()) as u64;
-    let addr = memory::reserve(head);
-    let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
-    // SAFETY: a fresh range of the arena.
-    let raw = unsafe {
-        sys::mmap(
-            addr,
-            head,
-            linux::PROT_READ | linux::PROT_WRITE,
-            flags,
-            fd,
-            0,
-        )
-    };
-    if is_err(raw) {
+    // Memory behind the end of a shorter file could not be accessed.
+    let is_long_enough = |stat: &linux::stat| stat.st_size >= ring::WIRE_BYTES as i64;
+    if sys::fstat(fd).filter(is_long_enough).is_none() {
         return false;
     }
-    let control = raw as *mut Control;
-    // SAFETY: mapped above, and the memfd is longer than the control page if it is the wire.
+    let head = ring::SLOT_TABLE + ring::SLOTS * size_of::<Slot>();
+    let addr = memory::reserve(head as u64);
+    if !map_at(addr, READ_WRITE, fd, 0, head) {
+        return false;
+    }
+    let control = addr as *mut Control;
+    // SAFETY: mapped above, and the file was long enough to hold the control page a moment ago.
     let valid = unsafe { (*control).magic == ring::MAGIC && (*control).version == ring::VERSION };
-    CONTROL.store(control, Ordering::Release);
-    FD.store(fd, Ordering::Relaxed);
+    if valid {
+        CONTROL.store(control, Ordering::Release);
+        FD.store(fd, Ordering::Relaxed);
+    } else {
+        // SAFETY: mapped above, and nothing refers to it.
+        unsafe { memory::unmap(addr, head as u64) };
+    }
     valid
 }
 
@@ -73,14 +74,18 @@ pub fn wants_coverage() -> bool {
     control().is_some_and(|control| control.options & ring::option::COVERAGE != 0)
 }
 
-/// Maps `len` bytes of the wire from `offset` on, which stay mapped for as long as the process lives.
-pub fn map(offset: usize, len: usize) -> Option<u64> {
-    let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
-    let prot = linux::PROT_READ | linux::PROT_WRITE;
+/// Maps `len` bytes of the wire from `offset` on, with the rights `prot`. They stay mapped until the process ends.
+pub fn map(prot: u32, offset: usize, len: usize) -> Option<u64> {
     let addr = memory::reserve(len as u64);
-    // SAFETY: a fresh range of the arena.
-    let raw = unsafe { sys::mmap(addr, len as u64, prot, flags, descriptor(), offset as u64) };
-    (!is_err(raw)).then_some(raw)
+    map_at(addr, prot, descriptor(), offset, len).then_some(addr)
+}
+
+/// Maps a part of the wire behind `fd` in a range that the caller has reserved. False if that fails.
+fn map_at(addr: u64, prot: u32, fd: i32, offset: usize, len: usize) -> bool {
+    let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
+    // SAFETY: NOREPLACE leaves anything that is in the way alone.
+    let raw = unsafe { sys::mmap(addr, len as u64, prot, flags, fd, offset as u64) };
+    !is_err(raw)
 }
 
 /// Files that any process of the recording has mapped.
@@ -418,20 +423,14 @@ fn map_ring(index: usize) -> Option<u64> {
     drop(spare);
     let bytes = ring::RING_BYTES as u64;
     let addr = memory::reserve(2 * bytes + ring::INTENT_BYTES as u64);
-    let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
-    let prot = linux::PROT_READ | linux::PROT_WRITE;
-    let ring = ring::ring_offset(index) as u64;
-    let intent = ring::intent_offset(index) as u64;
-    for (at, len, offset) in [
-        (addr, bytes, ring),
-        (addr + bytes, bytes, ring),
-        (addr + 2 * bytes, ring::INTENT_BYTES as u64, intent),
-    ] {
-        // SAFETY: a fresh range of the arena.
-        let raw = unsafe { sys::mmap(at, len, prot, flags, descriptor(), offset) };
-        if is_err(raw) {
-            return None;
-        }
-    }
-    Some(addr)
+    let (ring, intent) = (ring::ring_offset(index), ring::intent_offset(index));
+    let parts = [
+        (addr, ring, ring::RING_BYTES),
+        (addr + bytes, ring, ring::RING_BYTES),
+        (addr + 2 * bytes, intent, ring::INTENT_BYTES),
+    ];
+    let mut mapped = parts
+        .into_iter()
+        .map(|(at, offset, len)| map_at(at, READ_WRITE, descriptor(), offset, len));
+    mapped.all(|done| done).then_some(addr)
 }

@@ -1,8 +1,6 @@
 //! The watched functions: those whose calls are recorded.
 
-use crate::memory;
-use crate::sys;
-use crate::sys::{is_err, linux};
+use crate::sys::linux;
 use crate::wire;
 use alloc::vec::Vec;
 use brownout_ring as ring;
@@ -30,29 +28,13 @@ pub struct WatchedFunctions {
 impl WatchedFunctions {
     /// Reads the table from the wire.
     pub fn of_the_wire() -> WatchedFunctions {
-        let fd = wire::descriptor();
-        if fd < 0 {
+        let mapped = wire::map(linux::PROT_READ, ring::WATCH_TABLE, ring::WATCH_BYTES);
+        let Some(addr) = mapped else {
             return WatchedFunctions::of(&[]);
-        }
-        let bytes = ring::WATCH_BYTES as u64;
-        let flags = linux::MAP_SHARED | linux::MAP_FIXED_NOREPLACE;
-        // SAFETY: a fresh range of the arena.
-        let raw = unsafe {
-            sys::mmap(
-                memory::reserve(bytes),
-                bytes,
-                linux::PROT_READ,
-                flags,
-                fd,
-                ring::WATCH_TABLE as u64,
-            )
         };
-        if is_err(raw) {
-            return WatchedFunctions::of(&[]);
-        }
         // SAFETY: just mapped, and never unmapped; the recorder wrote it before the target started.
         WatchedFunctions::of(unsafe {
-            core::slice::from_raw_parts(raw as *const u8, ring::WATCH_BYTES)
+            core::slice::from_raw_parts(addr as *const u8, ring::WATCH_BYTES)
         })
     }
 

@@ -107,7 +107,8 @@ impl CoverageCode {
             return counts;
         }
         let mapped = slot.and_then(|slot| {
-            let counts = wire::map(layout::counts_offset(slot), layout::COUNTS_BYTES)?;
+            let offset = layout::counts_offset(slot);
+            let counts = wire::map(wire::READ_WRITE, offset, layout::COUNTS_BYTES)?;
             Some((slot, counts))
         });
         match mapped {

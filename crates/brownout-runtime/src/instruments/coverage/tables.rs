@@ -19,7 +19,7 @@ pub struct Tables {
 impl Tables {
     /// Maps the tables of the wire.
     pub fn map() -> Option<Tables> {
-        let base = wire::map(HEAD, COUNTS - HEAD)?;
+        let base = wire::map(wire::READ_WRITE, HEAD, COUNTS - HEAD)?;
         let counters = base + (COUNTER_TABLE - HEAD) as u64;
         // SAFETY: the mapping begins with the head and holds the table of counters at this offset. It is never
         // unmapped, and both consist of atomics only.

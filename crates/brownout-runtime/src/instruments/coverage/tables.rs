@@ -4,7 +4,8 @@
 
 use crate::wire;
 use brownout_ring::coverage::{
-    COUNTER_TABLE, COUNTERS, COUNTS, CountedModule, Counter, HEAD, Head, MODULE_TABLE, MODULES,
+    COUNTER_TABLE, COUNTERS, COUNTS, CountedModule, Counter, HEAD, Head, MAX_PATH, MODULE_TABLE,
+    MODULES,
 };
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -52,12 +53,16 @@ impl Tables {
         self.head.uncounted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds a module; its index.
+    /// Adds a module and returns its index. A module whose path does not fit is noted as not counted.
     pub fn add_module(&self, start: u64, file_offset: u64, path: &[u8]) -> Option<u32> {
+        if path.len() > MAX_PATH {
+            self.add_uncounted();
+            return None;
+        }
         let index = self.take(&self.head.modules, MODULES)?;
         let entry = (self.modules as *mut CountedModule).wrapping_add(index as usize);
-        // SAFETY: the entry lies in the table, was taken by this process just now, and `fd_path` was given room for
-        // `MAX_PATH` bytes.
+        // SAFETY: the entry lies in the table and was taken by this process just now. The path was checked above to
+        // fit in its `MAX_PATH` bytes.
         unsafe {
             (&raw mut (*entry).start).write(start);
             (&raw mut (*entry).file_offset).write(file_offset);
@@ -80,9 +85,12 @@ impl Tables {
         Some(number)
     }
 
-    /// Sets the instructions that a counter concerns.
+    /// Sets the instructions that a counter concerns. Those that do not fit are noted as not counted.
     pub fn extend(&self, counter: u32, code: Range<u64>) {
-        let size = (code.end - code.start) as u16;
+        let Ok(size) = u16::try_from(code.end - code.start) else {
+            self.add_uncounted();
+            return;
+        };
         let counter = &self.counters[counter as usize];
         counter.size.store(size, Ordering::Relaxed);
     }

@@ -44,7 +44,7 @@ pub use coverage::{Branch, Coverage, CoveredModule};
 pub use event_destination::{EventDestination, LiveEvents};
 pub use event_sink::StopReason;
 pub use program::ProgramError;
-pub use recorder::{RecordError, RecordOptions, Recording, record};
+pub use recorder::{RecordError, RecordOptions, Recording, is_unrecorded_program, record};
 pub use target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
 pub use watched_functions::{WatchError, WatchedFunction};
 

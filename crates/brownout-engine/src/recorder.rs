@@ -5,6 +5,7 @@ use crate::event_sink::StopReason;
 use crate::loader_image::LOADER;
 use crate::target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
 use crate::watched_functions::WatchedFunction;
+use brownout_ring::UNRECORDED;
 use brownout_trace::{EarlyStop, Ending, EventCounts, Header, ProcessEnd, TraceWriter, WriteError};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -50,6 +51,11 @@ pub struct Recording {
     pub notes: Vec<String>,
     /// How often code was executed, if that was asked for.
     pub coverage: Option<Coverage>,
+}
+
+/// Whether a note of a trace names a program that ran without being recorded.
+pub fn is_unrecorded_program(note: &str) -> bool {
+    note.contains(UNRECORDED)
 }
 
 /// Why nothing was recorded.

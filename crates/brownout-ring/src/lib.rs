@@ -31,6 +31,9 @@ pub const VERSION: u32 = 7;
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
 
+/// In the text of a [`kind::NOTE`]: stands between a program that ran without being recorded and the reason.
+pub const UNRECORDED: &str = ", which cannot be recorded: ";
+
 /// Number of slots, which limits the number of threads of all processes that can be alive at the same time.
 pub const SLOTS: usize = 4096;
 /// Bytes in one ring. Both sides map it twice in a row, so that no record wraps.

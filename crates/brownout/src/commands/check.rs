@@ -1,10 +1,11 @@
 //! `brownout check`: records a program, lints the trace, and tests crashes if there is a recovery.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use brownout_engine::{Recording, StopReason};
+use brownout_engine::{Recording, StopReason, is_unrecorded_program};
 use brownout_report::Subject;
-use brownout_trace::{EarlyStop, ProcessEnd};
+use brownout_trace::{EarlyStop, EventKind, ProcessEnd};
 
 use super::record;
 use crate::arguments::{CheckArgs, RecordArgs, RecordingArgs};
@@ -16,6 +17,7 @@ use crate::failure::{Failure, sentence};
 use crate::finding_output::Stream;
 use crate::lint_run::lint;
 use crate::output_directory::{OutputDirectory, TRACE};
+use crate::progress::Progress;
 use crate::results::Results;
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
@@ -94,6 +96,10 @@ pub fn check(
     if let Some((code, why)) = failed {
         results.fall_short(code, why);
     }
+    results.subject.gaps.extend(end.gaps);
+    for why in end.unrecorded {
+        results.fall_short(ExitCode::NothingTested, why);
+    }
     if let Some(why) = lint_run.nothing_persistent {
         results.fall_short(ExitCode::NothingTested, why);
     }
@@ -164,6 +170,10 @@ struct RecordedEnd {
     /// Why the trace does not contain the whole run.
     incomplete: Option<String>,
     target: Option<ProcessEnd>,
+    /// Programs that ran without being recorded, one sentence each.
+    unrecorded: Vec<String>,
+    /// What else could not be recorded, one sentence each.
+    gaps: Vec<String>,
 }
 
 impl RecordedEnd {
@@ -172,9 +182,15 @@ impl RecordedEnd {
             None | Some(StopReason::Interrupted) => None,
             Some(reason) => Some(format!("the recording is incomplete: {}", sentence(reason))),
         };
+        let (unrecorded, gaps) = recording
+            .notes
+            .into_iter()
+            .partition(|note| is_unrecorded_program(note));
         Self {
             incomplete,
             target: Some(recording.end),
+            unrecorded,
+            gaps,
         }
     }
 
@@ -189,16 +205,30 @@ impl RecordedEnd {
             console.remark("there is no recording to resume; the program is recorded again");
             return Ok(None);
         }
-        let trace = TraceFile::open(&path)?;
+        let mut trace = TraceFile::open(&path)?;
         if trace.header().command != arguments.recording.command {
             return Err(Failure::OtherConfiguration { path });
         }
+        let mut notes: Vec<String> = Vec::new();
+        trace.walk(&mut Progress::hidden(), |event, _| {
+            if let EventKind::Note { text } = event.kind
+                && !notes.iter().any(|note| note == text)
+            {
+                notes.push(text.to_owned());
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let (unrecorded, gaps) = notes
+            .into_iter()
+            .partition(|note| is_unrecorded_program(note));
         let ending = trace.summary().map(|summary| &summary.ending);
         let interrupted =
             ending.is_some_and(|ending| matches!(ending.stopped, Some(EarlyStop::Interrupted)));
         Ok(Some(Self {
             incomplete: trace.incomplete_reason().filter(|_| !interrupted),
             target: ending.and_then(|ending| ending.target),
+            unrecorded,
+            gaps,
         }))
     }
 

@@ -170,3 +170,49 @@ fn a_killed_check_keeps_the_findings_of_lint_and_can_be_resumed() {
     let other = dir.brownout(&resumed);
     assert_eq!(other.status, Some(2), "another command: {}", other.stderr);
 }
+
+/// Makes an executable that cannot be recorded, and says why it cannot.
+fn unrecordable_programs(dir: &TestDir) -> Vec<(&'static str, &'static str)> {
+    let make = |script: &str| {
+        let made = std::process::Command::new("sh")
+            .args(["-c", script])
+            .current_dir(dir.directory.path())
+            .stderr(Stdio::null())
+            .status();
+        made.unwrap().success()
+    };
+    assert!(make("cp /bin/true own && chmod u+s own"));
+    let mut header = vec![0; 64];
+    header[..20].copy_from_slice(b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x03\0");
+    fs::write(dir.path("old"), header).unwrap();
+    assert!(make("chmod +x old"));
+    let mut programs = vec![("./own", "it is set-user-ID"), ("./old", "32-bit program")];
+    // Only root may give capabilities, and only where there is the tool.
+    if make("cp /bin/true capable && setcap cap_net_raw+ep capable") {
+        programs.push(("./capable", "it has file capabilities"));
+    }
+    programs
+}
+
+#[test]
+fn a_child_that_cannot_be_recorded() {
+    let dir = TestDir::new();
+    for (program, why) in unrecordable_programs(&dir) {
+        let check = |mistake: &str| {
+            let script = format!("./counter pool {mistake}; {program} 2>/dev/null; exit 0");
+            dir.brownout(&["check", "--", "sh", "-c", &script])
+        };
+        let run = check("");
+        assert_ends(&dir, &run, 3, "nothing-tested", why);
+        let reasons = run_file(&dir)["reasons"].to_string();
+        assert!(
+            reasons.contains(&format!("ran {program}, which cannot")),
+            "{reasons}"
+        );
+        let stat = dir.brownout(&["stat", "brownout.out/trace"]);
+        assert!(stat.stdout.contains(why), "{}", stat.stdout);
+        let run = check("last");
+        assert_eq!(run.status, Some(1), "bugs are still bugs: {}", run.stderr);
+        assert!(run.stderr.contains(why), "{}", run.stderr);
+    }
+}

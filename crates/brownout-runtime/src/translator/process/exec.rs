@@ -11,6 +11,7 @@ use crate::translator::load;
 use crate::translator::load::{InitialStack, Refusal};
 use crate::translator::process::{executable, own_image, set_close_on_exec};
 use crate::translator::signal;
+use crate::wire::Head;
 use crate::{fatal, target_memory, wire};
 use alloc::vec::Vec;
 use brownout_ring as ring;
@@ -55,8 +56,11 @@ fn try_exec(
                 argv.push(0);
                 return Err(replace(context, &path, &argv, &mut envp));
             }
-            ExecPlan::Native => {
+            ExecPlan::Native { unrecorded } => {
                 // The engine cannot follow this program: it runs unobserved.
+                if let Some(why) = unrecorded {
+                    note_unrecorded(context, &original, why);
+                }
                 // SAFETY: the target's own call.
                 let raw = unsafe {
                     sys::syscall(
@@ -152,7 +156,11 @@ fn by_descriptor(fd: i32, buffer: &mut [u8]) -> Result<Vec<u8>, u32> {
 
 enum ExecPlan {
     Run,
-    Native,
+    /// The kernel decides what happens.
+    Native {
+        /// Why the program runs without being recorded. `None` if the kernel refuses to run it.
+        unrecorded: Option<&'static str>,
+    },
     Script {
         interpreter: Vec<u8>,
         argument: Option<Vec<u8>>,
@@ -182,18 +190,26 @@ fn examine(path: &[u8], flags: u32) -> Result<ExecPlan, u32> {
     let fd = sys::open(name, linux::O_RDONLY | linux::O_CLOEXEC | nofollow);
     if is_err(fd) {
         // Executable but not readable: the kernel can run it, the engine cannot.
-        return Ok(ExecPlan::Native);
+        return Ok(unrecorded("it is not readable"));
     }
     let stat = sys::fstat(fd as i32);
     let inspected = load::inspect(fd as i32);
+    let capable = has_capabilities(fd as i32);
     sys::close(fd as i32);
     let mode = stat.map_or(0, |stat| stat.st_mode);
     if mode & linux::S_IFMT != linux::S_IFREG {
         return Err(errno::EACCES);
     }
     // Set-user-ID programs get their rights only from the kernel's own exec.
-    if mode & (linux::S_ISUID | linux::S_ISGID) != 0 {
-        return Ok(ExecPlan::Native);
+    let is_script = matches!(inspected, Err(Refusal::Script { .. }));
+    if mode & linux::S_ISUID != 0 && !is_script {
+        return Ok(unrecorded("it is set-user-ID"));
+    }
+    if mode & linux::S_ISGID != 0 && !is_script {
+        return Ok(unrecorded("it is set-group-ID"));
+    }
+    if capable && !is_script {
+        return Ok(unrecorded("it has file capabilities"));
     }
     match inspected {
         Ok(headers) => {
@@ -208,7 +224,7 @@ fn examine(path: &[u8], flags: u32) -> Result<ExecPlan, u32> {
                     )
                 };
                 if is_err(raw) {
-                    return Ok(ExecPlan::Native);
+                    return Ok(unrecorded("its loader is not readable"));
                 }
             }
             Ok(ExecPlan::Run)
@@ -220,9 +236,39 @@ fn examine(path: &[u8], flags: u32) -> Result<ExecPlan, u32> {
             interpreter,
             argument,
         }),
+        Err(Refusal::Foreign) => Ok(unrecorded("it is a 32-bit program or for another machine")),
         // The kernel knows the right error.
-        Err(_) => Ok(ExecPlan::Native),
+        Err(Refusal::Open(_) | Refusal::NotExecutable | Refusal::Damaged) => {
+            Ok(ExecPlan::Native { unrecorded: None })
+        }
     }
+}
+
+fn unrecorded(why: &'static str) -> ExecPlan {
+    ExecPlan::Native {
+        unrecorded: Some(why),
+    }
+}
+
+/// Whether the kernel gives the program behind `fd` capabilities of its own.
+fn has_capabilities(fd: i32) -> bool {
+    let name = c"security.capability";
+    // SAFETY: a valid string; with a size of 0 the kernel writes nothing.
+    let raw = unsafe { crate::sys!(linux::__NR_fgetxattr, fd, name.as_ptr(), 0, 0) };
+    !is_err(raw) && raw > 0
+}
+
+/// Leaves a note for the user that the program at `path`, which ends with a NUL, runs without being recorded.
+fn note_unrecorded(context: &mut Context, path: &[u8], why: &str) {
+    let head = Head {
+        kind: ring::kind::NOTE,
+        pc: context.pc,
+        ..Head::default()
+    };
+    let path = path.strip_suffix(b"\0").unwrap_or(path);
+    let before = "a child process ran ".as_bytes();
+    let parts = [before, path, ring::UNRECORDED.as_bytes(), why.as_bytes()];
+    context.wire.record(head, &parts);
 }
 
 /// Replaces the process by the loader, which then loads `path`. Returns the error if that fails.

@@ -4,7 +4,7 @@ use super::order::flush_delta;
 use super::site::{PmSite, SiteKind, site};
 use super::stripes::{Stripe, lock_all, unlock_all};
 use super::{PmArea, candidates, intent, split};
-use crate::arch::instruments::pm::xsave_area;
+use crate::arch::instruments::pm::register_area;
 use crate::fatal;
 use crate::instruments::Resumption;
 use crate::instruments::events::calling_context;
@@ -69,7 +69,7 @@ pub fn access_lookup(context: &mut Context) -> Resumption {
 /// How many bytes an access may touch at most.
 fn extent(context: &Context, site: &PmSite) -> u64 {
     match site.kind {
-        SiteKind::Area => xsave_area::extent(&site.insn, context),
+        SiteKind::Area => register_area::extent(&site.insn, context),
         _ => u64::from(site.size),
     }
 }

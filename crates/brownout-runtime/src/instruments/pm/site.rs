@@ -1,5 +1,6 @@
 //! What happens at the sites of persistent memory, and how it is recorded.
 
+use crate::arch::instruments::pm::form::EmulatedForm;
 use crate::instruments::events::{Effect, RecordPlan, Site, SiteTable, Source};
 use brownout_ring::{evidence, kind, store};
 
@@ -14,7 +15,7 @@ pub enum SiteKind {
     Masked(u16, u8),
     /// A store of as many elements, from the first on, as a mask selects.
     Compressed(u8),
-    /// A store that happens if the zero flag is set.
+    /// A store that happens if the comparison before it succeeds.
     Conditional(u16),
     /// A store whose extent is found by comparing memory.
     Area,
@@ -23,26 +24,8 @@ pub enum SiteKind {
     Flush(u16),
     /// `fence` kind.
     Fence(u16),
-    String,
-    Push,
-    Enter,
-    Pop,
-    BitString,
-    Scatter,
-    Gather,
-    Leave,
-    PopFlags,
-    /// `movdir64b`.
-    Line,
-    /// `tilestored`: the rows of a tile.
-    TileStore,
-    /// `tileloadd`.
-    TileLoad,
-    /// `xlat`.
-    Translate,
-    /// The target of an indirect branch or a return is read.
-    Target,
-    Unsupported,
+    /// The runtime carries out the instruction, which is of this form, and records what it does.
+    Emulated(EmulatedForm),
 }
 
 pub type PmSite = Site<SiteKind>;
@@ -82,7 +65,7 @@ impl SiteKind {
             SiteKind::Load => plan(kind::LOAD, 0, Source::Memory, Effect::Nothing),
             SiteKind::Fence(flags) => plan(kind::FENCE, flags, Source::Nothing, Effect::Orders),
             SiteKind::Flush(flags) => plan(kind::FLUSH, flags, Source::AddressOnly, Effect::Leaves),
-            _ => RecordPlan::BY_RUST,
+            SiteKind::Emulated(_) => RecordPlan::BY_RUST,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Which instructions are sites of persistent memory, and how each of them is translated.
 
-use super::form::{Form, is_locked};
+use super::form::{EmulatedForm, Form, is_locked};
 use crate::arch::translator::translate::{Analyst, memory_size, register, through_register};
 use crate::instruments::events::Sites;
 use crate::instruments::pm::site::{SITES, SiteKind};
@@ -141,14 +141,14 @@ impl PmCode {
     fn access(&mut self, insn: &Instruction, analyst: &mut Analyst) -> Treatment {
         let operand = memory_size(insn) as u32;
         match Form::of(insn, analyst, self.loads) {
-            Form::Emulated(kind) => Treatment::Emulate {
-                site: self.add(insn, kind, operand),
+            Form::Emulated(form) => Treatment::Emulate {
+                site: self.add(insn, SiteKind::Emulated(form), operand),
             },
             Form::Scatter => Treatment::Scatter {
-                site: self.add(insn, SiteKind::Scatter, operand),
+                site: self.add(insn, SiteKind::Emulated(EmulatedForm::Scatter), operand),
             },
             Form::Gather => Treatment::Gather {
-                site: self.add(insn, SiteKind::Gather, operand),
+                site: self.add(insn, SiteKind::Emulated(EmulatedForm::Gather), operand),
             },
             Form::Plain {
                 kind,

@@ -4,6 +4,7 @@
 //! where the access is made; make it there; visit `pm_end`, which records it.
 
 use super::code::{Capture, PmCode, Treatment, relocated};
+use super::form::EmulatedForm;
 use super::through_cache::through_cache;
 use crate::arch::translator::translate::{Emission, has_memory, number, register};
 use crate::instruments::pm::site::SiteKind;
@@ -36,13 +37,13 @@ impl PmCode {
 
     /// Emits the push of a call whose stack is persistent memory.
     pub fn emit_push(&mut self, insn: &Instruction, out: &mut Emission<'_>) {
-        let site = self.add(insn, SiteKind::Push, 8);
+        let site = self.add(insn, SiteKind::Emulated(EmulatedForm::Push), 8);
         out.emulate(site);
     }
 
     /// Emits the load of the target of a branch from persistent memory.
     pub fn emit_target(&mut self, insn: &Instruction, out: &mut Emission<'_>) {
-        let site = self.add(insn, SiteKind::Target, 8);
+        let site = self.add(insn, SiteKind::Emulated(EmulatedForm::Target), 8);
         out.emulate(site);
     }
 }

@@ -2,6 +2,7 @@
 //! address, an address that is computed in an unusual way, or many addresses.
 
 use super::effective_address::{effective_address, segment_base};
+use super::form::EmulatedForm;
 use crate::arch::instruments::pm::string;
 use crate::arch::instruments::pm::string::Progress;
 use crate::arch::instruments::pm::{tile, vector};
@@ -80,8 +81,14 @@ impl BadAccess {
 pub fn emulate(context: &mut Context) -> Resumption {
     let site = &site(context.argument);
     context.pc = site.pc;
-    let result = match site.kind {
-        SiteKind::String => match string::run(context, site) {
+    let SiteKind::Emulated(form) = site.kind else {
+        fatal::fault(format_args!(
+            "site {:#x} of kind {:?} is not emulated",
+            site.pc, site.kind
+        ))
+    };
+    let result = match form {
+        EmulatedForm::String => match string::run(context, site) {
             Ok(Progress::Repeating) => {
                 step(context);
                 return Resumption::AtPc;
@@ -89,20 +96,20 @@ pub fn emulate(context: &mut Context) -> Resumption {
             Ok(Progress::Done) => Ok(()),
             Err(bad) => Err(bad),
         },
-        SiteKind::Push => push(context, site),
-        SiteKind::Enter => enter(context, site),
-        SiteKind::Pop => pop(context, site),
-        SiteKind::BitString => bit_string(context, site),
-        SiteKind::Scatter => vector::scatter(context, site),
-        SiteKind::Gather => vector::gather(context, site),
-        SiteKind::Leave => leave(context, site),
-        SiteKind::PopFlags => pop_flags(context, site),
-        SiteKind::Target => target(context, site),
-        SiteKind::Translate => translate(context, site),
-        SiteKind::Line => line(context, site),
-        SiteKind::TileStore => tile::store(context, site),
-        SiteKind::TileLoad => tile::fill(context, site),
-        _ => fatal::unsupported(format_args!(
+        EmulatedForm::Push => push(context, site),
+        EmulatedForm::Enter => enter(context, site),
+        EmulatedForm::Pop => pop(context, site),
+        EmulatedForm::BitString => bit_string(context, site),
+        EmulatedForm::Scatter => vector::scatter(context, site),
+        EmulatedForm::Gather => vector::gather(context, site),
+        EmulatedForm::Leave => leave(context, site),
+        EmulatedForm::PopFlags => pop_flags(context, site),
+        EmulatedForm::Target => target(context, site),
+        EmulatedForm::Translate => translate(context, site),
+        EmulatedForm::Line => line(context, site),
+        EmulatedForm::TileStore => tile::store(context, site),
+        EmulatedForm::TileLoad => tile::fill(context, site),
+        EmulatedForm::Unsupported => fatal::unsupported(format_args!(
             "the instruction {:?} at {:#x} touches persistent memory in a way the engine does not support",
             site.insn.code(),
             site.pc

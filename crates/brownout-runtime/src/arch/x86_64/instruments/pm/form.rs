@@ -10,11 +10,37 @@ use crate::instruments::pm::site::SiteKind;
 use brownout_ring::store;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
+/// The instructions that the runtime carries out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmulatedForm {
+    String,
+    Push,
+    Enter,
+    Pop,
+    BitString,
+    Scatter,
+    Gather,
+    Leave,
+    PopFlags,
+    /// `movdir64b`.
+    Line,
+    /// `tilestored`: the rows of a tile.
+    TileStore,
+    /// `tileloadd`.
+    TileLoad,
+    /// `xlat`.
+    Translate,
+    /// The target of an indirect branch or a return is read.
+    Target,
+    /// Refused by its name.
+    Unsupported,
+}
+
 /// How an instruction is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// By the runtime.
-    Emulated(SiteKind),
+    Emulated(EmulatedForm),
     Scatter,
     Gather,
     /// By the CPU, at the alias.
@@ -32,14 +58,16 @@ impl Form {
     /// The form of an instruction; with `loads` if those are observed, too.
     pub fn of(insn: &Instruction, analyst: &mut Analyst, loads: bool) -> Form {
         if insn.is_string_instruction() {
-            return Form::Emulated(SiteKind::String);
+            return Form::Emulated(EmulatedForm::String);
         }
         match insn.mnemonic() {
-            Mnemonic::Push | Mnemonic::Pushf | Mnemonic::Pushfq => Form::Emulated(SiteKind::Push),
-            Mnemonic::Pop => Form::Emulated(SiteKind::Pop),
-            Mnemonic::Enter => Form::Emulated(SiteKind::Enter),
-            Mnemonic::Leave => Form::Emulated(SiteKind::Leave),
-            Mnemonic::Xlatb => Form::Emulated(SiteKind::Translate),
+            Mnemonic::Push | Mnemonic::Pushf | Mnemonic::Pushfq => {
+                Form::Emulated(EmulatedForm::Push)
+            }
+            Mnemonic::Pop => Form::Emulated(EmulatedForm::Pop),
+            Mnemonic::Enter => Form::Emulated(EmulatedForm::Enter),
+            Mnemonic::Leave => Form::Emulated(EmulatedForm::Leave),
+            Mnemonic::Xlatb => Form::Emulated(EmulatedForm::Translate),
             // The CPU can carry it out only if its source operand can stay as it is.
             Mnemonic::Movdir64b
                 if loads
@@ -47,18 +75,18 @@ impl Form {
                     || insn.is_ip_rel_memory_operand()
                     || insn.memory_segment() == Register::GS =>
             {
-                Form::Emulated(SiteKind::Line)
+                Form::Emulated(EmulatedForm::Line)
             }
-            Mnemonic::Popf | Mnemonic::Popfq => Form::Emulated(SiteKind::PopFlags),
+            Mnemonic::Popf | Mnemonic::Popfq => Form::Emulated(EmulatedForm::PopFlags),
             Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc | Mnemonic::Bt
                 if insn.op1_kind() == OpKind::Register =>
             {
-                Form::Emulated(SiteKind::BitString)
+                Form::Emulated(EmulatedForm::BitString)
             }
             // What it does depends on the device there.
-            Mnemonic::Enqcmd | Mnemonic::Enqcmds => Form::Emulated(SiteKind::Unsupported),
-            Mnemonic::Tilestored => Form::Emulated(SiteKind::TileStore),
-            Mnemonic::Tileloadd | Mnemonic::Tileloaddt1 => Form::Emulated(SiteKind::TileLoad),
+            Mnemonic::Enqcmd | Mnemonic::Enqcmds => Form::Emulated(EmulatedForm::Unsupported),
+            Mnemonic::Tilestored => Form::Emulated(EmulatedForm::TileStore),
+            Mnemonic::Tileloadd | Mnemonic::Tileloaddt1 => Form::Emulated(EmulatedForm::TileLoad),
             _ if insn.is_vsib() && analyst.access(insn).writes => Form::Scatter,
             _ if insn.is_vsib() => Form::Gather,
             _ => Form::plain(insn, analyst),
@@ -113,7 +141,7 @@ impl Form {
             | Mnemonic::Xsaveopt64 => plain(SiteKind::Area, AREA, Capture::Nothing),
             Mnemonic::Movdir64b => plain(SiteKind::Store(flags), 64, Capture::Nothing),
             // Its address or its size is unknown.
-            _ if !has_memory(insn) || size == 0 => Form::Emulated(SiteKind::Unsupported),
+            _ if !has_memory(insn) || size == 0 => Form::Emulated(EmulatedForm::Unsupported),
             _ if !writes => plain(SiteKind::Load, size, Capture::Nothing),
             _ if insn.has_op_mask() => {
                 let capture = Capture::MaskRegister {

@@ -1,6 +1,6 @@
 //! All instructions of 64-bit mode that the decoder knows.
 
-use crate::arch::instruments::pm::form::Form;
+use crate::arch::instruments::pm::form::{EmulatedForm, Form};
 use crate::arch::translator::translate::Analyst;
 use crate::instruments::pm::SiteKind;
 use iced_x86::{
@@ -127,7 +127,7 @@ fn an_instruction_that_writes_memory_is_stored_or_refused() {
 fn a_write_that_the_decoder_does_not_know_is_refused() {
     let insn = example(Code::Clzeroq);
     assert!(!writes(&insn, &mut InstructionInfoFactory::new()).0);
-    assert_eq!(form(&insn), Form::Emulated(SiteKind::Unsupported));
+    assert_eq!(form(&insn), Form::Emulated(EmulatedForm::Unsupported));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn only_privileged_and_rare_instructions_are_refused() {
     let mut factory = InstructionInfoFactory::new();
     let refused: BTreeSet<String> = examples()
         .filter(|insn| writes(insn, &mut factory).0)
-        .filter(|insn| form(insn) == Form::Emulated(SiteKind::Unsupported))
+        .filter(|insn| form(insn) == Form::Emulated(EmulatedForm::Unsupported))
         .map(|insn| format!("{:?}", insn.mnemonic()))
         .collect();
     let expected = [

@@ -127,7 +127,8 @@ pub trait Instrument {
     /// A conditional branch was emitted: may emit code that runs each time it is not taken.
     fn fall_through(_code: &mut Self::Code, _insn: &Instruction, _out: &mut Emission<'_>) {}
 
-    /// May emit an instruction that falls through in another way than by copying it. True if it did.
+    /// May emit an instruction that falls through in another way than by copying it. True if it did: the instruments
+    /// that come later in the registry are then not asked about this instruction.
     fn replace(
         _code: &mut Self::Code,
         _insn: &Instruction,
@@ -137,7 +138,8 @@ pub trait Instrument {
         false
     }
 
-    /// What the instrument takes over of a branch.
+    /// What the instrument takes over of a branch. At most one instrument may take over the push, and at most one the
+    /// load of the target; debug builds check this.
     fn branch(_code: &Self::Code, _insn: &Instruction) -> BranchRequest {
         BranchRequest::default()
     }

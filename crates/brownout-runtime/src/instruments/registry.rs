@@ -75,6 +75,7 @@ macro_rules! registry {
                 $($module::$instrument::fall_through(&mut self.$name, insn, out);)+
             }
 
+            /// Asks the instruments in order; those after the first that emits the instruction are not asked.
             pub fn replace(
                 &mut self,
                 insn: &Instruction,
@@ -89,15 +90,23 @@ macro_rules! registry {
                     $(.or($module::$instrument::branch(&self.$name, insn)))+
             }
 
-            /// Emits the push of a call by the first instrument that takes it over.
+            /// Emits the push of a call by the one instrument that takes it over.
             pub fn push(&mut self, insn: &Instruction, out: &mut Emission<'_>) {
+                debug_assert!(
+                    0 $(+ u32::from($module::$instrument::branch(&self.$name, insn).stack))+ <= 1,
+                    "two instruments push a call"
+                );
                 $(if $module::$instrument::branch(&self.$name, insn).stack {
                     return $module::$instrument::push(&mut self.$name, insn, out);
                 })+
             }
 
-            /// Emits the load of a branch target by the first instrument that takes it over.
+            /// Emits the load of a branch target by the one instrument that takes it over.
             pub fn load_target(&mut self, insn: &Instruction, out: &mut Emission<'_>) {
+                debug_assert!(
+                    0 $(+ u32::from($module::$instrument::branch(&self.$name, insn).target))+ <= 1,
+                    "two instruments load a branch target"
+                );
                 $(if $module::$instrument::branch(&self.$name, insn).target {
                     return $module::$instrument::load_target(&mut self.$name, insn, out);
                 })+

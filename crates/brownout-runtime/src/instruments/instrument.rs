@@ -14,7 +14,7 @@ use crate::translator::signal::Info;
 use crate::translator::syscall::Outcome;
 use core::ops::RangeInclusive;
 
-/// How a thread goes on after an exit that an instrument served.
+/// How a thread continues after an exit that an instrument served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resumption {
     /// In the generated code that it came from, at `Context::resume`.
@@ -159,7 +159,7 @@ pub trait Instrument {
     }
 
     /// The thread was stopped inside a block that it had entered, before the instruction at `Context::pc`. If it
-    /// goes on there, it enters a block that begins there.
+    /// continues there, it enters a block that begins there.
     fn interrupted(_context: &mut Context) {}
 
     /// An instruction of the target raised the pending signal. True if that is explained by the
@@ -172,7 +172,7 @@ pub trait Instrument {
     /// and corrects the address for the target. Only page faults have an address.
     fn undo_access(_context: &mut Context, _is_page_fault: bool, _info: &mut Info) {}
 
-    /// Where a thread goes on that faulted at `pc`, if that is an instruction of the instrument's assembly
+    /// Where a thread that faulted at `pc` continues, if that is an instruction of the instrument's assembly
     /// that may fault.
     fn recovery_point(_pc: u64) -> Option<u64> {
         None

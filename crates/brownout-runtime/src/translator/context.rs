@@ -40,7 +40,7 @@ pub struct Context {
     pub pc: u64,
     pub exit: u32,
     pub argument: u32,
-    /// Where in the code cache the thread goes on.
+    /// Where in the code cache the thread continues.
     pub resume: u64,
     /// Entry points that generated code jumps to.
     pub to_link: u64,
@@ -57,7 +57,7 @@ pub struct Context {
     pub syscall_table: u64,
     /// The instruction after a system call; also where instruments leave the target of a branch.
     pub next_pc: u64,
-    /// Where the system-call gate goes on; another thread may redirect it.
+    /// Where the system-call gate continues; another thread may redirect it.
     pub sys_resume: u64,
     /// Non-zero while in the system-call gate, where `sys_resume` may still be redirected.
     pub in_call: u64,
@@ -85,8 +85,8 @@ pub struct Context {
     pub skip_trap: bool,
     /// Instruction and address of the last write to code that was repeated, and how often in a row.
     pub repeated: ((u64, u64), u32),
-    /// The last change of the address space that the thread has seen.
-    pub seen_change: u32,
+    /// The generation of the address space that the thread saw last (`map_lock`).
+    pub seen_map_generation: u32,
     /// An indirect branch whose branch target was just found to be beyond the branch table, or 0.
     pub far_branch: u64,
     /// The target's signal mask as it would be without the engine.
@@ -168,7 +168,7 @@ impl Context {
             last_step: 0,
             skip_trap: false,
             repeated: ((0, 0), 0),
-            seen_change: 0,
+            seen_map_generation: 0,
             far_branch: 0,
             mask: 0,
             wait_mask: None,

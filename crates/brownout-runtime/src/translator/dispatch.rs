@@ -42,7 +42,7 @@ pub extern "C" fn dispatch(context: &mut Context) {
     leave(context, resumption);
 }
 
-/// Serves an exit of the translator's own, after which the thread goes on at `pc`.
+/// Serves an exit of the translator's own, after which the thread continues at `pc`.
 fn serve(context: &mut Context) {
     match context.exit {
         x if x == Exit::Link as u32 => link(context),
@@ -104,7 +104,7 @@ fn resume_at_pc(context: &mut Context) {
                 return;
             }
             // The code may be moving, or about to be mapped.
-            Err(NotExecutable) if map_lock::is_unsettled(&mut context.seen_change) => {}
+            Err(NotExecutable) if map_lock::is_unsettled(&mut context.seen_map_generation) => {}
             Err(NotExecutable) => fetch_fault::fetch(context),
         }
     }

@@ -7,11 +7,11 @@
 //! counts are exact and survive the target.
 //!
 //! A block counts as a whole when it is entered. If a fault or a signal stops a thread inside a block, the rest of the
-//! block is counted as interrupted, and counts as a block of its own if the thread goes on there.
+//! block is counted as interrupted, and counts as a block of its own if the thread continues there.
 //!
 //! What it can miss: where an indirect branch went is not counted by pairs of blocks. Generated code is one counter.
-//! The last block that a killed thread entered counts as a whole. If the tables are full, the recorder is told how many
-//! blocks are not counted.
+//! The last block that a killed thread entered counts as a whole. If the tables are full, further blocks are not
+//! counted; the recorder learns how many.
 
 mod tables;
 

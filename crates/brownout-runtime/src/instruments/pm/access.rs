@@ -292,7 +292,7 @@ pub fn fault(context: &mut Context) -> bool {
     let address = context.pending.info.address();
     let write = context.pending.is_write();
     if !candidates::find(address).is_some_and(|candidate| candidate.observes(write)) {
-        return stale || map_lock::is_unsettled(&mut context.seen_change);
+        return stale || map_lock::is_unsettled(&mut context.seen_map_generation);
     }
     let pc = context.pc;
     with_translator(|translator| {

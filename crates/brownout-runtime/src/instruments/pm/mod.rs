@@ -164,8 +164,9 @@ impl Instrument for PersistentMemory {
     }
 
     unsafe fn set_alone(context: *mut Context, alone: bool) {
-        // SAFETY: set by the first thread for itself, cleared by a thread that makes the second one: then the
-        // others, of which there is one, are that thread itself, which is not in an access.
+        // SAFETY: the context is in the list of threads, so it is mapped. The word is set only by the first thread for
+        // itself. It is cleared only when that thread starts a second one; the only context in the list is then its
+        // own, and it is not in the middle of an access.
         unsafe { (&raw mut (*context).areas.pm.alone).write_volatile(u64::from(alone)) };
     }
 

@@ -4,7 +4,7 @@
 //! *facts* that made it lead where it led: the words of memory it read and what they held. A walk goes
 //! outwards until it comes to a frame with the state of a remembered one: same address in the code,
 //! same stack pointer, same frame pointer if anything further out depends on it. If the facts beyond still hold,
-//! going on would give the remembered result, so the walk ends there. In the common case, nothing
+//! continuing would give the remembered result, so the walk ends there. In the common case, nothing
 //! changed since the last event, that costs one step and one comparison a frame.
 //!
 //! Facts are minimal: a saved register counts only if a frame further out needed its value. Frames and
@@ -33,7 +33,7 @@ const RULE_PAIRS: usize = 256;
 /// Half the number of edges of the context tree that a thread remembers; a power of two.
 const EDGE_PAIRS: usize = 512;
 
-/// What the walk of one thread asks of the process; `None` if the answer is not to be had here.
+/// What the walk of one thread asks of the process; `None` if the answer is not available here.
 pub(crate) trait Shared {
     fn rule(&mut self, at: CodePoint) -> Option<UnwindRule>;
     fn callee(&mut self, caller: ContextNumber, return_address: u64) -> Option<ContextNumber>;
@@ -403,7 +403,7 @@ fn sound_facts(facts: &[Fact], mem: &impl Memory) -> usize {
 }
 
 impl UnwoundFrame {
-    /// Whether a walk that got to `state` would go on as the one that got to this frame did, if the
+    /// Whether a walk that got to `state` would continue as the one that got to this frame did, if the
     /// facts further out hold.
     #[inline]
     fn is_state(&self, state: &State, mem: &impl Memory) -> bool {

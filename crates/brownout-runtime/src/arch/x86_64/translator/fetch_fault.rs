@@ -33,7 +33,7 @@ const SI_KERNEL: i32 = 128;
 
 /// Delivers the signal of a fetch at `context.pc`, where there is no code or not all of an instruction.
 pub fn fetch(context: &mut Context) {
-    // An instruction of which the beginning is there faults where its rest is missing.
+    // An instruction that begins on a mapped page faults at the first byte that is missing.
     let missing = space::code_end(context.pc).unwrap_or(context.pc);
     if !is_canonical(missing) {
         return protection(context);

@@ -377,7 +377,7 @@ pub enum GateLocation {
     SyscallAfter,
     /// In [`native_syscall`], before the call.
     NativeBefore,
-    /// At a read or write of the target's memory that may fault: then it goes on here.
+    /// At a read or write of the target's memory that may fault: the thread then continues here.
     Guarded(u64),
     Elsewhere,
 }
@@ -400,7 +400,7 @@ pub fn location(rip: u64) -> GateLocation {
     }
 }
 
-/// Where a thread goes on that faulted at `rip`, if that is an instruction that may touch bad addresses.
+/// Where a thread that faulted at `rip` continues, if that is an instruction that may touch bad addresses.
 fn fault_in_assembly(rip: u64) -> Option<u64> {
     guarded::fault(rip).or_else(|| hooks::recovery_point(rip))
 }
@@ -410,7 +410,7 @@ pub fn native_abort() -> u64 {
     gate_native_abort as *const () as u64
 }
 
-/// The entry that generated code is sent to in order to go on at `Context::pc`.
+/// The entry that generated code is sent to in order to continue at `Context::pc`.
 pub fn resync() -> u64 {
     gate_resync as *const () as u64
 }

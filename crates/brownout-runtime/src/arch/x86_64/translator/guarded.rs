@@ -158,7 +158,7 @@ unsafe extern "C" {
     fn guarded_branch_taken();
 }
 
-/// Where a thread goes on that faulted at `rip`, if that is an instruction here that may.
+/// Where a thread that faulted at `rip` continues, if that is an instruction here that may fault.
 pub fn fault(rip: u64) -> Option<u64> {
     let at = |symbol: unsafe extern "C" fn()| symbol as *const () as u64;
     if (at(guarded_branch_insns)..at(guarded_branch_insns_end)).contains(&rip) {

@@ -96,7 +96,7 @@ pub fn area_size(features: u64) -> usize {
     size
 }
 
-/// Delivers the pending signal: the thread goes on at the target's handler, or the process ends.
+/// Delivers the pending signal: the thread continues at the target's handler, or the process ends.
 pub fn deliver(context: &mut Context) {
     let pending = context.pending;
     context.pending = Pending::none();

@@ -154,7 +154,7 @@ pub fn connect(area: &mut CallsArea) {
     area.to_return = calls_return as *const () as u64;
 }
 
-/// Where a thread goes on whose read of the target's stack at `pc` faulted.
+/// Where a thread continues after its read of the target's stack at `pc` has faulted.
 pub fn recovery_point(pc: u64) -> Option<u64> {
     [calls_back, calls_alive]
         .into_iter()

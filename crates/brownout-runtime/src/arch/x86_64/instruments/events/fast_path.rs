@@ -341,7 +341,7 @@ pub fn by_rust() -> u64 {
     address_of(event_by_rust)
 }
 
-/// Where a thread goes on whose read of the target's stack at `pc` faulted.
+/// Where a thread continues after its read of the target's stack at `pc` has faulted.
 pub fn recovery_point(pc: u64) -> Option<u64> {
     if pc == address_of(event_word) {
         Some(address_of(event_word_fault))

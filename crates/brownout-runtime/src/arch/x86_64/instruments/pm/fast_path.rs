@@ -1,6 +1,6 @@
 //! The ends of accesses, flushes and fences, recorded in assembly.
 //!
-//! Generated code jumps here with the target's registers in place and goes on at `Context::resume`. An ordinary
+//! Generated code jumps here with the target's registers in place and continues at `Context::resume`. An ordinary
 //! event is recorded by [`crate::arch::instruments::events::fast_path`]. An access that crosses pages or that
 //! was made on a copy, and a flush outside of the mapping used last, go through the gate with nothing changed:
 //! [`crate::instruments::pm::access_done`] and [`crate::instruments::pm::order`] handle all cases.

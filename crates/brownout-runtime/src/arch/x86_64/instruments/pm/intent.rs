@@ -133,7 +133,7 @@ unsafe extern "C" {
     fn intent_bytes_fault();
 }
 
-/// Where a thread goes on whose read of memory at `pc` faulted.
+/// Where a thread continues after its read of memory at `pc` has faulted.
 pub fn recovery_point(pc: u64) -> Option<u64> {
     let at = |symbol: unsafe extern "C" fn()| symbol as *const () as u64;
     if pc == at(intent_word) {

@@ -62,7 +62,7 @@ struct Work<'a> {
     returns: Vec<(u64, u64)>,
 }
 
-/// How a fragment goes on after an instruction.
+/// How a fragment continues after an instruction.
 enum Next {
     /// With the next instruction.
     Straight,
@@ -246,7 +246,7 @@ impl Work<'_> {
         self.emit_link_stubs();
     }
 
-    /// Translates one block; where the fragment goes on, if it does.
+    /// Translates one block and returns where the fragment continues, if it does.
     fn block(&mut self, pc: u64, instructions: &mut usize) -> Option<u64> {
         self.define_block(pc);
         let bytes = code_at(pc).unwrap_or_default();

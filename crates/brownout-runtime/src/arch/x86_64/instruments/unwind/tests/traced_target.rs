@@ -161,7 +161,7 @@ impl TracedTarget {
         }
     }
 
-    /// The event of a thread that faulted, if the fault is one; the thread will go on behind it.
+    /// The event of a thread that faulted, if the fault is one; the thread will continue after it.
     fn event(&mut self, thread: c_int) -> Option<StoreEvent> {
         let mut regs = UserRegs::default();
         assert_eq!(trace(PTRACE_GETREGS, thread, (&raw mut regs).cast()), 0);

@@ -24,6 +24,9 @@ pub enum Purpose {
     Transaction(TxFunction),
     /// It waits for the end of the thread that its first argument identifies, and returns 0 if the thread has ended.
     ThreadJoin,
+    /// It ends the process or the calling thread, and does not return. What the C library executes from here on is not
+    /// the target's doing.
+    Leave,
 }
 
 const fn tx(name: &'static str, arguments: u8, function: TxFunction) -> Function {
@@ -39,6 +42,14 @@ const fn joins(name: &'static str) -> Function {
         name,
         arguments: 1,
         purpose: Purpose::ThreadJoin,
+    }
+}
+
+const fn leaves(name: &'static str) -> Function {
+    Function {
+        name,
+        arguments: 0,
+        purpose: Purpose::Leave,
     }
 }
 
@@ -85,6 +96,13 @@ pub const FUNCTIONS: &[Function] = &[
     joins("pthread_timedjoin_np"),
     joins("pthread_clockjoin_np"),
     joins("thrd_join"),
+    // A C library calls `exit` itself when `main` returns.
+    leaves("exit"),
+    leaves("_exit"),
+    leaves("_Exit"),
+    leaves("quick_exit"),
+    leaves("pthread_exit"),
+    leaves("thrd_exit"),
 ];
 
 /// The function with this name, if it is in the table.

@@ -20,6 +20,8 @@ pub enum Origin {
     /// The C library (`memcpy`) on the user's behalf. What one call stores into a line is one store to the
     /// user, however many instructions it takes.
     CLibrary,
+    /// The C library on nobody's behalf: no caller outside of it, as when a thread starts or ends.
+    ThreadRuntime,
     /// The C library working on a lock of the user (`pthread_mutex_lock`). A lock in persistent memory is not data:
     /// the next process that opens the pool initialises it again.
     Lock,
@@ -74,8 +76,13 @@ pub fn origin_of<'a>(frames: impl IntoIterator<Item = FrameNames<'a>>) -> Origin
     let mut bound = false;
     // The module of frames whose owner is not known yet.
     let mut unclear: Option<&str> = None;
+    // All frames so far belong to the C library.
+    let mut only_c_library = true;
+    let mut any = false;
     for frame in frames {
         let owner = Owner::of(frame);
+        any = true;
+        only_c_library &= owner == Owner::CLibrary;
         match (unclear, owner) {
             (Some(module), Owner::Library | Owner::Carrier) if module == frame.module => {
                 unclear = None;
@@ -103,6 +110,9 @@ pub fn origin_of<'a>(frames: impl IntoIterator<Item = FrameNames<'a>>) -> Origin
             // The user's.
             _ => break,
         }
+    }
+    if any && only_c_library {
+        return Origin::ThreadRuntime;
     }
     match entry {
         Some(entry) if entry.name().is_some_and(is_thin_entry) => Origin::Carrier,

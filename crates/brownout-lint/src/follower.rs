@@ -5,6 +5,7 @@
 //! and fence instructions do nothing for durability and are ignored.
 //!
 //! - `effects`: what stores, flushes and fences do; `fast_path` does the same for the events that are most frequent.
+//! - `exits`: what is judged when a thread or the process ends, or a file is unmapped.
 //! - `files`: what system calls on files, unmapping and the ends of processes do.
 //! - `guarantees`: what the model reports back: stores that become guaranteed or are overwritten.
 //! - `thread`, `line_marks`, `overwrites`, `unfenced_flushes`, `address_spaces`: what is remembered of threads, lines,
@@ -12,6 +13,7 @@
 
 pub(crate) mod address_spaces;
 mod effects;
+mod exits;
 mod fast_path;
 mod files;
 pub(crate) mod guarantees;
@@ -38,7 +40,9 @@ use crate::follower::thread::ThreadState;
 use crate::oracle::{Consultation, Oracles};
 use crate::rule_inputs::{LogAdd, TransactionEnd};
 use crate::site_keys::{SiteKey, SiteKeys};
-use crate::transactions::{Functions, OpenCall, ProcessMemory, Reservations, TransactionStep};
+use crate::transactions::{
+    CallMeaning, Functions, OpenCall, ProcessMemory, Reservations, TransactionStep,
+};
 
 /// Follows a trace, event by event.
 pub(crate) struct Follower<A> {
@@ -158,11 +162,11 @@ impl<A: Attribution> Follower<A> {
             }
             EventKind::Map(mapping) => {
                 let gone = self.addresses.map(process, mapping);
-                self.abandon(gone);
+                self.abandon(process, gone);
             }
             EventKind::Unmap { addr, len } => {
                 let gone = self.addresses.unmap(process, addr, len);
-                self.abandon(gone);
+                self.abandon(process, gone);
             }
             EventKind::Remap {
                 old,
@@ -173,7 +177,7 @@ impl<A: Attribution> Follower<A> {
                 let old = old.0..old.0.saturating_add(old_len);
                 let new = new.0..new.0.saturating_add(new_len);
                 let gone = self.addresses.remap(process, old, new);
-                self.abandon(gone);
+                self.abandon(process, gone);
             }
             EventKind::Module { .. } => {
                 self.site_keys.module_mapped(event, definitions);
@@ -196,7 +200,8 @@ impl<A: Attribution> Follower<A> {
             }
             EventKind::ThreadExit => {
                 if let Some(thread) = self.threads.remove(&(process, event.thread)) {
-                    self.thread_ended(thread);
+                    self.judge_unfenced(thread, None);
+                    self.thread_ended(thread, true);
                 }
                 self.current = None;
             }
@@ -204,20 +209,6 @@ impl<A: Attribution> Follower<A> {
                 self.process_ended(process, matches!(end, ProcessEnd::Exited { .. }));
             }
             _ => {}
-        }
-    }
-
-    /// The trace has ended, and with it all threads.
-    pub(crate) fn end(&mut self) {
-        for thread in self.tracker.threads() {
-            self.thread_ended(thread);
-        }
-    }
-
-    fn thread_ended(&mut self, thread: ThreadSlot) {
-        let state = &mut self.guarantees.threads[thread.index()];
-        if !std::mem::replace(&mut state.ended, true) {
-            self.guarantees.rules.thread_end(state);
         }
     }
 
@@ -290,8 +281,13 @@ impl<A: Attribution> Follower<A> {
         function: FunctionId,
         args: CallArguments,
     ) {
-        let Some(function) = self.functions.get(function, definitions) else {
-            return;
+        let function = match self.functions.get(function, definitions) {
+            None => return,
+            Some(CallMeaning::Leave) => {
+                let by = self.access(event);
+                return self.leave(by.thread);
+            }
+            Some(CallMeaning::Transaction(function)) => function,
         };
         let site = self.site(event, definitions);
         let by = self.access(event);
@@ -331,7 +327,8 @@ impl<A: Attribution> Follower<A> {
         function: FunctionId,
         value: Option<[u64; 2]>,
     ) {
-        let Some(function) = self.functions.get(function, definitions) else {
+        let meaning = self.functions.get(function, definitions);
+        let Some(CallMeaning::Transaction(function)) = meaning else {
             return;
         };
         let by = self.access(event);

@@ -27,6 +27,8 @@ pub(crate) struct StoreTag {
     pub(crate) flushed: bool,
     /// Its bytes were unmapped before they were flushed.
     pub(crate) abandoned: bool,
+    /// It was reported as not fenced in time.
+    pub(crate) judged: bool,
 }
 
 impl StoreTag {

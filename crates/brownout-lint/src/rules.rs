@@ -133,6 +133,7 @@ registry! {
     fence_orders_many::FenceOrdersMany,
     tx_redundant_add::TxRedundantAdd,
     tx_unlogged_store::TxUnloggedStore,
+    tx_not_ended::TxNotEnded,
 }
 
 /// The rule with this name.

@@ -96,7 +96,13 @@ impl KnownSites {
     /// Whether two stores were made by one call of one copying function.
     #[inline]
     pub(crate) fn is_one_copy(&self, one: SiteKey, other: SiteKey) -> bool {
-        let copies = |key| matches!(self.origin(key), Origin::CLibrary | Origin::Carrier);
+        let copies = |key| {
+            let origin = self.origin(key);
+            matches!(
+                origin,
+                Origin::CLibrary | Origin::Carrier | Origin::ThreadRuntime
+            )
+        };
         if !copies(one) || !copies(other) {
             return false;
         }

@@ -14,6 +14,6 @@ mod ranges;
 mod transaction;
 
 pub(crate) use calls::{ProcessMemory, Reservations, TransactionStep};
-pub(crate) use function::Functions;
 pub use function::watched_functions;
+pub(crate) use function::{CallMeaning, Functions};
 pub(crate) use transaction::{OpenCall, SafeReason, Transaction, UnloggedStore};

@@ -17,6 +17,8 @@ enum Entry {
 struct Recorded {
     directory: tempfile::TempDir,
     stdout: String,
+    /// The functions that the test watches, besides those that brownout always does.
+    functions: Vec<String>,
 }
 
 impl Recorded {
@@ -49,6 +51,7 @@ impl Recorded {
         Recorded {
             stdout: String::from_utf8(output.stdout).unwrap(),
             directory,
+            functions: functions.iter().map(|&name| name.to_owned()).collect(),
         }
     }
 
@@ -58,6 +61,12 @@ impl Recorded {
         let mut entries = Vec::new();
         while let Some((event, definitions)) = reader.next_defined().unwrap() {
             let name = |function| definitions.function(function).unwrap().to_owned();
+            if let EventKind::Call { function, .. } | EventKind::Return { function, .. } =
+                event.kind
+                && !self.functions.contains(&name(function))
+            {
+                continue;
+            }
             let entry = match event.kind {
                 EventKind::Call { function, args } => {
                     let args = args.as_slice().iter().map(|&arg| arg as i64);

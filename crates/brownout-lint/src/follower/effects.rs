@@ -6,7 +6,7 @@ use brownout_model::{
 };
 use brownout_trace::{Address, FenceKind, FileId, FileRange, ProcessId};
 
-use crate::attribution::Attribution;
+use crate::attribution::{Attribution, Origin};
 use crate::follower::line_marks::{self, DIRTY, NON_TEMPORAL};
 use crate::follower::overwrites::NOTHING;
 use crate::follower::thread::{AccidentallyOrdered, Ordered};
@@ -106,6 +106,7 @@ impl<A: Attribution> Follower<A> {
             exempt,
             flushed: false,
             abandoned: false,
+            judged: false,
         };
         self.tracker
             .store_with(&mut self.guarantees, by, line, bytes, kind, tag);
@@ -269,18 +270,29 @@ impl<A: Attribution> Follower<A> {
         thread.fenced(site, by.time.0);
     }
 
-    /// A locked instruction on other memory.
+    /// A locked instruction on other memory. What the C library executes when a thread or the process ends is no fence
+    /// that anybody could rely on.
     #[inline(never)]
     fn locked(&mut self, by: Access, site: SiteKey) {
+        let leaving = self.guarantees.threads[by.thread.index()].leaving;
+        if leaving || self.guarantees.sites.origin(site) == Origin::ThreadRuntime {
+            return;
+        }
         for pending in self.tracker.pending(by.thread) {
             let line = pending.line();
             let (role, begun, time) = match *pending {
-                Pending::Flush { time, tag, .. } => ("flush", tag, time),
+                Pending::Flush { time, tag, .. } => {
+                    let mut stores = self.tracker.live(line);
+                    if stores.any(|store| store.tag.judged && store.time <= time) {
+                        continue;
+                    }
+                    ("flush", tag, time)
+                }
                 Pending::NonTemporal { time, .. } => {
                     let mut stores = self.tracker.live(line);
                     match stores.find(|store| store.time == time) {
-                        Some(store) => ("store", store.tag.site, time),
-                        None => continue,
+                        Some(store) if !store.tag.judged => ("store", store.tag.site, time),
+                        _ => continue,
                     }
                 }
             };

@@ -101,11 +101,17 @@ impl<A: Attribution> Follower<A> {
     }
 
     /// No process maps these bytes any more. Stores to them that were not flushed are marked: a flush through a
-    /// later mapping comes too late for them, `fsync` does not. A flush that waits for its fence, and a
-    /// non-temporal store, can be completed after unmapping.
-    pub(crate) fn abandon(&mut self, gone: Vec<FileRange>) {
+    /// later mapping comes too late for them, `fsync` does not.
+    ///
+    /// What the threads of `process` have flushed or stored past the cache, and not fenced by now, is reported.
+    pub(crate) fn abandon(&mut self, process: ProcessId, gone: Vec<FileRange>) {
         if gone.is_empty() || self.tracker.live_stores() == 0 {
             return;
+        }
+        for thread in self.tracker.threads() {
+            if self.guarantees.threads[thread.index()].process == process {
+                self.judge_unfenced(thread, Some(&gone));
+            }
         }
         let flushes = UnfencedFlushes::new(&self.tracker);
         for range in gone {
@@ -137,7 +143,7 @@ impl<A: Attribution> Follower<A> {
         }
         let gone = self.addresses.end(process);
         if completed {
-            self.abandon(gone);
+            self.abandon(process, gone);
         }
         let threads = &mut self.threads;
         let mut ended = Vec::new();
@@ -148,7 +154,7 @@ impl<A: Attribution> Follower<A> {
             of != process
         });
         for thread in ended {
-            self.thread_ended(thread);
+            self.thread_ended(thread, completed);
         }
         self.current = None;
     }

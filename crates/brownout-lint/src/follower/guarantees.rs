@@ -106,7 +106,7 @@ impl PersistObserver for Guarantees {
         if tag.overwrote != NOTHING {
             self.persisted_only_as_overwritten(tag);
         }
-        if !self.sites.is_users(tag.site) {
+        if !self.sites.is_users(tag.site) || tag.judged {
             return;
         }
         let thread = &mut self.threads[store.thread.index()];

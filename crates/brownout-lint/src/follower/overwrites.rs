@@ -114,6 +114,7 @@ mod tests {
             exempt: false,
             flushed: false,
             abandoned: false,
+            judged: false,
         };
         Overwriting {
             older: SiteKey::default(),

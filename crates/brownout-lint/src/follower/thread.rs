@@ -70,8 +70,12 @@ pub(crate) struct ThreadState {
     /// The file that the thread stored to or flushed last.
     pub(crate) file: Option<FileId>,
     pub(crate) transaction: Transaction,
+    /// It has begun to exit, or its process has.
+    pub(crate) leaving: bool,
     /// The rules have seen its end.
     pub(crate) ended: bool,
+    /// It, or its process, ended by itself: it was not killed, nor was the recording stopped.
+    pub(crate) completed: bool,
 }
 
 impl ThreadState {
@@ -89,7 +93,9 @@ impl ThreadState {
             accidental: Vec::new(),
             file: None,
             transaction: Transaction::default(),
+            leaving: false,
             ended: false,
+            completed: false,
         }
     }
 

@@ -31,7 +31,7 @@ impl<'a, A> LostStores<'a, A> {
             // Finding the reason needs the tracker that is being iterated.
             let live = self.follower.tracker.live_in(space, 0..u64::MAX);
             let live: Vec<_> = live
-                .filter(|(_, _, store)| !self.in_flight(store))
+                .filter(|(_, _, store)| !store.tag.judged && !self.in_flight(store))
                 .map(|(line, slot, store)| (line, slot, *store))
                 .collect();
             for (line, slot, store) in live {

@@ -1,7 +1,7 @@
 //! `accidental-fence`: only a locked instruction on volatile memory orders a flush or non-temporal store.
 //!
-//! On x86 every locked instruction is a fence: taking a mutex, counting a reference, or what the C library
-//! executes during exit. The rule reports when the thread ends and no `sfence`, `mfence`, locked store to persistent
+//! On x86 every locked instruction is a fence: taking a mutex, counting a reference. What the C library executes while a
+//! thread or the process ends is not counted (see `missing-fence`). The rule reports when the thread ends and no `sfence`, `mfence`, locked store to persistent
 //! memory or write-back of the file (`msync`) has followed; until then, the locked instruction may merely have come
 //! first. Findings are distinguished by the flush or store alone: which locked instruction comes next (often the dynamic
 //! loader's, when a function is called for the first time) is an accident, too.
@@ -28,7 +28,7 @@ impl Rule for AccidentalFence {
 ## What it does
 
 Reports flushes and non-temporal stores after which their thread executes no fence, only a locked instruction on
-volatile memory: a mutex, an atomic counter, the C library during exit.
+volatile memory: a mutex, an atomic counter.
 
 ## Why is this bad?
 

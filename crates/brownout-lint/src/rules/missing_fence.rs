@@ -1,8 +1,9 @@
-//! `missing-fence`: a store was flushed, or is non-temporal, and no fence of that thread ever follows.
+//! `missing-fence`: a store was flushed, or is non-temporal, and its thread executes no fence before the file is
+//! unmapped, the thread ends or `exit` begins.
 //!
-//! Agamotto §2.4.2.1 ("missing flush/fence"), pmemcheck ("flushed, not fenced"). Any fence counts, including one
-//! after the memory was unmapped, and a locked instruction (see `accidental-fence`). A flush
-//! and fence of the same line by another thread counts, too.
+//! Agamotto §2.4.2.1 ("missing flush/fence"), pmemcheck ("flushed, not fenced"). Any fence of the target counts, even
+//! a locked instruction (see `accidental-fence`), but not those that the C library executes while the thread or the process
+//! ends. A flush and fence of the same line by another thread counts, too.
 //!
 //! Can miss: a missing fence where a later, unrelated fence of the same thread follows. Never
 //! reports `clflush`, which needs no fence, nor stores in flight when their process was killed.
@@ -22,12 +23,13 @@ impl Rule for MissingFence {
         severity: Severity::Bug,
         category: Category::Durability,
         pedantic: false,
-        summary: "a flush or non-temporal store is never followed by a fence",
+        summary: "a flush or non-temporal store is not followed by a fence before unmapping or exit",
         explanation: "\
 ## What it does
 
 Reports flushes (`clwb`, `clflushopt`) of stored data, and non-temporal stores, after which their thread
-never executes an `sfence`, `mfence` or locked instruction.
+executes no `sfence`, `mfence` or locked instruction before the file is unmapped, the thread ends or `exit` begins. What
+the C library executes on its way out does not count.
 
 ## Why is this bad?
 
@@ -60,12 +62,12 @@ With libpmem, call `pmem_drain` after `pmem_flush` and after `pmem_memcpy_nodrai
         let (key, message, sites) = match lost.reason {
             LossReason::FlushNotFenced { flush, time } => (
                 Key::pair(flush, lost.tag.site, lost.file()),
-                "no fence ever follows this flush",
+                "no fence follows this flush before unmapping or exit",
                 vec![("flush", flush, time), stored],
             ),
             LossReason::NotFenced => (
                 Key::single(lost.tag.site, Some(lost.file())),
-                "no fence ever follows this non-temporal store",
+                "no fence follows this non-temporal store before unmapping or exit",
                 vec![stored],
             ),
             LossReason::NotFlushed | LossReason::NeverFlushed => return,

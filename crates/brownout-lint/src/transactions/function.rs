@@ -1,4 +1,5 @@
-//! The functions of libpmemobj that begin, end and fill transactions.
+//! The functions that the rules look at: those of libpmemobj that begin, end and fill transactions, and those that end a
+//! thread or the process.
 
 use brownout_libraries::{FUNCTIONS, Function, Purpose, TxFunction};
 use brownout_trace::{Definitions, FunctionId};
@@ -10,15 +11,24 @@ use brownout_trace::{Definitions, FunctionId};
 pub fn watched_functions() -> impl Iterator<Item = &'static Function> {
     let needed = |purpose| match purpose {
         Purpose::Transaction(function) => function != TxFunction::Process,
+        Purpose::Leave => true,
         _ => false,
     };
     FUNCTIONS.iter().filter(move |row| needed(row.purpose))
 }
 
+/// What a call of a watched function means to the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallMeaning {
+    Transaction(TxFunction),
+    /// The thread or the process ends.
+    Leave,
+}
+
 /// Finds the functions by their numbers in the trace.
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
-    known: Vec<Option<Option<TxFunction>>>,
+    known: Vec<Option<Option<CallMeaning>>>,
 }
 
 impl Functions {
@@ -26,7 +36,7 @@ impl Functions {
         &mut self,
         function: FunctionId,
         definitions: &Definitions,
-    ) -> Option<TxFunction> {
+    ) -> Option<CallMeaning> {
         let index = function.0 as usize;
         if let Some(Some(known)) = self.known.get(index) {
             return *known;
@@ -41,9 +51,10 @@ impl Functions {
     }
 }
 
-fn named(name: &str) -> Option<TxFunction> {
+fn named(name: &str) -> Option<CallMeaning> {
     match brownout_libraries::function(name)?.purpose {
-        Purpose::Transaction(function) => Some(function),
+        Purpose::Transaction(function) => Some(CallMeaning::Transaction(function)),
+        Purpose::Leave => Some(CallMeaning::Leave),
         _ => None,
     }
 }
@@ -53,11 +64,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_transactions_are_watched_and_understood() {
+    fn only_transactions_and_exits_are_watched_and_understood() {
         let watched: Vec<_> = watched_functions().map(|row| row.name).collect();
         assert!(watched.contains(&"pmemobj_tx_commit"));
         assert!(!watched.contains(&"pmemobj_tx_process"));
-        assert_eq!(named("pmemobj_tx_process"), Some(TxFunction::Process));
+        assert!(watched.contains(&"exit"));
+        assert!(!watched.contains(&"pthread_join"));
+        assert_eq!(
+            named("pmemobj_tx_process"),
+            Some(CallMeaning::Transaction(TxFunction::Process))
+        );
+        assert_eq!(named("_exit"), Some(CallMeaning::Leave));
         assert_eq!(named("main"), None);
     }
 }

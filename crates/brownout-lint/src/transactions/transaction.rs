@@ -69,6 +69,12 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
+    /// Site and time of the beginning of a transaction that was not ended, and the file of its pool.
+    pub(crate) fn not_ended(&self) -> Option<(SiteKey, u64, Option<FileId>)> {
+        let (site, time) = self.begun.filter(|_| self.levels > 0)?;
+        Some((site, time, self.file))
+    }
+
     /// Whether the transaction is running user code, not a function of the library.
     #[inline]
     pub(crate) fn is_in_user_code(&self) -> bool {

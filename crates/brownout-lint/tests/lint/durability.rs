@@ -1,7 +1,7 @@
 //! `missing-flush`, `missing-fence`, `transient-data`.
 
-use brownout_lint::Profile;
-use brownout_trace::{Address, EventKind, Sync};
+use brownout_lint::{Origin, Profile};
+use brownout_trace::{Address, Event, EventKind, Sync};
 
 use crate::target_run::{A, A2, B, C, MAIN, POOL, POOL_LEN, SECOND, TargetRun};
 
@@ -148,10 +148,31 @@ fn the_fence_must_be_of_the_thread_that_flushed() {
 }
 
 #[test]
-fn a_fence_after_unmapping_is_not_too_late() {
+fn a_fence_after_unmapping_is_too_late() {
     let mut run = TargetRun::new();
     run.at(1).store(A).at(2).clwb(A).unmap().at(3).sfence();
-    assert_eq!(run.findings(), [""; 0]);
+    assert_eq!(run.findings(), ["missing-fence flush@2 store@1"]);
+}
+
+#[test]
+fn locks_of_the_c_library_when_a_thread_ends_are_no_fences() {
+    let found = |origin: Origin| {
+        let mut run = TargetRun::new();
+        run.thread(SECOND).at(1).store(A).at(2).clwb(A).at(3).lock();
+        run.event(EventKind::ThreadExit);
+        run.findings_by(move |event: &Event<'_>, _: &_| match event.pc.0 {
+            3 => origin,
+            _ => Origin::User,
+        })
+    };
+    assert_eq!(
+        found(Origin::ThreadRuntime),
+        ["missing-fence flush@2 store@1"]
+    );
+    assert_eq!(
+        found(Origin::CLibrary),
+        ["accidental-fence flush@2 fence@3"]
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //!
 //! The counts themselves are an array of 64-bit words for each slot of the wire, with one word for each counter. Only the
 //! thread that owns the slot writes to its array, so that increments need no locked instruction and none is lost. The
-//! arrays are never cleared: the count of a counter is the sum over all slots, whoever owned them.
+//! arrays are never cleared: the count of a counter is the sum over all slots, whichever threads owned them.
 
 use crate::{LOADER, LOADER_BYTES, SLOTS};
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};

@@ -432,9 +432,9 @@ fn the_last_store_of_a_killed_thread_follows_all_numbers_drawn_before_its_end() 
     assert_eq!(sink.records.len(), 1, "a number is still awaited");
     other.publish(&record(head(kind::STORE, late, 0x7000, 8), &[1; 8]));
     pass(&mut merger, &mut sink);
-    let told = sink.records.iter().map(|(by, head, _)| (*by, head.addr));
-    let told: Vec<_> = told.collect();
-    assert_eq!(told, [(1, 0), (0, 0x7000), (1, 0x7000)]);
+    let recorded = sink.records.iter().map(|(by, head, _)| (*by, head.addr));
+    let recorded: Vec<_> = recorded.collect();
+    assert_eq!(recorded, [(1, 0), (0, 0x7000), (1, 0x7000)]);
 }
 
 /// Measures how fast rings are drained that are never empty. Run with `--release -- --nocapture`.

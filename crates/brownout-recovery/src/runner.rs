@@ -8,7 +8,7 @@ use brownout_trace::replay::Content;
 
 use crate::file_content::write_content;
 use crate::verdict::{Expectation, Verdict};
-use crate::{Execution, Outcome, RawFrame, Recovery, RunRequest, Sandbox, SandboxError};
+use crate::{EngineRun, Execution, Outcome, RawFrame, Recovery, RunRequest, Sandbox, SandboxError};
 
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
 const RETRY_FACTOR: u32 = 4;
@@ -139,6 +139,29 @@ impl RecoveryRunner {
             output: last_lines(&reported),
             frames: reported.frames,
             second_verdict: (!slow && !same).then_some(second_verdict),
+        })
+    }
+
+    /// Runs recovery once, under the engine. Its events are in `engine.trace` afterwards, if there is one. The stack of a
+    /// recovery that fails is not known.
+    pub fn run_under_engine(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        engine: EngineRun,
+    ) -> Result<Attempt, RunnerError> {
+        let outcome = self.run(image, task.request(Execution::Engine(engine)))?;
+        let verdict = self.verdict(&outcome, task);
+        Ok(Attempt {
+            output: if verdict.passed() {
+                Vec::new()
+            } else {
+                last_lines(&outcome)
+            },
+            verdict,
+            duration: outcome.duration,
+            frames: outcome.frames,
+            second_verdict: None,
         })
     }
 

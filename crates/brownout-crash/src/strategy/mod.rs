@@ -119,7 +119,7 @@ pub trait Strategy {
 
     /// How a crash point is tried. By default recovery runs natively on its image.
     ///
-    /// A strategy that runs recovery under the engine returns one result for each state that it came upon.
+    /// A strategy that runs recovery under the engine calls [`RecoveryRunner::run_under_engine`].
     fn job(&self, candidate: &Candidate) -> TrialJob {
         let choice = candidate.point.choice.clone();
         Box::new(move |runner, image, task| {

@@ -3,10 +3,13 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::Seek;
 use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use brownout_crash::journal::Head;
+use brownout_crash::strategy::{TrialJob, TriedState};
 use brownout_crash::{
     CallingContexts, Campaign, Candidate, Collaborators, CrashPoint, FailurePoint, ImageBuilder,
     Journal, PersistentFiles, Progress, ProgressObserver, RecordedRun, Scope, Shard, StackId,
@@ -15,11 +18,12 @@ use brownout_crash::{
 };
 use brownout_model::Profile;
 use brownout_recovery::{
-    Expectation, RawFrame, Recovery, RecoveryRunner, RunnerPool, Sandbox, SandboxServerCommand,
+    EngineRun, Expectation, RawFrame, Recovery, RecoveryRunner, RunnerPool, Sandbox,
+    SandboxServerCommand,
 };
 use brownout_report::Frame;
 use brownout_trace::selection::Survey;
-use brownout_trace::{Definitions, Event, EventIndex, TraceReader};
+use brownout_trace::{Definitions, Event, EventIndex, EventKind, TraceReader};
 
 use crate::TestDir;
 
@@ -249,6 +253,86 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
     assert_eq!(kept.status, Some(0), "{}", kept.stderr);
     let image = fs::read(dir.path("image")).unwrap();
     assert_eq!((image[0], image[64]), (0, 1));
+}
+
+/// Runs recovery under the engine on the last crash point, and keeps the traces of the recoveries.
+struct UnderEngine {
+    waiting: Vec<Candidate>,
+    traces: Arc<Mutex<Vec<Arc<fs::File>>>>,
+}
+
+impl Strategy for UnderEngine {
+    fn propose(&mut self) -> Vec<Candidate> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn learn(&mut self, _: &Trial) {}
+
+    fn planned(&self) -> u64 {
+        1
+    }
+
+    fn job(&self, candidate: &Candidate) -> TrialJob {
+        let choice = candidate.point.choice.clone();
+        let traces = Arc::clone(&self.traces);
+        Box::new(move |runner, image, task| {
+            let trace = Arc::new(tempfile::tempfile().unwrap());
+            let engine = EngineRun {
+                loads: true,
+                trace: Some(Arc::clone(&trace)),
+            };
+            let attempt = runner.run_under_engine(&image.files, task, engine)?;
+            traces.lock().unwrap().push(trace);
+            Ok(vec![TriedState { choice, attempt }])
+        })
+    }
+}
+
+#[test]
+fn a_strategy_can_run_recovery_under_the_engine_and_read_its_loads() {
+    let dir = TestDir::with("crash/pair.c", &["-g"]);
+    let recorded = dir.brownout(&["record", "-q", "-o", "trace", "--", "./pair", "pool", "put"]);
+    assert_eq!(recorded.status, Some(0), "{}", recorded.stderr);
+    let recovery = Recovery::new("./pair {pm} check", dir.directory.path());
+    let run = RecordedRun::new(&dir.path("trace"), selection(&dir));
+    let survey = run
+        .survey(Scope::default(), &mut Bare, &mut Silent)
+        .unwrap();
+    let leaf = survey.points.leaves().last().unwrap();
+    let traces = Arc::default();
+    let mut strategy = UnderEngine {
+        waiting: vec![Candidate::from(FailurePoint {
+            kind: leaf.kind,
+            stack: leaf.stack,
+            occurrence: leaf.chosen()[0],
+        })],
+        traces: Arc::clone(&traces),
+    };
+    let head = head(&recovery, EVERY_STATE.id());
+    let mut journal = Journal::create(&dir.path("journal"), &head).unwrap();
+    let mut pool = RunnerPool::new(vec![runner(&recovery, &survey.files)]);
+    let limit = Duration::from_secs(60);
+    let mut campaign = Campaign::new(&run, &survey.files, Shard::default(), false, limit);
+    let complete = campaign.run(&mut Collaborators {
+        strategy: &mut strategy,
+        pool: &mut pool,
+        journal: &mut journal,
+        symbols: &mut Bare,
+        observer: &mut Silent,
+    });
+    assert!(complete.unwrap());
+    let trials = campaign.into_trials();
+    assert_eq!(trials.len(), 1);
+    assert!(trials[0].verdict.passed(), "{:?}", trials[0]);
+
+    let mut trace = traces.lock().unwrap()[0].try_clone().unwrap();
+    trace.rewind().unwrap();
+    let mut reader = TraceReader::new(trace).unwrap();
+    let mut loads = 0;
+    while let Some((event, _)) = reader.next_defined().unwrap() {
+        loads += u64::from(matches!(event.kind, EventKind::Load { .. }));
+    }
+    assert!(loads > 0, "recovery reads the pool");
 }
 
 fn selection(dir: &TestDir) -> brownout_trace::selection::Selection {

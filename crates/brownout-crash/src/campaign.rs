@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use brownout_model::Profile;
-use brownout_recovery::{RawFrame, RunnerPool, Verdict};
+use brownout_recovery::{Attempt, RawFrame, RunnerPool, Verdict};
 use brownout_report::Frame;
 use brownout_trace::Definitions;
 
@@ -21,7 +21,7 @@ use crate::operation::Operation;
 use crate::persistent_files::PersistentFiles;
 use crate::recorded_run::RecordedRun;
 use crate::situation::CrashSituation;
-use crate::strategy::{Candidate, Strategy, TriedState};
+use crate::strategy::{Candidate, Strategy, TrialResults, TriedState};
 use crate::trial::{Failure, Trial};
 
 /// How long running recoveries may continue when testing is stopped.
@@ -34,7 +34,7 @@ type Key = (ImageDigest, Option<Operation>);
 #[derive(Debug)]
 pub struct Tried {
     key: Key,
-    states: Vec<TriedState>,
+    results: TrialResults,
 }
 
 /// What a campaign works with.
@@ -57,9 +57,11 @@ pub struct Campaign<'a> {
     progress: Progress,
     /// Crash points that other shards try.
     elsewhere: u64,
-    /// For each key that was met: its trials, or nothing while recovery is running.
-    known: HashMap<Key, Vec<Trial>>,
-    /// Crash points that wait for the verdict of a key.
+    /// Crash points that were tried or are being tried.
+    tried: HashSet<CrashPoint>,
+    /// The first trial of each key whose recovery has ended.
+    known: HashMap<Key, Trial>,
+    /// Crash points that wait for the verdict of a key whose recovery is running.
     waiting: HashMap<Key, Vec<Candidate>>,
     trials: Vec<Trial>,
 }
@@ -80,6 +82,7 @@ impl<'a> Campaign<'a> {
             time_limit,
             progress: Progress::default(),
             elsewhere: 0,
+            tried: HashSet::new(),
             known: HashMap::new(),
             waiting: HashMap::new(),
             trials: Vec::new(),
@@ -89,13 +92,13 @@ impl<'a> Campaign<'a> {
     /// Takes over the trials of an earlier, interrupted campaign.
     pub fn resume(&mut self, trials: Vec<Trial>) {
         for trial in &trials {
-            // A trial whose image is not readable only cannot serve for equal images.
+            // If the digest is not readable, recovery runs again on an equal image.
             let Ok(digest) = u128::from_str_radix(&trial.image, 16) else {
                 continue;
             };
-            if trial.same_as.is_none() {
+            if trial.same_as.is_none() && trial.reached_from.is_none() {
                 let key = (ImageDigest(digest), trial.operation);
-                self.known.entry(key).or_default().push(trial.clone());
+                self.known.entry(key).or_insert_with(|| trial.clone());
             }
         }
         self.trials = trials;
@@ -103,9 +106,8 @@ impl<'a> Campaign<'a> {
 
     /// Tries what the strategy proposes, until it proposes nothing more. Returns whether it came to that.
     pub fn run(&mut self, with: &mut Collaborators<'_>) -> Result<bool, CrashError> {
-        let mut tried: HashSet<CrashPoint> = HashSet::new();
         for trial in &self.trials {
-            tried.insert(trial.point.clone());
+            self.tried.insert(trial.point.clone());
             with.strategy.learn(trial);
         }
         self.progress.done = self.trials.len() as u64;
@@ -124,7 +126,7 @@ impl<'a> Campaign<'a> {
                 self.collect(with)?;
                 continue;
             }
-            wave.retain(|candidate| tried.insert(candidate.point.clone()));
+            wave.retain(|candidate| self.tried.insert(candidate.point.clone()));
             wave.sort_by(|a, b| a.point.cmp(&b.point));
             if !wave.is_empty() && !self.try_wave(&wave, with)? {
                 break;
@@ -201,10 +203,8 @@ impl<'a> Campaign<'a> {
             waiting.push(candidate.clone());
             return Ok(true);
         }
-        if let Some(trials) = self.known.get(&key) {
-            for trial in trials.clone() {
-                self.note_same(&trial, candidate, with)?;
-            }
+        if let Some(trial) = self.known.get(&key).cloned() {
+            self.note_same(&trial, candidate, with)?;
             with.observer.progress(self.progress);
             return Ok(true);
         }
@@ -220,8 +220,8 @@ impl<'a> Campaign<'a> {
         };
         let job = with.strategy.job(candidate);
         with.pool.submit(move |runner| {
-            let states = job(runner, &image, &situation.task())?;
-            Ok(Tried { key, states })
+            let results = job(runner, &image, &situation.task())?;
+            Ok(Tried { key, results })
         });
         loop {
             if with.observer.stop() {
@@ -239,22 +239,20 @@ impl<'a> Campaign<'a> {
         let Some(result) = with.pool.collect() else {
             return Ok(());
         };
-        let Tried { key, states } = result?;
-        self.progress.recoveries += states.len() as u64;
+        let Tried { key, results } = result?;
+        let TrialResults { proposed, others } = results;
+        self.progress.recoveries += 1 + others.len() as u64;
         let mut candidates = self.waiting.remove(&key).unwrap_or_default().into_iter();
-        if let Some(candidate) = candidates.next() {
-            let mut trials = Vec::new();
-            for state in states {
-                let trial = new_trial(&candidate, key, state, with.symbols);
-                self.note(trial.clone(), with)?;
-                trials.push(trial);
+        if let Some(first) = candidates.next() {
+            let trial = new_trial(&first, key, proposed, with.symbols);
+            self.note(trial.clone(), with)?;
+            for state in others {
+                self.note_other(&first, key, state, with)?;
             }
             for candidate in candidates {
-                for trial in &trials {
-                    self.note_same(trial, &candidate, with)?;
-                }
+                self.note_same(&trial, &candidate, with)?;
             }
-            self.known.insert(key, trials);
+            self.known.insert(key, trial);
         }
         with.observer.progress(self.progress);
         Ok(())
@@ -275,6 +273,26 @@ impl<'a> Campaign<'a> {
             failure.stack = stack_frames(candidate, with.symbols);
             failure.line = with.symbols.line(&failure.stack);
         }
+        self.note(trial, with)
+    }
+
+    /// Another state that the trial of a candidate has tried.
+    fn note_other(
+        &mut self,
+        candidate: &Candidate,
+        key: Key,
+        state: TriedState,
+        with: &mut Collaborators<'_>,
+    ) -> Result<(), CrashError> {
+        let point = CrashPoint {
+            event: candidate.point.event,
+            choice: state.choice,
+        };
+        if !self.tried.insert(point.clone()) {
+            return Ok(());
+        }
+        let mut trial = new_trial(candidate, key, state.attempt, with.symbols);
+        trial.reached_from = Some(std::mem::replace(&mut trial.point, point));
         self.note(trial, with)
     }
 
@@ -308,19 +326,16 @@ fn profile_of(wave: &[Candidate]) -> Result<Option<Profile>, ImpossibleChoice> {
 fn new_trial(
     candidate: &Candidate,
     (digest, operation): Key,
-    state: TriedState,
+    attempt: Attempt,
     symbols: &mut dyn Symbols,
 ) -> Trial {
-    let TriedState { choice, attempt } = state;
     Trial {
-        point: CrashPoint {
-            event: candidate.point.event,
-            choice,
-        },
+        point: candidate.point.clone(),
         kind: candidate.kind,
         operation,
         image: format!("{:032x}", digest.0),
         same_as: None,
+        reached_from: None,
         failure: (!attempt.verdict.passed()).then(|| {
             let stack = stack_frames(candidate, symbols);
             Failure {

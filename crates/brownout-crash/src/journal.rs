@@ -292,6 +292,7 @@ mod tests {
             operation: None,
             image: "0".into(),
             same_as: Some(CrashPoint::program_order(1)),
+            reached_from: None,
             verdict: brownout_recovery::Verdict::Passed,
             seconds: 0.5,
             failure: None,

@@ -16,11 +16,14 @@ pub struct Trial {
     pub kind: PointKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
-    /// Digest of the crash image.
+    /// Digest of the crash image, or of that of `reached_from`.
     pub image: String,
     /// The trial that had an equal image, and whose verdict this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_as: Option<CrashPoint>,
+    /// The proposed crash point whose trial tried this one too; `None` if this one was proposed itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached_from: Option<CrashPoint>,
     pub verdict: Verdict,
     /// How long recovery took.
     pub seconds: f64,

@@ -120,26 +120,32 @@ pub trait Strategy {
     /// How a crash point is tried. By default recovery runs natively on its image.
     ///
     /// A strategy that runs recovery under the engine calls [`RecoveryRunner::run_under_engine`].
-    fn job(&self, candidate: &Candidate) -> TrialJob {
-        let choice = candidate.point.choice.clone();
-        Box::new(move |runner, image, task| {
-            let attempt = runner.attempt(&image.files, task)?;
-            Ok(vec![TriedState { choice, attempt }])
+    fn job(&self, _: &Candidate) -> TrialJob {
+        Box::new(|runner, image, task| {
+            Ok(TrialResults {
+                proposed: runner.attempt(&image.files, task)?,
+                others: Vec::new(),
+            })
         })
     }
 }
 
 /// Runs recovery on an image, in the thread of a runner.
 pub type TrialJob = Box<
-    dyn FnOnce(
-            &mut RecoveryRunner,
-            &CrashImage,
-            &RecoveryTask,
-        ) -> Result<Vec<TriedState>, RunnerError>
+    dyn FnOnce(&mut RecoveryRunner, &CrashImage, &RecoveryTask) -> Result<TrialResults, RunnerError>
         + Send,
 >;
 
-/// The result of recovering from one state of persistent memory.
+/// The results of trying a crash point.
+#[derive(Debug)]
+pub struct TrialResults {
+    /// Recovery on the proposed image. It is also the result of other crash points with an equal image.
+    pub proposed: Attempt,
+    /// Other states at the same event that the job tried. Those that were tried before are ignored.
+    pub others: Vec<TriedState>,
+}
+
+/// The result of recovering from a state of persistent memory that was not proposed.
 #[derive(Debug)]
 pub struct TriedState {
     /// Which stores were present; `None` if all were.

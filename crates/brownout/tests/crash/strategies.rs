@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use brownout_crash::journal::Head;
-use brownout_crash::strategy::{TrialJob, TriedState};
+use brownout_crash::strategy::{TrialJob, TrialResults, TriedState};
 use brownout_crash::{
-    CallingContexts, Campaign, Candidate, Collaborators, CrashPoint, FailurePoint, ImageBuilder,
-    Journal, PersistentFiles, Progress, ProgressObserver, RecordedRun, Scope, Shard, StackId,
-    Strategy, StrategyId, StrategyInfo, StrategyInput, Symbols, TestConfiguration, Token, Trial,
-    findings, group, narrow,
+    CallingContexts, Campaign, Candidate, Choice, Collaborators, CrashPoint, FailurePoint,
+    ImageBuilder, Journal, OtherLines, PersistentFiles, Progress, ProgressObserver, RecordedRun,
+    Scope, Shard, StackId, Strategy, StrategyId, StrategyInfo, StrategyInput, Symbols,
+    TestConfiguration, Token, Trial, findings, group, narrow,
 };
 use brownout_model::Profile;
 use brownout_recovery::{
@@ -272,8 +272,7 @@ impl Strategy for UnderEngine {
         1
     }
 
-    fn job(&self, candidate: &Candidate) -> TrialJob {
-        let choice = candidate.point.choice.clone();
+    fn job(&self, _: &Candidate) -> TrialJob {
         let traces = Arc::clone(&self.traces);
         Box::new(move |runner, image, task| {
             let trace = Arc::new(tempfile::tempfile().unwrap());
@@ -281,9 +280,12 @@ impl Strategy for UnderEngine {
                 loads: true,
                 trace: Some(Arc::clone(&trace)),
             };
-            let attempt = runner.run_under_engine(&image.files, task, engine)?;
+            let proposed = runner.run_under_engine(&image.files, task, engine)?;
             traces.lock().unwrap().push(trace);
-            Ok(vec![TriedState { choice, attempt }])
+            Ok(TrialResults {
+                proposed,
+                others: Vec::new(),
+            })
         })
     }
 }
@@ -333,6 +335,91 @@ fn a_strategy_can_run_recovery_under_the_engine_and_read_its_loads() {
         loads += u64::from(matches!(event.kind, EventKind::Load { .. }));
     }
     assert!(loads > 0, "recovery reads the pool");
+}
+
+/// Proposes each failure point, and reports a second state with each: the one with only guaranteed stores.
+struct TwoStates(Vec<Candidate>);
+
+impl Strategy for TwoStates {
+    fn propose(&mut self) -> Vec<Candidate> {
+        std::mem::take(&mut self.0)
+    }
+
+    fn learn(&mut self, _: &Trial) {}
+
+    /// Far too few, which must do no harm.
+    fn planned(&self) -> u64 {
+        0
+    }
+
+    fn job(&self, _: &Candidate) -> TrialJob {
+        Box::new(|runner, image, task| {
+            let proposed = runner.attempt(&image.files, task)?;
+            let other = TriedState {
+                choice: Some(Choice {
+                    profile: Profile::ADR.name.to_owned(),
+                    others: OtherLines::Guaranteed,
+                    lines: Vec::new(),
+                }),
+                attempt: proposed.clone(),
+            };
+            Ok(TrialResults {
+                proposed,
+                others: vec![other],
+            })
+        })
+    }
+}
+
+#[test]
+fn states_that_a_job_came_upon_are_not_those_of_equal_images() {
+    let dir = TestDir::with("crash/pair.c", &["-g"]);
+    let recorded = dir.brownout(&["record", "-q", "-o", "trace", "--", "./pair", "pool", "put"]);
+    assert_eq!(recorded.status, Some(0), "{}", recorded.stderr);
+    let recovery = Recovery::new("./pair {pm} check", dir.directory.path());
+    let run = RecordedRun::new(&dir.path("trace"), selection(&dir));
+    let survey = run
+        .survey(Scope::default(), &mut Bare, &mut Silent)
+        .unwrap();
+    let leaf = survey.points.leaves().last().unwrap();
+    let proposal = Candidate::from(FailurePoint {
+        kind: leaf.kind,
+        stack: leaf.stack,
+        occurrence: leaf.chosen()[0],
+    });
+    // The program only flushes from the first of these on, so both images are equal.
+    let mut later = proposal.clone();
+    later.point.event += 1;
+    let points = [proposal.point.clone(), later.point.clone()];
+    let head = head(&recovery, EVERY_STATE.id());
+    let path = dir.path("journal");
+    let mut journal = Journal::create(&path, &head).unwrap();
+    let mut pool = RunnerPool::new(vec![runner(&recovery, &survey.files)]);
+    let limit = Duration::from_secs(20);
+    let mut campaign = Campaign::new(&run, &survey.files, Shard::default(), false, limit);
+    let complete = campaign.run(&mut Collaborators {
+        strategy: &mut TwoStates(vec![proposal, later]),
+        pool: &mut pool,
+        journal: &mut journal,
+        symbols: &mut Bare,
+        observer: &mut Silent,
+    });
+    assert!(complete.unwrap());
+    let trials = campaign.into_trials();
+    let tried: HashSet<&CrashPoint> = trials.iter().map(|trial| &trial.point).collect();
+    assert_eq!((trials.len(), tried.len()), (3, 3), "{trials:?}");
+    let same: Vec<_> = trials
+        .iter()
+        .filter_map(|trial| trial.same_as.as_ref())
+        .collect();
+    assert_eq!(same, [&points[0]]);
+    let others: Vec<&Trial> = trials
+        .iter()
+        .filter(|trial| trial.reached_from.is_some())
+        .collect();
+    assert_eq!(others.len(), 1);
+    assert_eq!(others[0].reached_from.as_ref(), Some(&points[0]));
+    assert!(others[0].point.choice.is_some());
 }
 
 fn selection(dir: &TestDir) -> brownout_trace::selection::Selection {

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use brownout_model::Profile;
-use brownout_recovery::{Attempt, RawFrame, RunnerPool, Verdict};
+use brownout_recovery::{Attempt, RawFrame, RunnerPool};
 use brownout_report::Frame;
 use brownout_trace::Definitions;
 
@@ -110,14 +110,16 @@ impl<'a> Campaign<'a> {
             self.tried.insert(trial.point.clone());
             with.strategy.learn(trial);
         }
-        self.progress.done = self.trials.len() as u64;
-        let failures = self.trials.iter().filter(|trial| !trial.verdict.passed());
-        self.progress.failed = failures.count() as u64;
+        for trial in &self.trials {
+            self.progress.count(trial);
+        }
         loop {
             let mut wave = with.strategy.propose();
             self.progress.points = with.strategy.planned().saturating_sub(self.elsewhere);
             if wave.is_empty() {
                 if with.pool.is_idle() {
+                    self.progress.points = self.progress.done;
+                    with.journal.complete(self.progress.done + self.elsewhere)?;
                     return Ok(true);
                 }
                 if with.observer.stop() {
@@ -194,7 +196,7 @@ impl<'a> Campaign<'a> {
         };
         if !self.shard.takes(digest.0) {
             self.elsewhere += 1;
-            self.progress.points -= 1;
+            self.progress.points = self.progress.points.saturating_sub(1);
             return Ok(true);
         }
         let operation = self.counts_operations.then_some(candidate.operation);
@@ -299,8 +301,7 @@ impl<'a> Campaign<'a> {
     fn note(&mut self, trial: Trial, with: &mut Collaborators<'_>) -> Result<(), CrashError> {
         with.journal.trial(&trial)?;
         with.strategy.learn(&trial);
-        self.progress.done += 1;
-        self.progress.failed += u64::from(trial.verdict != Verdict::Passed);
+        self.progress.count(&trial);
         self.trials.push(trial);
         Ok(())
     }

@@ -4,6 +4,7 @@ use brownout_report::Frame;
 use brownout_trace::EventIndex;
 
 use crate::failure_point::{CallingContexts, StackId};
+use crate::trial::Trial;
 use brownout_recovery::RawFrame;
 
 /// Finds the source-level frames of calling contexts and modules.
@@ -34,11 +35,20 @@ pub trait ProgressObserver {
 /// How far testing has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// Failure points dealt with, and to be dealt with.
+    /// Proposed crash points whose results are known.
     pub done: u64,
+    /// Crash points to try, as far as the strategy knows; at the end, those that were tried.
     pub points: u64,
     /// Recoveries on different images.
     pub recoveries: u64,
-    /// Failure points after which recovery does not pass.
+    /// Trials in which recovery does not pass.
     pub failed: u64,
+}
+
+impl Progress {
+    /// Counts a trial.
+    pub(crate) fn count(&mut self, trial: &Trial) {
+        self.done += u64::from(trial.reached_from.is_none());
+        self.failed += u64::from(!trial.verdict.passed());
+    }
 }

@@ -1,9 +1,10 @@
 //! The journal: every trial is written as soon as it is done, so that nothing is lost when crash testing ends early.
 //!
-//! A file of JSON lines. The first describes the test, each other is a [`Trial`] or a [`Cause`]. An incomplete last line
-//! is dropped when the journal is read again.
+//! A file of JSON lines. The first describes the test, each other is a [`Trial`] or a [`Cause`], or says that all crash
+//! points were tried. An incomplete last line is dropped when the journal is read again.
 //!
-//! Version 2 names the strategy, and crash points instead of events.
+//! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
+//! a strategy that learns does not know their number before.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
@@ -17,7 +18,7 @@ use crate::strategy::StrategyId;
 use crate::trial::Trial;
 use brownout_recovery::Recovery;
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What decides the verdicts in a journal: results of different configurations must not be mixed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,8 +72,15 @@ pub struct Head {
     #[serde(flatten)]
     pub configuration: TestConfiguration,
     pub shards: Vec<Shard>,
-    /// Crash points of all shards together.
+    /// Crash points of all shards together, as far as the strategy knew at the start.
     pub points: u64,
+}
+
+/// The line after the last trial of a test that was not stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Completion {
+    /// Crash points that the strategy has proposed, those of other shards included.
+    proposed: u64,
 }
 
 /// What every version of the first line has.
@@ -87,6 +95,7 @@ struct HeadVersion {
 enum Line {
     Trial(Trial),
     Cause(Cause),
+    Completion(Completion),
 }
 
 /// What a journal holds.
@@ -95,6 +104,8 @@ pub struct Entries {
     pub head: Head,
     pub trials: Vec<Trial>,
     pub causes: Vec<Cause>,
+    /// If all crash points were tried: how many were proposed, those of other shards included.
+    pub proposed: Option<u64>,
 }
 
 /// Why a journal cannot be used.
@@ -167,6 +178,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         head,
         trials: Vec::new(),
         causes: Vec::new(),
+        proposed: None,
     };
     for line in 2.. {
         text.clear();
@@ -177,6 +189,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         match serde_json::from_str(&text) {
             Ok(Line::Trial(trial)) => entries.trials.push(trial),
             Ok(Line::Cause(cause)) => entries.causes.push(cause),
+            Ok(Line::Completion(completion)) => entries.proposed = Some(completion.proposed),
             Err(source) => {
                 return Err(JournalError::Damaged {
                     path: path.to_owned(),
@@ -238,6 +251,11 @@ impl Journal {
 
     pub fn cause(&mut self, cause: &Cause) -> Result<(), JournalError> {
         self.write(cause)
+    }
+
+    /// All crash points were tried; `proposed` includes those of other shards.
+    pub fn complete(&mut self, proposed: u64) -> Result<(), JournalError> {
+        self.write(&Completion { proposed })
     }
 
     /// Writes a line in one call, so that it may be incomplete but is never mixed with another.
@@ -326,11 +344,13 @@ mod tests {
             .iter()
             .for_each(|trial| journal.trial(trial).unwrap());
         journal.cause(&cause).unwrap();
+        assert_eq!(read(&path).unwrap().unwrap().proposed, None);
+        journal.complete(3).unwrap();
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"{\"event\":6,\"ki").unwrap();
         let entries = read(&path).unwrap().unwrap();
         assert_eq!((entries.head, entries.trials), (head(), trials.to_vec()));
-        assert_eq!(entries.causes, [cause]);
+        assert_eq!((entries.causes, entries.proposed), (vec![cause], Some(3)));
     }
 
     #[test]

@@ -258,6 +258,7 @@ fn open_journal(
             head: found,
             trials,
             causes,
+            ..
         }) => {
             check_same_test(&path, &found.configuration, &head.configuration)?;
             if found != *head {

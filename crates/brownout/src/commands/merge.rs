@@ -41,6 +41,8 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
                 let (found, wanted) = (&entries.head.configuration, &all.head.configuration);
                 check_same_test(&journal, found, wanted)?;
                 all.head.shards.extend(entries.head.shards);
+                // A strategy that learns may propose more in one part than in another.
+                all.proposed = all.proposed.zip(entries.proposed).map(|(a, b)| a.max(b));
                 all.trials.extend(entries.trials);
                 all.causes.extend(entries.causes);
                 // All parts are of one run, so equal findings are the same.
@@ -78,15 +80,19 @@ fn missing(entries: &Entries) -> Option<String> {
         .filter(|&index| !head.shards.contains(&Shard { index, count }))
         .map(|index| format!("{index}/{count}"))
         .collect();
-    let tried = entries.trials.len() as u64;
+    let proposed = entries.trials.iter();
+    let tried = proposed
+        .filter(|trial| trial.reached_from.is_none())
+        .count() as u64;
+    let points = entries.proposed.unwrap_or(head.points).max(tried);
     let why = if !absent.is_empty() {
         format!("part {} is missing", absent.join(", "))
-    } else if tried < head.points {
+    } else if entries.proposed.is_none() {
         "a part is incomplete".to_owned()
     } else {
         return None;
     };
-    Some(unfinished(tried, head.points, &why))
+    Some(unfinished(tried, points, &why))
 }
 
 fn write_journal(entries: &Entries, directory: &OutputDirectory) -> Result<(), Failure> {
@@ -95,6 +101,9 @@ fn write_journal(entries: &Entries, directory: &OutputDirectory) -> Result<(), F
         let mut journal = Journal::create(&path, &entries.head)?;
         for trial in &entries.trials {
             journal.trial(trial)?;
+        }
+        if let Some(proposed) = entries.proposed {
+            journal.complete(proposed)?;
         }
         for cause in &entries.causes {
             journal.cause(cause)?;

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use brownout_crash::journal::Head;
+use brownout_crash::journal::{self, Head};
 use brownout_crash::strategy::{TrialJob, TrialResults, TriedState};
 use brownout_crash::{
     CallingContexts, Campaign, Candidate, Choice, Collaborators, CrashPoint, FailurePoint,
@@ -405,6 +405,10 @@ fn states_that_a_job_came_upon_are_not_those_of_equal_images() {
         observer: &mut Silent,
     });
     assert!(complete.unwrap());
+    let progress = campaign.progress();
+    assert_eq!((progress.done, progress.points), (2, 2));
+    let written = journal::read(&path).unwrap().unwrap();
+    assert_eq!((written.head.points, written.proposed), (0, Some(2)));
     let trials = campaign.into_trials();
     let tried: HashSet<&CrashPoint> = trials.iter().map(|trial| &trial.point).collect();
     assert_eq!((trials.len(), tried.len()), (3, 3), "{trials:?}");

@@ -7,12 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use brownout_model::Profile;
 use brownout_recovery::{Attempt, RawFrame, RunnerPool};
 use brownout_report::Frame;
 use brownout_trace::Definitions;
 
-use crate::crash_point::{CrashPoint, ImpossibleChoice};
+use crate::crash_point::{CrashPoint, common_profile};
 use crate::error::CrashError;
 use crate::host::{Progress, ProgressObserver, Symbols};
 use crate::image::{ImageBuilder, ImageDigest};
@@ -154,7 +153,7 @@ impl<'a> Campaign<'a> {
         with: &mut Collaborators<'_>,
     ) -> Result<bool, CrashError> {
         let mut builder = ImageBuilder::new(self.files, &self.run.selection);
-        if let Some(profile) = profile_of(wave)? {
+        if let Some(profile) = common_profile(wave.iter().map(|candidate| &candidate.point))? {
             builder = builder.with_states(profile);
         }
         let mut candidates = wave.iter().peekable();
@@ -314,14 +313,6 @@ impl<'a> Campaign<'a> {
         }
         Ok(())
     }
-}
-
-/// The profile of the choices among crash points; `None` if all are in program order.
-fn profile_of(wave: &[Candidate]) -> Result<Option<Profile>, ImpossibleChoice> {
-    let choice = wave
-        .iter()
-        .find_map(|candidate| candidate.point.choice.as_ref());
-    choice.map(|choice| choice.profile()).transpose()
 }
 
 fn new_trial(

@@ -29,6 +29,23 @@ impl CrashPoint {
     }
 }
 
+/// The one profile of all choices among crash points; `None` if all are in program order.
+pub fn common_profile<'a>(
+    points: impl IntoIterator<Item = &'a CrashPoint>,
+) -> Result<Option<Profile>, ImpossibleChoice> {
+    let mut choices = points.into_iter().filter_map(|point| point.choice.as_ref());
+    let Some(first) = choices.next() else {
+        return Ok(None);
+    };
+    if let Some(other) = choices.find(|choice| choice.profile != first.profile) {
+        return Err(ImpossibleChoice::OtherProfile {
+            choice: other.profile.clone(),
+            followed: first.profile.clone(),
+        });
+    }
+    first.profile().map(Some)
+}
+
 /// One state of the persistency model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Choice {
@@ -154,6 +171,28 @@ mod tests {
         };
         let present: Vec<bool> = (0..5).map(|number| line.has(number)).collect();
         assert_eq!(present, [false, true, false, true, false]);
+    }
+
+    #[test]
+    fn crash_points_of_one_test_have_one_profile() {
+        let point = |profile: Option<&str>| CrashPoint {
+            event: 1,
+            choice: profile.map(|profile| Choice {
+                profile: profile.into(),
+                others: OtherLines::Newest,
+                lines: Vec::new(),
+            }),
+        };
+        let of = |profiles: &[Option<&str>]| {
+            let points: Vec<CrashPoint> = profiles.iter().copied().map(point).collect();
+            common_profile(&points).map(|profile| profile.map(|profile| profile.name))
+        };
+        assert_eq!(of(&[None, None]), Ok(None));
+        assert_eq!(of(&[None, Some("adr"), Some("adr")]), Ok(Some("adr")));
+        assert!(matches!(
+            of(&[Some("adr"), None, Some("eadr")]),
+            Err(ImpossibleChoice::OtherProfile { .. })
+        ));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use brownout_report::ByteRange;
 use brownout_trace::EventIndex;
 
 use crate::cause::{Cause, Culprit};
-use crate::crash_point::Choice;
+use crate::crash_point::{Choice, common_profile};
 use crate::error::CrashError;
 use crate::host::{ProgressObserver, Symbols};
 use crate::image::{CrashImage, ImageBuilder, LostStore};
@@ -143,9 +143,9 @@ fn collect(
         .map(|question| question.next.unwrap_or(EventIndex(u64::MAX)))
         .max();
     let mut builder = ImageBuilder::new(files, &run.selection);
-    let mut choices = questions.iter().filter_map(Question::choice);
-    if let Some(choice) = choices.next() {
-        builder = builder.with_states(choice.profile()?);
+    let points = questions.iter().map(|question| &question.trial.point);
+    if let Some(profile) = common_profile(points)? {
+        builder = builder.with_states(profile);
     }
     let mut result = Ok(());
     run.walk(|event, definitions| {

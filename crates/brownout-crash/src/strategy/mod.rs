@@ -108,7 +108,8 @@ pub trait Strategy {
     ///
     /// It is called again without waiting for the verdicts, so that recoveries do not pause. After an empty answer it is
     /// called again when a verdict has arrived; a campaign ends with an empty answer when no recovery is running.
-    /// All images of one answer are built in one pass over the trace.
+    /// All images of one answer are built in one pass over the trace. All [choices](Choice) of a strategy have the same
+    /// profile; a campaign ends with an error otherwise.
     fn propose(&mut self) -> Vec<Candidate>;
 
     /// Takes the result of a crash point: one that was proposed, or one that an earlier, interrupted campaign tried.

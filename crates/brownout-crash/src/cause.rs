@@ -14,8 +14,10 @@ pub struct Cause {
     pub present: Vec<Culprit>,
     /// Stores up to the next image that passes: with these recovery passes.
     pub absent: Vec<Culprit>,
-    /// How many stores lie between the last image that passed and the failing one.
-    pub stores: u64,
+    /// How many stores lie between the last image that passed and the failing one; `None` for a crash point with a
+    /// [choice](crate::Choice), which is not compared with an earlier image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stores: Option<u64>,
     /// Recoveries that the search ran.
     pub tests: u64,
 }

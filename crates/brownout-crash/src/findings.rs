@@ -169,10 +169,11 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
             let none = "the search found no small set of stores that makes the difference";
             evidence.details.insert("cause".into(), none.into());
         }
-        let (stores, tests) = (cause.stores.to_string(), cause.tests.to_string());
-        evidence
-            .details
-            .insert("stores since the last image that passed".into(), stores);
+        if let Some(stores) = cause.stores {
+            let since = "stores since the last image that passed";
+            evidence.details.insert(since.into(), stores.to_string());
+        }
+        let tests = cause.tests.to_string();
         evidence
             .details
             .insert("recoveries to narrow it down".into(), tests);

@@ -336,7 +336,7 @@ mod tests {
             cause_of: chosen,
             present: Vec::new(),
             absent: Vec::new(),
-            stores: 1,
+            stores: Some(1),
             tests: 2,
         };
         let mut journal = Journal::create(&path, &head()).unwrap();

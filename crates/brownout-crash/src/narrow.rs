@@ -286,7 +286,10 @@ fn cause(
         cause_of: question.trial.point.clone(),
         present: culprits(&question.before, &narrowed.present),
         absent: culprits(&question.after, &narrowed.absent),
-        stores: question.before.stores as u64,
+        stores: question
+            .choice()
+            .is_none()
+            .then_some(question.before.stores as u64),
         tests: narrowed.tests,
     }
 }

@@ -1,4 +1,8 @@
 //! What recovery learns about the crash: its environment variables.
+//!
+//! Recovery learns the event and, if operations are counted, how far the workload was. It does not learn which stores
+//! have reached persistent memory (the [choice](crate::Choice)): a real recovery cannot know that either, and an oracle
+//! that did could accept a state that it would otherwise reject.
 
 use std::time::Duration;
 

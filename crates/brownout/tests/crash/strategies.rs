@@ -246,6 +246,8 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
             .message
             .contains("not reached persistent memory")
     );
+    let details = &findings[0].evidence.details;
+    assert!(!details.contains_key("stores since the last image that passed"));
     let replay = findings[0].replay.clone().unwrap();
     let replayed = dir.brownout(&["replay", "trace", &replay]);
     assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);

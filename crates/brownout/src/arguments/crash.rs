@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use brownout_crash::{Granularity, STRATEGIES, Shard, StrategyInfo};
 use brownout_recovery::Readiness;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::{FindingArgs, SelectionArgs};
@@ -116,8 +117,7 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub file_size_limit: Option<u64>,
 
-    /// How crash points are chosen [default: prefix]
-    #[arg(long, value_name = "NAME", value_parser = strategy)]
+    #[arg(long, value_name = "NAME", value_parser = strategy_parser(), help = strategy_help())]
     pub strategy: Option<&'static StrategyInfo>,
 
     #[command(flatten)]
@@ -189,10 +189,21 @@ impl From<GranularityArg> for Granularity {
 /// The strategy with this name.
 pub fn strategy(name: &str) -> Result<&'static StrategyInfo, String> {
     StrategyInfo::named(name).ok_or_else(|| {
-        let names = STRATEGIES.iter().map(|info| format!("`{}`", info.name));
-        let names: Vec<String> = names.collect();
-        format!("no such strategy; there is {}", names.join(", "))
+        let names: Vec<&str> = STRATEGIES.iter().map(|info| info.name).collect();
+        format!("unknown strategy; available: {}", names.join(", "))
     })
+}
+
+fn strategy_parser() -> impl TypedValueParser<Value = &'static StrategyInfo> {
+    let names = STRATEGIES
+        .iter()
+        .map(|info| PossibleValue::new(info.name).help(info.summary));
+    PossibleValuesParser::new(names).try_map(|name| strategy(&name))
+}
+
+fn strategy_help() -> String {
+    let default = StrategyInfo::default_strategy().name;
+    format!("How crash points are chosen [default: {default}]")
 }
 
 /// `500ms`, `30s`, `2m`, `1h`; a bare number is seconds.
@@ -289,7 +300,7 @@ mod tests {
         assert_eq!(strategy("prefix").unwrap().name, "prefix");
         for wrong in ["", "Prefix", "exhaustive"] {
             let error = strategy(wrong).unwrap_err();
-            assert!(error.contains("`prefix`"), "{error}");
+            assert!(error.contains("available: prefix"), "{error}");
         }
     }
 

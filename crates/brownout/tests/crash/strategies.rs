@@ -35,12 +35,19 @@ fn only_registered_strategies_are_accepted() {
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     let run = dir.crash(&["--strategy", "exhaustive"]);
     assert_eq!(run.status, Some(2));
-    assert!(run.stderr.contains("`prefix`"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("[possible values: prefix]"),
+        "{}",
+        run.stderr
+    );
+    let help = dir.brownout(&["crash", "--help"]).stdout;
+    assert!(help.contains("[default: prefix]"), "{help}");
+    assert!(help.contains("in program order"), "{help}");
     fs::write(dir.path("brownout.toml"), "[crash]\nstrategy = 'random'\n").unwrap();
     let run = dir.crash(&[]);
     assert_eq!(run.status, Some(2));
     assert!(
-        run.stderr.contains("random") && run.stderr.contains("`prefix`"),
+        run.stderr.contains("random") && run.stderr.contains("available: prefix"),
         "{}",
         run.stderr
     );

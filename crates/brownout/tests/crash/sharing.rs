@@ -33,6 +33,17 @@ fn parts_joined_are_the_whole() {
         "{}",
         some.stderr
     );
+    // All crash points were tried, but the strategy could have proposed more.
+    let journal = dir.path("part2/crash.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let lines = text.lines().filter(|line| !line.contains("proposed"));
+    fs::write(&journal, lines.collect::<Vec<_>>().join("\n") + "\n").unwrap();
+    let cut = dir.brownout(&["merge", "part1", "part2", "part3", "--out", "cut"]);
+    assert!(
+        cut.stderr.contains("a part is incomplete"),
+        "{}",
+        cut.stderr
+    );
     let other = dir.crash(&["--occurrences", "7", "--shard", "2/3", "--out", "other"]);
     assert!(other.status.is_some());
     let mixed = dir.brownout(&["merge", "part1", "other", "--out", "mixed"]);

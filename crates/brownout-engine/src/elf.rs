@@ -3,6 +3,7 @@
 //!
 //! Files are read, not mapped: if a mapped file were truncated, reading it would end this process with SIGBUS.
 
+use crate::arch::{ELF_MACHINE, ELF_MACHINE_32};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -15,7 +16,6 @@ const HEADER_BYTES: usize = 64;
 const SEGMENT_BYTES: usize = 56;
 const CLASS_64: u8 = 2;
 const LITTLE_ENDIAN: u8 = 1;
-const MACHINE_X86_64: u16 = 62;
 const TYPE_EXEC: u16 = 2;
 const TYPE_DYN: u16 = 3;
 const SEGMENT_INTERP: u32 = 3;
@@ -53,10 +53,9 @@ pub(crate) fn kind(start: &[u8]) -> Kind {
         _ => 0,
     };
     let (file_type, machine) = (half(16), half(18));
-    const MACHINE_386: u16 = 3;
-    if !matches!(machine, MACHINE_X86_64 | MACHINE_386) || endianness != LITTLE_ENDIAN {
+    if !matches!(machine, ELF_MACHINE | ELF_MACHINE_32) || endianness != LITTLE_ENDIAN {
         Kind::OtherMachine(machine)
-    } else if class != CLASS_64 || machine == MACHINE_386 {
+    } else if class != CLASS_64 || machine == ELF_MACHINE_32 {
         Kind::ThirtyTwoBit
     } else if start.len() < HEADER_BYTES || !matches!(file_type, TYPE_EXEC | TYPE_DYN) {
         Kind::NotExecutable

@@ -13,6 +13,7 @@
 //!
 //! Nothing that the target does to its memory, the wire included, can make this crate panic.
 
+mod arch;
 mod build_ids;
 mod coverage;
 mod decode;

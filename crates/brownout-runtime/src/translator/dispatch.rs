@@ -1,7 +1,7 @@
 //! The dispatcher: what Rust does when generated code cannot continue by itself.
 
 use crate::arch::translator::translate::{self, NotExecutable, Translator};
-use crate::arch::translator::{fetch_fault, vsyscall};
+use crate::arch::translator::{fetch_fault, kernel_entry};
 use crate::fatal;
 use crate::hooks::{self, FIRST_EXIT, Resumption};
 use crate::memory::page_down;
@@ -95,7 +95,7 @@ fn pending(context: &Context) -> bool {
 /// Sets `resume` to the translation of the target's instruction pointer.
 fn resume_at_pc(context: &mut Context) {
     loop {
-        if vsyscall::emulate(context) {
+        if kernel_entry::emulate(context) {
             continue;
         }
         match with_translator(|translator| translator.block(context.pc)) {
@@ -151,7 +151,7 @@ fn link(context: &mut Context) {
 fn indirect(context: &mut Context) {
     let pc = context.pc;
     let from = core::mem::take(&mut context.far_branch);
-    if !fetch_fault::is_canonical(pc) && fetch_fault::branch(context, from) {
+    if fetch_fault::branch(context, from) {
         return;
     }
     with_translator(|translator| {

@@ -17,9 +17,9 @@ mod thread;
 
 pub use open_calls::OpenCalls;
 
-use crate::arch::Instruction;
 use crate::arch::instruments::calls::fast_path;
 use crate::arch::translator::translate::Emission;
+use crate::arch::{self, Instruction};
 use crate::instruments::events::{Effect, RecordPlan, SiteTable, Sites, Source};
 use crate::instruments::{Instrument, Resumption, exit_number};
 use crate::slot;
@@ -145,7 +145,7 @@ impl Instrument for WatchedCalls {
         if code.entries.is_empty() && code.returns.is_empty() {
             return;
         }
-        let pc = insn.ip();
+        let pc = arch::pc(insn);
         if code.returns.contains(&pc) {
             let kind = CallSite::Return;
             let site = code.sites.add(insn, kind, 16, kind.plan());

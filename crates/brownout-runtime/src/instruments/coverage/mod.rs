@@ -15,9 +15,9 @@
 
 mod tables;
 
-use crate::arch::Instruction;
 use crate::arch::instruments::coverage::count;
 use crate::arch::translator::translate::Emission;
+use crate::arch::{self, Instruction};
 use crate::instruments::Instrument;
 use crate::memory;
 use crate::slot;
@@ -196,14 +196,14 @@ impl Instrument for CoverageCounts {
     #[inline]
     fn before(code: &mut CoverageCode, insn: &Instruction, _out: &mut Emission<'_>) {
         if let (Some(block), Some(tables)) = (code.open, &code.tables) {
-            tables.extend(block.counter, block.start..insn.next_ip());
+            tables.extend(block.counter, block.start..arch::next_pc(insn));
         }
     }
 
     #[inline]
     fn fall_through(code: &mut CoverageCode, insn: &Instruction, out: &mut Emission<'_>) {
         if let (Some(block), Some(tables)) = (code.open, &code.tables) {
-            let branch = insn.ip()..insn.next_ip();
+            let branch = arch::pc(insn)..arch::next_pc(insn);
             if let Some(counter) = tables.allot(kind::FALL_THROUGH, block.module, branch) {
                 count(out, counter);
             }

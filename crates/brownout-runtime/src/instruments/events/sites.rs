@@ -4,7 +4,7 @@
 //! again when the unit is reused.
 
 use super::RecordPlan;
-use crate::arch::Instruction;
+use crate::arch::{self, Instruction};
 use crate::fatal;
 use crate::memory;
 use crate::translator::cache::{FastMap, UNITS};
@@ -127,7 +127,7 @@ impl<K: Copy + PartialEq> Sites<K> {
 
     /// The number of a site for an instruction.
     pub fn add(&mut self, insn: &Instruction, kind: K, size: u32, plan: RecordPlan) -> u32 {
-        if let Some(&(number, unit)) = self.known.get(&insn.ip())
+        if let Some(&(number, unit)) = self.known.get(&arch::pc(insn))
             && unit == self.unit
         {
             let old = self.table.get(number);
@@ -147,14 +147,14 @@ impl<K: Copy + PartialEq> Sites<K> {
         });
         self.of_unit[self.unit].push(number);
         let site = Site {
-            pc: insn.ip(),
+            pc: arch::pc(insn),
             plan: plan.for_size(size),
             size,
             kind,
             insn: *insn,
         };
         self.table.put(number, site);
-        self.known.insert(insn.ip(), (number, self.unit));
+        self.known.insert(arch::pc(insn), (number, self.unit));
         number
     }
 }

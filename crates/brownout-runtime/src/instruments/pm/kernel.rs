@@ -13,9 +13,11 @@ mod write_back;
 
 pub use io_uring::closed;
 pub use io_uring::collect;
+pub(crate) use outputs::Extent;
 pub use store::write;
 
 use self::redirect::Call;
+use crate::arch::instruments::pm::syscalls;
 use crate::instruments::pm::{candidates, shared_files};
 use crate::sys::{is_err, linux};
 use crate::translator::context::Context;
@@ -39,7 +41,7 @@ pub const FILE_CALLS: &[u32] = &[
     linux::__NR_truncate,
     linux::__NR_ftruncate,
     linux::__NR_fallocate,
-    linux::__NR_creat,
+    syscalls::CREATE,
     linux::__NR_fsync,
     linux::__NR_fdatasync,
     linux::__NR_sync_file_range,

@@ -17,7 +17,7 @@ pub(crate) mod access;
 mod candidate;
 pub(crate) mod candidates;
 pub(crate) mod intent;
-mod kernel;
+pub(crate) mod kernel;
 mod map;
 mod order;
 mod shared_files;
@@ -34,7 +34,7 @@ use crate::arch::instruments::pm::code::PmCode;
 use crate::arch::instruments::pm::emulate::emulate;
 use crate::arch::instruments::pm::{begin, fast_path};
 use crate::arch::translator::translate::Emission;
-use crate::arch::{Instruction, instruments::pm::intent as intent_assembly};
+use crate::arch::{self, Instruction, instruments::pm::intent as intent_assembly};
 use crate::instruments::{BranchRequest, Instrument, Resumption};
 use crate::sys::{Raw, linux};
 use crate::target_memory;
@@ -192,7 +192,7 @@ impl Instrument for PersistentMemory {
     }
 
     fn branch(code: &PmCode, insn: &Instruction) -> BranchRequest {
-        let touched = code.is_touched(insn.ip());
+        let touched = code.is_touched(arch::pc(insn));
         BranchRequest {
             stack: touched,
             target: touched && code.observes_loads(),

@@ -4,15 +4,15 @@
 //! request that every call is attended ([`attend_all`]).
 
 mod memory_map;
-mod paths;
+pub(crate) mod paths;
 mod seccomp;
 
-use crate::arch::translator::arch_prctl;
 use crate::arch::translator::cpu::SYSCALL_BYTES;
 pub use paths::is_own_executable;
 
 use crate::arch::translator::gate;
 use crate::arch::translator::gate::INTERRUPTED;
+use crate::arch::translator::syscalls;
 use crate::hooks;
 use crate::sys;
 use crate::sys::{Raw, err, errno, linux};
@@ -28,7 +28,7 @@ static TABLE: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
 /// System call numbers are below this.
 const REAL: usize = 512;
 
-/// Calls that are always attended.
+/// Calls that are always attended. [`syscalls::ATTENDED`] has those of the architecture.
 const ATTENDED: &[u32] = &[
     linux::__NR_mmap,
     linux::__NR_mprotect,
@@ -50,27 +50,20 @@ const ATTENDED: &[u32] = &[
     linux::__NR_epoll_pwait2,
     linux::__NR_clone,
     linux::__NR_clone3,
-    linux::__NR_fork,
-    linux::__NR_vfork,
     linux::__NR_execve,
     linux::__NR_execveat,
     linux::__NR_exit,
     linux::__NR_exit_group,
-    linux::__NR_arch_prctl,
     linux::__NR_prctl,
     linux::__NR_seccomp,
     linux::__NR_rseq,
-    linux::__NR_readlink,
     linux::__NR_readlinkat,
-    linux::__NR_open,
     linux::__NR_openat,
     linux::__NR_close,
     linux::__NR_getdents64,
     linux::__NR_close_range,
-    linux::__NR_dup2,
     linux::__NR_dup3,
     linux::__NR_fcntl,
-    linux::__NR_modify_ldt,
     linux::__NR_io_uring_setup,
     linux::__NR_chroot,
     linux::__NR_pivot_root,
@@ -78,7 +71,8 @@ const ATTENDED: &[u32] = &[
 ];
 
 pub fn create_table() {
-    for nr in ATTENDED.iter().copied().chain(hooks::system_calls()) {
+    let attended = ATTENDED.iter().chain(syscalls::ATTENDED).copied();
+    for nr in attended.chain(hooks::system_calls()) {
         TABLE[nr as usize].store(1, Ordering::Relaxed);
     }
 }
@@ -161,36 +155,33 @@ fn attend(context: &mut Context, nr: u32, args: [u64; 6]) -> Outcome {
         linux::__NR_pselect6 => return pselect(context, args),
         linux::__NR_clone => process::clone(context, args),
         linux::__NR_clone3 => process::clone3(context, a, b),
-        linux::__NR_fork => process::clone(context, [u64::from(linux::SIGCHLD), 0, 0, 0, 0, 0]),
-        linux::__NR_vfork => process::vfork(context),
         linux::__NR_execve => process::exec(context, linux::AT_FDCWD, a, b, c, 0),
         linux::__NR_execveat => process::exec(context, a as i32, b, c, d, e as u32),
         linux::__NR_exit => process::exit_thread(context, a),
         linux::__NR_exit_group => process::exit_process(context, a, true),
-        linux::__NR_arch_prctl => return arch_prctl::serve(context, args),
         linux::__NR_prctl | linux::__NR_seccomp => return seccomp::serve(context, nr, args),
         // Restartable sequences name code addresses that the copy does not have. A kernel without them returns
         // this error.
         linux::__NR_rseq => err(errno::ENOSYS),
-        linux::__NR_modify_ldt => err(errno::ENOSYS),
         linux::__NR_chroot | linux::__NR_pivot_root | linux::__NR_umount2 => {
             process::keep_own_image();
             return hooks::syscall(context, nr, args);
         }
-        linux::__NR_readlink => return paths::readlink(context, nr, args, a, b, c),
         linux::__NR_readlinkat => return paths::readlink(context, nr, args, b, c, d),
-        linux::__NR_open => return paths::open(context, nr, args, 0),
         linux::__NR_openat => return paths::open(context, nr, args, 1),
         linux::__NR_close if a as i32 == wire::descriptor() => err(errno::EBADF),
-        linux::__NR_dup2 | linux::__NR_dup3
-            if b as i32 == wire::descriptor() || a as i32 == wire::descriptor() =>
-        {
+        linux::__NR_dup3 if b as i32 == wire::descriptor() || a as i32 == wire::descriptor() => {
             err(errno::EBADF)
         }
         linux::__NR_fcntl if a as i32 == wire::descriptor() => err(errno::EBADF),
         linux::__NR_close_range => close_range(args),
         linux::__NR_getdents64 => return paths::getdents(context, args),
-        _ => return hooks::syscall(context, nr, args),
+        _ => {
+            return match syscalls::serve(context, nr, args) {
+                Some(outcome) => outcome,
+                None => hooks::syscall(context, nr, args),
+            };
+        }
     })
 }
 

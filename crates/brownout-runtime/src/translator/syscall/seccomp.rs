@@ -8,6 +8,7 @@
 //! if the filter forbids them.
 
 use crate::arch::translator::gate;
+use crate::arch::translator::syscalls::SET_THREAD_POINTER;
 use crate::hooks;
 use crate::sys::{err, errno, linux};
 use crate::translator::context::Context;
@@ -45,7 +46,7 @@ const OWN: [u32; 27] = [
     linux::__NR_fcntl,
     linux::__NR_getppid,
     linux::__NR_sigaltstack,
-    linux::__NR_arch_prctl,
+    SET_THREAD_POINTER,
     linux::__NR_gettid,
     linux::__NR_futex,
     linux::__NR_tgkill,

@@ -51,9 +51,12 @@ pub fn fetch(context: &mut Context) {
     raise(context, Info::fault(SIGSEGV, code, missing), trap);
 }
 
-/// Delivers the signal of a branch whose target `context.pc` is not canonical. False if the branch completes and the
-/// fetch faults. The branch is at `from`, or, if that is 0, one by hash, which leaves behind where its copy is.
+/// Delivers the signal of a branch that faults because the CPU cannot translate its target `context.pc`. False if the
+/// branch completes; the fetch may fault then. The branch is at `from`, or, if that is 0, one by hash, which leaves behind where its copy is.
 pub fn branch(context: &mut Context, from: u64) -> bool {
+    if is_canonical(context.pc) {
+        return false;
+    }
     let from = match from {
         0 => origin(context.argument.into()),
         from => Some(from),
@@ -62,7 +65,7 @@ pub fn branch(context: &mut Context, from: u64) -> bool {
     let mut bytes = [0u8; 15];
     let len = target_memory::read_into(from, &mut bytes);
     let insn = Decoder::with_ip(64, &bytes[..len], from, DecoderOptions::NONE).decode();
-    // SAFETY: the caller found the target not to be canonical; the dispatcher has set `in_rust`.
+    // SAFETY: the target was found above not to be canonical; the dispatcher has set `in_rust`.
     let faulted = unsafe { guarded::branch(context.pc, form(&insn)) };
     if !faulted.stack_moved {
         context.cpu.gpr[reg::RSP] = context.cpu.gpr[reg::RSP].wrapping_sub(moved_stack(&insn));

@@ -1,4 +1,5 @@
-//! The old vsyscall page: fixed addresses that no mapping shows and that the kernel emulates.
+//! Addresses that are entries to the kernel: those of the old vsyscall page, which no mapping shows and which the kernel
+//! emulates.
 
 use super::cpu::reg;
 use crate::sys::linux;

@@ -1,5 +1,6 @@
 //! Writes to a candidate's file through descriptors, and changes of its length.
 
+use crate::arch::instruments::pm::syscalls;
 use crate::instruments::events::calling_context;
 use crate::instruments::pm::candidates;
 use crate::plain_data::PlainData;
@@ -214,9 +215,7 @@ pub fn changed_otherwise(context: &mut Context, nr: u32, args: &[u64; 6], raw: u
             // SAFETY: zeroed is a valid `stat`.
             (!is_err(raw)).then(|| unsafe { stat.assume_init() })
         }
-        linux::__NR_open if args[1] & u64::from(linux::O_TRUNC) != 0 => sys::fstat(raw as i32),
         linux::__NR_openat if args[2] & u64::from(linux::O_TRUNC) != 0 => sys::fstat(raw as i32),
-        linux::__NR_creat => sys::fstat(raw as i32),
         linux::__NR_madvise if args[2] == u64::from(linux::MADV_REMOVE) => {
             let caller = calling_context::context_of(context);
             let (start, end) = (args[0], args[0].saturating_add(args[1]));
@@ -230,6 +229,7 @@ pub fn changed_otherwise(context: &mut Context, nr: u32, args: &[u64; 6], raw: u
             }
             None
         }
+        _ if syscalls::truncates(nr, args) => sys::fstat(raw as i32),
         _ => None,
     };
     if let Some(stat) = stat.filter(|stat| candidates::is_known_file(stat.st_dev, stat.st_ino)) {

@@ -1,5 +1,6 @@
 //! Where system calls write: the table of calls whose results go to a buffer first.
 
+use crate::arch::instruments::pm::syscalls;
 use crate::sys::linux;
 
 /// How many bytes the kernel writes at an argument.
@@ -23,13 +24,12 @@ pub enum Extent {
 }
 
 /// System call, argument, extent.
-pub const OUTPUTS: &[(u32, usize, Extent)] = &[
+const OUTPUTS: &[(u32, usize, Extent)] = &[
     (linux::__NR_read, 1, Extent::Result { limit: 2 }),
     (linux::__NR_pread64, 1, Extent::Result { limit: 2 }),
     (linux::__NR_recvfrom, 1, Extent::Result { limit: 2 }),
     (linux::__NR_getrandom, 0, Extent::Result { limit: 1 }),
     (linux::__NR_getcwd, 0, Extent::Result { limit: 1 }),
-    (linux::__NR_readlink, 1, Extent::Result { limit: 2 }),
     (linux::__NR_readlinkat, 2, Extent::Result { limit: 3 }),
     (linux::__NR_getdents64, 1, Extent::Result { limit: 2 }),
     (linux::__NR_getxattr, 2, Extent::Result { limit: 3 }),
@@ -40,31 +40,21 @@ pub const OUTPUTS: &[(u32, usize, Extent)] = &[
         Extent::Result { limit: 1 },
     ),
     (linux::__NR_uname, 0, Extent::Fixed(390)),
-    (linux::__NR_stat, 1, Extent::Fixed(144)),
     (linux::__NR_fstat, 1, Extent::Fixed(144)),
-    (linux::__NR_lstat, 1, Extent::Fixed(144)),
     (linux::__NR_newfstatat, 2, Extent::Fixed(144)),
     (linux::__NR_statx, 4, Extent::Fixed(256)),
     (linux::__NR_clock_gettime, 1, Extent::Fixed(16)),
     (linux::__NR_gettimeofday, 0, Extent::Fixed(16)),
-    (linux::__NR_time, 0, Extent::Fixed(8)),
     (linux::__NR_sysinfo, 0, Extent::Fixed(112)),
     (linux::__NR_times, 0, Extent::Fixed(32)),
     (linux::__NR_getrusage, 1, Extent::Fixed(144)),
     (linux::__NR_wait4, 1, Extent::Fixed(4)),
-    (linux::__NR_pipe, 0, Extent::Fixed(8)),
     (linux::__NR_pipe2, 0, Extent::Fixed(8)),
-    (
-        linux::__NR_epoll_wait,
-        1,
-        Extent::Elements { count: 2, size: 12 },
-    ),
     (
         linux::__NR_epoll_pwait,
         1,
         Extent::Elements { count: 2, size: 12 },
     ),
-    (linux::__NR_poll, 0, Extent::Array { count: 1, size: 8 }),
 ];
 
 /// Calls whose arguments are addresses to be managed, not memory to be used.
@@ -83,20 +73,15 @@ pub const BY_ADDRESS: &[u32] = &[
 
 /// Calls that write no memory of the target, even if a register points there: comparing would take another
 /// thread's stores for the kernel's.
-pub const SILENT: &[u32] = &[
+const SILENT: &[u32] = &[
     linux::__NR_write,
     linux::__NR_pwrite64,
     linux::__NR_sendto,
-    linux::__NR_open,
     linux::__NR_openat,
     linux::__NR_close,
     linux::__NR_lseek,
-    linux::__NR_access,
     linux::__NR_faccessat,
-    linux::__NR_unlink,
     linux::__NR_unlinkat,
-    linux::__NR_rename,
-    linux::__NR_mkdir,
     linux::__NR_fsync,
     linux::__NR_fdatasync,
     linux::__NR_sync,
@@ -106,7 +91,6 @@ pub const SILENT: &[u32] = &[
     linux::__NR_fallocate,
     linux::__NR_flock,
     linux::__NR_sched_yield,
-    linux::__NR_pause,
     linux::__NR_getpid,
     linux::__NR_gettid,
     linux::__NR_getppid,
@@ -114,3 +98,15 @@ pub const SILENT: &[u32] = &[
     linux::__NR_tgkill,
     linux::__NR_membarrier,
 ];
+
+/// How many bytes a call writes at an argument, if it is one of those whose results go to a buffer first.
+pub fn output(nr: u32, argument: usize) -> Option<Extent> {
+    let mut outputs = OUTPUTS.iter().chain(syscalls::OUTPUTS);
+    let known = outputs.find(|&&(call, index, _)| (call, index) == (nr, argument));
+    known.map(|&(_, _, extent)| extent)
+}
+
+/// Whether a call writes no memory of the target.
+pub fn is_silent(nr: u32) -> bool {
+    SILENT.contains(&nr) || syscalls::SILENT.contains(&nr)
+}

@@ -2,12 +2,12 @@
 //!
 //! Results that the kernel would write into a candidate go to a buffer first and are then stored like
 //! any other store, so that order and value are right even if other threads store there. Calls without an entry in
-//! [`OUTPUTS`] work on the alias, and what they changed is found by comparing, unless they are known to write
+//! [`output`] work on the alias, and what they changed is found by comparing, unless they are known to write
 //! nothing.
 
 use crate::arch::instruments::pm::emulate;
 use crate::instruments::pm::candidates;
-use crate::instruments::pm::kernel::outputs::{BY_ADDRESS, Extent, OUTPUTS, SILENT};
+use crate::instruments::pm::kernel::outputs::{BY_ADDRESS, Extent, is_silent, output};
 use crate::instruments::pm::kernel::store::{put, record_changes, store};
 use crate::sys;
 use crate::sys::{is_err, linux};
@@ -92,11 +92,8 @@ impl Call {
             let Some(mapping) = candidates::find(address) else {
                 continue;
             };
-            let known = OUTPUTS
-                .iter()
-                .find(|&&(nr, argument, _)| nr == self.nr && argument == index);
-            match known {
-                Some(&(_, _, extent)) if mapping.observes(true) => self.bounce(index, extent),
+            match output(self.nr, index) {
+                Some(extent) if mapping.observes(true) => self.bounce(index, extent),
                 _ => self.window(index, &mapping),
             }
         }
@@ -135,7 +132,7 @@ impl Call {
         let address = self.args[index];
         let alias = address.wrapping_add(mapping.delta);
         self.args[index] = alias;
-        if !SILENT.contains(&self.nr) {
+        if !is_silent(self.nr) {
             self.compare_later(address, mapping);
         }
     }

@@ -10,6 +10,7 @@ pub mod form;
 pub mod intent;
 pub mod register_area;
 pub mod string;
+pub mod syscalls;
 pub mod through_cache;
 pub mod tile;
 pub mod vector;

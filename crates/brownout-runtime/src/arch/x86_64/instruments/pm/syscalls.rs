@@ -1,0 +1,41 @@
+//! What the old system calls that only x86-64 has do to memory and files.
+
+use crate::instruments::pm::kernel::Extent;
+use crate::sys::linux;
+
+/// Where calls write: system call, argument, extent.
+pub const OUTPUTS: &[(u32, usize, Extent)] = &[
+    (linux::__NR_readlink, 1, Extent::Result { limit: 2 }),
+    (linux::__NR_stat, 1, Extent::Fixed(144)),
+    (linux::__NR_lstat, 1, Extent::Fixed(144)),
+    (linux::__NR_time, 0, Extent::Fixed(8)),
+    (linux::__NR_pipe, 0, Extent::Fixed(8)),
+    (
+        linux::__NR_epoll_wait,
+        1,
+        Extent::Elements { count: 2, size: 12 },
+    ),
+    (linux::__NR_poll, 0, Extent::Array { count: 1, size: 8 }),
+];
+
+/// Calls that write no memory of the target.
+pub const SILENT: &[u32] = &[
+    linux::__NR_open,
+    linux::__NR_access,
+    linux::__NR_unlink,
+    linux::__NR_rename,
+    linux::__NR_mkdir,
+    linux::__NR_pause,
+];
+
+/// The call that creates or truncates a file and opens it.
+pub const CREATE: u32 = linux::__NR_creat;
+
+/// Whether a call that has succeeded opened a file and truncated it.
+pub fn truncates(nr: u32, args: &[u64; 6]) -> bool {
+    match nr {
+        linux::__NR_open => args[1] & u64::from(linux::O_TRUNC) != 0,
+        CREATE => true,
+        _ => false,
+    }
+}

@@ -5,3 +5,6 @@ pub mod coverage;
 pub mod events;
 pub mod pm;
 pub mod unwind;
+
+#[cfg(test)]
+mod tests;

@@ -22,8 +22,6 @@ mod checked;
 mod emission;
 mod emit;
 mod operand;
-#[cfg(test)]
-mod tests;
 
 pub use branch::{refuse, restore_spilled};
 pub use emission::{Emission, emit_miss_routines, patch_branch};

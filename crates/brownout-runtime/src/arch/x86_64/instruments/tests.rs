@@ -1,12 +1,12 @@
-//! What each rule of translation makes of fixed code, compared with the disassembly in `tests/`.
+//! What the translator and the instruments make of fixed code, compared with the disassembly in `tests/`.
 //!
-//! `BLESS=1 cargo test -p brownout-runtime translate` writes what is there now; read the difference before
+//! `BLESS=1 cargo test -p brownout-runtime goldens` writes what is there now; read the difference before
 //! it is committed. Addresses in the cache appear as labels, slots of the context by their names.
 
 mod cases;
 mod listing;
 
-use super::*;
+use crate::arch::translator::translate::Translator;
 use crate::hooks;
 use crate::sys;
 use crate::sys::{is_err, linux};
@@ -16,6 +16,7 @@ use cases::{Case, FILES, NEAR};
 use listing::Listing;
 use std::format;
 use std::string::{String, ToString};
+use std::vec::Vec;
 
 /// The cache lies at a fixed address, so there can be one translator: all is done in one test.
 #[test]
@@ -30,7 +31,7 @@ fn translations_are_as_in_the_goldens() {
             text += &translation(&mut translator, case);
         }
         let path = format!(
-            "{}/src/arch/x86_64/translator/translate/tests/{file}.txt",
+            "{}/src/arch/x86_64/instruments/tests/{file}.txt",
             env!("CARGO_MANIFEST_DIR")
         );
         if bless {
@@ -107,7 +108,7 @@ fn text_of_entries(translator: &mut Translator, different: &mut Vec<String>, ble
         Listing::new(fragment, jumped)
     );
     let path = format!(
-        "{}/src/arch/x86_64/translator/translate/tests/entries.txt",
+        "{}/src/arch/x86_64/instruments/tests/entries.txt",
         env!("CARGO_MANIFEST_DIR")
     );
     if bless {

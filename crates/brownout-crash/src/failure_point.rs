@@ -133,6 +133,14 @@ pub struct Scope {
     pub operation: Option<String>,
 }
 
+/// The functions whose calls crash testing needs in the trace.
+pub fn watched_functions(scope: &Scope) -> impl Iterator<Item = &str> {
+    [&scope.operation, &scope.after]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+}
+
 /// Finds failure points. Takes every event, in order.
 #[derive(Debug)]
 pub struct FailurePoints {

@@ -44,7 +44,7 @@ pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLin
 pub use error::CrashError;
 pub use failure_point::{
     CallingContexts, FailurePoint, FailurePoints, Granularity, Leaf, Occurrence, PointKind, Scope,
-    StackId,
+    StackId, watched_functions,
 };
 pub use findings::{Group, findings, group, line_of};
 pub use host::{Progress, ProgressObserver, Symbols};

@@ -74,9 +74,10 @@ pub fn check(
             let arguments = RecordArgs {
                 patterns: settings.patterns.clone(),
                 output: directory.unfinished_trace(),
-                recording: recording(arguments, settings, plan.as_ref()),
+                recording: recording(arguments, settings),
             };
-            match record::record(&arguments, console) {
+            let scope = plan.as_ref().map(|plan| &plan.scope);
+            match record::record(&arguments, scope, console) {
                 Ok(recording) => {
                     directory.keep_trace()?;
                     RecordedEnd::of(recording)
@@ -150,18 +151,10 @@ fn try_crashes(
     Ok(())
 }
 
-/// Recording options, including the functions that crash testing needs watched.
-fn recording(arguments: &CheckArgs, settings: &Settings, plan: Option<&Plan>) -> RecordingArgs {
+/// Recording options, including those of the configuration file.
+fn recording(arguments: &CheckArgs, settings: &Settings) -> RecordingArgs {
     let mut recording = arguments.recording.clone();
     recording.loads |= settings.loads;
-    if let Some(plan) = plan {
-        let scope = &plan.scope;
-        for function in [&scope.operation, &scope.after].into_iter().flatten() {
-            if !recording.watched.contains(function) {
-                recording.watched.push(function.clone());
-            }
-        }
-    }
     recording
 }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode as Status;
 use std::time::{Duration, Instant};
 
+use brownout_crash::Scope;
 use brownout_engine::{Notice, RecordOptions, Recording, StopReason, WatchedFunction};
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{Definitions, EventClass, ProcessEnd};
@@ -22,7 +23,7 @@ use crate::progress::Progress;
 use crate::trace_file::TraceFile;
 
 pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure> {
-    let recording = record(arguments, console)?;
+    let recording = record(arguments, None, console)?;
     warn_if_nothing_persistent(&recording, &arguments.output, console);
     console.remark(format_args!(
         "{} events, {} bytes -> {}",
@@ -37,8 +38,13 @@ pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure>
     Ok(pass_on(recording.end))
 }
 
-/// Records, and prints a warning for everything that went wrong.
-pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Failure> {
+/// Records, and prints a warning for everything that went wrong. `scope` is that of a crash test of the trace, if it is
+/// already known.
+pub fn record(
+    arguments: &RecordArgs,
+    scope: Option<&Scope>,
+    console: &Console,
+) -> Result<Recording, Failure> {
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     // Report an invalid pattern before the target runs, not after.
     Patterns::new(&arguments.patterns, &here)?;
@@ -48,7 +54,7 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
         pm: arguments.patterns.clone(),
         loads: arguments.recording.loads,
         coverage: arguments.recording.coverage.is_some(),
-        watch: watched_functions(&arguments.recording.watched),
+        watch: watched_functions(&arguments.recording.watched, scope),
         on_full: match arguments.recording.on_full {
             OnFull::Continue => brownout_engine::OnFull::Continue,
             OnFull::Stop => brownout_engine::OnFull::Stop,
@@ -92,14 +98,25 @@ pub fn record(arguments: &RecordArgs, console: &Console) -> Result<Recording, Fa
     Ok(recording)
 }
 
-/// The functions that the user names, and those that the analyses declare.
-fn watched_functions(names: &[String]) -> Vec<WatchedFunction> {
-    let named = names.iter().cloned().map(WatchedFunction::named);
-    let declared = brownout_lint::watched_functions().map(|function| WatchedFunction {
+/// The functions that the user names, and those that the analyses declare: crash testing, then the rules of lint.
+fn watched_functions(names: &[String], scope: Option<&Scope>) -> Vec<WatchedFunction> {
+    let mut named: Vec<&str> = names.iter().map(String::as_str).collect();
+    for function in scope
+        .into_iter()
+        .flat_map(brownout_crash::watched_functions)
+    {
+        if !named.contains(&function) {
+            named.push(function);
+        }
+    }
+    let named = named
+        .into_iter()
+        .map(|name| WatchedFunction::named(name.to_owned()));
+    let rules = brownout_lint::watched_functions().map(|function| WatchedFunction {
         name: function.name.into(),
         arguments: function.arguments,
     });
-    named.chain(declared).collect()
+    named.chain(rules).collect()
 }
 
 /// Exits as the target did.
@@ -241,6 +258,20 @@ fn describe_progress(events: u64, bytes: u64, elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_function_of_a_crash_test_is_watched_once() {
+        let scope = Scope {
+            after: Some("open_pool".into()),
+            operation: Some("put".into()),
+            ..Scope::default()
+        };
+        let watched = watched_functions(&["put".into()], Some(&scope));
+        let names = watched.iter().map(|function| function.name.as_ref());
+        let rules = brownout_lint::watched_functions().map(|function| function.name);
+        let expected = ["put", "open_pool"].into_iter().chain(rules);
+        assert!(names.eq(expected), "{watched:?}");
+    }
 
     #[test]
     fn progress_shows_events_rate_and_size() {

@@ -6,7 +6,6 @@
 
 mod modules;
 mod stack;
-mod sys;
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -17,12 +16,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use self::modules::ModuleCache;
-use self::sys::SystemCall;
 use super::process_tree::descendants;
-use super::sys::{Fork, fork_into, with_open_signals};
+use super::sys::{self, Fork, SystemCall, fork_into, with_open_signals};
 use super::{End, RawFrame};
 
-pub use self::sys::resume;
+pub use super::sys::resume;
 
 /// Failures that are remembered, the newest.
 const REMEMBERED: usize = 64;

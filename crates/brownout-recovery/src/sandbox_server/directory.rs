@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::FlockOperation;
 
 use crate::command_line::CommandLine;
-use crate::view::{Condition, PmFile, empty_directory};
+use crate::view::{Condition, PmFile, empty_directory, hide};
 use crate::{Obstacle, Recovery, Refusal};
 
 /// The prefix of the names of private directories.
@@ -99,13 +99,7 @@ impl PrivateDirectory {
     }
 
     pub fn hide(&self, numbers: &[usize]) -> Result<(), Refusal> {
-        for pm_file in numbers
-            .iter()
-            .filter_map(|&number| self.pm_files.get(number))
-        {
-            fs::remove_file(pm_file.path()).map_err(|error| pm_file.refusal(error))?;
-        }
-        Ok(())
+        hide(&self.pm_files, numbers)
     }
 
     pub fn condition(&self) -> io::Result<Condition> {

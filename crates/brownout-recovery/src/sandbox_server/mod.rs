@@ -162,9 +162,9 @@ fn run_first_process(
         }
     };
     announcement.ready();
-    let departure =
+    let worker_exit =
         Worker::new(session, Confinement::View(view), channel).and_then(|mut worker| worker.work());
-    exit(match departure {
+    exit(match worker_exit {
         Ok(WorkerExit::Done) | Err(ChannelError::Closed) => 0,
         Ok(WorkerExit::Renew) => RENEW_STATUS,
         Err(_) => 1,

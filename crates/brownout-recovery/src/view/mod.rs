@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 
 pub use build::{BuildError, Plan};
 pub use entries::empty_directory;
-pub use pm_file::PmFile;
+pub use pm_file::{PmFile, hide};
 
 use entries::Stamp;
 use layer::Layer;
@@ -98,14 +98,7 @@ impl View {
 
     /// Removes PM files for one run.
     pub fn hide(&self, numbers: &[usize]) -> Result<(), Refusal> {
-        for pm_file in numbers
-            .iter()
-            .filter_map(|&number| self.pm_files.get(number))
-        {
-            // By the path that recovery uses, so that the layer notices.
-            fs::remove_file(pm_file.path()).map_err(|error| pm_file.refusal(error))?;
-        }
-        Ok(())
+        hide(&self.pm_files, numbers)
     }
 
     /// Examines what a run has left, when all its processes have ended.

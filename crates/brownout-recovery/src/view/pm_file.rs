@@ -18,6 +18,14 @@ pub struct PmFile {
     mode: u32,
 }
 
+/// Removes the PM files with these numbers for one run, by the paths that recovery uses, so that a layer notices.
+pub fn hide(pm_files: &[PmFile], numbers: &[usize]) -> Result<(), Refusal> {
+    for pm_file in numbers.iter().filter_map(|&number| pm_files.get(number)) {
+        fs::remove_file(&pm_file.path).map_err(|error| pm_file.refusal(error))?;
+    }
+    Ok(())
+}
+
 impl PmFile {
     /// Creates an empty file, with the mode of the original if there is one.
     pub fn make(path: &Path, backing: PathBuf, original: &Path) -> io::Result<Self> {

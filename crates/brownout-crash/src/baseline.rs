@@ -6,7 +6,7 @@ use brownout_recovery::{Attempt, RecoveryRunner, RunnerError};
 
 use crate::image::CrashImage;
 use crate::operation::Operation;
-use crate::situation::CrashSituation;
+use crate::recovery_environment::CrashSituation;
 
 /// The time limit of a recovery is this many times what the recovery without a crash took, and at least
 /// [`LEAST_LIMIT`].

@@ -13,14 +13,15 @@ use brownout_trace::Definitions;
 
 use crate::crash_point::{CrashPoint, common_profile};
 use crate::error::CrashError;
-use crate::host::{Progress, ProgressObserver, Symbols};
 use crate::image::{ImageBuilder, ImageDigest};
 use crate::journal::{Journal, Shard};
 use crate::operation::Operation;
 use crate::persistent_files::PersistentFiles;
+use crate::progress::{Progress, ProgressObserver};
 use crate::recorded_run::RecordedRun;
-use crate::situation::CrashSituation;
+use crate::recovery_environment::CrashSituation;
 use crate::strategy::{Candidate, Strategy, TrialResults, TriedState};
+use crate::symbols::Symbols;
 use crate::trial::{Failure, Trial};
 
 /// How long running recoveries may continue when testing is stopped.

@@ -15,8 +15,8 @@ use brownout_trace::{Definitions, Event, EventIndex, EventKind, FenceKind};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use crate::even_sample::EvenSample;
 use crate::operation::{Operation, Operations};
-use crate::sample::Sample;
 
 /// The kind of event that a failure point precedes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ pub struct Leaf {
     pub kind: PointKind,
     pub stack: Option<StackId>,
     pub count: u64,
-    sample: Sample<Occurrence>,
+    sample: EvenSample<Occurrence>,
 }
 
 impl Leaf {
@@ -252,7 +252,7 @@ impl FailurePoints {
                 kind,
                 stack,
                 count: 0,
-                sample: Sample::new(self.scope.occurrences.max(1)),
+                sample: EvenSample::new(self.scope.occurrences.max(1)),
             });
             self.leaves.len() - 1
         });

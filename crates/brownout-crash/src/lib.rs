@@ -5,13 +5,13 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `failure_point`, `sample`, `operation` | where crashes are tried, and how far the workload was then |
+//! | `failure_point`, `even_sample`, `operation` | where crashes are tried, and how far the workload was then |
 //! | `crash_point`, `persistency` | a crash: its event and, under the persistency model, which stores are present |
 //! | `image`, `persistent_files` | what a crash leaves |
 //! | [`strategy`] | which crash points are tried; one file a strategy |
-//! | `recorded_run`, `baseline`, `campaign`, `situation`, `journal`, `trial` | a whole test, and the result of each crash point |
+//! | `recorded_run`, `baseline`, `campaign`, `recovery_environment`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
-//! | `host` | what the caller provides |
+//! | `symbols`, `progress` | what the caller provides |
 //! | `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
 mod baseline;
@@ -19,9 +19,9 @@ mod campaign;
 mod cause;
 mod crash_point;
 mod error;
+mod even_sample;
 mod failure_point;
 mod findings;
-mod host;
 mod image;
 pub mod journal;
 mod minimize;
@@ -29,11 +29,12 @@ mod narrow;
 mod operation;
 mod persistency;
 mod persistent_files;
+mod progress;
 mod recorded_run;
+mod recovery_environment;
 pub mod rules;
-mod sample;
-mod situation;
 pub mod strategy;
+mod symbols;
 mod token;
 mod trial;
 
@@ -47,14 +48,15 @@ pub use failure_point::{
     StackId, watched_functions,
 };
 pub use findings::{Group, findings, group, line_of};
-pub use host::{Progress, ProgressObserver, Symbols};
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore};
 pub use journal::{Journal, JournalError, Shard, TestConfiguration};
 pub use narrow::{Narrowed, narrow};
 pub use operation::Operation;
 pub use persistent_files::PersistentFiles;
+pub use progress::{Progress, ProgressObserver};
 pub use recorded_run::{RecordedRun, Survey};
-pub use situation::CrashSituation;
+pub use recovery_environment::CrashSituation;
 pub use strategy::{Candidate, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput};
+pub use symbols::Symbols;
 pub use token::{Token, TokenError};
 pub use trial::{Failure, Trial};

@@ -10,9 +10,10 @@ use brownout_trace::{Definitions, Event, EventIndex, ReadError, TraceReader};
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
 use crate::failure_point::{FailurePoints, Scope};
-use crate::host::{ProgressObserver, Symbols};
 use crate::image::{CrashImage, ImageBuilder, ImageDigest};
 use crate::persistent_files::PersistentFiles;
+use crate::progress::ProgressObserver;
+use crate::symbols::Symbols;
 
 /// A trace that can be read from its start as often as needed. Damage ends it.
 #[derive(Clone, Debug)]

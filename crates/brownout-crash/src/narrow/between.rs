@@ -3,10 +3,10 @@
 use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind};
 
 use crate::failure_point::StackId;
-use crate::host::Symbols;
 use crate::image::LostStore;
 use crate::operation::Operation;
 use crate::persistent_files::PersistentFiles;
+use crate::symbols::Symbols;
 
 /// Stores that are held in memory for one search in one direction.
 const MOST_STORES: usize = 1 << 15;

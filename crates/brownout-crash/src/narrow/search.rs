@@ -5,7 +5,7 @@ use brownout_trace::replay::Content;
 use super::between::{Between, Unit};
 use crate::image::CrashImage;
 use crate::minimize::minimize;
-use crate::situation::CrashSituation;
+use crate::recovery_environment::CrashSituation;
 use brownout_recovery::{RecoveryRunner, RunnerError};
 
 /// A larger set of stores explains nothing.

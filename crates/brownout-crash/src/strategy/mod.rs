@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::crash_point::{Choice, CrashPoint};
 use crate::failure_point::{FailurePoint, PointKind, StackId};
-use crate::host::Symbols;
 use crate::image::CrashImage;
 use crate::operation::Operation;
 use crate::recorded_run::{RecordedRun, Survey};
+use crate::symbols::Symbols;
 use crate::trial::Trial;
 
 macro_rules! registry {

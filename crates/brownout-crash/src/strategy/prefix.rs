@@ -11,7 +11,7 @@
 use super::most_different_first::most_different_first;
 use super::{Candidate, Strategy, StrategyInfo, StrategyInput};
 use crate::failure_point::{FailurePoint, FailurePoints, Occurrence};
-use crate::host::Symbols;
+use crate::symbols::Symbols;
 use crate::trial::Trial;
 
 pub static PREFIX: StrategyInfo = StrategyInfo {

@@ -1,23 +1,8 @@
-//! What crash testing needs from its caller: symbols, and an observer of its progress.
+//! How far testing has come, and who observes it.
 
-use brownout_report::Frame;
 use brownout_trace::EventIndex;
 
-use crate::failure_point::{CallingContexts, StackId};
 use crate::trial::Trial;
-use brownout_recovery::RawFrame;
-
-/// Finds the source-level frames of calling contexts and modules.
-pub trait Symbols: CallingContexts {
-    /// The frames of a context, innermost first.
-    fn frames(&mut self, stack: StackId) -> Vec<Frame>;
-
-    /// The line that a failure point with these frames is about.
-    fn line(&mut self, frames: &[Frame]) -> String;
-
-    /// The frames of a recovery that failed, innermost first.
-    fn recovery_frames(&mut self, frames: &[RawFrame]) -> Vec<Frame>;
-}
 
 /// Observes how testing goes, and decides when it stops.
 pub trait ProgressObserver {

@@ -2,7 +2,7 @@
 
 /// Takes any number of items and keeps a few: the first, the last, and some in between at about equal distances.
 #[derive(Debug)]
-pub struct Sample<T> {
+pub struct EvenSample<T> {
     limit: usize,
     offered: u64,
     /// Of the items offered, each `stride`th is kept.
@@ -11,7 +11,7 @@ pub struct Sample<T> {
     last: Option<T>,
 }
 
-impl<T: Copy> Sample<T> {
+impl<T: Copy> EvenSample<T> {
     /// Keeps up to `limit` items, at least one.
     pub fn new(limit: usize) -> Self {
         Self {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     fn sample(limit: usize, count: u32) -> Vec<u32> {
-        let mut sample = Sample::new(limit);
+        let mut sample = EvenSample::new(limit);
         (0..count).for_each(|number| sample.offer(number));
         sample.chosen()
     }

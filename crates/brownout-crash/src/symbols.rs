@@ -1,0 +1,18 @@
+//! What crash testing needs from its caller to name source lines: symbols.
+
+use brownout_recovery::RawFrame;
+use brownout_report::Frame;
+
+use crate::failure_point::{CallingContexts, StackId};
+
+/// Finds the source-level frames of calling contexts and modules.
+pub trait Symbols: CallingContexts {
+    /// The frames of a context, innermost first.
+    fn frames(&mut self, stack: StackId) -> Vec<Frame>;
+
+    /// The line that a failure point with these frames is about.
+    fn line(&mut self, frames: &[Frame]) -> String;
+
+    /// The frames of a recovery that failed, innermost first.
+    fn recovery_frames(&mut self, frames: &[RawFrame]) -> Vec<Frame>;
+}

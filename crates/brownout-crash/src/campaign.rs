@@ -20,7 +20,7 @@ use crate::persistent_files::PersistentFiles;
 use crate::progress::{Progress, ProgressObserver};
 use crate::recorded_run::RecordedRun;
 use crate::recovery_environment::CrashSituation;
-use crate::strategy::{Candidate, Strategy, TrialResults, TriedState};
+use crate::strategy::{ProposedCrash, Strategy, TrialResults, TriedState};
 use crate::symbols::Symbols;
 use crate::trial::{Failure, Trial};
 
@@ -62,7 +62,7 @@ pub struct Campaign<'a> {
     /// The first trial of each key whose recovery has ended.
     known: HashMap<Key, Trial>,
     /// Crash points that wait for the verdict of a key whose recovery is running.
-    waiting: HashMap<Key, Vec<Candidate>>,
+    waiting: HashMap<Key, Vec<ProposedCrash>>,
     trials: Vec<Trial>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Campaign<'a> {
                 self.collect(with)?;
                 continue;
             }
-            wave.retain(|candidate| self.tried.insert(candidate.point.clone()));
+            wave.retain(|proposal| self.tried.insert(proposal.point.clone()));
             wave.sort_by(|a, b| a.point.cmp(&b.point));
             if !wave.is_empty() && !self.try_wave(&wave, with)? {
                 break;
@@ -150,26 +150,26 @@ impl<'a> Campaign<'a> {
     /// Tries crash points, given in the order of the trace. Returns whether it got through.
     fn try_wave(
         &mut self,
-        wave: &[Candidate],
+        wave: &[ProposedCrash],
         with: &mut Collaborators<'_>,
     ) -> Result<bool, CrashError> {
         let mut builder = ImageBuilder::new(self.files, &self.run.selection);
-        if let Some(profile) = common_profile(wave.iter().map(|candidate| &candidate.point))? {
+        if let Some(profile) = common_profile(wave.iter().map(|proposal| &proposal.point))? {
             builder = builder.with_states(profile);
         }
-        let mut candidates = wave.iter().peekable();
+        let mut proposals = wave.iter().peekable();
         let mut result = Ok(true);
         self.run.clone().walk(|event, definitions| {
-            while let Some(candidate) =
-                candidates.next_if(|candidate| candidate.point.event <= event.index.0)
+            while let Some(proposal) =
+                proposals.next_if(|proposal| proposal.point.event <= event.index.0)
             {
-                result = self.try_candidate(candidate, &mut builder, definitions, with);
+                result = self.try_proposed(proposal, &mut builder, definitions, with);
                 if !matches!(result, Ok(true)) {
                     return ControlFlow::Break(());
                 }
             }
             builder.apply(event, definitions);
-            if candidates.peek().is_some() {
+            if proposals.peek().is_some() {
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())
@@ -178,15 +178,15 @@ impl<'a> Campaign<'a> {
         result
     }
 
-    fn try_candidate(
+    fn try_proposed(
         &mut self,
-        candidate: &Candidate,
+        proposal: &ProposedCrash,
         builder: &mut ImageBuilder<'_>,
         definitions: &Definitions,
         with: &mut Collaborators<'_>,
     ) -> Result<bool, CrashError> {
-        let event = candidate.point.event;
-        let choice = candidate.point.choice.as_ref();
+        let event = proposal.point.event;
+        let choice = proposal.point.choice.as_ref();
         let chosen = choice
             .map(|choice| builder.chosen(choice, event, definitions))
             .transpose()?;
@@ -199,18 +199,18 @@ impl<'a> Campaign<'a> {
             self.progress.points = self.progress.points.saturating_sub(1);
             return Ok(true);
         }
-        let operation = self.counts_operations.then_some(candidate.operation);
+        let operation = self.counts_operations.then_some(proposal.operation);
         let key = (digest, operation);
         if let Some(waiting) = self.waiting.get_mut(&key) {
-            waiting.push(candidate.clone());
+            waiting.push(proposal.clone());
             return Ok(true);
         }
         if let Some(trial) = self.known.get(&key).cloned() {
-            self.note_same(&trial, candidate, with)?;
+            self.note_same(&trial, proposal, with)?;
             with.observer.progress(self.progress);
             return Ok(true);
         }
-        self.waiting.insert(key, vec![candidate.clone()]);
+        self.waiting.insert(key, vec![proposal.clone()]);
         let image = match chosen {
             Some(chosen) => chosen.image,
             None => builder.image(definitions),
@@ -220,7 +220,7 @@ impl<'a> Campaign<'a> {
             operation,
             time_limit: self.time_limit,
         };
-        let job = with.strategy.job(candidate);
+        let job = with.strategy.job(proposal);
         with.pool.submit(move |runner| {
             let results = job(runner, &image, &situation.task())?;
             Ok(Tried { key, results })
@@ -244,15 +244,15 @@ impl<'a> Campaign<'a> {
         let Tried { key, results } = result?;
         let TrialResults { proposed, others } = results;
         self.progress.recoveries += 1 + others.len() as u64;
-        let mut candidates = self.waiting.remove(&key).unwrap_or_default().into_iter();
-        if let Some(first) = candidates.next() {
+        let mut proposals = self.waiting.remove(&key).unwrap_or_default().into_iter();
+        if let Some(first) = proposals.next() {
             let trial = new_trial(&first, key, proposed, with.symbols);
             self.note(trial.clone(), with)?;
             for state in others {
                 self.note_other(&first, key, state, with)?;
             }
-            for candidate in candidates {
-                self.note_same(&trial, &candidate, with)?;
+            for proposal in proposals {
+                self.note_same(&trial, &proposal, with)?;
             }
             self.known.insert(key, trial);
         }
@@ -264,36 +264,36 @@ impl<'a> Campaign<'a> {
     fn note_same(
         &mut self,
         first: &Trial,
-        candidate: &Candidate,
+        proposal: &ProposedCrash,
         with: &mut Collaborators<'_>,
     ) -> Result<(), CrashError> {
         let mut trial = first.clone();
-        trial.point = candidate.point.clone();
-        trial.kind = candidate.kind;
+        trial.point = proposal.point.clone();
+        trial.kind = proposal.kind;
         trial.same_as = Some(first.point.clone());
         if let Some(failure) = &mut trial.failure {
-            failure.stack = stack_frames(candidate, with.symbols);
+            failure.stack = stack_frames(proposal, with.symbols);
             failure.line = with.symbols.line(&failure.stack);
         }
         self.note(trial, with)
     }
 
-    /// Another state that the trial of a candidate has tried.
+    /// Another state that the trial of a proposal has tried.
     fn note_other(
         &mut self,
-        candidate: &Candidate,
+        proposal: &ProposedCrash,
         key: Key,
         state: TriedState,
         with: &mut Collaborators<'_>,
     ) -> Result<(), CrashError> {
         let point = CrashPoint {
-            event: candidate.point.event,
+            event: proposal.point.event,
             choice: state.choice,
         };
         if !self.tried.insert(point.clone()) {
             return Ok(());
         }
-        let mut trial = new_trial(candidate, key, state.attempt, with.symbols);
+        let mut trial = new_trial(proposal, key, state.attempt, with.symbols);
         trial.reached_from = Some(std::mem::replace(&mut trial.point, point));
         self.note(trial, with)
     }
@@ -317,20 +317,20 @@ impl<'a> Campaign<'a> {
 }
 
 fn new_trial(
-    candidate: &Candidate,
+    proposal: &ProposedCrash,
     (digest, operation): Key,
     attempt: Attempt,
     symbols: &mut dyn Symbols,
 ) -> Trial {
     Trial {
-        point: candidate.point.clone(),
-        kind: candidate.kind,
+        point: proposal.point.clone(),
+        kind: proposal.kind,
         operation,
         image: format!("{:032x}", digest.0),
         same_as: None,
         reached_from: None,
         failure: (!attempt.verdict.passed()).then(|| {
-            let stack = stack_frames(candidate, symbols);
+            let stack = stack_frames(proposal, symbols);
             Failure {
                 line: symbols.line(&stack),
                 stack,
@@ -353,8 +353,8 @@ fn recovery_frames(frames: &[RawFrame], symbols: &mut dyn Symbols) -> Vec<Frame>
     frames
 }
 
-fn stack_frames(candidate: &Candidate, symbols: &mut dyn Symbols) -> Vec<Frame> {
-    candidate
+fn stack_frames(proposal: &ProposedCrash, symbols: &mut dyn Symbols) -> Vec<Frame> {
+    proposal
         .stack
         .map(|stack| symbols.frames(stack))
         .unwrap_or_default()

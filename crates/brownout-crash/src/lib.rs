@@ -56,7 +56,7 @@ pub use persistent_files::PersistentFiles;
 pub use progress::{Progress, ProgressObserver};
 pub use recorded_run::{RecordedRun, Survey};
 pub use recovery_environment::CrashSituation;
-pub use strategy::{Candidate, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput};
+pub use strategy::{ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput};
 pub use symbols::Symbols;
 pub use token::{Token, TokenError};
 pub use trial::{Failure, Trial};

@@ -83,14 +83,14 @@ pub struct StrategyInput<'a> {
 
 /// A crash point to try, and what is known about its failure point.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct ProposedCrash {
     pub point: CrashPoint,
     pub kind: PointKind,
     pub stack: Option<StackId>,
     pub operation: Operation,
 }
 
-impl From<FailurePoint> for Candidate {
+impl From<FailurePoint> for ProposedCrash {
     /// The crash in program order.
     fn from(point: FailurePoint) -> Self {
         Self {
@@ -110,7 +110,7 @@ pub trait Strategy {
     /// called again when a verdict has arrived; a campaign ends with an empty answer when no recovery is running.
     /// All images of one answer are built in one pass over the trace. All [choices](Choice) of a strategy have the same
     /// profile; a campaign ends with an error otherwise.
-    fn propose(&mut self) -> Vec<Candidate>;
+    fn propose(&mut self) -> Vec<ProposedCrash>;
 
     /// Takes the result of a crash point: one that was proposed, or one that an earlier, interrupted campaign tried.
     fn learn(&mut self, trial: &Trial);
@@ -121,7 +121,7 @@ pub trait Strategy {
     /// How a crash point is tried. By default recovery runs natively on its image.
     ///
     /// A strategy that runs recovery under the engine calls [`RecoveryRunner::run_under_engine`].
-    fn job(&self, _: &Candidate) -> TrialJob {
+    fn job(&self, _: &ProposedCrash) -> TrialJob {
         Box::new(|runner, image, task| {
             Ok(TrialResults {
                 proposed: runner.attempt(&image.files, task)?,

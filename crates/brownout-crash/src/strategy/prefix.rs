@@ -9,7 +9,7 @@
 //! at occurrences that were not chosen. Every image that it tries can be left by a crash.
 
 use super::most_different_first::most_different_first;
-use super::{Candidate, Strategy, StrategyInfo, StrategyInput};
+use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput};
 use crate::failure_point::{FailurePoint, FailurePoints, Occurrence};
 use crate::symbols::Symbols;
 use crate::trial::Trial;
@@ -44,11 +44,11 @@ impl Prefix {
 }
 
 impl Strategy for Prefix {
-    fn propose(&mut self) -> Vec<Candidate> {
+    fn propose(&mut self) -> Vec<ProposedCrash> {
         let rest = self.left.len().saturating_sub(self.wave);
         self.wave *= 2;
         let wave = self.left.drain(rest..).rev();
-        wave.map(Candidate::from).collect()
+        wave.map(ProposedCrash::from).collect()
     }
 
     /// All images are chosen beforehand.
@@ -121,9 +121,9 @@ mod tests {
                 break;
             }
             sizes.push(wave.len());
-            for candidate in wave {
+            for proposal in wave {
                 assert_eq!(
-                    (candidate.point.event, candidate.point.choice),
+                    (proposal.point.event, proposal.point.choice),
                     (next, None)
                 );
                 next += 1;

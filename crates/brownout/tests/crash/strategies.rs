@@ -11,8 +11,8 @@ use std::time::Duration;
 use brownout_crash::journal::{self, Head};
 use brownout_crash::strategy::{TrialJob, TrialResults, TriedState};
 use brownout_crash::{
-    CallingContexts, Campaign, Candidate, Choice, Collaborators, CrashPoint, FailurePoint,
-    ImageBuilder, Journal, OtherLines, PersistentFiles, Progress, ProgressObserver, RecordedRun,
+    CallingContexts, Campaign, Choice, Collaborators, CrashPoint, FailurePoint, ImageBuilder,
+    Journal, OtherLines, PersistentFiles, Progress, ProgressObserver, ProposedCrash, RecordedRun,
     Scope, Shard, StackId, Strategy, StrategyId, StrategyInfo, StrategyInput, Symbols,
     TestConfiguration, Token, Trial, findings, group, narrow,
 };
@@ -109,7 +109,7 @@ fn journals_and_tokens_of_another_version_are_refused_by_their_version() {
 
 /// Tries every state of the persistency model at each failure point.
 struct EveryState {
-    waiting: Vec<Candidate>,
+    waiting: Vec<ProposedCrash>,
     planned: u64,
     learned: HashSet<CrashPoint>,
 }
@@ -139,9 +139,9 @@ impl EveryState {
                         occurrence,
                     };
                     waiting.extend(builder.choices(definitions).map(|choice| {
-                        let mut candidate = Candidate::from(point);
-                        candidate.point.choice = Some(choice);
-                        candidate
+                        let mut proposal = ProposedCrash::from(point);
+                        proposal.point.choice = Some(choice);
+                        proposal
                     }));
                 }
             }
@@ -158,7 +158,7 @@ impl EveryState {
 }
 
 impl Strategy for EveryState {
-    fn propose(&mut self) -> Vec<Candidate> {
+    fn propose(&mut self) -> Vec<ProposedCrash> {
         std::mem::take(&mut self.waiting)
     }
 
@@ -266,12 +266,12 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
 
 /// Runs recovery under the engine on the last crash point, and keeps the traces of the recoveries.
 struct UnderEngine {
-    waiting: Vec<Candidate>,
+    waiting: Vec<ProposedCrash>,
     traces: Arc<Mutex<Vec<Arc<fs::File>>>>,
 }
 
 impl Strategy for UnderEngine {
-    fn propose(&mut self) -> Vec<Candidate> {
+    fn propose(&mut self) -> Vec<ProposedCrash> {
         std::mem::take(&mut self.waiting)
     }
 
@@ -281,7 +281,7 @@ impl Strategy for UnderEngine {
         1
     }
 
-    fn job(&self, _: &Candidate) -> TrialJob {
+    fn job(&self, _: &ProposedCrash) -> TrialJob {
         let traces = Arc::clone(&self.traces);
         Box::new(move |runner, image, task| {
             let trace = Arc::new(tempfile::tempfile().unwrap());
@@ -312,7 +312,7 @@ fn a_strategy_can_run_recovery_under_the_engine_and_read_its_loads() {
     let leaf = survey.points.leaves().last().unwrap();
     let traces = Arc::default();
     let mut strategy = UnderEngine {
-        waiting: vec![Candidate::from(FailurePoint {
+        waiting: vec![ProposedCrash::from(FailurePoint {
             kind: leaf.kind,
             stack: leaf.stack,
             occurrence: leaf.chosen()[0],
@@ -347,10 +347,10 @@ fn a_strategy_can_run_recovery_under_the_engine_and_read_its_loads() {
 }
 
 /// Proposes each failure point, and reports a second state with each: the one with only guaranteed stores.
-struct TwoStates(Vec<Candidate>);
+struct TwoStates(Vec<ProposedCrash>);
 
 impl Strategy for TwoStates {
-    fn propose(&mut self) -> Vec<Candidate> {
+    fn propose(&mut self) -> Vec<ProposedCrash> {
         std::mem::take(&mut self.0)
     }
 
@@ -361,7 +361,7 @@ impl Strategy for TwoStates {
         0
     }
 
-    fn job(&self, _: &Candidate) -> TrialJob {
+    fn job(&self, _: &ProposedCrash) -> TrialJob {
         Box::new(|runner, image, task| {
             let proposed = runner.attempt(&image.files, task)?;
             let other = TriedState {
@@ -391,7 +391,7 @@ fn states_that_a_job_came_upon_are_not_those_of_equal_images() {
         .survey(Scope::default(), &mut Bare, &mut Silent)
         .unwrap();
     let leaf = survey.points.leaves().last().unwrap();
-    let proposal = Candidate::from(FailurePoint {
+    let proposal = ProposedCrash::from(FailurePoint {
         kind: leaf.kind,
         stack: leaf.stack,
         occurrence: leaf.chosen()[0],

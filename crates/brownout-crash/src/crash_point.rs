@@ -1,7 +1,7 @@
 //! A crash: the instant at which power is lost, and which stores have reached persistent memory by then.
 //!
 //! Without a choice a crash leaves every store before its event, in program order, as in Mumak §4.1. With a choice it
-//! leaves one of the states of the persistency model (Jaaru, Fig. 7): each line holds its content after some of its
+//! leaves one of the states of the persistency model (Jaaru, Figs. 9 and 10): each line holds its content after some of its
 //! stores, independently of all other lines. Stores are never torn in a choice.
 
 use std::fmt;

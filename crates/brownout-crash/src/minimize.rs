@@ -1,6 +1,7 @@
 //! Delta debugging: the smallest subset that still makes the difference.
 //!
-//! Zeller and Hildebrandt's `ddmin`, with a budget of tests.
+//! `ddmin` of Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing Input* (IEEE TSE 28(2), 2002), with a
+//! budget of tests. If the budget runs out, the result need not be minimal.
 
 /// Searches for a small subset of `0..count` for which `holds` is true, given that it is true for the whole. The result is
 /// minimal (nothing can be left out of it) unless the budget ran out.

@@ -79,7 +79,7 @@ fn killed_at_any_moment_nothing_is_lost_and_nothing_left() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_loses_nothing() {
+fn a_full_disk_is_reported_and_loses_nothing() {
     if !private_mounts_are_possible() {
         return;
     }
@@ -104,7 +104,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
 }
 
 #[test]
-fn a_damaged_trace_is_told() {
+fn a_damaged_trace_is_reported() {
     let dir = TestDir::new();
     dir.record(&[], &["100", "early"]);
     let whole = fs::read(dir.path("trace")).unwrap();
@@ -121,10 +121,10 @@ fn a_damaged_trace_is_told() {
     assert!(run.stderr.contains("is damaged"), "{}", run.stderr);
     for len in [0, 10, whole.len() / 3, whole.len() / 2] {
         let run = crash(&whole[..len]);
-        let told = ["damaged", "did not finish", "cannot open trace"];
-        let told = told.iter().any(|words| run.stderr.contains(words));
+        let messages = ["damaged", "did not finish", "cannot open trace"];
+        let reported = messages.iter().any(|words| run.stderr.contains(words));
         assert!(
-            told && run.status != Some(0),
+            reported && run.status != Some(0),
             "{len}: {:?} {}",
             run.status,
             run.stderr

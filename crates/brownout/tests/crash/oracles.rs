@@ -5,7 +5,7 @@ use std::fs;
 use crate::{TestDir, crashes};
 
 #[test]
-fn recovery_is_told_how_far_the_workload_was() {
+fn recovery_learns_how_far_the_workload_was() {
     let dir = TestDir::new();
     for how in [&["--op", "put"][..], &["--op", "slots.c:45"]] {
         let run = dir.check("./slots {pm} check op", how, &["4"]);

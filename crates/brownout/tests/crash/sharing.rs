@@ -72,11 +72,11 @@ fn what_the_rules_found_is_in_the_whole_too() {
     let merge = ["merge", "part1", "part2", "--out", "merged"];
     let merged = dir.brownout(&[&merge[..], &suppressed].concat());
     assert_eq!(merged.status, Some(0), "{}", merged.stderr);
-    let told = dir.brownout(&["report", "merged", "--suppressed"]);
+    let report = dir.brownout(&["report", "merged", "--suppressed"]);
     assert!(
-        told.stdout.contains("two words of one slot"),
+        report.stdout.contains("two words of one slot"),
         "{}",
-        told.stdout
+        report.stdout
     );
 }
 
@@ -154,7 +154,7 @@ fn a_project_can_keep_its_options_in_a_file() {
     assert_eq!(check(&[]), 3);
     assert_eq!(check(&["--profile", "quick"]), 1);
     assert_eq!(check(&["--occurrences", "2"]), 2);
-    for (wrong, told) in [
+    for (wrong, message) in [
         ("[crash]\nrecovery = 'x'\n", "recovery"),
         ("[crash]\nrecover-time-limit = 'soon'\n", "time"),
         ("[crash]\njobs = 0\n", "jobs"),
@@ -162,6 +162,6 @@ fn a_project_can_keep_its_options_in_a_file() {
         fs::write(dir.path("brownout.toml"), wrong).unwrap();
         let run = dir.brownout(&["check", "--", "./slots", "pool", "put", "1"]);
         assert_eq!(run.status, Some(2), "{wrong}: {}", run.stderr);
-        assert!(run.stderr.contains(told), "{wrong}: {}", run.stderr);
+        assert!(run.stderr.contains(message), "{wrong}: {}", run.stderr);
     }
 }

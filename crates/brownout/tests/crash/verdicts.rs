@@ -74,7 +74,7 @@ fn a_recovery_that_is_killed_shows_where() {
 }
 
 #[test]
-fn a_recovery_that_does_not_end_is_told_from_a_slow_one() {
+fn a_recovery_that_does_not_end_is_distinguished_from_a_slow_one() {
     let dir = TestDir::new();
     let limit = ["--recover-time-limit", "300ms", "--no-narrowing"];
     let run = dir.check("./slots {pm} check hang", &limit, &["1", "early"]);

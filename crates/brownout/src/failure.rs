@@ -125,6 +125,8 @@ pub enum Failure {
     Signals(#[source] io::Error),
     #[error("no recovery command; give one with --recover CMD or in brownout.toml")]
     NoRecovery,
+    #[error("nothing to merge; give the results directory of each part")]
+    NoParts,
     #[error(
         "{option} {function}: the trace contains no call of this function; record with --watch {function}, \
          and check with `nm` that the name is in a symbol table"

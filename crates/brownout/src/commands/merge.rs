@@ -52,7 +52,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
             }
         }
     }
-    let (mut entries, mut results, trace) = joined.ok_or(Failure::NoRecovery)?;
+    let (mut entries, mut results, trace) = joined.ok_or(Failure::NoParts)?;
     let mut seen = HashSet::new();
     entries
         .trials

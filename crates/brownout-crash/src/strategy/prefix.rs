@@ -122,10 +122,7 @@ mod tests {
             }
             sizes.push(wave.len());
             for proposal in wave {
-                assert_eq!(
-                    (proposal.point.event, proposal.point.choice),
-                    (next, None)
-                );
+                assert_eq!((proposal.point.event, proposal.point.choice), (next, None));
                 next += 1;
             }
         }

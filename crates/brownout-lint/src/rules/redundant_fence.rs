@@ -61,7 +61,10 @@ Remove the fence, or the earlier one if several flushes can share one. `clflush`
             FenceKind::Mfence => "mfence",
             _ => return,
         };
-        if matches!(fence.origin, Origin::CLibrary | Origin::ThreadRuntime | Origin::Lock) {
+        if matches!(
+            fence.origin,
+            Origin::CLibrary | Origin::ThreadRuntime | Origin::Lock
+        ) {
             return;
         }
         let key = Key::single(fence.site, fence.file);

@@ -93,7 +93,7 @@ struct HeadVersion {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Line {
-    Trial(Trial),
+    Trial(Box<Trial>),
     Cause(Cause),
     Completion(Completion),
 }
@@ -187,7 +187,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
             break;
         }
         match serde_json::from_str(&text) {
-            Ok(Line::Trial(trial)) => entries.trials.push(trial),
+            Ok(Line::Trial(trial)) => entries.trials.push(*trial),
             Ok(Line::Cause(cause)) => entries.causes.push(cause),
             Ok(Line::Completion(completion)) => entries.proposed = Some(completion.proposed),
             Err(source) => {

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static volatile long work;
+static _Atomic long work;
 static volatile sig_atomic_t ticks;
 static sigjmp_buf after_fault;
 

@@ -371,7 +371,11 @@ mod tests {
         };
         let harness = harness(tempfile::tempdir().unwrap().path(), "", 0);
         let command = harness.check_command(&built, Path::new("/out"), Path::new("/pools"));
-        let given = command.get_args().skip(6);
+        // What follows the options that every check has, of which `--out` is the last.
+        let given = command
+            .get_args()
+            .skip_while(|word| *word != "/out")
+            .skip(1);
         given
             .map(|word| word.to_string_lossy().into_owned())
             .collect()

@@ -3,7 +3,7 @@
 //!
 //! Agamotto §2.4.2.1 ("missing flush/fence"), pmemcheck ("flushed, not fenced"). Any fence of the target counts, even
 //! a locked instruction (see `accidental-fence`), but not those that the C library executes while the thread or the process
-//! ends. A flush and fence of the same line by another thread counts, too.
+//! ends. A flush and fence of the same line by another thread counts, too, if it comes before the thread ends.
 //!
 //! Can miss: a missing fence where a later, unrelated fence of the same thread follows. Never
 //! reports `clflush`, which needs no fence, nor stores in flight when their process was killed.

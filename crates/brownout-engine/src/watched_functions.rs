@@ -1,6 +1,6 @@
 //! Watched functions, whose calls are recorded: those that the caller asks for, and those that join threads.
 
-use brownout_libraries::{FUNCTIONS, Function, Purpose};
+use brownout_libraries::{Function, Purpose};
 use brownout_ring::{WATCH_BYTES, watch};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -61,7 +61,7 @@ impl WatchTable {
                 table.names.push(name.to_string());
             }
         }
-        for function in FUNCTIONS.iter().filter(|function| joins(function)) {
+        for function in brownout_libraries::functions().filter(|function| joins(function)) {
             if known.insert(function.name) {
                 table.push(function.name, function.arguments)?;
             }

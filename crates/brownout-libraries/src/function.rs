@@ -1,8 +1,9 @@
-//! The table of functions whose calls have a meaning for an analysis.
+//! Functions whose calls have a meaning for an analysis, and can be watched.
 //!
-//! An analysis selects its rows by [`Purpose`]. To add functions with another purpose, such as acquiring and releasing
-//! locks, add a variant and its rows here; nothing else has to change.
+//! An analysis selects its functions by [`Purpose`]. To add functions with another purpose, add a variant here and rows
+//! to the [table](crate::LIBRARIES); nothing else has to change.
 
+use crate::table::LIBRARIES;
 use crate::transaction::TxFunction;
 
 /// A function of a library, by its name in symbol tables.
@@ -22,6 +23,16 @@ pub struct Function {
 pub enum Purpose {
     /// It is part of a libpmemobj transaction.
     Transaction(TxFunction),
+    /// It creates the pool whose path is its first argument. A crash before it returns may leave a pool that cannot be
+    /// opened.
+    CreatePool,
+    /// It acquires or releases a lock.
+    Lock {
+        /// What it does to the lock.
+        function: LockFunction,
+        /// The index of the argument that is the address of the lock.
+        lock: u8,
+    },
     /// It waits for the end of the thread that its first argument identifies, and returns 0 if the thread has ended.
     ThreadJoin,
     /// It ends the process or the calling thread, and does not return. What the C library executes from here on is not
@@ -29,85 +40,28 @@ pub enum Purpose {
     Leave,
 }
 
-const fn tx(name: &'static str, arguments: u8, function: TxFunction) -> Function {
-    Function {
-        name,
-        arguments,
-        purpose: Purpose::Transaction(function),
-    }
+/// What a function does to a lock. A function that acquires one has acquired it if it returns 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LockFunction {
+    /// Acquires it for the calling thread alone.
+    Exclusive,
+    /// Acquires it together with others that only read.
+    Shared,
+    /// Releases it.
+    Release,
+    /// Releases it, waits for a condition, and acquires it again, whatever it returns.
+    Wait,
 }
-
-const fn joins(name: &'static str) -> Function {
-    Function {
-        name,
-        arguments: 1,
-        purpose: Purpose::ThreadJoin,
-    }
-}
-
-const fn leaves(name: &'static str) -> Function {
-    Function {
-        name,
-        arguments: 0,
-        purpose: Purpose::Leave,
-    }
-}
-
-const fn allocates(size: usize) -> TxFunction {
-    TxFunction::Allocate { size: Some(size) }
-}
-
-const COPIES: TxFunction = TxFunction::Allocate { size: None };
 
 /// All known functions.
-pub const FUNCTIONS: &[Function] = &[
-    tx("pmemobj_create", 3, TxFunction::Pool),
-    tx("pmemobj_open", 2, TxFunction::Pool),
-    tx("pmemobj_close", 1, TxFunction::Pool),
-    tx("pmemobj_tx_begin", 2, TxFunction::Begin),
-    tx("pmemobj_tx_commit", 0, TxFunction::Commit),
-    tx("pmemobj_tx_abort", 1, TxFunction::Abort),
-    tx("pmemobj_tx_end", 0, TxFunction::End),
-    tx("pmemobj_tx_process", 0, TxFunction::Process),
-    tx("pmemobj_tx_lock", 2, TxFunction::Other),
-    tx("pmemobj_tx_xlock", 3, TxFunction::Other),
-    tx("pmemobj_tx_add_range", 4, TxFunction::Add),
-    tx("pmemobj_tx_add_range_direct", 2, TxFunction::AddDirect),
-    tx("pmemobj_tx_xadd_range", 5, TxFunction::Add),
-    tx("pmemobj_tx_xadd_range_direct", 3, TxFunction::AddDirect),
-    tx("pmemobj_tx_alloc", 2, allocates(0)),
-    tx("pmemobj_tx_zalloc", 2, allocates(0)),
-    tx("pmemobj_tx_xalloc", 3, allocates(0)),
-    tx("pmemobj_tx_realloc", 4, allocates(2)),
-    tx("pmemobj_tx_zrealloc", 4, allocates(2)),
-    tx("pmemobj_tx_strdup", 2, COPIES),
-    tx("pmemobj_tx_xstrdup", 3, COPIES),
-    tx("pmemobj_tx_wcsdup", 2, COPIES),
-    tx("pmemobj_tx_xwcsdup", 3, COPIES),
-    tx("pmemobj_tx_free", 2, TxFunction::Other),
-    tx("pmemobj_tx_xfree", 3, TxFunction::Other),
-    tx("pmemobj_tx_publish", 2, TxFunction::Other),
-    tx("pmemobj_tx_xpublish", 3, TxFunction::Other),
-    tx("pmemobj_reserve", 3, TxFunction::Reserve),
-    tx("pmemobj_xreserve", 3, TxFunction::Reserve),
-    // The `join` of C++ and Rust threads calls `pthread_join`.
-    joins("pthread_join"),
-    joins("pthread_tryjoin_np"),
-    joins("pthread_timedjoin_np"),
-    joins("pthread_clockjoin_np"),
-    joins("thrd_join"),
-    // A C library calls `exit` itself when `main` returns.
-    leaves("exit"),
-    leaves("_exit"),
-    leaves("_Exit"),
-    leaves("quick_exit"),
-    leaves("pthread_exit"),
-    leaves("thrd_exit"),
-];
+pub fn functions() -> impl Iterator<Item = &'static Function> {
+    LIBRARIES.iter().flat_map(|library| library.functions)
+}
 
 /// The function with this name, if it is in the table.
 pub fn function(name: &str) -> Option<&'static Function> {
-    FUNCTIONS.iter().find(|function| function.name == name)
+    functions().find(|function| function.name == name)
 }
 
 #[cfg(test)]
@@ -116,11 +70,38 @@ mod tests {
 
     #[test]
     fn each_function_is_listed_once_with_at_most_six_arguments() {
-        for (index, row) in FUNCTIONS.iter().enumerate() {
-            assert_eq!(function(row.name), Some(row), "row {index}");
+        for row in functions() {
+            assert_eq!(function(row.name), Some(row));
             assert!(row.arguments <= 6, "{}", row.name);
         }
         assert_eq!(function("pmemobj_persist"), None);
         assert_eq!(function("main"), None);
+    }
+
+    #[test]
+    fn the_address_of_a_lock_is_among_the_recorded_arguments() {
+        let purpose = |name| function(name).unwrap().purpose;
+        let wait = LockFunction::Wait;
+        assert_eq!(
+            purpose("pmemobj_cond_wait"),
+            Purpose::Lock {
+                function: wait,
+                lock: 2
+            }
+        );
+        for row in functions() {
+            if let Purpose::Lock { lock, .. } = row.purpose {
+                assert!(lock < row.arguments, "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_library_with_pools_has_a_function_that_creates_them() {
+        for prefix in ["pmemobj_", "pmemblk_", "pmemlog_"] {
+            let name = format!("{prefix}create");
+            let created = function(&name).map(|function| function.purpose);
+            assert_eq!(created, Some(Purpose::CreatePool), "{name}");
+        }
     }
 }

@@ -1,27 +1,33 @@
 //! Everything that brownout knows about libraries: which code belongs to them, and what their functions mean.
 //!
-//! - [`LIBRARIES`] lists the libraries with their modules, function names and source paths. [`Owner`] is the owner of the
-//!   code of a call-stack frame: the user or a library.
-//! - [`FUNCTIONS`] lists the functions whose calls an analysis can have recorded, with their [`Purpose`]. An analysis
-//!   declares which of them it needs; the command line passes the union to the engine.
+//! All of it is in one table, [`LIBRARIES`]. The other files describe what a row consists of and look it up:
+//!
+//! - [`Library`]: modules, function names and source paths. [`Owner`] is the owner of the code of a call-stack frame:
+//!   the user or a library.
+//! - [`Function`]: a function whose calls an analysis can have recorded, with its [`Purpose`]. An analysis declares
+//!   which of them it needs; the command line passes the union to the engine.
+//! - [`FrameName`]: what the name of a function in a call stack says.
 //!
 //! The crate contains only data and lookups. It has no dependencies and performs no I/O. To support another library or
-//! function, add a row here.
+//! function, add it to the table.
 //!
 //! Can miss: libraries with other names, such as a vendored copy with its own file name and prefix.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod c_library;
+mod frame_name;
 mod function;
 mod library;
 mod owner;
+mod table;
 mod transaction;
 
-pub use c_library::is_linked_c_library;
-pub use function::{FUNCTIONS, Function, Purpose, function};
-pub use library::{LIBRARIES, Library, LibraryRole, is_library_header, is_library_module};
-pub use owner::{
-    FrameNames, Owner, is_binding_source, is_explicit_snapshot, is_lock_function, is_thin_entry,
+pub use frame_name::{
+    FrameMeaning, FrameName, is_explicit_snapshot, is_linked_c_library, is_lock_function,
+    is_start_function, is_thin_entry,
 };
+pub use function::{Function, LockFunction, Purpose, function, functions};
+pub use library::{Library, LibraryRole, is_binding_source, is_library_header, is_library_module};
+pub use owner::{FrameNames, Owner};
+pub use table::LIBRARIES;
 pub use transaction::TxFunction;

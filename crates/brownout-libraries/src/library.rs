@@ -1,7 +1,11 @@
-//! The table of libraries, and how their code is recognised in a target.
+//! A library, and how its code is recognised in a target.
 //!
 //! A library in its own module is recognised by the module's file name. A library that is linked into the target, or
 //! compiled into it from headers, is recognised by its source paths, or without debug information by its function names.
+
+use crate::frame_name::FrameName;
+use crate::function::Function;
+use crate::table::LIBRARIES;
 
 /// What a library does with the memory of its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +21,10 @@ pub enum LibraryRole {
     Structures,
     /// Templates and types that wrap values of the user. Their code belongs to the code that uses them.
     Wrapper,
+    /// Like [`Wrapper`](Self::Wrapper), and calls a persistence library on each use of one of its types.
+    Bindings,
+    /// Code that several libraries share. It belongs to the library that calls it.
+    Shared,
 }
 
 /// A library, or a part of a library with its own role.
@@ -30,122 +38,37 @@ pub struct Library {
     ///
     /// They cover its exported functions, and internal functions that an exported function tail-calls, which leaves no frame
     /// of the exported function.
-    pub functions: &'static [&'static str],
+    pub prefixes: &'static [&'static str],
+    /// A substring of all of its source paths, for projects whose directories have common names.
+    pub project: &'static str,
     /// Substrings of its source paths in its own project.
     pub sources: &'static [&'static str],
     /// Substrings of the paths of its headers and generic code, which are compiled into the target.
     pub headers: &'static [&'static str],
+    /// The names, without directories, of the source files that call `main`.
+    pub start_files: &'static [&'static str],
+    /// Its functions whose calls have a meaning for an analysis.
+    pub functions: &'static [Function],
+    /// Names of its functions in call stacks.
+    pub frames: &'static [FrameName],
 }
-
-const NONE: Library = Library {
-    role: LibraryRole::Language,
-    modules: &[],
-    functions: &[],
-    sources: &[],
-    headers: &[],
-};
-
-/// All known libraries. If two rows match the same path, the first one counts.
-pub const LIBRARIES: &[Library] = &[
-    Library {
-        role: LibraryRole::CLibrary,
-        modules: &["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread"],
-        ..NONE
-    },
-    // The containers of libpmemobj-cpp, which is a header-only library.
-    Library {
-        role: LibraryRole::Structures,
-        headers: &[
-            "/libpmemobj++/container/",
-            "/libpmemobj++/experimental/concurrent_map.hpp",
-            "/libpmemobj++/experimental/inline_string.hpp",
-            "/libpmemobj++/experimental/mpsc_queue.hpp",
-            "/libpmemobj++/experimental/radix_tree.hpp",
-        ],
-        ..NONE
-    },
-    // The rest of libpmemobj-cpp, and the C++ standard library.
-    Library {
-        role: LibraryRole::Wrapper,
-        headers: &["/libpmemobj++/", "/include/c++/"],
-        ..NONE
-    },
-    // The runtime libraries of GCC, and the intrinsics of GCC and Clang.
-    Library {
-        modules: &["libstdc++.so", "libgcc_s.so"],
-        headers: &["/lib/gcc/", "/lib/clang/"],
-        ..NONE
-    },
-    // Rust.
-    Library {
-        headers: &["/rustc/", "/compiler_builtins"],
-        ..NONE
-    },
-    Library {
-        role: LibraryRole::Structures,
-        modules: &["libpmemobj.so"],
-        functions: &[
-            "pmemobj_",
-            "_pobj_",
-            "palloc_",
-            "pmalloc_",
-            "ulog_",
-            "memblock_",
-            "lane_",
-        ],
-        sources: &["/src/libpmemobj/"],
-        ..NONE
-    },
-    Library {
-        role: LibraryRole::Structures,
-        modules: &["libpmemblk.so"],
-        functions: &["pmemblk_"],
-        sources: &["/src/libpmemblk/"],
-        ..NONE
-    },
-    Library {
-        role: LibraryRole::Structures,
-        modules: &["libpmemlog.so"],
-        functions: &["pmemlog_"],
-        sources: &["/src/libpmemlog/"],
-        ..NONE
-    },
-    Library {
-        role: LibraryRole::Structures,
-        modules: &["libpmempool.so"],
-        functions: &["pmempool_"],
-        sources: &["/src/libpmempool/"],
-        ..NONE
-    },
-    Library {
-        role: LibraryRole::Carrier,
-        modules: &["libpmem.so"],
-        functions: &["pmem_"],
-        sources: &["/src/libpmem/"],
-        ..NONE
-    },
-    Library {
-        role: LibraryRole::Carrier,
-        modules: &["libpmem2.so"],
-        functions: &["pmem2_"],
-        sources: &["/src/libpmem2/"],
-        ..NONE
-    },
-];
-
-/// The source files of glibc that call `main`. glibc is built in its own directory, so its paths are relative.
-const C_START_FILES: [&str; 2] = ["libc_start_call_main.h", "libc-start.c"];
 
 /// Whether `module`, a file name without directories, is a module of a library.
 pub fn is_library_module(module: &str) -> bool {
     module_role(module).is_some()
 }
 
+/// Whether a source file is part of the C++ bindings to libpmemobj, their containers aside.
+pub fn is_binding_source(source: &str) -> bool {
+    header_role(source) == Some(LibraryRole::Bindings)
+}
+
 /// Whether a source file is library code that is compiled into each target: headers, generic code, intrinsics, and the
 /// code that calls `main`.
 pub fn is_library_header(source: &str) -> bool {
     let name = source.rsplit('/').next().unwrap_or(source);
-    header_role(source).is_some() || C_START_FILES.contains(&name)
+    let starts = |library: &Library| library.start_files.contains(&name);
+    header_role(source).is_some() || LIBRARIES.iter().any(starts)
 }
 
 pub(crate) fn module_role(module: &str) -> Option<LibraryRole> {
@@ -157,12 +80,15 @@ pub(crate) fn header_role(source: &str) -> Option<LibraryRole> {
 }
 
 pub(crate) fn source_role(source: &str) -> Option<LibraryRole> {
-    role_where(|library| library.sources.iter().any(|part| source.contains(part)))
+    role_where(|library| {
+        let mut parts = library.sources.iter();
+        source.contains(library.project) && parts.any(|part| source.contains(part))
+    })
 }
 
 pub(crate) fn function_role(function: &str) -> Option<LibraryRole> {
     role_where(|library| {
-        let mut names = library.functions.iter();
+        let mut names = library.prefixes.iter();
         names.any(|name| function.starts_with(name))
     })
 }
@@ -191,7 +117,7 @@ mod tests {
             header("container/vector.hpp"),
             Some(LibraryRole::Structures)
         );
-        assert_eq!(header("p.hpp"), Some(LibraryRole::Wrapper));
+        assert_eq!(header("p.hpp"), Some(LibraryRole::Bindings));
     }
 
     #[test]

@@ -1,38 +1,7 @@
 //! The owner of the code of a call-stack frame: the user or a library.
 
-use crate::c_library::is_linked_c_library;
+use crate::frame_name::is_linked_c_library;
 use crate::library::{LibraryRole, function_role, header_role, module_role, source_role};
-
-/// Source directories that the libraries of PMDK share, and a substring of the paths of that project.
-const SHARED_SOURCES: [&str; 2] = ["/src/common/", "/src/core/"];
-const SHARED_PROJECT: &str = "/pmdk";
-
-/// The directory of the C++ bindings to libpmemobj.
-const BINDINGS: &str = "/libpmemobj++/";
-
-/// In the bindings, functions with this name log because the user asks for it. Other functions log automatically.
-const EXPLICIT_SNAPSHOT: &str = "::snapshot";
-
-/// Substrings of the names of lock functions, regardless of the prefixes that a C library adds.
-const LOCK_FUNCTIONS: [&str; 2] = ["pthread_", "sem_"];
-
-/// Entry points of libpmemobj that only persist or copy what they are given.
-const THIN_ENTRIES: [&str; 14] = [
-    "pmemobj_persist",
-    "pmemobj_xpersist",
-    "pmemobj_flush",
-    "pmemobj_xflush",
-    "pmemobj_drain",
-    "pmemobj_memcpy",
-    "pmemobj_memmove",
-    "pmemobj_memset",
-    "pmemobj_memcpy_persist",
-    "pmemobj_memmove_persist",
-    "pmemobj_memset_persist",
-    "pmemobj_memcpy_nodrain",
-    "pmemobj_memmove_nodrain",
-    "pmemobj_memset_nodrain",
-];
 
 /// The owner of a single frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,39 +73,18 @@ impl Owner {
 
     fn by_source(source: &str) -> Owner {
         let (header, own) = (header_role(source), source_role(source));
-        let shared = || SHARED_SOURCES.iter().any(|part| source.contains(part));
         if [header, own].contains(&Some(LibraryRole::Structures)) {
             Owner::Library
-        } else if header == Some(LibraryRole::Wrapper) {
+        } else if matches!(header, Some(LibraryRole::Wrapper | LibraryRole::Bindings)) {
             Owner::Wrapper
         } else if own == Some(LibraryRole::Carrier) {
             Owner::Carrier
-        } else if shared() && source.contains(SHARED_PROJECT) {
+        } else if own == Some(LibraryRole::Shared) {
             Owner::Unclear
         } else {
             Owner::User
         }
     }
-}
-
-/// Whether a source file is part of the C++ bindings to libpmemobj.
-pub fn is_binding_source(source: &str) -> bool {
-    source.contains(BINDINGS)
-}
-
-/// Whether a function of the bindings logs because the user asked for it.
-pub fn is_explicit_snapshot(function: &str) -> bool {
-    function.contains(EXPLICIT_SNAPSHOT)
-}
-
-/// Whether a function of a C library works on a lock.
-pub fn is_lock_function(function: &str) -> bool {
-    LOCK_FUNCTIONS.iter().any(|part| function.contains(part))
-}
-
-/// Whether an entry point of a persistence library only persists or copies what its caller passes.
-pub fn is_thin_entry(function: &str) -> bool {
-    THIN_ENTRIES.contains(&function)
 }
 
 #[cfg(test)]

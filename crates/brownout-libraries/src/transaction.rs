@@ -32,7 +32,7 @@ pub enum TxFunction {
     Reserve,
     /// Takes part in a transaction in another way, and may abort it.
     Other,
-    /// Creates, opens or closes a pool.
+    /// Opens or closes a pool. Functions that [create](crate::Purpose::CreatePool) one mean the same to a transaction.
     Pool,
 }
 

@@ -7,7 +7,9 @@
 //!
 //! Can miss: the target's own wrapper around such primitives counts as the target's code and is shown.
 
-use brownout_libraries::{is_library_header, is_library_module, is_linked_c_library};
+use brownout_libraries::{
+    is_library_header, is_library_module, is_linked_c_library, is_start_function,
+};
 
 use crate::{Frame, Stack};
 
@@ -57,11 +59,8 @@ impl Frame {
     /// Whether the frame is code of a known library, which works on behalf of its caller.
     pub fn is_library(&self) -> bool {
         let file = self.file.as_deref();
-        let linked = |function: &str| {
-            is_linked_c_library(function, file)
-                || function == "_start"
-                || function.starts_with("__libc_start_")
-        };
+        let linked =
+            |function: &str| is_linked_c_library(function, file) || is_start_function(function);
         file.is_some_and(is_library_header)
             || is_library_module(self.module_name())
             || self.function.as_deref().is_some_and(linked)

@@ -1,7 +1,7 @@
 //! The functions that the rules look at: those of libpmemobj that begin, end and fill transactions, and those that end a
 //! thread or the process.
 
-use brownout_libraries::{FUNCTIONS, Function, Purpose, TxFunction};
+use brownout_libraries::{Function, Purpose, TxFunction};
 use brownout_trace::{Definitions, FunctionId};
 
 /// The functions whose calls the rules need in the trace.
@@ -11,10 +11,10 @@ use brownout_trace::{Definitions, FunctionId};
 pub fn watched_functions() -> impl Iterator<Item = &'static Function> {
     let needed = |purpose| match purpose {
         Purpose::Transaction(function) => function != TxFunction::Process,
-        Purpose::Leave => true,
+        Purpose::CreatePool | Purpose::Leave => true,
         _ => false,
     };
-    FUNCTIONS.iter().filter(move |row| needed(row.purpose))
+    brownout_libraries::functions().filter(move |row| needed(row.purpose))
 }
 
 /// What a call of a watched function means to the rules.
@@ -54,6 +54,7 @@ impl Functions {
 fn named(name: &str) -> Option<CallMeaning> {
     match brownout_libraries::function(name)?.purpose {
         Purpose::Transaction(function) => Some(CallMeaning::Transaction(function)),
+        Purpose::CreatePool => Some(CallMeaning::Transaction(TxFunction::Pool)),
         Purpose::Leave => Some(CallMeaning::Leave),
         _ => None,
     }

@@ -1,0 +1,308 @@
+//! The table of libraries: which code is theirs, which of their functions can be watched, and what frames of their
+//! functions say.
+//!
+//! Everything that brownout knows about a library by name is in its row. The types of a row are described in
+//! [`library`](crate::Library) and [`function`](crate::Function); nothing here is logic.
+
+use crate::frame_name::{FrameMeaning, FrameName};
+use crate::function::{Function, LockFunction, Purpose};
+use crate::library::{Library, LibraryRole};
+use crate::transaction::TxFunction;
+
+/// All known libraries. If two rows match the same name or path, the first one counts.
+pub const LIBRARIES: &[Library] = &[
+    Library {
+        role: LibraryRole::CLibrary,
+        modules: &["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread"],
+        // glibc is built in its own directory, so its paths are relative.
+        start_files: &["libc_start_call_main.h", "libc-start.c"],
+        functions: &[
+            // The `join` of C++ and Rust threads calls `pthread_join`.
+            joins("pthread_join"),
+            joins("pthread_tryjoin_np"),
+            joins("pthread_timedjoin_np"),
+            joins("pthread_clockjoin_np"),
+            joins("thrd_join"),
+            // A C library calls `exit` itself when `main` returns.
+            leaves("exit"),
+            leaves("_exit"),
+            leaves("_Exit"),
+            leaves("quick_exit"),
+            leaves("pthread_exit"),
+            leaves("thrd_exit"),
+            lock("pthread_mutex_lock", 0, LockFunction::Exclusive),
+            lock("pthread_mutex_trylock", 0, LockFunction::Exclusive),
+            lock("pthread_mutex_timedlock", 0, LockFunction::Exclusive),
+            lock("pthread_mutex_clocklock", 0, LockFunction::Exclusive),
+            lock("pthread_mutex_unlock", 0, LockFunction::Release),
+            lock("pthread_rwlock_rdlock", 0, LockFunction::Shared),
+            lock("pthread_rwlock_tryrdlock", 0, LockFunction::Shared),
+            lock("pthread_rwlock_timedrdlock", 0, LockFunction::Shared),
+            lock("pthread_rwlock_clockrdlock", 0, LockFunction::Shared),
+            lock("pthread_rwlock_wrlock", 0, LockFunction::Exclusive),
+            lock("pthread_rwlock_trywrlock", 0, LockFunction::Exclusive),
+            lock("pthread_rwlock_timedwrlock", 0, LockFunction::Exclusive),
+            lock("pthread_rwlock_clockwrlock", 0, LockFunction::Exclusive),
+            lock("pthread_rwlock_unlock", 0, LockFunction::Release),
+            lock("pthread_spin_lock", 0, LockFunction::Exclusive),
+            lock("pthread_spin_trylock", 0, LockFunction::Exclusive),
+            lock("pthread_spin_unlock", 0, LockFunction::Release),
+            lock("pthread_cond_wait", 1, LockFunction::Wait),
+            lock("pthread_cond_timedwait", 1, LockFunction::Wait),
+            lock("pthread_cond_clockwait", 1, LockFunction::Wait),
+            lock("mtx_lock", 0, LockFunction::Exclusive),
+            lock("mtx_trylock", 0, LockFunction::Exclusive),
+            lock("mtx_timedlock", 0, LockFunction::Exclusive),
+            lock("mtx_unlock", 0, LockFunction::Release),
+            lock("cnd_wait", 1, LockFunction::Wait),
+            lock("cnd_timedwait", 1, LockFunction::Wait),
+        ],
+        frames: &[
+            frame("memcpy", FrameMeaning::Copy),
+            frame("memmove", FrameMeaning::Copy),
+            frame("memset", FrameMeaning::Copy),
+            frame("mempcpy", FrameMeaning::Copy),
+            frame("memccpy", FrameMeaning::Copy),
+            frame("bcopy", FrameMeaning::Copy),
+            frame("bzero", FrameMeaning::Copy),
+            frame("strcpy", FrameMeaning::Copy),
+            frame("strncpy", FrameMeaning::Copy),
+            frame("stpcpy", FrameMeaning::Copy),
+            frame("stpncpy", FrameMeaning::Copy),
+            frame("strcat", FrameMeaning::Copy),
+            frame("strncat", FrameMeaning::Copy),
+            frame("pthread_", FrameMeaning::Lock),
+            frame("sem_", FrameMeaning::Lock),
+            frame("lll_lock_", FrameMeaning::Lock),
+            frame("_start", FrameMeaning::Start),
+            frame("__libc_start_", FrameMeaning::Start),
+        ],
+        ..NONE
+    },
+    // The containers of libpmemobj-cpp, which is a header-only library.
+    Library {
+        role: LibraryRole::Structures,
+        headers: &[
+            "/libpmemobj++/container/",
+            "/libpmemobj++/experimental/concurrent_map.hpp",
+            "/libpmemobj++/experimental/inline_string.hpp",
+            "/libpmemobj++/experimental/mpsc_queue.hpp",
+            "/libpmemobj++/experimental/radix_tree.hpp",
+        ],
+        ..NONE
+    },
+    // The rest of libpmemobj-cpp. Its `pool::create` calls `pmemobj_create`, and its locks call those of libpmemobj.
+    Library {
+        role: LibraryRole::Bindings,
+        headers: &["/libpmemobj++/"],
+        frames: &[frame("::snapshot", FrameMeaning::ExplicitSnapshot)],
+        ..NONE
+    },
+    // The C++ standard library.
+    Library {
+        role: LibraryRole::Wrapper,
+        headers: &["/include/c++/"],
+        ..NONE
+    },
+    // The runtime libraries of GCC, and the intrinsics of GCC and Clang.
+    Library {
+        modules: &["libstdc++.so", "libgcc_s.so"],
+        headers: &["/lib/gcc/", "/lib/clang/"],
+        ..NONE
+    },
+    // Rust.
+    Library {
+        headers: &["/rustc/", "/compiler_builtins"],
+        ..NONE
+    },
+    Library {
+        role: LibraryRole::Structures,
+        modules: &["libpmemobj.so"],
+        prefixes: &[
+            "pmemobj_",
+            "_pobj_",
+            "palloc_",
+            "pmalloc_",
+            "ulog_",
+            "memblock_",
+            "lane_",
+        ],
+        sources: &["/src/libpmemobj/"],
+        functions: &[
+            creates_pool("pmemobj_create"),
+            creates_pool("pmemobj_createU"),
+            tx("pmemobj_open", 2, TxFunction::Pool),
+            tx("pmemobj_close", 1, TxFunction::Pool),
+            tx("pmemobj_tx_begin", 2, TxFunction::Begin),
+            tx("pmemobj_tx_commit", 0, TxFunction::Commit),
+            tx("pmemobj_tx_abort", 1, TxFunction::Abort),
+            tx("pmemobj_tx_end", 0, TxFunction::End),
+            tx("pmemobj_tx_process", 0, TxFunction::Process),
+            tx("pmemobj_tx_lock", 2, TxFunction::Other),
+            tx("pmemobj_tx_xlock", 3, TxFunction::Other),
+            tx("pmemobj_tx_add_range", 4, TxFunction::Add),
+            tx("pmemobj_tx_add_range_direct", 2, TxFunction::AddDirect),
+            tx("pmemobj_tx_xadd_range", 5, TxFunction::Add),
+            tx("pmemobj_tx_xadd_range_direct", 3, TxFunction::AddDirect),
+            tx("pmemobj_tx_alloc", 2, allocates(0)),
+            tx("pmemobj_tx_zalloc", 2, allocates(0)),
+            tx("pmemobj_tx_xalloc", 3, allocates(0)),
+            tx("pmemobj_tx_realloc", 4, allocates(2)),
+            tx("pmemobj_tx_zrealloc", 4, allocates(2)),
+            tx("pmemobj_tx_strdup", 2, COPIES),
+            tx("pmemobj_tx_xstrdup", 3, COPIES),
+            tx("pmemobj_tx_wcsdup", 2, COPIES),
+            tx("pmemobj_tx_xwcsdup", 3, COPIES),
+            tx("pmemobj_tx_free", 2, TxFunction::Other),
+            tx("pmemobj_tx_xfree", 3, TxFunction::Other),
+            tx("pmemobj_tx_publish", 2, TxFunction::Other),
+            tx("pmemobj_tx_xpublish", 3, TxFunction::Other),
+            tx("pmemobj_reserve", 3, TxFunction::Reserve),
+            tx("pmemobj_xreserve", 3, TxFunction::Reserve),
+            // The first argument is the pool.
+            lock("pmemobj_mutex_lock", 1, LockFunction::Exclusive),
+            lock("pmemobj_mutex_trylock", 1, LockFunction::Exclusive),
+            lock("pmemobj_mutex_timedlock", 1, LockFunction::Exclusive),
+            lock("pmemobj_mutex_unlock", 1, LockFunction::Release),
+            lock("pmemobj_rwlock_rdlock", 1, LockFunction::Shared),
+            lock("pmemobj_rwlock_tryrdlock", 1, LockFunction::Shared),
+            lock("pmemobj_rwlock_timedrdlock", 1, LockFunction::Shared),
+            lock("pmemobj_rwlock_wrlock", 1, LockFunction::Exclusive),
+            lock("pmemobj_rwlock_trywrlock", 1, LockFunction::Exclusive),
+            lock("pmemobj_rwlock_timedwrlock", 1, LockFunction::Exclusive),
+            lock("pmemobj_rwlock_unlock", 1, LockFunction::Release),
+            lock("pmemobj_cond_wait", 2, LockFunction::Wait),
+            lock("pmemobj_cond_timedwait", 2, LockFunction::Wait),
+        ],
+        frames: &[
+            frame("pmemobj_persist", FrameMeaning::ThinEntry),
+            frame("pmemobj_xpersist", FrameMeaning::ThinEntry),
+            frame("pmemobj_flush", FrameMeaning::ThinEntry),
+            frame("pmemobj_xflush", FrameMeaning::ThinEntry),
+            frame("pmemobj_drain", FrameMeaning::ThinEntry),
+            frame("pmemobj_memcpy", FrameMeaning::ThinEntry),
+            frame("pmemobj_memmove", FrameMeaning::ThinEntry),
+            frame("pmemobj_memset", FrameMeaning::ThinEntry),
+            frame("pmemobj_memcpy_persist", FrameMeaning::ThinEntry),
+            frame("pmemobj_memmove_persist", FrameMeaning::ThinEntry),
+            frame("pmemobj_memset_persist", FrameMeaning::ThinEntry),
+            frame("pmemobj_memcpy_nodrain", FrameMeaning::ThinEntry),
+            frame("pmemobj_memmove_nodrain", FrameMeaning::ThinEntry),
+            frame("pmemobj_memset_nodrain", FrameMeaning::ThinEntry),
+        ],
+        ..NONE
+    },
+    Library {
+        role: LibraryRole::Structures,
+        modules: &["libpmemblk.so"],
+        prefixes: &["pmemblk_"],
+        sources: &["/src/libpmemblk/"],
+        functions: &[
+            creates_pool("pmemblk_create"),
+            creates_pool("pmemblk_createU"),
+        ],
+        ..NONE
+    },
+    Library {
+        role: LibraryRole::Structures,
+        modules: &["libpmemlog.so"],
+        prefixes: &["pmemlog_"],
+        sources: &["/src/libpmemlog/"],
+        functions: &[
+            creates_pool("pmemlog_create"),
+            creates_pool("pmemlog_createU"),
+        ],
+        ..NONE
+    },
+    Library {
+        role: LibraryRole::Structures,
+        modules: &["libpmempool.so"],
+        prefixes: &["pmempool_"],
+        sources: &["/src/libpmempool/"],
+        ..NONE
+    },
+    Library {
+        role: LibraryRole::Carrier,
+        modules: &["libpmem.so"],
+        prefixes: &["pmem_"],
+        sources: &["/src/libpmem/"],
+        ..NONE
+    },
+    Library {
+        role: LibraryRole::Carrier,
+        modules: &["libpmem2.so"],
+        prefixes: &["pmem2_"],
+        sources: &["/src/libpmem2/"],
+        ..NONE
+    },
+    // What the libraries of PMDK share. The directories have common names, so the path must name the project too.
+    Library {
+        role: LibraryRole::Shared,
+        project: "/pmdk",
+        sources: &["/src/common/", "/src/core/"],
+        ..NONE
+    },
+];
+
+const NONE: Library = Library {
+    role: LibraryRole::Language,
+    modules: &[],
+    prefixes: &[],
+    project: "",
+    sources: &[],
+    headers: &[],
+    start_files: &[],
+    functions: &[],
+    frames: &[],
+};
+
+const fn tx(name: &'static str, arguments: u8, function: TxFunction) -> Function {
+    Function {
+        name,
+        arguments,
+        purpose: Purpose::Transaction(function),
+    }
+}
+
+const fn allocates(size: usize) -> TxFunction {
+    TxFunction::Allocate { size: Some(size) }
+}
+
+const COPIES: TxFunction = TxFunction::Allocate { size: None };
+
+const fn creates_pool(name: &'static str) -> Function {
+    Function {
+        name,
+        arguments: 1,
+        purpose: Purpose::CreatePool,
+    }
+}
+
+const fn joins(name: &'static str) -> Function {
+    Function {
+        name,
+        arguments: 1,
+        purpose: Purpose::ThreadJoin,
+    }
+}
+
+const fn leaves(name: &'static str) -> Function {
+    Function {
+        name,
+        arguments: 0,
+        purpose: Purpose::Leave,
+    }
+}
+
+/// The address of the lock is the argument with index `lock`.
+const fn lock(name: &'static str, lock: u8, function: LockFunction) -> Function {
+    Function {
+        name,
+        arguments: lock + 1,
+        purpose: Purpose::Lock { function, lock },
+    }
+}
+
+const fn frame(name: &'static str, meaning: FrameMeaning) -> FrameName {
+    FrameName { name, meaning }
+}

@@ -356,6 +356,7 @@ pub struct Mapping {
 
 /// How a process started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ProcessOrigin {
     /// A program image was loaded: mappings, modules and contexts start empty.
     Exec,
@@ -363,8 +364,19 @@ pub enum ProcessOrigin {
     Fork,
 }
 
+impl ProcessOrigin {
+    /// The name of the system call that starts such a process.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProcessOrigin::Exec => "exec",
+            ProcessOrigin::Fork => "fork",
+        }
+    }
+}
+
 /// How a process, or the whole target, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ProcessEnd {
     /// It exited.
     Exited {
@@ -376,6 +388,16 @@ pub enum ProcessEnd {
         /// The signal.
         signal: i32,
     },
+}
+
+impl ProcessEnd {
+    /// The exit status that a shell shows for such an end: 128 and the number of the signal if one killed the process.
+    pub fn shell_status(self) -> i32 {
+        match self {
+            ProcessEnd::Exited { status } => status,
+            ProcessEnd::Signaled { signal } => 128 + signal,
+        }
+    }
 }
 
 /// The recorded arguments of a call: the first ones in registers for integers and pointers.

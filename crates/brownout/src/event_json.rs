@@ -9,7 +9,7 @@ use brownout_trace::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::event_text::{Hex, origin_name, store_attributes};
+use crate::event_text::{Hex, store_attributes};
 
 /// One event as an object.
 pub fn event(event: &Event<'_>, definitions: &Definitions, frames: &[SourceFrame]) -> Value {
@@ -53,6 +53,7 @@ pub fn end(end: ProcessEnd) -> Value {
     match end {
         ProcessEnd::Exited { status } => json!({ "status": status }),
         ProcessEnd::Signaled { signal } => json!({ "signal": signal }),
+        _ => json!({}),
     }
 }
 
@@ -186,7 +187,7 @@ fn details(event: &Event<'_>, definitions: &Definitions) -> Value {
             "pid": pid,
             "parent_pid": parent_pid,
             "parent": parent.map(|parent| parent.0),
-            "origin": origin_name(origin),
+            "origin": origin.name(),
             "exe": text(exe),
             "args": args.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>(),
         }),

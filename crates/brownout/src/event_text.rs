@@ -6,8 +6,8 @@ use std::path::Path;
 use brownout_recovery::signal_name;
 use brownout_symbols::SourceFrame;
 use brownout_trace::{
-    Address, Definitions, Event, EventKind, FileId, FunctionId, Mapping, ProcessEnd, ProcessOrigin,
-    StoreFlavor, Sync,
+    Address, Definitions, Event, EventKind, FileId, FunctionId, Mapping, ProcessEnd, StoreFlavor,
+    Sync,
 };
 
 use crate::stacks::PrimaryFrame;
@@ -138,7 +138,7 @@ impl Display for EventText<'_> {
                 args,
                 ..
             } => {
-                let origin = origin_name(origin);
+                let origin = origin.name();
                 write!(
                     f,
                     " {origin} pid {pid} of {parent_pid} {}",
@@ -266,13 +266,6 @@ pub fn store_attributes(
     .flatten()
 }
 
-pub fn origin_name(origin: ProcessOrigin) -> &'static str {
-    match origin {
-        ProcessOrigin::Exec => "exec",
-        ProcessOrigin::Fork => "fork",
-    }
-}
-
 /// How a process ended.
 pub struct EndText(pub ProcessEnd);
 
@@ -284,6 +277,7 @@ impl Display for EndText {
                 Some(name) => write!(f, "killed by {name}"),
                 None => write!(f, "killed by signal {signal}"),
             },
+            _ => f.write_str("ended"),
         }
     }
 }

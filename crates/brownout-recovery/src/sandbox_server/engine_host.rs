@@ -113,10 +113,11 @@ pub fn host(arguments: &[OsString]) -> ! {
         exit(1);
     };
     match assignment.run() {
-        Ok(ProcessEnd::Exited { status }) => exit(status),
-        Ok(ProcessEnd::Signaled { signal }) => {
-            brownout_engine::die_by(signal);
-            exit(128 + signal)
+        Ok(end) => {
+            if let ProcessEnd::Signaled { signal } = end {
+                brownout_engine::die_by(signal);
+            }
+            exit(end.shell_status())
         }
         Err(error) => {
             let _ = assignment.report.write_all(error.to_string().as_bytes());

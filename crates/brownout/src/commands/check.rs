@@ -234,6 +234,7 @@ impl RecordedEnd {
             None | Some(ProcessEnd::Exited { status: 0 }) => return None,
             Some(ProcessEnd::Exited { status }) => format!("exited with status {status}"),
             Some(ProcessEnd::Signaled { signal }) => format!("was killed by signal {signal}"),
+            Some(_) => "did not exit".to_owned(),
         };
         let why = format!("the program {how}; the findings are those of a failed run");
         Some((ExitCode::TargetFailed, why))

@@ -121,14 +121,11 @@ fn watched_functions(names: &[String], scope: Option<&Scope>) -> Vec<WatchedFunc
 
 /// Exits as the target did.
 fn pass_on(end: ProcessEnd) -> Status {
-    match end {
-        ProcessEnd::Exited { status } => Status::from(status as u8),
-        ProcessEnd::Signaled { signal } => {
-            brownout_engine::die_by(signal);
-            // Only reached for a signal that does not end a process; this is the status a shell reports.
-            Status::from(128_u8.wrapping_add(signal as u8))
-        }
+    if let ProcessEnd::Signaled { signal } = end {
+        // Returns if the signal does not end a process.
+        brownout_engine::die_by(signal);
     }
+    Status::from(end.shell_status() as u8)
 }
 
 /// Only a warning: the trace may still be what the user wanted.

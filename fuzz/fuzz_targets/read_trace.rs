@@ -60,7 +60,9 @@ fn read(bytes: &[u8]) {
 
 /// The input with a right preamble and right checksums.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
-    let mut sealed = b"BRNTRACE\x02\0\0\0\0\0\0\0".to_vec();
+    let mut sealed = b"BRNTRACE\x04\0\0\0".to_vec();
+    let sum = crc32fast::hash(&sealed);
+    sealed.extend_from_slice(&sum.to_le_bytes());
     sealed.extend_from_slice(bytes.get(PREAMBLE..).unwrap_or_default());
     let mut start = PREAMBLE;
     while let Some(len) = sealed.get(start + 4..start + 8) {

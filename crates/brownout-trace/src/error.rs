@@ -97,6 +97,12 @@ pub enum Flaw {
     /// The file ends in the middle of a section.
     #[error("the file ends in the middle of a section")]
     Truncated,
+    /// The first bytes of the file were altered.
+    #[error("the checksum of the first bytes does not match them")]
+    Preamble,
+    /// The end of the file is missing or altered, though the recorder finished the trace.
+    #[error("the end of the file is missing or altered")]
+    Trailer,
     /// The checksum of a section does not match its content.
     #[error("a section's checksum does not match its content")]
     Checksum,

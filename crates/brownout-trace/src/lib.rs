@@ -60,6 +60,7 @@
 
 mod address_space;
 mod chunk;
+mod closing;
 mod contexts;
 mod definitions;
 mod error;

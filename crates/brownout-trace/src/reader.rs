@@ -9,16 +9,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::chunk::{ChunkDecoder, Definition, RowKind};
+use crate::closing::Closing;
 use crate::definitions::Definitions;
-use crate::error::{Flaw, ReadError};
+use crate::error::{Damage, Flaw, ReadError};
 use crate::event::Event;
 use crate::header::Header;
 use crate::ids::EventIndex;
 use crate::index::Index;
-use crate::section::{
-    Section, damage, read_index, read_preamble, read_section, read_summary, rebuild_index,
-    section_len,
-};
+use crate::section::{Section, damage, read_preamble, read_section, section_len};
 use crate::section_header::{PREAMBLE_LEN, Tag};
 use crate::summary::Summary;
 use crate::varint;
@@ -32,6 +30,8 @@ pub struct TraceReader<R: Read + Seek = File> {
     header: Header,
     summary: Option<Summary>,
     index: Index,
+    /// What is wrong with the file after its chunks. It is reported after the last event.
+    damaged_end: Option<Damage>,
     first_chunk: u64,
     /// Offset of the section after the chunk that is being read.
     next_section: u64,
@@ -69,18 +69,16 @@ impl<R: Read + Seek> TraceReader<R> {
             Section::Flawed(flaw) => return Err(at_start(offset, flaw)),
         };
         let first_chunk = offset + section_len(&stored);
-        let index = match read_index(&mut source, source_len, &mut stored)? {
-            Some(index) => index,
-            None => rebuild_index(&mut source, first_chunk)?,
-        };
-        let summary = read_summary(&mut source, &index, &mut stored)?;
+        let extent = (first_chunk, source_len);
+        let closing = Closing::read(&mut source, extent, version, &mut stored)?;
         Ok(TraceReader {
             source,
             source_len,
             version,
             header,
-            summary,
-            index,
+            summary: closing.summary,
+            index: closing.index,
+            damaged_end: closing.damage,
             first_chunk,
             next_section: first_chunk,
             this_section: first_chunk,
@@ -101,6 +99,11 @@ impl<R: Read + Seek> TraceReader<R> {
     /// The header of the trace.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// What is wrong with the file after its last event: its end was cut off or altered. Known before any event is read.
+    pub fn damaged_end(&self) -> Option<&Damage> {
+        self.damaged_end.as_ref()
     }
 
     /// `None` when the recorder did not complete the trace.
@@ -344,9 +347,10 @@ impl<R: Read + Seek> TraceReader<R> {
             },
         };
         self.ended = true;
-        match flaw {
-            None => Ok(false),
-            Some(flaw) => Err(damage(offset, EventIndex(first), flaw)),
+        match (flaw, &self.damaged_end) {
+            (None, None) => Ok(false),
+            (None, Some(damage)) => Err(damage.clone().into()),
+            (Some(flaw), _) => Err(damage(offset, EventIndex(first), flaw)),
         }
     }
 }

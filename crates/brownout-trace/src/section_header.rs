@@ -4,22 +4,20 @@ use crate::error::Flaw;
 
 /// First bytes of a trace.
 pub(crate) const MAGIC: [u8; 8] = *b"BRNTRACE";
-/// Last bytes of a finished trace.
-pub(crate) const END_MAGIC: [u8; 8] = *b"BRNTREND";
 
 /// The version of the format that this build writes. `docs/trace-format.md` lists the versions.
 ///
-/// Version 3 adds the parents and joins of threads, with operation codes that older readers would report as damage.
-/// Everything in a trace of version 2 means the same in version 3.
-pub const FORMAT_VERSION: u32 = 3;
+/// Version 4 adds checksums of the preamble and of the trailer. Events of versions 2 and 3 mean the same in version 4.
+pub const FORMAT_VERSION: u32 = 4;
 
 /// The oldest version that this build reads.
 pub const OLDEST_VERSION: u32 = 2;
 
-/// Magic, version and four reserved bytes.
+/// The first version whose preamble and trailer have checksums.
+pub(crate) const CHECKED_ENDS: u32 = 4;
+
+/// Magic, version and, since [`CHECKED_ENDS`], the checksum of both.
 pub(crate) const PREAMBLE_LEN: usize = 16;
-/// Offset of the index section, then [`END_MAGIC`].
-pub(crate) const TRAILER_LEN: usize = 16;
 
 /// No section stores more bytes than this, and no chunk holds more after decompression.
 pub(crate) const MAX_SECTION: usize = 16 << 20;
@@ -31,7 +29,24 @@ pub(crate) fn preamble() -> [u8; PREAMBLE_LEN] {
     let mut bytes = [0; PREAMBLE_LEN];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    let sum = crc32fast::hash(&bytes[..12]);
+    bytes[12..].copy_from_slice(&sum.to_le_bytes());
     bytes
+}
+
+/// Checks the last four bytes of a preamble: a checksum, or zeros before there was one.
+pub(crate) fn verify_preamble(bytes: &[u8; PREAMBLE_LEN], version: u32) -> Result<(), Flaw> {
+    let found = u32::from_le_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
+    let expected = if version >= CHECKED_ENDS {
+        crc32fast::hash(&bytes[..12])
+    } else {
+        0
+    };
+    if found == expected {
+        Ok(())
+    } else {
+        Err(Flaw::Preamble)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

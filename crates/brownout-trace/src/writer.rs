@@ -8,13 +8,14 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::chunk::{ChunkEncoder, MAX_EVENT};
+use crate::closing::put_trailer;
 use crate::definitions::FileIdentity;
 use crate::error::WriteError;
 use crate::event::Event;
 use crate::header::Header;
 use crate::ids::{AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId};
 use crate::index::Index;
-use crate::section_header::{END_MAGIC, MAX_SECTION, SectionHeader, Tag, preamble};
+use crate::section_header::{MAX_SECTION, SectionHeader, Tag, preamble};
 use crate::summary::{Ending, EventCounts, Summary};
 
 /// Where a trace is written to.
@@ -202,13 +203,13 @@ impl<S: TraceSink> TraceWriter<S> {
         self.index.summary = Some(self.written);
         self.append(&SectionHeader::plain(Tag::Summary, bytes.len()), &bytes);
         let index = self.index.encode();
+        let mut offset = 0;
         // A reader that finds no index builds its own.
         if check_section(index.len()).is_ok() {
-            let offset = self.written + self.buffer.len() as u64;
+            offset = self.written + self.buffer.len() as u64;
             self.append(&SectionHeader::plain(Tag::Index, index.len()), &index);
-            self.buffer.extend_from_slice(&offset.to_le_bytes());
-            self.buffer.extend_from_slice(&END_MAGIC);
         }
+        put_trailer(&mut self.buffer, offset);
         self.write_out()?;
         flushed?;
         Ok((summary, self.sink))

@@ -16,6 +16,12 @@ impl Console {
         Self { quiet }
     }
 
+    /// Reports an error that does not end the command at once.
+    pub fn error(&self, message: impl Display) {
+        // A closed standard error cannot be reported anywhere.
+        let _ = writeln!(io::stderr(), "brownout: {message}");
+    }
+
     /// Reports that the result is incomplete or restricted. Printed even with `--quiet`: a result that is
     /// silently incomplete is wrong.
     pub fn warn(&self, message: impl Display) {

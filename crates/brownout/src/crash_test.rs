@@ -53,7 +53,7 @@ pub struct Refused {
 }
 
 /// Tests crashes of the run in `trace`, with a journal in `directory`. Of a damaged trace it uses the part before the damage;
-/// [`TraceFile::conclude`] then reports the damage.
+/// [`TraceFile::shortfall`] then reports the damage.
 pub fn crash_test(
     trace: &mut TraceFile,
     plan: &Plan,

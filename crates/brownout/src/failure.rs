@@ -12,6 +12,7 @@ use brownout_trace::selection::PatternError;
 use brownout_trace::{Damage, EventIndex, ReadError};
 
 use crate::config::ConfigError;
+use crate::crash_test::counted;
 use crate::exit_code::ExitCode;
 
 /// What ends a command early.
@@ -37,12 +38,14 @@ pub enum Failure {
         #[source]
         source: Damage,
     },
-    #[error("event {event} is not in trace `{}`, which has {events} events numbered from 0", path.display())]
+    #[error("event {event} is not in trace `{}`, which has {} numbered from 0", path.display(), counted(*events, "event"))]
     NoSuchEvent {
         path: PathBuf,
         event: EventIndex,
         events: u64,
     },
+    #[error("no events to print: --from {from} is after --to {to}")]
+    EmptyRange { from: u64, to: u64 },
     #[error("cannot write to standard output")]
     Output(#[source] io::Error),
     #[error(transparent)]

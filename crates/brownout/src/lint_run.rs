@@ -22,9 +22,10 @@ use crate::trace_file::TraceFile;
 pub struct LintRun {
     pub findings: Vec<Finding>,
     pub subject: Subject,
+    /// What was examined, in a sentence.
+    pub tested: String,
     /// If nothing persistent was seen: what the trace shows instead.
     pub nothing_persistent: Option<String>,
-    /// To be concluded after everything is printed.
     pub trace: TraceFile,
 }
 
@@ -71,9 +72,17 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
     Ok(LintRun {
         findings,
         subject: subject(&trace, settings, gaps),
+        tested: linted(trace.events()),
         nothing_persistent,
         trace,
     })
+}
+
+fn linted(events: u64) -> String {
+    match events {
+        1 => "1 event was linted".to_owned(),
+        _ => format!("{events} events were linted"),
+    }
 }
 
 /// The stacks of all sites the rules have seen. A stack is interned when its site is first seen: the meaning of an

@@ -19,11 +19,19 @@ use crate::settings::Settings;
 use crate::shortfall::{Shortfall, conclude};
 use crate::trace_file::TraceFile;
 
+/// Whose findings are taken from earlier results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FindingsOf {
+    CrashTesting,
+    /// All analyses of the trace alone.
+    TraceAnalyses,
+}
+
 /// The findings of the analyses so far.
 pub struct Results {
     pub subject: Subject,
     pub findings: Vec<Finding>,
-    shortfalls: Vec<Shortfall>,
+    pub shortfalls: Vec<Shortfall>,
     /// What was examined, one sentence each.
     tested: Vec<String>,
 }
@@ -75,14 +83,15 @@ impl Results {
         self.tested.push(what);
     }
 
-    /// Adds the findings that other analyses than crash testing reported for the same trace.
-    pub fn keep_others(
+    /// Adds the findings in the directory that this run does not search for again, if they belong to the same trace.
+    pub fn keep(
         &mut self,
         directory: &OutputDirectory,
         trace: &Path,
+        kept: FindingsOf,
     ) -> Result<(), Failure> {
         if directory.is_about(trace) && directory.file(FINDINGS).exists() {
-            self.findings.extend(findings_of_others(directory)?);
+            self.findings.extend(earlier_findings(directory, kept)?);
         }
         Ok(())
     }
@@ -117,12 +126,12 @@ impl Results {
         finding_output::write_all(&report, directory)
     }
 
-    /// Writes the report to the directory, prints it and returns the exit code.
+    /// Writes the report to the directory, if there is one, prints it and returns the exit code.
     pub fn conclude(
         self,
         decisions: Decisions,
         settings: &Settings,
-        directory: &OutputDirectory,
+        directory: Option<&OutputDirectory>,
         stream: Stream,
         console: &Console,
     ) -> Result<ExitCode, Failure> {
@@ -131,11 +140,14 @@ impl Results {
         decisions.apply(&mut report, settings, console)?;
         let (code, conclusion) = conclude(&report, &self.shortfalls, self.tested);
         report.conclusion = conclusion;
-        finding_output::write_all(&report, directory)?;
-        finding_output::print(&report, settings, stream)?;
+        if let Some(directory) = directory {
+            finding_output::write_all(&report, directory)?;
+        }
+        // Before the findings, which have to be read in this light.
         for shortfall in &self.shortfalls {
             console.warn(&shortfall.reason);
         }
+        finding_output::print(&report, settings, stream)?;
         Ok(code)
     }
 }
@@ -179,13 +191,17 @@ pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Sub
     }
 }
 
-/// The findings of other analyses than crash testing, including suppressed ones: suppressions are applied again.
-pub fn findings_of_others(directory: &OutputDirectory) -> Result<Vec<Finding>, Failure> {
+/// The findings of some analyses in a directory, including suppressed ones: suppressions are applied again.
+pub fn earlier_findings(
+    directory: &OutputDirectory,
+    wanted: FindingsOf,
+) -> Result<Vec<Finding>, Failure> {
     let found = read_findings(&directory.file(FINDINGS))?.into_iter();
     let suppressed = read_suppressed(&directory.file(SUPPRESSED))?.into_iter();
     let all = found.chain(suppressed.map(|suppressed| suppressed.finding));
+    let crash_testing = wanted == FindingsOf::CrashTesting;
     Ok(all
-        .filter(|finding| !rules::is_of_crash_testing(&finding.rule))
+        .filter(|finding| rules::is_of_crash_testing(&finding.rule) == crash_testing)
         .collect())
 }
 

@@ -15,7 +15,9 @@ use brownout_trace::{
 use crate::console::Console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::output_directory::OutputDirectory;
 use crate::progress::Progress;
+use crate::shortfall::Shortfall;
 
 /// An open trace.
 pub struct TraceFile {
@@ -28,10 +30,16 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
+    /// Opens the trace at `path`, or the one of a results directory.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let reader = TraceReader::open(path).map_err(|error| Failure::trace(path, error))?;
+        let path = if path.is_dir() {
+            OutputDirectory::open(path)?.0.trace()?
+        } else {
+            path.to_owned()
+        };
+        let reader = TraceReader::open(&path).map_err(|error| Failure::trace(&path, error))?;
         Ok(Self {
-            path: path.to_owned(),
+            path,
             reader,
             damage: None,
             earlier_damage: None,
@@ -64,9 +72,8 @@ impl TraceFile {
         self.reader.byte_len()
     }
 
-    /// Makes `event` the next one. A position beyond the end means the end.
+    /// Makes `event` the next one.
     pub fn seek(&mut self, event: EventIndex) -> Result<(), Failure> {
-        let event = EventIndex(event.0.min(self.reader.events()));
         match self.reader.seek(event) {
             Err(ReadError::Damaged(damage)) => {
                 self.damage = Some(damage);
@@ -77,7 +84,7 @@ impl TraceFile {
     }
 
     /// Passes the following events to `visit`, until it breaks, the trace ends, or the trace is damaged.
-    /// [`conclude`](Self::conclude) reports the damage.
+    /// [`report_missing`](Self::report_missing) reports the damage.
     pub fn walk(
         &mut self,
         progress: &mut Progress,
@@ -152,29 +159,53 @@ impl TraceFile {
 
     /// Why the rest of the trace could not be read, if it could not.
     pub fn damage(&self) -> Option<Failure> {
-        let damage = self.damage.as_ref().or(self.earlier_damage.as_ref())?;
+        let damage = self.damage.as_ref().or(self.earlier_damage.as_ref());
+        let damage = damage.or(self.reader.damaged_end())?;
         Some(Failure::Incomplete {
             path: self.path.clone(),
             source: damage.clone(),
         })
     }
 
-    /// Reports why events are missing, if they are. Returns how the command ends.
-    pub fn conclude(self, console: &Console) -> Result<ExitCode, Failure> {
-        if let Some(failure) = self.damage() {
-            return Err(failure);
+    /// Reports why events are missing, if they are. Returns the exit code of a command that has nothing else to report.
+    pub fn report_missing(&self, console: &Console) -> ExitCode {
+        if let Some(damage) = self.damage() {
+            console.error(damage.sentence());
+            return damage.exit_code();
         }
         if let Some(reason) = self.incomplete_reason() {
             console.warn(format_args!("{}: {reason}", self.path.display()));
         }
-        Ok(ExitCode::Success)
+        if self.summary().is_none() {
+            ExitCode::NothingTested
+        } else {
+            ExitCode::Success
+        }
+    }
+
+    /// Why no analysis of the trace can show that the target is correct, if that is so.
+    pub fn shortfall(&self) -> Option<Shortfall> {
+        if let Some(damage) = self.damage() {
+            let (code, reason) = (damage.exit_code(), damage.sentence());
+            return Some(Shortfall { code, reason });
+        }
+        // Interrupting a server is the usual way to end it.
+        let stopped = self.summary().map(|summary| &summary.ending.stopped);
+        if matches!(stopped, Some(Some(EarlyStop::Interrupted))) {
+            return None;
+        }
+        self.incomplete_reason().map(|reason| Shortfall {
+            code: ExitCode::NothingTested,
+            reason,
+        })
     }
 
     /// Why an undamaged trace does not contain the whole run, if it does not.
     pub fn incomplete_reason(&self) -> Option<String> {
         let Some(summary) = self.summary() else {
             return Some(
-                "the recorder did not finish this trace; the last events may be missing".into(),
+                "the trace is cut short: the recorder did not finish it, and the last events may be missing"
+                    .into(),
             );
         };
         let why = match summary.ending.stopped.as_ref()? {

@@ -2,7 +2,7 @@
 
 use brownout_trace::{EventClass, EventKind, FORMAT_VERSION, OLDEST_VERSION};
 
-use crate::traces::{every_kind, open};
+use crate::traces::{every_kind, open, readable};
 
 /// Recorded from a program with two threads, each of which stores, flushes and fences; the first joins the second.
 const VERSION_2: &[u8] = include_bytes!("../fixtures/version-2.trace");
@@ -27,6 +27,36 @@ fn a_trace_of_version_2_is_read_to_its_end() {
     assert_eq!(counts.total(), classes.len() as u64);
     assert_eq!(counts.of(EventClass::Return), 1);
     assert_eq!(counts.of(EventClass::ThreadJoin), 0);
+}
+
+/// Recorded from a program like that of version 2.
+const VERSION_3: &[u8] = include_bytes!("../fixtures/version-3.trace");
+
+#[test]
+fn a_trace_of_version_3_is_read_to_its_end() {
+    let mut reader = open(VERSION_3).unwrap();
+    assert_eq!(reader.version(), 3);
+    assert_eq!(reader.damaged_end(), None);
+    let mut parents = Vec::new();
+    let mut events = 0;
+    while let Some(event) = reader.next().unwrap() {
+        events += 1;
+        if let EventKind::ThreadStart { parent } = event.kind {
+            parents.push(parent.is_some());
+        }
+    }
+    assert_eq!(parents, [false, true]);
+    let counts = &reader.summary().unwrap().counts;
+    assert_eq!(counts.total(), events);
+    assert_eq!(counts.of(EventClass::ThreadJoin), 1);
+}
+
+#[test]
+fn the_end_of_a_trace_of_version_3_is_checked_too() {
+    for cut in 1..=20 {
+        let (_, error) = readable(&VERSION_3[..VERSION_3.len() - cut]);
+        assert!(error.is_some(), "{cut} bytes were cut off");
+    }
 }
 
 #[test]

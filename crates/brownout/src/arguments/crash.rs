@@ -27,10 +27,11 @@ use super::{FindingArgs, SelectionArgs};
   brownout crash run.trace --recover './server {pm}' --recover-ready tcp:6379 --client './client verify'
   brownout crash run.trace --recover './check {pm}' --shard 2/8 --out part2    (then: brownout merge part*)")]
 pub struct CrashArgs {
-    /// The trace to read
+    /// The trace to read, or a results directory with one
+    #[arg(value_name = "TRACE-OR-DIR")]
     pub trace: PathBuf,
 
-    /// Where to write the results [default: brownout.out]
+    /// Where to write the results [default: the results directory with the trace, or else brownout.out]
     ///
     /// Findings of other analyses of the same trace in DIR are kept.
     #[arg(long, value_name = "DIR")]

@@ -19,7 +19,8 @@ use super::Format;
   brownout dump run.trace --from 1200 --to 1300 --stacks
   brownout dump run.trace --format json | jq 'select(.kind == \"flush\")'")]
 pub struct DumpArgs {
-    /// The trace to read
+    /// The trace to read, or a results directory with one
+    #[arg(value_name = "TRACE-OR-DIR")]
     pub trace: PathBuf,
 
     /// First event to print

@@ -17,7 +17,8 @@ use super::SelectionArgs;
   brownout image run.trace -o images
   brownout image run.trace --at 1234 -o images")]
 pub struct ImageArgs {
-    /// The trace to read
+    /// The trace to read, or a results directory with one
+    #[arg(value_name = "TRACE-OR-DIR")]
     pub trace: PathBuf,
 
     /// `end`, or the number of the last event to include

@@ -15,11 +15,19 @@ use super::{FindingArgs, SelectionArgs};
   brownout lint run.trace
   brownout lint run.trace --verbose --model eadr
   brownout lint run.trace --format sarif > report.sarif
+  brownout lint brownout.out --out brownout.out
   brownout lint run.trace --gen-suppressions > accepted.toml
   brownout lint run.trace --suppressions accepted.toml")]
 pub struct LintArgs {
-    /// The trace to read
+    /// The trace to read, or a results directory with one
+    #[arg(value_name = "TRACE-OR-DIR")]
     pub trace: PathBuf,
+
+    /// Also write the results to DIR: findings.jsonl, report.html, report.sarif, junit.xml and run.json
+    ///
+    /// Findings of crash testing for the same trace in DIR are kept.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 
     #[command(flatten)]
     pub selection: SelectionArgs,

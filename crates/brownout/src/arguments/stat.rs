@@ -14,7 +14,8 @@ use super::{FailurePointArgs, Format, SelectionArgs};
   brownout stat run.trace --failure-points --after pmemobj_create
   brownout stat run.trace --format json | jq '.files[] | select(.persistent).path'")]
 pub struct StatArgs {
-    /// The trace to read
+    /// The trace to read, or a results directory with one
+    #[arg(value_name = "TRACE-OR-DIR")]
     pub trace: PathBuf,
 
     /// Output format

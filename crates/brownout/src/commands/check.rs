@@ -91,7 +91,11 @@ pub fn check(
     };
     let lint_run = lint(&directory.file(TRACE), settings, console)?;
     let mut results = Results::new(lint_run.subject, lint_run.findings);
-    results.tested(format!("{} events were linted", lint_run.trace.events()));
+    results.tested(lint_run.tested);
+    // Damage first: it may be the reason of everything else.
+    if let Some(damage) = lint_run.trace.damage() {
+        results.fall_short(damage.exit_code(), damage.sentence());
+    }
     let failed = end.failed();
     let can_crash = failed.is_none() && lint_run.nothing_persistent.is_none();
     if let Some((code, why)) = failed {
@@ -104,9 +108,6 @@ pub fn check(
     if let Some(why) = lint_run.nothing_persistent {
         results.fall_short(ExitCode::NothingTested, why);
     }
-    if let Some(damage) = lint_run.trace.damage() {
-        results.fall_short(damage.exit_code(), damage.sentence());
-    }
     match &plan {
         Some(plan) if can_crash => {
             // Whatever ends crash testing, the findings of lint remain.
@@ -118,7 +119,7 @@ pub fn check(
         Some(_) => console.remark("crashes are not tested"),
         None => {}
     }
-    let code = results.conclude(decisions, settings, &directory, stream, console)?;
+    let code = results.conclude(decisions, settings, Some(&directory), stream, console)?;
     if stay == Stay::Kept {
         directory.announce(console);
     }

@@ -11,9 +11,18 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
 use crate::output_directory::OutputDirectory;
-use crate::results::Results;
+use crate::results::{FindingsOf, Results};
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
+
+/// Where the results go. Those about the trace of a results directory belong into this directory.
+fn output(arguments: &CrashArgs, settings: &Settings) -> PathBuf {
+    let trace = &arguments.trace;
+    let beside = trace.is_dir().then(|| trace.clone());
+    let out = arguments.out.clone().or(beside);
+    out.or_else(|| settings.out.clone())
+        .unwrap_or_else(|| PathBuf::from(OUT))
+}
 
 pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure> {
     let settings = Settings::new(&arguments.findings, &arguments.selection.patterns)?;
@@ -27,17 +36,24 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
         let program = program_file(Path::new(program));
         plan.resolve_functions(&trace.header().cwd.join(program))?;
     }
-    let out = arguments.out.clone().or_else(|| settings.out.clone());
-    let mut directory = OutputDirectory::claim(&out.unwrap_or_else(|| PathBuf::from(OUT)))?;
+    let mut directory = OutputDirectory::claim(&output(arguments, &settings))?;
     let mut results = Results::about(&trace, &settings);
-    results.keep_others(&directory, trace.path())?;
+    results.keep(&directory, trace.path(), FindingsOf::TraceAnalyses)?;
     // From now on the directory belongs to brownout, even if the test fails.
     directory.set_trace(trace.path());
     results.write_unfinished(&decisions, &settings, &directory, "testing crashes")?;
-    let tested = crash_test(&mut trace, &plan, &directory, console)?;
+    let tested = crash_test(&mut trace, &plan, &directory, console);
+    // Damage first: it may be the reason of everything else.
+    let tested = tested.map_err(|failure| trace.damage().unwrap_or(failure))?;
+    results.shortfalls.extend(trace.shortfall());
     results.add_crash_test(tested, &settings, console);
-    let code = results.conclude(decisions, &settings, &directory, Stream::Output, console)?;
+    let code = results.conclude(
+        decisions,
+        &settings,
+        Some(&directory),
+        Stream::Output,
+        console,
+    )?;
     directory.announce(console);
-    trace.conclude(console)?;
     Ok(code)
 }

@@ -18,6 +18,7 @@ pub fn run(arguments: &DumpArgs, console: &Console) -> Result<ExitCode, Failure>
     let mut trace = TraceFile::open(&arguments.trace)?;
     let mut stacks = StackTable::new(&trace.header().cwd);
     let mut out = console::results();
+    check_range(arguments, &trace)?;
     trace.seek(EventIndex(arguments.from))?;
     let last = arguments.to.min(trace.events().saturating_sub(1));
     let mut progress = console.progress_beside_output("printing", Some(last));
@@ -36,7 +37,26 @@ pub fn run(arguments: &DumpArgs, console: &Console) -> Result<ExitCode, Failure>
     for problem in stacks.problems() {
         console.warn(problem);
     }
-    trace.conclude(console)
+    Ok(trace.report_missing(console))
+}
+
+/// The first event must be in the trace; any number is good for the last.
+fn check_range(arguments: &DumpArgs, trace: &TraceFile) -> Result<(), Failure> {
+    let (from, events) = (arguments.from, trace.events());
+    if from > arguments.to {
+        return Err(Failure::EmptyRange {
+            from,
+            to: arguments.to,
+        });
+    }
+    if from > 0 && from >= events {
+        return Err(Failure::NoSuchEvent {
+            path: trace.path().to_owned(),
+            event: EventIndex(from),
+            events,
+        });
+    }
+    Ok(())
 }
 
 fn matches_filters(arguments: &DumpArgs, event: &Event<'_>) -> bool {

@@ -29,12 +29,13 @@ pub fn run(arguments: &ImageArgs, console: &Console) -> Result<ExitCode, Failure
             counted(images.unmapped_stores(), "store")
         ));
     }
+    let code = trace.report_missing(console);
     let written = write(&trace, &images, &selection, arguments)?;
     if written.is_empty() {
         warn_no_images(&trace, &selection, console);
     }
     report(&written).map_err(Failure::Output)?;
-    trace.conclude(console)
+    Ok(code)
 }
 
 /// The last event to replay; `None` for a trace without events.

@@ -16,7 +16,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
 use crate::output_directory::{JOURNAL, OutputDirectory};
-use crate::results::{Results, findings_of_others};
+use crate::results::{FindingsOf, Results, earlier_findings};
 use crate::settings::Settings;
 
 pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure> {
@@ -28,7 +28,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
         let journal = part.file(JOURNAL);
         let entries = journal::read(&journal).map_err(CrashError::from)?;
         let entries = entries.ok_or_else(|| Failure::NoJournal { path: path.clone() })?;
-        let others = findings_of_others(&part)?;
+        let others = earlier_findings(&part, FindingsOf::TraceAnalyses)?;
         // How much was tested is reported for the whole.
         let gaps = subject.gaps.iter().filter(|gap| !is_unfinished(gap));
         let gaps: Vec<String> = gaps.cloned().collect();
@@ -67,7 +67,13 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     write_journal(&entries, &directory)?;
     let findings = settings.levels.apply(findings_of(&entries));
     results.add(findings, gap.into_iter().collect(), console);
-    let code = results.conclude(decisions, &settings, &directory, Stream::Output, console)?;
+    let code = results.conclude(
+        decisions,
+        &settings,
+        Some(&directory),
+        Stream::Output,
+        console,
+    )?;
     directory.announce(console);
     Ok(code)
 }

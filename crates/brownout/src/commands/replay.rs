@@ -39,6 +39,9 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     }
     let patterns: Vec<_> = token.patterns.iter().map(Into::into).collect();
     let selection = file.select(&patterns, console)?;
+    if let Some(damage) = file.damage() {
+        return Err(damage);
+    }
     let run = RecordedRun::new(&trace, selection);
     let mut monitor = CrashTestMonitor::new(None, console);
     monitor.begin_reading(file.events());

@@ -87,6 +87,7 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
         bytes: trace.byte_len(),
         incomplete: trace.incomplete_reason(),
     };
+    let code = trace.report_missing(console);
     let mut out = console::results();
     match arguments.format {
         Format::Human => human::print(&statistics, &mut out),
@@ -97,5 +98,5 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
     for problem in stacks.problems() {
         console.warn(problem);
     }
-    trace.conclude(console)
+    Ok(code)
 }

@@ -6,6 +6,7 @@
 mod config;
 mod decisions;
 mod demo;
+mod directories;
 mod results;
 mod run_end;
 mod severities;

@@ -7,7 +7,7 @@ use brownout_trace::{CallArguments, EventKind, ThreadId};
 use serde_json::Value;
 
 use crate::traces::{POOL, Recording, pool_and_semaphore};
-use crate::{clean, command, line_with};
+use crate::{brownout, clean, command, line_with};
 
 fn dump(recording: Recording, options: &[&str]) -> String {
     let (_directory, path) = recording.finish();
@@ -69,12 +69,21 @@ fn filters_by_number_kind_and_thread() {
 }
 
 #[test]
-fn a_range_beyond_the_end_is_empty() {
-    assert_eq!(dump(pool_and_semaphore(&[]), &["--from", "1000"]), "");
-    assert_eq!(
-        dump(pool_and_semaphore(&[]), &["--from", "5", "--to", "4"]),
-        ""
-    );
+fn a_range_without_events_is_reported() {
+    let (_directory, path) = pool_and_semaphore(&[]).finish();
+    let path = path.to_str().unwrap();
+    for (range, message) in [
+        (&["--from", "1000"][..], "event 1000 is not in trace"),
+        (&["--from", "9"], "which has 9 events numbered from 0"),
+        (&["--from", "5", "--to", "4"], "--from 5 is after --to 4"),
+    ] {
+        let run = brownout(&[&["dump", path], range].concat());
+        assert_eq!(run.status, Some(2), "{}", run.stderr);
+        assert!(run.stderr.contains(message), "{}", run.stderr);
+        assert_eq!(run.stdout, "");
+    }
+    let beyond = clean(&["dump", path, "--from", "8", "--to", "1000"]);
+    assert_eq!(beyond.lines().count(), 1);
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn without_persistent_files_the_mapped_files_are_listed() {
 fn an_unfinished_recording_is_reported() {
     let (_directory, path) = pool_and_semaphore(&[]).abandon();
     let run = brownout(&["stat", path.to_str().unwrap()]);
-    assert_eq!(run.status, Some(0));
+    assert_eq!(run.status, Some(3));
     assert!(
         run.stderr.contains("the recorder did not finish"),
         "{}",

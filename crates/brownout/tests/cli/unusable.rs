@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use brownout_trace::Ending;
 
@@ -37,8 +38,8 @@ fn a_missing_file_is_reported() {
 }
 
 #[test]
-fn a_directory_is_rejected() {
-    all_reject(Path::new("/usr"), "Is a directory");
+fn a_directory_without_results_is_rejected() {
+    all_reject(Path::new("/usr"), "is not a results directory");
 }
 
 #[test]
@@ -102,21 +103,71 @@ fn the_readable_part_of_a_truncated_trace_is_shown() {
     }
 }
 
+/// Every command reports the damage of these bytes, and exits with 2.
+fn all_report_damage(path: &Path, what: &str, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+    for (command, run) in each_command(path) {
+        assert_eq!(run.status, Some(2), "{command}, {what}: {}", run.stderr);
+        let reported = ["is damaged", "cannot open trace"];
+        assert!(
+            reported.iter().any(|words| run.stderr.contains(words)),
+            "{command}, {what}: {}",
+            run.stderr
+        );
+    }
+}
+
+/// That every bit counts is tested with the reader; here a few bits in each part of the file, of which the smallest is the
+/// trailer.
 #[test]
-fn altered_bytes_never_cause_a_panic() {
+fn altered_bits_are_reported_by_every_command() {
     let (_directory, path) = pool_and_semaphore(&[]).finish();
     let whole = fs::read(&path).unwrap();
-    for at in (0..whole.len()).step_by(whole.len() / 40) {
+    let ends = [8, 13, whole.len() - 20, whole.len() - 11, whole.len() - 1];
+    for at in (0..whole.len()).step_by(whole.len() / 12).chain(ends) {
         let mut altered = whole.clone();
-        altered[at] ^= 0x41;
-        fs::write(&path, &altered).unwrap();
-        for (command, run) in each_command(&path) {
-            let status = run.status;
-            assert!(
-                matches!(status, Some(0..=3)),
-                "{command}, byte {at}: {}",
-                run.stderr
-            );
-        }
+        altered[at] ^= 1 << (at % 8);
+        all_report_damage(&path, &format!("byte {at}"), &altered);
+    }
+}
+
+#[test]
+fn a_missing_end_is_reported_by_every_command() {
+    let (_directory, path) = pool_and_semaphore(&[]).finish();
+    let whole = fs::read(&path).unwrap();
+    for cut in 1..=4 {
+        let rest = &whole[..whole.len() - cut];
+        all_report_damage(&path, &format!("{cut} bytes cut off"), rest);
+    }
+}
+
+#[test]
+fn damage_is_reported_before_the_results() {
+    let (_directory, path) = pool_and_semaphore(&[]).finish();
+    let mut altered = fs::read(&path).unwrap();
+    altered.pop();
+    fs::write(&path, &altered).unwrap();
+    for command in ["stat", "lint"] {
+        // Both streams into one, to see the order.
+        let script = format!(
+            "{} {command} {} 2>&1",
+            env!("CARGO_BIN_EXE_brownout"),
+            path.display()
+        );
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        let first = output.lines().next().unwrap_or_default();
+        assert!(first.contains("is damaged"), "{command}: {output}");
+    }
+}
+
+#[test]
+fn a_trace_whose_recorder_was_killed_is_usable_and_not_complete() {
+    let (_directory, path) = pool_and_semaphore(&[]).abandon();
+    for (command, run) in each_command(&path) {
+        let stderr = &run.stderr;
+        assert!(matches!(run.status, Some(1 | 3)), "{command}: {stderr}");
+        assert!(stderr.contains("is cut short"), "{command}: {stderr}");
+        assert!(!run.stdout.is_empty(), "{command}: {stderr}");
     }
 }

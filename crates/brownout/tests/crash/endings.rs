@@ -119,7 +119,8 @@ fn a_damaged_trace_is_reported() {
     let run = crash(&altered);
     assert_eq!(run.status, Some(2), "{}", run.stderr);
     assert!(run.stderr.contains("is damaged"), "{}", run.stderr);
-    for len in [0, 10, whole.len() / 3, whole.len() / 2] {
+    let len = whole.len();
+    for len in [0, 10, len / 3, len / 2, len - 21, len - 4, len - 1] {
         let run = crash(&whole[..len]);
         let messages = ["damaged", "did not finish", "cannot open trace"];
         let reported = messages.iter().any(|words| run.stderr.contains(words));

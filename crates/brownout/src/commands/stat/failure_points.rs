@@ -17,6 +17,7 @@ use crate::trace_file::TraceFile;
 pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure> {
     let mut trace = TraceFile::open(&arguments.trace)?;
     let selection = trace.select(&arguments.selection.patterns, console)?;
+    let code = trace.report_missing(console);
     if selection.is_empty() {
         console.warn("nothing persistent was seen; select files with --pm");
     }
@@ -24,7 +25,7 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
     let mut symbols = CrashSymbols::new(&trace.header().cwd, wanted);
     let mut monitor = CrashTestMonitor::new(None, console);
     monitor.begin_reading(trace.events());
-    let run = RecordedRun::new(&arguments.trace, selection);
+    let run = RecordedRun::new(trace.path(), selection);
     let scope = scope(&arguments.points);
     let survey = run.survey(scope.clone(), &mut symbols, &mut monitor)?;
     drop(monitor);
@@ -44,7 +45,7 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
     for problem in symbols.problems() {
         console.warn(problem);
     }
-    trace.conclude(console)
+    Ok(code)
 }
 
 /// A function call, with the calls and failure points in it.

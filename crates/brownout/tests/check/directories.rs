@@ -1,0 +1,81 @@
+//! Results directories: every command that takes a trace takes one, and `lint` writes one.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{TestDir, bugs, findings};
+
+#[test]
+fn every_command_takes_a_results_directory_in_place_of_a_trace() {
+    let dir = TestDir::new();
+    dir.check(&[], &["last"]);
+    for (arguments, status) in [
+        (&["stat", "brownout.out"][..], 0),
+        (&["stat", "brownout.out", "--failure-points"], 0),
+        (&["dump", "brownout.out"], 0),
+        (&["image", "brownout.out", "-o", "images"], 0),
+        (&["lint", "brownout.out"], 1),
+        (&["report", "brownout.out"], 1),
+    ] {
+        let run = dir.brownout(arguments);
+        assert_eq!(run.status, Some(status), "{arguments:?}: {}", run.stderr);
+        assert!(!run.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn results_about_a_trace_elsewhere_lead_to_it() {
+    let dir = TestDir::new();
+    dir.brownout(&["record", "-o", "trace", "--", "./counter", "pool", "last"]);
+    let run = dir.brownout(&["lint", "trace", "--out", "results"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(!dir.path("results/trace").exists());
+    let run = dir.brownout(&["stat", "results"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    fs::remove_file(dir.path("trace")).unwrap();
+    let run = dir.brownout(&["stat", "results"]);
+    assert_eq!(run.status, Some(2));
+    assert!(run.stderr.contains("cannot read trace"), "{}", run.stderr);
+}
+
+#[test]
+fn lint_writes_a_results_directory() {
+    let dir = TestDir::new();
+    dir.brownout(&["record", "-o", "trace", "--", "./counter", "pool", "last"]);
+    let run = dir.brownout(&["lint", "trace", "--out", "results"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert_eq!(bugs(&findings(&dir.path("results"))), ["missing-flush"]);
+    for name in ["report.html", "report.sarif", "junit.xml"] {
+        assert!(
+            dir.read(&format!("results/{name}"))
+                .contains("missing-flush")
+        );
+    }
+    let conclusion: Value = serde_json::from_str(&dir.read("results/run.json")).unwrap();
+    assert_eq!(conclusion["verdict"], "findings");
+    assert_eq!(conclusion["exit_code"], 1);
+    let report = dir.brownout(&["report", "results"]);
+    assert_eq!(report.status, Some(1));
+    assert!(report.stdout.contains("bug[missing-flush]"));
+}
+
+#[test]
+fn lint_of_a_damaged_trace_says_so_in_every_artefact() {
+    let dir = TestDir::new();
+    dir.brownout(&["record", "-o", "trace", "--", "./counter", "pool"]);
+    let mut bytes = fs::read(dir.path("trace")).unwrap();
+    bytes.truncate(bytes.len() - 1);
+    fs::write(dir.path("trace"), bytes).unwrap();
+    let run = dir.brownout(&["lint", "trace", "--out", "results"]);
+    assert_eq!(run.status, Some(2), "{}", run.stderr);
+    let conclusion: Value = serde_json::from_str(&dir.read("results/run.json")).unwrap();
+    assert_eq!(conclusion["verdict"], "error");
+    assert!(dir.read("results/junit.xml").contains("<error"));
+    assert!(
+        dir.read("results/report.sarif")
+            .contains("\"executionSuccessful\":false")
+    );
+    assert!(dir.read("results/report.html").contains("is damaged"));
+    assert_eq!(dir.brownout(&["report", "results"]).status, Some(2));
+}

@@ -11,6 +11,7 @@ use brownout_recovery::{Attempt, RawFrame, RunnerPool};
 use brownout_report::Frame;
 use brownout_trace::Definitions;
 
+use crate::coverage::{CampaignEnd, Ending, Purpose};
 use crate::crash_point::{CrashPoint, common_profile};
 use crate::error::CrashError;
 use crate::image::{ImageBuilder, ImageDigest};
@@ -104,8 +105,29 @@ impl<'a> Campaign<'a> {
         self.trials = trials;
     }
 
-    /// Tries what the strategy proposes, until it proposes nothing more. Returns whether it came to that.
-    pub fn run(&mut self, with: &mut Collaborators<'_>) -> Result<bool, CrashError> {
+    /// Tries what the strategy proposes, until it proposes nothing more or the observer stops it.
+    pub fn run(&mut self, with: &mut Collaborators<'_>) -> Result<Ending, CrashError> {
+        let start = Instant::now();
+        let exhausted = self.try_all(with)?;
+        let enough = |required| self.progress.first_tries >= required;
+        let end = match with.strategy.required() {
+            _ if exhausted => CampaignEnd::Exhausted,
+            Some(required) if enough(required) => CampaignEnd::Sufficient,
+            _ => CampaignEnd::Incomplete,
+        };
+        let ending = Ending {
+            end,
+            proposed: self.progress.done + self.elsewhere,
+            extent: with.strategy.extent(),
+            recoveries: self.progress.recoveries,
+            seconds: start.elapsed().as_secs_f64(),
+        };
+        with.journal.ending(&ending)?;
+        Ok(ending)
+    }
+
+    /// Returns whether everything was tried.
+    fn try_all(&mut self, with: &mut Collaborators<'_>) -> Result<bool, CrashError> {
         for trial in &self.trials {
             self.tried.insert(trial.point.clone());
             with.strategy.learn(trial);
@@ -119,7 +141,6 @@ impl<'a> Campaign<'a> {
             if wave.is_empty() {
                 if with.pool.is_idle() {
                     self.progress.points = self.progress.done;
-                    with.journal.complete(self.progress.done + self.elsewhere)?;
                     return Ok(true);
                 }
                 if with.observer.stop() {
@@ -196,6 +217,7 @@ impl<'a> Campaign<'a> {
         };
         if !self.shard.takes(digest.0) {
             self.elsewhere += 1;
+            self.progress.first_tries += u64::from(proposal.purpose == Purpose::FailurePoint);
             self.progress.points = self.progress.points.saturating_sub(1);
             return Ok(true);
         }
@@ -270,6 +292,7 @@ impl<'a> Campaign<'a> {
         let mut trial = first.clone();
         trial.point = proposal.point.clone();
         trial.kind = proposal.kind;
+        trial.purpose = proposal.purpose;
         trial.same_as = Some(first.point.clone());
         if let Some(failure) = &mut trial.failure {
             failure.stack = stack_frames(proposal, with.symbols);
@@ -325,6 +348,7 @@ fn new_trial(
     Trial {
         point: proposal.point.clone(),
         kind: proposal.kind,
+        purpose: proposal.purpose,
         operation,
         image: format!("{:032x}", digest.0),
         same_as: None,

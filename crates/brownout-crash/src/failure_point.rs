@@ -166,24 +166,31 @@ impl FailurePoints {
         }
     }
 
-    /// Takes the next event.
+    /// Takes the next event. Returns the failure point that precedes it, if there is one and it is wanted.
     #[inline]
     pub fn observe(
         &mut self,
         event: &Event<'_>,
         definitions: &Definitions,
         selection: &Selection,
-        contexts: &mut impl CallingContexts,
-    ) {
-        if self.changed
-            && let Some(kind) = self.kind(event, definitions, selection)
-        {
-            self.reach(kind, event, definitions, contexts);
-        }
+        contexts: &mut (impl CallingContexts + ?Sized),
+    ) -> Option<FailurePoint> {
+        let kind = if self.changed {
+            self.kind(event, definitions, selection)
+        } else {
+            None
+        };
+        let reached = kind.and_then(|kind| self.reach(kind, event, definitions, contexts));
         match event.kind {
             EventKind::Call { .. } | EventKind::Return { .. } => self.follow(event, definitions),
             _ => self.changed |= changes(event, definitions, selection),
         }
+        reached
+    }
+
+    /// Which failure points are wanted.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     pub fn leaves(&self) -> &[Leaf] {
@@ -237,15 +244,15 @@ impl FailurePoints {
         kind: PointKind,
         event: &Event<'_>,
         definitions: &Definitions,
-        contexts: &mut impl CallingContexts,
-    ) {
+        contexts: &mut (impl CallingContexts + ?Sized),
+    ) -> Option<FailurePoint> {
         self.changed = false;
         if !self.begun {
-            return;
+            return None;
         }
         let stack = contexts.stack(event, definitions);
         if !contexts.wanted(stack) {
-            return;
+            return None;
         }
         let leaf = *self.by_context.entry((kind, stack)).or_insert_with(|| {
             self.leaves.push(Leaf {
@@ -258,10 +265,16 @@ impl FailurePoints {
         });
         let leaf = &mut self.leaves[leaf];
         leaf.count += 1;
-        leaf.sample.offer(Occurrence {
+        let occurrence = Occurrence {
             event: event.index,
             operation: self.operations.now(),
-        });
+        };
+        leaf.sample.offer(occurrence);
+        Some(FailurePoint {
+            kind,
+            stack,
+            occurrence,
+        })
     }
 
     #[cold]
@@ -274,7 +287,7 @@ impl FailurePoints {
 }
 
 /// Whether an event changes a persistent file.
-fn changes(event: &Event<'_>, definitions: &Definitions, selection: &Selection) -> bool {
+pub(crate) fn changes(event: &Event<'_>, definitions: &Definitions, selection: &Selection) -> bool {
     match event.kind {
         EventKind::Store { addr, .. } | EventKind::KernelWrite { addr, .. } => definitions
             .process(event.process)

@@ -1,10 +1,11 @@
 //! The journal: every trial is written as soon as it is done, so that nothing is lost when crash testing ends early.
 //!
-//! A file of JSON lines. The first describes the test, each other is a [`Trial`] or a [`Cause`], or says that all crash
-//! points were tried. An incomplete last line is dropped when the journal is read again.
+//! A file of JSON lines. The first describes the test, each other is a [`Trial`], a [`Cause`] or the [`Ending`] of a
+//! campaign. An incomplete last line is dropped when the journal is read again.
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
-//! a strategy that learns does not know their number before.
+//! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how
+//! much there was to try.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
@@ -13,12 +14,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Cause;
+use crate::coverage::Ending;
 use crate::failure_point::Granularity;
 use crate::strategy::StrategyId;
 use crate::trial::Trial;
 use brownout_recovery::Recovery;
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// What decides the verdicts in a journal: results of different configurations must not be mixed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +33,8 @@ pub struct TestConfiguration {
     pub patterns: Vec<String>,
     pub recovery: Recovery,
     pub granularity: Granularity,
-    pub occurrences: usize,
+    /// If the user gave a number.
+    pub occurrences: Option<usize>,
     pub after: Option<String>,
     pub operation: Option<String>,
     /// Functions, files and modules in which crashes are tried.
@@ -76,13 +79,6 @@ pub struct Head {
     pub points: u64,
 }
 
-/// The line after the last trial of a test that was not stopped.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Completion {
-    /// Crash points that the strategy has proposed, those of other shards included.
-    proposed: u64,
-}
-
 /// What every version of the first line has.
 #[derive(Deserialize)]
 struct HeadVersion {
@@ -95,7 +91,7 @@ struct HeadVersion {
 enum Line {
     Trial(Box<Trial>),
     Cause(Cause),
-    Completion(Completion),
+    Ending(Ending),
 }
 
 /// What a journal holds.
@@ -104,8 +100,8 @@ pub struct Entries {
     pub head: Head,
     pub trials: Vec<Trial>,
     pub causes: Vec<Cause>,
-    /// If all crash points were tried: how many were proposed, those of other shards included.
-    pub proposed: Option<u64>,
+    /// `None` if no campaign has ended: it is running, or was killed.
+    pub ending: Option<Ending>,
 }
 
 /// Why a journal cannot be used.
@@ -178,7 +174,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         head,
         trials: Vec::new(),
         causes: Vec::new(),
-        proposed: None,
+        ending: None,
     };
     for line in 2.. {
         text.clear();
@@ -189,7 +185,12 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         match serde_json::from_str(&text) {
             Ok(Line::Trial(trial)) => entries.trials.push(*trial),
             Ok(Line::Cause(cause)) => entries.causes.push(cause),
-            Ok(Line::Completion(completion)) => entries.proposed = Some(completion.proposed),
+            Ok(Line::Ending(ending)) => {
+                entries.ending = Some(match entries.ending {
+                    Some(earlier) => earlier.continued(ending),
+                    None => ending,
+                });
+            }
             Err(source) => {
                 return Err(JournalError::Damaged {
                     path: path.to_owned(),
@@ -253,9 +254,8 @@ impl Journal {
         self.write(cause)
     }
 
-    /// All crash points were tried; `proposed` includes those of other shards.
-    pub fn complete(&mut self, proposed: u64) -> Result<(), JournalError> {
-        self.write(&Completion { proposed })
+    pub fn ending(&mut self, ending: &Ending) -> Result<(), JournalError> {
+        self.write(ending)
     }
 
     /// Writes a line in one call, so that it may be incomplete but is never mixed with another.
@@ -275,6 +275,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coverage::{CampaignEnd, Extent, Purpose};
     use crate::crash_point::{Choice, CrashPoint, OtherLines};
     use crate::failure_point::PointKind;
 
@@ -289,7 +290,7 @@ mod tests {
             patterns: Vec::new(),
             recovery: Recovery::new("true", "/"),
             granularity: Granularity::default(),
-            occurrences: 1,
+            occurrences: None,
             after: None,
             operation: None,
             within: Vec::new(),
@@ -307,6 +308,7 @@ mod tests {
         Trial {
             point,
             kind: PointKind::Fence,
+            purpose: Purpose::default(),
             operation: None,
             image: "0".into(),
             same_as: Some(CrashPoint::program_order(1)),
@@ -344,13 +346,23 @@ mod tests {
             .iter()
             .for_each(|trial| journal.trial(trial).unwrap());
         journal.cause(&cause).unwrap();
-        assert_eq!(read(&path).unwrap().unwrap().proposed, None);
-        journal.complete(3).unwrap();
+        assert_eq!(read(&path).unwrap().unwrap().ending, None);
+        let ending = Ending {
+            end: CampaignEnd::Sufficient,
+            proposed: 3,
+            extent: Extent::default(),
+            recoveries: 2,
+            seconds: 0.5,
+        };
+        journal.ending(&ending).unwrap();
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"{\"event\":6,\"ki").unwrap();
         let entries = read(&path).unwrap().unwrap();
         assert_eq!((entries.head, entries.trials), (head(), trials.to_vec()));
-        assert_eq!((entries.causes, entries.proposed), (vec![cause], Some(3)));
+        assert_eq!(
+            (entries.causes, entries.ending),
+            (vec![cause], Some(ending))
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! | `crash_point`, `persistency` | a crash: its event and, under the persistency model, which stores are present |
 //! | `image`, `persistent_files` | what a crash leaves |
 //! | [`strategy`] | which crash points are tried; one file a strategy |
+//! | `coverage` | how much was tried of what there is |
 //! | `recorded_run`, `baseline`, `campaign`, `recovery_environment`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
 //! | `symbols`, `progress` | what the caller provides |
@@ -17,6 +18,7 @@
 mod baseline;
 mod campaign;
 mod cause;
+mod coverage;
 mod crash_point;
 mod error;
 mod even_sample;
@@ -41,6 +43,7 @@ mod trial;
 pub use baseline::{Baseline, recover_without_crash};
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
+pub use coverage::{CampaignEnd, Ending, Extent, Purpose, tried};
 pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines};
 pub use error::CrashError;
 pub use failure_point::{

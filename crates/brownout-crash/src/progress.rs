@@ -2,6 +2,7 @@
 
 use brownout_trace::EventIndex;
 
+use crate::coverage::Purpose;
 use crate::trial::Trial;
 
 /// Observes how testing goes, and decides when it stops.
@@ -28,12 +29,16 @@ pub struct Progress {
     pub recoveries: u64,
     /// Trials in which recovery does not pass.
     pub failed: u64,
+    /// First tries of failure points whose results are known, or that other shards try.
+    pub first_tries: u64,
 }
 
 impl Progress {
     /// Counts a trial.
     pub(crate) fn count(&mut self, trial: &Trial) {
         self.done += u64::from(trial.reached_from.is_none());
+        let first = trial.purpose == Purpose::FailurePoint && trial.reached_from.is_none();
+        self.first_tries += u64::from(first);
         self.failed += u64::from(!trial.verdict.passed());
     }
 }

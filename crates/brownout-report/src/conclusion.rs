@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::CrashCoverage;
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -26,7 +28,7 @@ pub enum RunEnd {
 }
 
 /// How a run ended, why, and what it examined.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conclusion {
     #[serde(rename = "verdict")]
@@ -37,6 +39,9 @@ pub struct Conclusion {
     pub reasons: Vec<String>,
     /// What was examined, one sentence each.
     pub tested: Vec<String>,
+    /// What crash testing has tried; `None` if no crash was tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crash: Option<CrashCoverage>,
 }
 
 impl Conclusion {
@@ -46,7 +51,7 @@ impl Conclusion {
             end: RunEnd::Unfinished,
             exit_code: None,
             reasons: vec![format!("the run did not finish: it ended while {doing}")],
-            tested: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -10,6 +10,7 @@
 mod baseline;
 mod conclusion;
 mod coverage;
+mod crash_coverage;
 mod evidence;
 mod finding;
 mod fingerprint;
@@ -27,6 +28,7 @@ mod suppression;
 pub use baseline::{Baseline, BaselineError};
 pub use conclusion::{Conclusion, RunEnd};
 pub use coverage::{CoverageReport, FileCoverage, FunctionCoverage};
+pub use crash_coverage::{Covered, CrashCoverage};
 pub use evidence::{ByteRange, Evidence, Value};
 pub use finding::{Finding, FindingId};
 pub use fingerprint::LinelessId;

@@ -1,7 +1,9 @@
 //! Crash testing of a recorded run, for the commands that do it.
 
 mod calling_contexts;
+mod continuation;
 mod coverage_gap;
+mod crash_coverage;
 mod function_name;
 mod interrupt;
 mod monitor;
@@ -11,12 +13,12 @@ use std::path::Path;
 
 use brownout_crash::journal::{self, Entries, Head};
 use brownout_crash::{
-    Baseline, Campaign, Collaborators, CrashError, FailurePoints, Journal, Operation, RecordedRun,
-    Scope, StrategyInput, Survey, TestConfiguration, Token, Trial, findings, group, narrow,
-    recover_without_crash,
+    Baseline, Campaign, Collaborators, CrashError, Ending, FailurePoints, Journal, Operation,
+    RecordedRun, Scope, StrategyInput, Survey, TestConfiguration, Token, Trial, findings, group,
+    narrow, recover_without_crash,
 };
 use brownout_recovery::{Isolation, RecoveryRunner, RunnerPool, Sandbox, SandboxServerCommand};
-use brownout_report::{Finding, Sources};
+use brownout_report::{CrashCoverage, Finding, Sources};
 
 use crate::arguments::SERVE_SANDBOX;
 use crate::commands::describe_candidates;
@@ -27,7 +29,9 @@ use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::trace_file::TraceFile;
 
 pub use calling_contexts::{CrashSymbols, WantedContexts};
-pub use coverage_gap::{is_unfinished, unfinished};
+pub use coverage_gap::unfinished;
+use crash_coverage::{coverage_of, shortfalls};
+pub use crash_coverage::{coverage_sentence, merged_coverage};
 pub use function_name::program_file;
 pub use monitor::{CrashTestMonitor, counted};
 pub use plan::{Plan, scope, wanted};
@@ -42,8 +46,9 @@ pub struct CrashTest {
     pub gaps: Vec<String>,
     /// What was done, in a sentence.
     pub summary: String,
-    /// Why no crash was tested, if none was. A shard that has nothing to test is not meant: the others test.
-    pub nothing_tested: Option<&'static str>,
+    pub coverage: CrashCoverage,
+    /// Why too little was tested, in sentences. A shard that has nothing to test is not meant: the others test.
+    pub shortfalls: Vec<String>,
 }
 
 /// Why nothing was tested: nothing persistent was seen, or recovery does not pass on the files that the target left.
@@ -100,7 +105,8 @@ pub fn crash_test(
         run: &run,
         survey: &survey,
         symbols: &mut symbols,
-    });
+        occurrences: plan.occurrences,
+    })?;
     let head = Head {
         configuration: plan.configuration(identity),
         shards: vec![plan.shard],
@@ -114,11 +120,11 @@ pub fn crash_test(
         operation.is_some(),
         baseline.time_limit,
     );
-    let (trials, mut causes) = earlier;
+    let (trials, mut causes, earlier_ending) = earlier;
     campaign.resume(trials);
     let mut pool = RunnerPool::new(runners);
     monitor.begin_trials()?;
-    let complete = campaign.run(&mut Collaborators {
+    let ending = campaign.run(&mut Collaborators {
         strategy: &mut *strategy,
         pool: &mut pool,
         journal: &mut journal,
@@ -135,9 +141,14 @@ pub fn crash_test(
         .filter(|first| !causes.iter().any(|cause| cause.cause_of == first.point))
         .take(MOST_NARROWED)
         .collect();
-    if complete && plan.narrowing && !asked.is_empty() {
+    if !monitor.interrupted() && plan.narrowing && !asked.is_empty() {
+        // A recovery that goes on after the time limit keeps its runner.
+        let runners = match pool.is_idle() {
+            true => pool.close(),
+            false => open_runners(plan, &survey, console)?,
+        };
         monitor.begin_narrowing(asked.len());
-        let mut pool = RunnerPool::new(pool.close());
+        let mut pool = RunnerPool::new(runners);
         let found = narrow(
             &run,
             &survey.files,
@@ -156,18 +167,15 @@ pub fn crash_test(
     let findings = findings(groups, &causes, |trial| token(trial, &head.configuration));
     let findings = identified(findings);
     let mut gaps: Vec<String> = symbols.problems().collect();
-    gaps.extend(monitor.gap(complete, progress));
+    gaps.extend(monitor.gap());
+    let ending = earlier_ending.map_or(ending, |earlier| earlier.continued(ending));
+    let coverage = coverage_of(plan, &trials, &ending, &monitor);
     Ok(Ok(CrashTest {
         findings,
         gaps,
-        summary: monitor.summary(progress),
-        nothing_tested: match (head.points, progress.done) {
-            (0, _) => Some("no crash was tested: there is no failure point"),
-            (_, 0) if !complete => {
-                Some("no crash was tested: testing stopped before the first one")
-            }
-            _ => None,
-        },
+        summary: coverage_sentence(&coverage, progress.failed),
+        shortfalls: shortfalls(&coverage, &ending, progress, &monitor),
+        coverage,
     }))
 }
 
@@ -238,7 +246,7 @@ fn describe_baseline(baseline: &Baseline, plan: &Plan) -> String {
     text
 }
 
-type Earlier = (Vec<Trial>, Vec<brownout_crash::Cause>);
+type Earlier = (Vec<Trial>, Vec<brownout_crash::Cause>, Option<Ending>);
 
 /// A new journal, or an existing one to continue with its content.
 fn open_journal(
@@ -258,7 +266,7 @@ fn open_journal(
             head: found,
             trials,
             causes,
-            ..
+            ending,
         }) => {
             check_same_test(&path, &found.configuration, &head.configuration)?;
             if found != *head {
@@ -269,14 +277,14 @@ fn open_journal(
                 counted(trials.len() as u64, "crash point")
             ));
             let journal = Journal::resume(&path).map_err(CrashError::from)?;
-            Ok((journal, (trials, causes)))
+            Ok((journal, (trials, causes, ending)))
         }
         None => {
             if plan.resume {
                 console.remark("there is nothing to resume; starting from the beginning");
             }
             let journal = Journal::create(&path, head).map_err(CrashError::from)?;
-            Ok((journal, (Vec::new(), Vec::new())))
+            Ok((journal, (Vec::new(), Vec::new(), None)))
         }
     }
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use brownout_report::{
-    Conclusion, Finding, Report, Subject, Suppressed, parse_json_lines, parse_suppressed_lines,
+    Conclusion, CrashCoverage, Finding, Report, Subject, Suppressed, parse_json_lines,
+    parse_suppressed_lines,
 };
 
 use crate::console::Console;
@@ -34,6 +35,7 @@ pub struct Results {
     pub shortfalls: Vec<Shortfall>,
     /// What was examined, one sentence each.
     tested: Vec<String>,
+    crash: Option<CrashCoverage>,
 }
 
 impl Results {
@@ -43,6 +45,7 @@ impl Results {
             findings,
             shortfalls: Vec::new(),
             tested: Vec::new(),
+            crash: None,
         }
     }
 
@@ -68,10 +71,10 @@ impl Results {
         match tested {
             Ok(test) => {
                 console.remark(&test.summary);
-                if let Some(why) = test.nothing_tested {
+                for why in test.shortfalls {
                     self.fall_short(ExitCode::NothingTested, why);
                 }
-                self.tested(test.summary);
+                self.covered(test.summary, test.coverage);
                 self.add(settings.levels.apply(test.findings), test.gaps, console);
             }
             Err(Refused { why, code }) => self.fall_short(code, why),
@@ -81,6 +84,12 @@ impl Results {
     /// Notes what was examined, in a sentence.
     pub fn tested(&mut self, what: String) {
         self.tested.push(what);
+    }
+
+    /// Notes what crash testing has tried, in a sentence and in numbers.
+    pub fn covered(&mut self, what: String, coverage: CrashCoverage) {
+        self.tested(what);
+        self.crash = Some(coverage);
     }
 
     /// Adds the findings in the directory that this run does not search for again, if they belong to the same trace.
@@ -139,7 +148,10 @@ impl Results {
         report.fail_on = settings.fail_on;
         decisions.apply(&mut report, settings, console)?;
         let (code, conclusion) = conclude(&report, &self.shortfalls, self.tested);
-        report.conclusion = conclusion;
+        report.conclusion = Conclusion {
+            crash: self.crash,
+            ..conclusion
+        };
         if let Some(directory) = directory {
             finding_output::write_all(&report, directory)?;
         }
@@ -173,7 +185,7 @@ pub fn record_failure(directory: &Path, code: ExitCode, reason: String) {
         end: code.into(),
         exit_code: Some(code as u8),
         reasons: vec![reason],
-        tested: report.conclusion.tested,
+        ..report.conclusion
     };
     // The process is failing already, and the earlier results do not claim that it passed.
     let _ = finding_output::write_all(&report, &directory);

@@ -143,6 +143,8 @@ fn tried_rate(
     command
         .args([
             "crash",
+            "--strategy",
+            "prefix",
             "--occurrences",
             &occurrences,
             "--jobs",
@@ -178,6 +180,8 @@ fn whole_check(brownout: &Path, program: &Path, jobs: usize) -> Result<()> {
         .env(environment.0, environment.1)
         .args([
             "check",
+            "--strategy",
+            "prefix",
             "--after",
             "pmemobj_create",
             "--jobs",

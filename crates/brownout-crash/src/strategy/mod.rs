@@ -5,11 +5,17 @@
 //! strategy is registered with one line in `registry!`.
 
 mod most_different_first;
+mod novelty;
+mod occurrences;
+
+use std::time::Duration;
 
 use brownout_recovery::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
 use serde::{Deserialize, Serialize};
 
+use crate::coverage::{Extent, Purpose};
 use crate::crash_point::{Choice, CrashPoint};
+use crate::error::CrashError;
 use crate::failure_point::{FailurePoint, PointKind, StackId};
 use crate::image::CrashImage;
 use crate::operation::Operation;
@@ -27,6 +33,7 @@ macro_rules! registry {
 }
 
 registry! {
+    auto::AUTO,
     prefix::PREFIX,
 }
 
@@ -39,7 +46,9 @@ pub struct StrategyInfo {
     pub version: u32,
     /// For `--help`.
     pub summary: &'static str,
-    pub start: fn(StrategyInput<'_>) -> Box<dyn Strategy>,
+    /// How long it tests if the user sets no limit; `None` if until everything is tried.
+    pub time_limit: Option<Duration>,
+    pub start: fn(StrategyInput<'_>) -> Result<Box<dyn Strategy>, CrashError>,
 }
 
 impl StrategyInfo {
@@ -79,6 +88,8 @@ pub struct StrategyInput<'a> {
     pub run: &'a RecordedRun,
     pub survey: &'a Survey,
     pub symbols: &'a mut dyn Symbols,
+    /// How many occurrences of each failure point the user wants; `None` if the strategy decides.
+    pub occurrences: Option<usize>,
 }
 
 /// A crash point to try, and what is known about its failure point.
@@ -88,6 +99,7 @@ pub struct ProposedCrash {
     pub kind: PointKind,
     pub stack: Option<StackId>,
     pub operation: Operation,
+    pub purpose: Purpose,
 }
 
 impl From<FailurePoint> for ProposedCrash {
@@ -98,6 +110,7 @@ impl From<FailurePoint> for ProposedCrash {
             kind: point.kind,
             stack: point.stack,
             operation: point.occurrence.operation,
+            purpose: Purpose::default(),
         }
     }
 }
@@ -117,6 +130,22 @@ pub trait Strategy {
 
     /// How many crash points there are to try as far as the strategy knows, those already proposed included.
     fn planned(&self) -> u64;
+
+    /// How much there is to try. By default, what is planned.
+    fn extent(&self) -> Extent {
+        let planned = self.planned();
+        Extent {
+            failure_points: planned,
+            occurrences: planned,
+            ..Extent::default()
+        }
+    }
+
+    /// How many crash points have to be tried before a time limit may end the test without making it incomplete; they are
+    /// those with the purpose [`Purpose::FailurePoint`]. `None`, the default, if all have to be tried.
+    fn required(&self) -> Option<u64> {
+        None
+    }
 
     /// How a crash point is tried. By default recovery runs natively on its image.
     ///

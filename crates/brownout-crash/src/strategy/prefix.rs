@@ -10,7 +10,8 @@
 
 use super::most_different_first::most_different_first;
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput};
-use crate::failure_point::{FailurePoint, FailurePoints, Occurrence};
+use crate::coverage::{Extent, Purpose};
+use crate::failure_point::{FailurePoint, FailurePoints, Leaf, Occurrence};
 use crate::symbols::Symbols;
 use crate::trial::Trial;
 
@@ -18,7 +19,8 @@ pub static PREFIX: StrategyInfo = StrategyInfo {
     name: "prefix",
     version: 1,
     summary: "All stores before the failure point are present, in program order",
-    start: |input| Box::new(Prefix::new(input)),
+    time_limit: None,
+    start: |input| Ok(Box::new(Prefix::new(input))),
 };
 
 /// Crash points of the first wave.
@@ -26,17 +28,20 @@ const FIRST_WAVE: usize = 256;
 
 struct Prefix {
     /// In reverse order.
-    left: Vec<FailurePoint>,
+    left: Vec<ProposedCrash>,
     planned: u64,
+    extent: Extent,
     wave: usize,
 }
 
 impl Prefix {
     fn new(input: StrategyInput<'_>) -> Self {
-        let mut left = in_order(&input.survey.points, input.symbols);
+        let points = &input.survey.points;
+        let mut left = in_order(points, input.symbols);
         left.reverse();
         Self {
             planned: left.len() as u64,
+            extent: Extent::of(points),
             left,
             wave: FIRST_WAVE,
         }
@@ -47,8 +52,7 @@ impl Strategy for Prefix {
     fn propose(&mut self) -> Vec<ProposedCrash> {
         let rest = self.left.len().saturating_sub(self.wave);
         self.wave *= 2;
-        let wave = self.left.drain(rest..).rev();
-        wave.map(ProposedCrash::from).collect()
+        self.left.drain(rest..).rev().collect()
     }
 
     /// All images are chosen beforehand.
@@ -57,11 +61,14 @@ impl Strategy for Prefix {
     fn planned(&self) -> u64 {
         self.planned
     }
+
+    fn extent(&self) -> Extent {
+        self.extent
+    }
 }
 
-/// The failure points to try, in the order in which to try them.
-fn in_order(points: &FailurePoints, symbols: &mut dyn Symbols) -> Vec<FailurePoint> {
-    let leaves = points.leaves();
+/// The numbers of leaves, the most different first.
+pub(super) fn leaf_order(leaves: &[Leaf], symbols: &mut dyn Symbols) -> Vec<usize> {
     let paths: Vec<Vec<(String, u32)>> = leaves
         .iter()
         .map(|leaf| {
@@ -74,16 +81,30 @@ fn in_order(points: &FailurePoints, symbols: &mut dyn Symbols) -> Vec<FailurePoi
             steps.collect()
         })
         .collect();
-    let order = most_different_first(&paths);
+    most_different_first(&paths)
+}
+
+/// The chosen occurrences of all failure points, in the order in which to try them.
+pub(super) fn in_order(points: &FailurePoints, symbols: &mut dyn Symbols) -> Vec<ProposedCrash> {
+    let leaves = points.leaves();
+    let order = leaf_order(leaves, symbols);
     let chosen: Vec<Vec<Occurrence>> = leaves.iter().map(|leaf| leaf.chosen()).collect();
     let most = chosen.iter().map(Vec::len).max().unwrap_or(0);
     let mut in_order = Vec::new();
     for turn in 0..most {
+        let purpose = match turn {
+            0 => Purpose::FailurePoint,
+            _ => Purpose::Occurrence,
+        };
         in_order.extend(order.iter().filter_map(|&leaf| {
-            Some(FailurePoint {
+            let point = FailurePoint {
                 kind: leaves[leaf].kind,
                 stack: leaves[leaf].stack,
                 occurrence: *chosen[leaf].get(turn)?,
+            };
+            Some(ProposedCrash {
+                purpose,
+                ..ProposedCrash::from(point)
             })
         }));
     }
@@ -100,17 +121,20 @@ mod tests {
 
     #[test]
     fn waves_double_and_keep_the_order() {
-        let point = |event| FailurePoint {
-            kind: PointKind::Fence,
-            stack: None,
-            occurrence: Occurrence {
-                event: EventIndex(event),
-                operation: Operation::default(),
-            },
+        let point = |event| {
+            ProposedCrash::from(FailurePoint {
+                kind: PointKind::Fence,
+                stack: None,
+                occurrence: Occurrence {
+                    event: EventIndex(event),
+                    operation: Operation::default(),
+                },
+            })
         };
         let mut prefix = Prefix {
             left: (0..1000).rev().map(point).collect(),
             planned: 1000,
+            extent: Extent::default(),
             wave: FIRST_WAVE,
         };
         let mut sizes = Vec::new();

@@ -1,5 +1,6 @@
 //! Failure points and crash images of small traces made by hand.
 
+mod auto;
 mod states;
 mod traces;
 

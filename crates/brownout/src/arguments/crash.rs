@@ -124,7 +124,8 @@ pub struct CrashTestArgs {
     #[command(flatten)]
     pub points: FailurePointArgs,
 
-    /// Number of occurrences to test of each failure point: the first, the last, and some in between [default: 1]
+    /// Number of occurrences to test of each failure point: the first, the last, and some in between
+    /// [default: the strategy auto tests as many as the time limit allows, prefix tests 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub occurrences: Option<u32>,
 
@@ -132,7 +133,11 @@ pub struct CrashTestArgs {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
 
-    /// Stop after this time; the most different failure points are tested first
+    /// Stop after this time of recoveries, such as 30s or 10m; the most different crashes are tested first
+    /// [default: 30s with the strategy auto, otherwise none]
+    ///
+    /// If not every failure point was tested by then, the run is incomplete and exits with 3 unless it found bugs.
+    /// --resume continues with what is left.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
 
@@ -301,7 +306,7 @@ mod tests {
         assert_eq!(strategy("prefix").unwrap().name, "prefix");
         for wrong in ["", "Prefix", "exhaustive"] {
             let error = strategy(wrong).unwrap_err();
-            assert!(error.contains("available: prefix"), "{error}");
+            assert!(error.contains("available: auto, prefix"), "{error}");
         }
     }
 

@@ -54,6 +54,7 @@ pub fn check(
     let mut plan = Plan::new(&options, &settings.patterns)?;
     if let Some(plan) = &mut plan {
         plan.resume = arguments.resume;
+        plan.target_arguments = arguments.recording.command.len();
     }
     if let (Some(plan), Some(program)) = (&mut plan, arguments.recording.command.first()) {
         plan.resolve_functions(&program_file(Path::new(program)))?;

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use brownout_crash::journal::{self, Entries};
-use brownout_crash::{CrashError, Journal, Shard};
-use brownout_report::Subject;
+use brownout_crash::{CampaignEnd, CrashError, Journal, Shard};
 
 use super::check::OUT;
 use crate::arguments::MergeArgs;
 use crate::console::Console;
-use crate::crash_test::{check_same_test, findings_of, is_unfinished, unfinished};
+use crate::crash_test::{
+    check_same_test, coverage_sentence, findings_of, merged_coverage, unfinished,
+};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -29,26 +30,22 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
         let entries = journal::read(&journal).map_err(CrashError::from)?;
         let entries = entries.ok_or_else(|| Failure::NoJournal { path: path.clone() })?;
         let others = earlier_findings(&part, FindingsOf::TraceAnalyses)?;
-        // How much was tested is reported for the whole.
-        let gaps = subject.gaps.iter().filter(|gap| !is_unfinished(gap));
-        let gaps: Vec<String> = gaps.cloned().collect();
         match &mut joined {
             None => {
-                let results = Results::new(Subject { gaps, ..subject }, others);
+                let results = Results::new(subject, others);
                 joined = Some((entries, results, part.trace()?));
             }
             Some((all, results, _)) => {
                 let (found, wanted) = (&entries.head.configuration, &all.head.configuration);
                 check_same_test(&journal, found, wanted)?;
                 all.head.shards.extend(entries.head.shards);
-                // A strategy that learns may propose more in one part than in another.
-                all.proposed = all.proposed.zip(entries.proposed).map(|(a, b)| a.max(b));
+                all.ending = all.ending.zip(entries.ending).map(|(a, b)| a.joined(b));
                 all.trials.extend(entries.trials);
                 all.causes.extend(entries.causes);
                 // All parts are of one run, so equal findings are the same.
                 let mut new = others;
                 new.retain(|other| results.findings.iter().all(|known| known.id != other.id));
-                results.add(new, gaps, console);
+                results.add(new, subject.gaps, console);
             }
         }
     }
@@ -66,7 +63,20 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     results.write_unfinished(&decisions, &settings, &directory, "merging")?;
     write_journal(&entries, &directory)?;
     let findings = settings.levels.apply(findings_of(&entries));
-    results.add(findings, gap.into_iter().collect(), console);
+    results.add(findings, Vec::new(), console);
+    if let Some(gap) = gap {
+        results.fall_short(ExitCode::NothingTested, gap);
+    }
+    if let Some(coverage) = merged_coverage(&entries) {
+        let failed = entries
+            .trials
+            .iter()
+            .filter(|trial| trial.failure.is_some());
+        results.covered(
+            coverage_sentence(&coverage, failed.count() as u64),
+            coverage,
+        );
+    }
     let code = results.conclude(
         decisions,
         &settings,
@@ -90,15 +100,21 @@ fn missing(entries: &Entries) -> Option<String> {
     let tried = proposed
         .filter(|trial| trial.reached_from.is_none())
         .count() as u64;
-    let points = entries.proposed.unwrap_or(head.points).max(tried);
+    let proposed = entries.ending.map(|ending| ending.proposed);
+    let points = proposed.unwrap_or(head.points).max(tried);
     let why = if !absent.is_empty() {
         format!("part {} is missing", absent.join(", "))
-    } else if entries.proposed.is_none() {
+    } else if is_incomplete(entries) {
         "a part is incomplete".to_owned()
     } else {
         return None;
     };
-    Some(unfinished(tried, points, &why))
+    Some(unfinished((tried, points), "crash point", &why))
+}
+
+fn is_incomplete(entries: &Entries) -> bool {
+    let end = entries.ending.map(|ending| ending.end);
+    matches!(end, None | Some(CampaignEnd::Incomplete))
 }
 
 fn write_journal(entries: &Entries, directory: &OutputDirectory) -> Result<(), Failure> {
@@ -108,8 +124,8 @@ fn write_journal(entries: &Entries, directory: &OutputDirectory) -> Result<(), F
         for trial in &entries.trials {
             journal.trial(trial)?;
         }
-        if let Some(proposed) = entries.proposed {
-            journal.complete(proposed)?;
+        if let Some(ending) = &entries.ending {
+            journal.ending(ending)?;
         }
         for cause in &entries.causes {
             journal.cause(cause)?;

@@ -1,16 +1,9 @@
-//! The sentence about a crash test that has not tested all crash points.
+//! The sentence about a crash test that has not tested everything that it had to.
 
 use super::monitor::counted;
 
-const BEGINNING: &str = "crashes were tested only at ";
-
-/// The sentence.
-pub fn unfinished(tried: u64, points: u64, why: &str) -> String {
-    let points = counted(points, "crash point");
-    format!("{BEGINNING}{tried} of {points}: {why}")
-}
-
-/// Whether a gap is that sentence, which is only true for one part of a test.
-pub fn is_unfinished(gap: &str) -> bool {
-    gap.starts_with(BEGINNING)
+/// The sentence. `noun` is what is counted.
+pub fn unfinished((tried, of): (u64, u64), noun: &str, why: &str) -> String {
+    let of = counted(of, noun);
+    format!("crashes were tested only at {tried} of {of}: {why}")
 }

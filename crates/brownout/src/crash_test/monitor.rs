@@ -5,23 +5,24 @@ use std::time::{Duration, Instant};
 use brownout_crash::{Progress as Tried, ProgressObserver};
 use brownout_trace::EventIndex;
 
-use super::coverage_gap::unfinished;
 use super::interrupt::Interrupt;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// The least time for the search for causes.
-const LEAST_SEARCH: Duration = Duration::from_secs(15);
+/// The search for causes may take this long, or half as long as the trials, but this long only if the time limit of the
+/// trials is not shorter.
+const LEAST_SEARCH: Duration = Duration::from_secs(10);
 
 /// Shows progress and decides when to stop.
 pub struct CrashTestMonitor {
     console: Console,
     /// Set from the first trial on: before that, nothing is lost by an interruption.
     interrupt: Option<Interrupt>,
+    /// How long crashes are tried.
+    time_limit: Option<Duration>,
     /// When to stop.
     deadline: Option<Instant>,
-    started: Instant,
     trials_started: Instant,
     progress: Progress,
     /// Crash points tried in an earlier run.
@@ -32,13 +33,12 @@ pub struct CrashTestMonitor {
 
 impl CrashTestMonitor {
     pub fn new(time_limit: Option<Duration>, console: &Console) -> Self {
-        let started = Instant::now();
         Self {
             console: *console,
             interrupt: None,
-            deadline: time_limit.map(|limit| started + limit),
-            started,
-            trials_started: started,
+            time_limit,
+            deadline: None,
+            trials_started: Instant::now(),
             progress: console.progress("reading", None),
             before: None,
             narrowing: false,
@@ -59,18 +59,16 @@ impl CrashTestMonitor {
     pub fn begin_trials(&mut self) -> Result<(), Failure> {
         self.interrupt = Some(Interrupt::catch().map_err(Failure::Signals)?);
         self.trials_started = Instant::now();
+        self.deadline = self.time_limit.map(|limit| self.trials_started + limit);
         self.progress = self.console.progress("trying crashes", None);
         Ok(())
     }
 
-    /// The search for causes may take as long as the trials took, within the time limit.
+    /// The search for causes has its own share of time, after that of the trials.
     pub fn begin_narrowing(&mut self, findings: usize) {
-        let now = Instant::now();
-        let usual = now + self.trials_started.elapsed().max(LEAST_SEARCH);
-        self.deadline = Some(match self.deadline {
-            Some(deadline) => deadline.max(now + LEAST_SEARCH).min(usual),
-            None => usual,
-        });
+        let least = self.time_limit.unwrap_or(LEAST_SEARCH).min(LEAST_SEARCH);
+        let share = (self.trials_started.elapsed() / 2).max(least);
+        self.deadline = Some(Instant::now() + share);
         self.narrowing = true;
         self.progress = self.console.progress("searching for causes", None);
         self.console.remark(format_args!(
@@ -79,25 +77,22 @@ impl CrashTestMonitor {
         ));
     }
 
-    /// What was not finished.
-    pub fn gap(&self, complete: bool, tried: Tried) -> Option<String> {
-        if complete && !self.interrupted() && !(self.narrowing && self.is_over()) {
-            return None;
-        }
-        let why = if self.interrupted() {
+    /// Why the search for causes was not finished, if it was not.
+    pub fn gap(&self) -> Option<String> {
+        let cut = self.narrowing && (self.interrupted() || self.is_over());
+        cut.then(|| format!("the search for causes ended early: {}", self.reason()))
+    }
+
+    /// Why testing ended before everything was tried.
+    pub fn reason(&self) -> &'static str {
+        if self.interrupted() {
             "it was interrupted"
         } else {
             "the time limit was reached"
-        };
-        Some(if complete {
-            format!("the search for causes ended early: {why}")
-        } else {
-            let why = format!("{why}; --resume continues");
-            unfinished(tried.done, tried.points, &why)
-        })
+        }
     }
 
-    fn interrupted(&self) -> bool {
+    pub fn interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(Interrupt::asked)
     }
 
@@ -105,24 +100,15 @@ impl CrashTestMonitor {
         self.deadline
             .is_some_and(|deadline| Instant::now() >= deadline)
     }
-
-    /// What was done, in a sentence.
-    pub fn summary(&self, tried: Tried) -> String {
-        format!(
-            "crashes tested at {}, with {} on different images in {:.1} s; recovery failed at {}",
-            counted(tried.done, "crash point"),
-            recoveries(tried.recoveries),
-            self.started.elapsed().as_secs_f64(),
-            tried.failed
-        )
-    }
 }
 
 impl ProgressObserver for CrashTestMonitor {
     fn progress(&mut self, tried: Tried) {
         let before = *self.before.get_or_insert(tried.done.saturating_sub(1));
         let elapsed = self.trials_started.elapsed();
-        self.progress.show(|| describe(tried, before, elapsed));
+        let left = self.time_limit.map(|limit| limit.saturating_sub(elapsed));
+        self.progress
+            .show(|| describe(tried, before, elapsed, left));
     }
 
     fn explained(&mut self, done: usize, of: usize) {
@@ -139,11 +125,12 @@ impl ProgressObserver for CrashTestMonitor {
     }
 }
 
-fn describe(tried: Tried, before: u64, elapsed: Duration) -> String {
+fn describe(tried: Tried, before: u64, elapsed: Duration, most_left: Option<Duration>) -> String {
     let seconds = elapsed.as_secs_f64().max(1e-3);
     let rate = tried.recoveries as f64 / seconds;
     let now = tried.done.saturating_sub(before).max(1);
     let left = tried.points.saturating_sub(tried.done) as f64 * seconds / now as f64;
+    let left = most_left.map_or(left, |most| left.min(most.as_secs_f64()));
     format!(
         "crashes: {} of {}, {} ({rate:.0}/s), {} failed, {} left",
         tried.done,
@@ -160,7 +147,8 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
-fn recoveries(count: u64) -> String {
+/// `1 recovery`, `2 recoveries`.
+pub fn recoveries(count: u64) -> String {
     match count {
         1 => "1 recovery".to_owned(),
         _ => format!("{count} recoveries"),
@@ -187,10 +175,12 @@ mod tests {
             points: 1050,
             recoveries: 100,
             failed: 2,
+            first_tries: 0,
         };
-        assert_eq!(
-            describe(tried, 50, Duration::from_secs(10)),
-            "crashes: 150 of 1050 crash points, 100 recoveries (10/s), 2 failed, 1:30 min left"
-        );
+        let shown = |most_left| describe(tried, 50, Duration::from_secs(10), most_left);
+        let start = "crashes: 150 of 1050 crash points, 100 recoveries (10/s), 2 failed";
+        assert_eq!(shown(None), format!("{start}, 1:30 min left"));
+        let limited = shown(Some(Duration::from_secs(20)));
+        assert_eq!(limited, format!("{start}, 20 s left"));
     }
 }

@@ -26,7 +26,12 @@ pub struct Plan {
     pub patterns: Vec<OsString>,
     pub jobs: usize,
     pub recovery_time_limit: Option<Duration>,
+    /// How long crashes are tested; `None` if until everything is tried.
     pub time_limit: Option<Duration>,
+    /// How many occurrences of each failure point the user wants.
+    pub occurrences: Option<usize>,
+    /// The number of arguments of the process that are the target and its arguments.
+    pub target_arguments: usize,
     pub resume: bool,
     pub shard: Shard,
     pub narrowing: bool,
@@ -49,14 +54,16 @@ impl Plan {
             recovery.success = arguments.recover_success.clone();
         }
         let (wanted, within) = wanted(&arguments.points)?;
+        let strategy = arguments
+            .strategy
+            .unwrap_or_else(StrategyInfo::default_strategy);
+        let occurrences = arguments.occurrences.map(|count| count as usize);
         Ok(Some(Self {
             expected: expectation(arguments)?,
             recovery,
-            strategy: arguments
-                .strategy
-                .unwrap_or_else(StrategyInfo::default_strategy),
+            strategy,
             scope: Scope {
-                occurrences: arguments.occurrences.unwrap_or(1) as usize,
+                occurrences: occurrences.unwrap_or(1),
                 operation: arguments.op.clone(),
                 ..scope(&arguments.points)
             },
@@ -65,7 +72,9 @@ impl Plan {
             patterns: patterns.to_vec(),
             jobs: arguments.jobs.map_or_else(processors, |jobs| jobs as usize),
             recovery_time_limit: arguments.recover_time_limit,
-            time_limit: arguments.time_limit,
+            time_limit: arguments.time_limit.or(strategy.time_limit),
+            occurrences,
+            target_arguments: 0,
             resume: false,
             shard: Shard::default(),
             narrowing: !arguments.no_narrowing,
@@ -102,7 +111,7 @@ impl Plan {
             patterns: self.pattern_texts(),
             recovery: self.recovery.clone(),
             granularity: self.scope.granularity,
-            occurrences: self.scope.occurrences,
+            occurrences: self.occurrences,
             after: self.scope.after.clone(),
             operation: self.scope.operation.clone(),
             within: self.within.clone(),

@@ -2,6 +2,7 @@
 //!
 //! The program under test is `slots.c`, which is its own recovery.
 
+mod budget;
 mod endings;
 mod oracles;
 mod sharing;

@@ -11,9 +11,9 @@ use std::time::Duration;
 use brownout_crash::journal::{self, Head};
 use brownout_crash::strategy::{TrialJob, TrialResults, TriedState};
 use brownout_crash::{
-    CallingContexts, Campaign, Choice, Collaborators, CrashPoint, FailurePoint, ImageBuilder,
-    Journal, OtherLines, PersistentFiles, Progress, ProgressObserver, ProposedCrash, RecordedRun,
-    Scope, Shard, StackId, Strategy, StrategyId, StrategyInfo, StrategyInput, Symbols,
+    CallingContexts, Campaign, CampaignEnd, Choice, Collaborators, CrashPoint, FailurePoint,
+    ImageBuilder, Journal, OtherLines, PersistentFiles, Progress, ProgressObserver, ProposedCrash,
+    RecordedRun, Scope, Shard, StackId, Strategy, StrategyId, StrategyInfo, StrategyInput, Symbols,
     TestConfiguration, Token, Trial, findings, group, narrow,
 };
 use brownout_model::Profile;
@@ -36,18 +36,18 @@ fn only_registered_strategies_are_accepted() {
     let run = dir.crash(&["--strategy", "exhaustive"]);
     assert_eq!(run.status, Some(2));
     assert!(
-        run.stderr.contains("[possible values: prefix]"),
+        run.stderr.contains("[possible values: auto, prefix]"),
         "{}",
         run.stderr
     );
     let help = dir.brownout(&["crash", "--help"]).stdout;
-    assert!(help.contains("[default: prefix]"), "{help}");
+    assert!(help.contains("[default: auto]"), "{help}");
     assert!(help.contains("in program order"), "{help}");
     fs::write(dir.path("brownout.toml"), "[crash]\nstrategy = 'random'\n").unwrap();
     let run = dir.crash(&[]);
     assert_eq!(run.status, Some(2));
     assert!(
-        run.stderr.contains("random") && run.stderr.contains("available: prefix"),
+        run.stderr.contains("random") && run.stderr.contains("available: auto, prefix"),
         "{}",
         run.stderr
     );
@@ -62,10 +62,10 @@ fn results_of_different_strategies_are_not_mixed() {
     }
     let journal = dir.path("2/crash.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
-    assert!(text.contains(r#""name":"prefix""#), "{text}");
+    assert!(text.contains(r#""name":"auto""#), "{text}");
     fs::write(
         &journal,
-        text.replacen(r#""name":"prefix""#, r#""name":"other""#, 1),
+        text.replacen(r#""name":"auto""#, r#""name":"other""#, 1),
     )
     .unwrap();
     let merged = dir.brownout(&["merge", "1", "2", "--out", "merged"]);
@@ -118,7 +118,8 @@ static EVERY_STATE: StrategyInfo = StrategyInfo {
     name: "every-state",
     version: 1,
     summary: "Every state of the persistency model",
-    start: |input| Box::new(EveryState::new(&input)),
+    time_limit: None,
+    start: |input| Ok(Box::new(EveryState::new(&input))),
 };
 
 impl EveryState {
@@ -193,20 +194,22 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
         run: &run,
         survey: &survey,
         symbols: &mut Bare,
-    });
+        occurrences: None,
+    })
+    .unwrap();
     let head = head(&recovery, EVERY_STATE.id());
     let mut journal = Journal::create(&dir.path("journal"), &head).unwrap();
     let limit = Duration::from_secs(20);
     let mut pool = RunnerPool::new(vec![runner(&recovery, &survey.files)]);
     let mut campaign = Campaign::new(&run, &survey.files, Shard::default(), false, limit);
-    let complete = campaign.run(&mut Collaborators {
+    let ending = campaign.run(&mut Collaborators {
         strategy: &mut *strategy,
         pool: &mut pool,
         journal: &mut journal,
         symbols: &mut Bare,
         observer: &mut Silent,
     });
-    assert!(complete.unwrap());
+    assert_eq!(ending.unwrap().end, CampaignEnd::Exhausted);
     assert_eq!(campaign.progress().done, strategy.planned());
     let trials = campaign.into_trials();
     let failed: Vec<&Trial> = trials
@@ -324,14 +327,14 @@ fn a_strategy_can_run_recovery_under_the_engine_and_read_its_loads() {
     let mut pool = RunnerPool::new(vec![runner(&recovery, &survey.files)]);
     let limit = Duration::from_secs(60);
     let mut campaign = Campaign::new(&run, &survey.files, Shard::default(), false, limit);
-    let complete = campaign.run(&mut Collaborators {
+    let ending = campaign.run(&mut Collaborators {
         strategy: &mut strategy,
         pool: &mut pool,
         journal: &mut journal,
         symbols: &mut Bare,
         observer: &mut Silent,
     });
-    assert!(complete.unwrap());
+    assert_eq!(ending.unwrap().end, CampaignEnd::Exhausted);
     let trials = campaign.into_trials();
     assert_eq!(trials.len(), 1);
     assert!(trials[0].verdict.passed(), "{:?}", trials[0]);
@@ -406,18 +409,19 @@ fn states_that_a_job_came_upon_are_not_those_of_equal_images() {
     let mut pool = RunnerPool::new(vec![runner(&recovery, &survey.files)]);
     let limit = Duration::from_secs(20);
     let mut campaign = Campaign::new(&run, &survey.files, Shard::default(), false, limit);
-    let complete = campaign.run(&mut Collaborators {
+    let ending = campaign.run(&mut Collaborators {
         strategy: &mut TwoStates(vec![proposal, later]),
         pool: &mut pool,
         journal: &mut journal,
         symbols: &mut Bare,
         observer: &mut Silent,
     });
-    assert!(complete.unwrap());
+    assert_eq!(ending.unwrap().end, CampaignEnd::Exhausted);
     let progress = campaign.progress();
     assert_eq!((progress.done, progress.points), (2, 2));
     let written = journal::read(&path).unwrap().unwrap();
-    assert_eq!((written.head.points, written.proposed), (0, Some(2)));
+    let proposed = written.ending.map(|ending| ending.proposed);
+    assert_eq!((written.head.points, proposed), (0, Some(2)));
     let trials = campaign.into_trials();
     let tried: HashSet<&CrashPoint> = trials.iter().map(|trial| &trial.point).collect();
     assert_eq!((trials.len(), tried.len()), (3, 3), "{trials:?}");
@@ -458,7 +462,7 @@ fn head(recovery: &Recovery, strategy: StrategyId) -> Head {
         patterns: Vec::new(),
         recovery: recovery.clone(),
         granularity: Default::default(),
-        occurrences: 1,
+        occurrences: None,
         after: None,
         operation: None,
         within: Vec::new(),

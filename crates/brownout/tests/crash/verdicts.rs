@@ -10,7 +10,7 @@ fn a_count_that_is_persistent_too_early_is_found_with_both_stores() {
     let run = dir.check("./slots {pm} check", &[], &["3", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = dir.findings();
-    assert_eq!(crashes(&findings), [("recovery-failed", 1)]);
+    assert_eq!(crashes(&findings), [("recovery-failed", 3)]);
     let finding = &findings[0];
     assert!(functions(finding, "failure point").contains(&"put"));
     assert!(functions(finding, "store that is there").contains(&"write_count"));
@@ -60,7 +60,7 @@ fn a_recovery_that_is_killed_shows_where() {
     let run = dir.check("./slots {pm} check abort", &[], &["3", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = dir.findings();
-    assert_eq!(crashes(&findings), [("recovery-crashed", 1)]);
+    assert_eq!(crashes(&findings), [("recovery-crashed", 3)]);
     let recovery = functions(&findings[0], "recovery");
     assert!(
         recovery.contains(&"damaged") && recovery.contains(&"check"),

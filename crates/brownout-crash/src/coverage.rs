@@ -1,0 +1,122 @@
+//! How much of what there is a test has tried, and why each crash point was tried.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure_point::FailurePoints;
+use crate::trial::Trial;
+
+/// Why a crash point is tried.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// To try a failure point for the first time.
+    #[default]
+    FailurePoint,
+    /// To try a failure point again, at another occurrence.
+    Occurrence,
+    /// To try a store as a failure point, although the user did not ask for that granularity.
+    Store,
+}
+
+/// How much there is to try in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    pub failure_points: u64,
+    /// Occurrences of all failure points.
+    pub occurrences: u64,
+    /// Stores that are tried as failure points.
+    pub stores: u64,
+}
+
+impl Extent {
+    pub fn of(points: &FailurePoints) -> Self {
+        let leaves = points.leaves();
+        Self {
+            failure_points: leaves.len() as u64,
+            occurrences: leaves.iter().map(|leaf| leaf.count).sum(),
+            stores: 0,
+        }
+    }
+
+    /// The larger of both in each respect.
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            failure_points: self.failure_points.max(other.failure_points),
+            occurrences: self.occurrences.max(other.occurrences),
+            stores: self.stores.max(other.stores),
+        }
+    }
+}
+
+/// How much of the extent was tried.
+pub fn tried(trials: &[Trial]) -> Extent {
+    let mut tried = Extent::default();
+    for trial in trials {
+        if trial.reached_from.is_some() {
+            continue;
+        }
+        match trial.purpose {
+            Purpose::FailurePoint => {
+                tried.failure_points += 1;
+                tried.occurrences += 1;
+            }
+            Purpose::Occurrence => tried.occurrences += 1,
+            Purpose::Store => tried.stores += 1,
+        }
+    }
+    tried
+}
+
+/// How a campaign ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CampaignEnd {
+    /// Everything that the strategy proposes was tried.
+    Exhausted,
+    /// It was stopped after all crash points that the strategy requires.
+    Sufficient,
+    /// It was stopped before.
+    Incomplete,
+}
+
+/// What a journal says at the end of a campaign.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    pub end: CampaignEnd,
+    /// Crash points that the strategy has proposed, those of other shards included.
+    pub proposed: u64,
+    pub extent: Extent,
+    /// Recoveries on different images.
+    pub recoveries: u64,
+    pub seconds: f64,
+}
+
+impl Ending {
+    /// The ending of this campaign and `later`, which continued it.
+    pub fn continued(self, later: Self) -> Self {
+        Self {
+            recoveries: self.recoveries + later.recoveries,
+            seconds: self.seconds + later.seconds,
+            ..later
+        }
+    }
+
+    /// The ending of this part of a test and `other`, another part.
+    pub fn joined(self, other: Self) -> Self {
+        let end = match (self.end, other.end) {
+            (CampaignEnd::Incomplete, _) | (_, CampaignEnd::Incomplete) => CampaignEnd::Incomplete,
+            (CampaignEnd::Exhausted, CampaignEnd::Exhausted) => CampaignEnd::Exhausted,
+            _ => CampaignEnd::Sufficient,
+        };
+        Self {
+            end,
+            // A strategy that learns may propose more in one part than in another.
+            proposed: self.proposed.max(other.proposed),
+            extent: self.extent.max(other.extent),
+            recoveries: self.recoveries + other.recoveries,
+            seconds: self.seconds + other.seconds,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The default: spends a limited time where a bug is most likely to show.
+//!
+//! 1. Each failure point once, at its first occurrence, as [`prefix`](super::prefix) does. The test is incomplete before
+//!    that is done.
+//! 2. Occurrences of failure points that differ from those before, the most [different](super::novelty) first.
+//! 3. Stores as failure points, where flushes and fences are few: in operations, and in programs that only write back
+//!    pages.
+//! 4. All other occurrences and stores, spread over the run.
+//!
+//! Failure points at which recovery has failed come after all others: more of them show the same bug again. If everything
+//! is tried before the time is over, the test ends. What is proposed does not depend on time, so an interrupted test can
+//! be resumed, and its parts can be merged.
+//!
+//! Can miss: bugs that only show when stores persist in another order than that of the program. Every image that it tries
+//! can be left by a crash.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::occurrences::{Occurrences, in_turns};
+use super::prefix::{in_order, leaf_order};
+use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput};
+use crate::coverage::{Extent, Purpose};
+use crate::error::CrashError;
+use crate::failure_point::{
+    FailurePoint, FailurePoints, Granularity, Leaf, PointKind, Scope, StackId,
+};
+use crate::trial::Trial;
+
+pub static AUTO: StrategyInfo = StrategyInfo {
+    name: "auto",
+    version: 1,
+    summary: "Each failure point, then what differs most from what was tried, within the time limit",
+    time_limit: Some(Duration::from_secs(30)),
+    start: |input| Ok(Box::new(Auto::new(input)?)),
+};
+
+/// Crash points of the first wave, and of the largest: each wave costs a pass over the trace.
+const FIRST_WAVE: usize = 256;
+const LARGEST_WAVE: usize = 8192;
+
+/// A failure point, whatever its occurrence.
+type Context = (PointKind, Option<StackId>);
+
+struct Auto {
+    /// What has to be tried, in reverse order.
+    required: Vec<ProposedCrash>,
+    /// What is tried as long as there is time, in reverse order.
+    further: Vec<ProposedCrash>,
+    /// Further occurrences of failure points that have failed.
+    deferred: Vec<ProposedCrash>,
+    contexts: HashMap<u64, Context>,
+    failed: HashSet<Context>,
+    wave: usize,
+    planned: u64,
+    required_count: Option<u64>,
+    extent: Extent,
+}
+
+impl Auto {
+    fn new(input: StrategyInput<'_>) -> Result<Self, CrashError> {
+        let points = &input.survey.points;
+        let mut required = in_order(points, input.symbols);
+        let mut extent = Extent::of(points);
+        // If the user says how many occurrences to try, those are required and no others are tried.
+        let all_required = input.occurrences.is_some();
+        let mut further = match input.occurrences {
+            Some(_) => Vec::new(),
+            None => further(input, &mut extent)?,
+        };
+        let contexts = required.iter().map(|proposal| {
+            let context = (proposal.kind, proposal.stack);
+            (proposal.point.event, context)
+        });
+        let contexts = contexts.collect();
+        required.reverse();
+        further.reverse();
+        Ok(Self {
+            contexts,
+            planned: (required.len() + further.len()) as u64,
+            required_count: (!all_required).then_some(required.len() as u64),
+            required,
+            further,
+            deferred: Vec::new(),
+            failed: HashSet::new(),
+            wave: FIRST_WAVE,
+            extent,
+        })
+    }
+
+    /// The next crash points that are not required, of failure points that have not failed.
+    fn more(&mut self, wave: usize) -> Vec<ProposedCrash> {
+        let mut chosen = Vec::new();
+        while chosen.len() < wave
+            && let Some(proposal) = self.further.pop()
+        {
+            if self.failed.contains(&(proposal.kind, proposal.stack)) {
+                self.deferred.push(proposal);
+            } else {
+                chosen.push(proposal);
+            }
+        }
+        if chosen.is_empty() {
+            let rest = self.deferred.len().min(wave);
+            chosen.extend(self.deferred.drain(..rest));
+        }
+        chosen
+    }
+}
+
+impl Strategy for Auto {
+    fn propose(&mut self) -> Vec<ProposedCrash> {
+        let wave = self.wave;
+        self.wave = (2 * wave).min(LARGEST_WAVE);
+        let rest = self.required.len().saturating_sub(wave);
+        let required: Vec<ProposedCrash> = self.required.drain(rest..).rev().collect();
+        if !required.is_empty() {
+            return required;
+        }
+        let more = self.more(wave);
+        for proposal in &more {
+            let context = (proposal.kind, proposal.stack);
+            self.contexts.insert(proposal.point.event, context);
+        }
+        more
+    }
+
+    fn learn(&mut self, trial: &Trial) {
+        let context = self.contexts.remove(&trial.point.event);
+        self.failed
+            .extend(context.filter(|_| !trial.verdict.passed()));
+    }
+
+    fn planned(&self) -> u64 {
+        self.planned
+    }
+
+    fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    fn required(&self) -> Option<u64> {
+        self.required_count
+    }
+}
+
+fn proposed(point: FailurePoint, purpose: Purpose) -> ProposedCrash {
+    ProposedCrash {
+        purpose,
+        ..ProposedCrash::from(point)
+    }
+}
+
+/// What is tried after all failure points, in order.
+fn further(
+    input: StrategyInput<'_>,
+    extent: &mut Extent,
+) -> Result<Vec<ProposedCrash>, CrashError> {
+    let StrategyInput {
+        run,
+        survey,
+        symbols,
+        ..
+    } = input;
+    let leaves = survey.points.leaves();
+    let mut points = FailurePoints::new(survey.points.scope().clone());
+    let mut occurrences = Occurrences::default();
+    let mut stores = StorePoints::new(&survey.points);
+    run.walk(|event, definitions| {
+        symbols.observe(event, definitions);
+        if let Some(point) = points.observe(event, definitions, &run.selection, &mut *symbols) {
+            occurrences.reach(&point, true);
+        }
+        occurrences.observe(event);
+        if let Some(stores) = &mut stores {
+            let reached = stores
+                .points
+                .observe(event, definitions, &run.selection, &mut *symbols);
+            if let Some(point) = reached {
+                let wanted = point.kind == PointKind::Store
+                    && (stores.everywhere || point.occurrence.operation.active);
+                stores.occurrences.reach(&point, wanted);
+            }
+            stores.occurrences.observe(event);
+        }
+        ControlFlow::Continue(())
+    })?;
+    let order: Vec<Context> = leaf_order(leaves, symbols)
+        .into_iter()
+        .map(|leaf| (leaves[leaf].kind, leaves[leaf].stack))
+        .collect();
+    let occurrences = occurrences.in_order(&order);
+    let of = |points: Vec<FailurePoint>, purpose| {
+        let points = points.into_iter();
+        points.map(move |point| proposed(point, purpose))
+    };
+    let mut further: Vec<ProposedCrash> = of(occurrences.novel, Purpose::Occurrence).collect();
+    let mut rest = vec![of(occurrences.rest, Purpose::Occurrence).collect()];
+    if let Some(stores) = stores {
+        extent.stores = stores.occurrences.count();
+        let stores = stores.occurrences.in_order(&[]);
+        further.extend(of(stores.first, Purpose::Store));
+        further.extend(of(stores.novel, Purpose::Store));
+        rest.push(of(stores.rest, Purpose::Store).collect());
+    }
+    further.extend(in_turns(rest));
+    Ok(further)
+}
+
+/// Stores as failure points.
+struct StorePoints {
+    points: FailurePoints,
+    occurrences: Occurrences,
+    /// Not only those in operations.
+    everywhere: bool,
+}
+
+impl StorePoints {
+    /// `None` if stores are failure points anyway, or there are enough others.
+    fn new(points: &FailurePoints) -> Option<Self> {
+        let scope = points.scope();
+        let everywhere = only_writes_back(points.leaves());
+        let worthwhile = everywhere || scope.operation.is_some();
+        if scope.granularity == Granularity::Store || !worthwhile {
+            return None;
+        }
+        Some(Self {
+            points: FailurePoints::new(Scope {
+                granularity: Granularity::Store,
+                occurrences: 1,
+                ..scope.clone()
+            }),
+            occurrences: Occurrences::default(),
+            everywhere,
+        })
+    }
+}
+
+/// Whether the target makes its files durable by writing back pages (`msync`), and never by flushing lines: then a failure
+/// point is far from the next one.
+fn only_writes_back(leaves: &[Leaf]) -> bool {
+    let has = |kind| leaves.iter().any(|leaf| leaf.kind == kind);
+    has(PointKind::WriteBack) && !has(PointKind::Flush)
+}

@@ -1,0 +1,140 @@
+//! What the strategy `auto` proposes for small random traces: each occurrence of each failure point, and, in operations,
+//! each store; every one once, those that are required first.
+
+use std::collections::{BTreeSet, HashSet};
+
+use brownout_crash::{
+    Granularity, PointKind, Purpose, RecordedRun, Scope, StrategyInfo, StrategyInput, Survey, Trial,
+};
+use brownout_recovery::Verdict;
+use proptest::prelude::*;
+
+use super::traces::{BASE, Made, Numbers, Silent, flush, sfence, store};
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Store(u64, u8),
+    Flush(u64),
+    Fence,
+    Call,
+    Return,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (0..4_u64, 1..4_u8).prop_map(|(line, value)| Step::Store(line, value)),
+        3 => (0..4_u64).prop_map(Step::Flush),
+        1 => Just(Step::Fence),
+        1 => Just(Step::Call),
+        1 => Just(Step::Return),
+    ]
+}
+
+/// A trace of the steps, each at one of a few instructions.
+fn made(steps: &[(u64, Step)]) -> Made {
+    let mut made = Made::new();
+    for &(pc, step) in steps {
+        match step {
+            Step::Store(line, value) => {
+                made.at(pc, store(BASE + 64 * line, &[value]));
+            }
+            Step::Flush(line) => {
+                made.at(pc, flush(BASE + 64 * line));
+            }
+            Step::Fence => {
+                made.at(pc, sfence());
+            }
+            Step::Call => made.call("operate"),
+            Step::Return => made.returned("operate"),
+        }
+    }
+    made.exit();
+    made.finish()
+}
+
+fn scope(granularity: Granularity) -> Scope {
+    Scope {
+        granularity,
+        occurrences: usize::MAX / 4,
+        operation: Some("operate".to_owned()),
+        ..Scope::default()
+    }
+}
+
+/// The events of all occurrences for which `wanted` holds.
+fn occurrences(survey: &Survey, wanted: impl Fn(PointKind, bool) -> bool) -> BTreeSet<u64> {
+    let leaves = survey.points.leaves().iter();
+    leaves
+        .flat_map(|leaf| {
+            let chosen = leaf.chosen().into_iter();
+            let chosen = chosen.filter(|one| wanted(leaf.kind, one.operation.active));
+            chosen.map(|one| one.event.0).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn everything_is_proposed_once_and_first_tries_come_first(
+        steps in prop::collection::vec((1..6_u64, step()), 1..80),
+        failing in prop::collection::hash_set(0..100_u64, 0..20),
+    ) {
+        let made = made(&steps);
+        let run = RecordedRun::new(made.path(), made.selection());
+        let survey = |scope| run.survey(scope, &mut Numbers, &mut Silent).unwrap();
+        let points = occurrences(&survey(scope(Granularity::Flush)), |_, _| true);
+        let stores = occurrences(&survey(scope(Granularity::Store)), |kind, active| {
+            kind == PointKind::Store && active
+        });
+
+        let once = survey(Scope { occurrences: 1, ..scope(Granularity::Flush) });
+        let mut strategy = (StrategyInfo::named("auto").unwrap().start)(StrategyInput {
+            run: &run,
+            survey: &once,
+            symbols: &mut Numbers,
+            occurrences: None,
+        }).unwrap();
+        let extent = strategy.extent();
+        prop_assert_eq!(extent.failure_points, once.points.leaves().len() as u64);
+        prop_assert_eq!(extent.occurrences, points.len() as u64);
+        prop_assert_eq!(extent.stores, stores.len() as u64);
+        let mut proposed = Vec::new();
+        loop {
+            let wave = strategy.propose();
+            if wave.is_empty() {
+                break;
+            }
+            for proposal in wave {
+                let passed = !failing.contains(&proposal.point.event);
+                strategy.learn(&Trial {
+                    point: proposal.point.clone(),
+                    kind: proposal.kind,
+                    purpose: proposal.purpose,
+                    operation: None,
+                    image: "0".into(),
+                    same_as: None,
+                    reached_from: None,
+                    verdict: if passed { Verdict::Passed } else { Verdict::Failed(1) },
+                    seconds: 0.0,
+                    failure: None,
+                });
+                proposed.push(proposal);
+            }
+        }
+        let required = strategy.required().unwrap() as usize;
+        let firsts = proposed.iter().map(|one| one.purpose == Purpose::FailurePoint);
+        let in_order = firsts.enumerate().all(|(at, first)| (at < required) == first);
+        prop_assert!(in_order, "first tries come first");
+        let events = |store: bool| -> BTreeSet<u64> {
+            let kind = proposed.iter().filter(|one| (one.purpose == Purpose::Store) == store);
+            kind.map(|one| one.point.event).collect()
+        };
+        prop_assert_eq!(events(false), points);
+        prop_assert_eq!(events(true), stores);
+        let different: HashSet<_> = proposed.iter().map(|one| &one.point).collect();
+        prop_assert_eq!(different.len(), proposed.len());
+        prop_assert_eq!(strategy.planned(), proposed.len() as u64);
+    }
+}

@@ -1,0 +1,97 @@
+//! How much of what there is crash testing has tried. It is the object `crash` of `run.json`, and its sentence is among the
+//! last lines of a run.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What crash testing has tried of what there is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CrashCoverage {
+    /// The strategy that chose the crashes.
+    pub strategy: String,
+    /// Places in the code, with their calling contexts, before which a crash can happen.
+    pub failure_points: Covered,
+    /// How often all failure points were reached.
+    pub occurrences: Covered,
+    /// Stores that are tried as failure points besides flushes, fences and write-backs.
+    pub stores: Covered,
+    /// Recoveries on different images.
+    pub recoveries: u64,
+    pub seconds: f64,
+    /// In seconds.
+    pub time_limit: Option<f64>,
+    /// Whether the time limit ended testing.
+    pub limit_reached: bool,
+    /// Whether everything was tried that has to be, at least each failure point once.
+    pub complete: bool,
+    /// The command that tries more, if there is more to try.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continue_with: Option<String>,
+}
+
+/// A part of a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Covered {
+    pub tried: u64,
+    pub of: u64,
+}
+
+impl Covered {
+    pub fn new(tried: u64, of: u64) -> Self {
+        Self {
+            tried,
+            of: of.max(tried),
+        }
+    }
+}
+
+/// `63 of 63 failure points, 210 of 917 occurrences`
+impl fmt::Display for CrashCoverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            (self.failure_points, "failure point"),
+            (self.occurrences, "occurrence"),
+            (self.stores, "store"),
+        ];
+        for (number, (covered, noun)) in parts.into_iter().enumerate() {
+            // Failure points are named even if there are none.
+            if number > 0 && covered.of == 0 {
+                continue;
+            }
+            let comma = if number == 0 { "" } else { ", " };
+            let ending = if covered.of == 1 { "" } else { "s" };
+            write!(
+                f,
+                "{comma}{} of {} {noun}{ending}",
+                covered.tried, covered.of
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_there_is_not_is_not_named() {
+        let mut coverage = CrashCoverage {
+            failure_points: Covered::new(1, 1),
+            occurrences: Covered::new(210, 917),
+            ..CrashCoverage::default()
+        };
+        assert_eq!(
+            coverage.to_string(),
+            "1 of 1 failure point, 210 of 917 occurrences"
+        );
+        coverage.stores = Covered::new(0, 3);
+        assert!(coverage.to_string().ends_with(", 0 of 3 stores"));
+        assert_eq!(
+            CrashCoverage::default().to_string(),
+            "0 of 0 failure points"
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! What a crash test has covered: in numbers, in a sentence, and what it means for the verdict.
+
+use brownout_crash::journal::Entries;
+use brownout_crash::{CampaignEnd, Ending, Extent, Progress, Trial, tried};
+use brownout_report::{Covered, CrashCoverage};
+
+use super::continuation::continuing_command;
+use super::coverage_gap::unfinished;
+use super::monitor::{CrashTestMonitor, counted, recoveries};
+use super::plan::Plan;
+
+/// The numbers of a test that has just ended.
+pub fn coverage_of(
+    plan: &Plan,
+    trials: &[Trial],
+    ending: &Ending,
+    monitor: &CrashTestMonitor,
+) -> CrashCoverage {
+    let cut = ending.end != CampaignEnd::Exhausted;
+    let continue_with = plan
+        .time_limit
+        .filter(|_| cut)
+        .and_then(|limit| continuing_command(plan.target_arguments, limit));
+    CrashCoverage {
+        time_limit: plan.time_limit.map(|limit| limit.as_secs_f64()),
+        limit_reached: cut && !monitor.interrupted(),
+        complete: ending.end != CampaignEnd::Incomplete && !monitor.interrupted(),
+        continue_with,
+        ..numbers(plan.strategy.name, trials, ending)
+    }
+}
+
+/// The numbers of a test in parts; `None` if a part has not ended.
+pub fn merged_coverage(entries: &Entries) -> Option<CrashCoverage> {
+    let ending = entries.ending?;
+    let strategy = &entries.head.configuration.strategy.name;
+    Some(CrashCoverage {
+        complete: ending.end != CampaignEnd::Incomplete,
+        ..numbers(strategy, &entries.trials, &ending)
+    })
+}
+
+fn numbers(strategy: &str, trials: &[Trial], ending: &Ending) -> CrashCoverage {
+    let (tried, of): (Extent, Extent) = (tried(trials), ending.extent);
+    CrashCoverage {
+        strategy: strategy.to_owned(),
+        failure_points: Covered::new(tried.failure_points, of.failure_points),
+        occurrences: Covered::new(tried.occurrences, of.occurrences),
+        stores: Covered::new(tried.stores, of.stores),
+        recoveries: ending.recoveries,
+        seconds: ending.seconds,
+        ..CrashCoverage::default()
+    }
+}
+
+/// What was covered, in a sentence.
+pub fn coverage_sentence(coverage: &CrashCoverage, failed: u64) -> String {
+    let mut text = format!(
+        "crashes tested at {coverage}, with {} on different images in {:.1} s; recovery failed at {}",
+        recoveries(coverage.recoveries),
+        coverage.seconds,
+        counted(failed, "crash point"),
+    );
+    if let Some(command) = &coverage.continue_with {
+        text.push_str(&format!("; for more: `{command}`"));
+    }
+    text
+}
+
+/// Why a test shows too little, in sentences.
+pub fn shortfalls(
+    coverage: &CrashCoverage,
+    ending: &Ending,
+    progress: Progress,
+    monitor: &CrashTestMonitor,
+) -> Vec<String> {
+    if ending.end == CampaignEnd::Exhausted {
+        let none = ending.extent.failure_points == 0;
+        let why = "no crash was tested: there is no failure point".to_owned();
+        return none.then_some(why).into_iter().collect();
+    }
+    if progress.done == 0 {
+        return vec!["no crash was tested: testing stopped before the first one".to_owned()];
+    }
+    if coverage.complete {
+        return Vec::new();
+    }
+    let why = format!("{}; --resume continues", monitor.reason());
+    let Covered { tried, of } = coverage.failure_points;
+    vec![if tried < of {
+        unfinished((tried, of), "failure point", &why)
+    } else {
+        unfinished((progress.done, progress.points), "crash point", &why)
+    }]
+}

@@ -12,7 +12,7 @@ use brownout_corpus::{Build, Built, Harness, Outcome, Program, discover};
 
 use crate::args::Args;
 use crate::cpu::Flushes;
-use crate::pool;
+use crate::parallel;
 use crate::shell::{memory_dir, root, target_dir};
 use crate::test_directory::forbid_core_files;
 use crate::wrapper::Wrapper;
@@ -38,7 +38,7 @@ struct Row {
 
 pub fn run(mut args: Args) -> Result<()> {
     let filter = args.value("--filter")?.unwrap_or_default();
-    let jobs = args.number("--jobs")?.unwrap_or_else(pool::cores);
+    let jobs = args.number("--jobs")?.unwrap_or_else(parallel::cores);
     let dir = args
         .value("--dir")?
         .map_or_else(|| root().join("corpus"), PathBuf::from);
@@ -92,7 +92,7 @@ pub fn run(mut args: Args) -> Result<()> {
             before - pieces.len()
         );
     }
-    let outcomes = pool::map(&pieces, jobs, |&(program, build)| {
+    let outcomes = parallel::map(&pieces, jobs, |&(program, build)| {
         judge(&harness, program, build, native)
     });
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();

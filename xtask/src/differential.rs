@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::args::Args;
 use crate::cpu::Cpu;
-use crate::pool;
+use crate::parallel;
 use crate::shell::{cargo, memory_dir, step, target_dir};
 use crate::test_directory::{End, Job, Outcome, TestDirectory, forbid_core_files};
 use crate::wrapper::Wrapper;
@@ -74,7 +74,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let cases = args
         .number("--cases")?
         .unwrap_or(if core { CORE_CASES } else { CASES });
-    let jobs = args.number("--jobs")?.unwrap_or_else(pool::cores);
+    let jobs = args.number("--jobs")?.unwrap_or_else(parallel::cores);
     let cpu = Cpu::from_args(&mut args)?;
     let wrapper = Wrapper::from_args(&mut args)?;
     args.finish()?;
@@ -102,7 +102,7 @@ pub fn run(mut args: Args) -> Result<()> {
             folder: root.join(number.to_string()),
         })
         .collect();
-    let verdicts = pool::map(&batches, jobs, |batch| {
+    let verdicts = parallel::map(&batches, jobs, |batch| {
         let verdict = batch.judge();
         let result = match &verdict {
             Ok(verdict) if verdict.failures.is_empty() => "ok",

@@ -22,7 +22,7 @@ use crate::programs::Built;
 use crate::shell::{memory_dir, target_dir};
 use crate::test_directory::{End, Job, Outcome, TestDirectory, forbid_core_files, output_of};
 use crate::wrapper::Wrapper;
-use crate::{pool, programs};
+use crate::{parallel, programs};
 
 /// Runs of a program whose threads race, in full and in the core run, and of the others.
 const RACING_RUNS: usize = 100;
@@ -41,7 +41,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let core = args.switch("--core");
     let filter = args.value("--filter")?.unwrap_or_default();
     let runs = args.number("--runs")?;
-    let jobs = args.number("--jobs")?.unwrap_or_else(pool::cores);
+    let jobs = args.number("--jobs")?.unwrap_or_else(parallel::cores);
     let cpu = Cpu::from_args(&mut args)?;
     let keep = args.switch("--keep");
     let list = args.switch("--list");
@@ -72,7 +72,7 @@ pub fn run(mut args: Args) -> Result<()> {
 
     let started = Instant::now();
     println!("{:<44} {:>5} {:>9}  result", "program", "runs", "tested");
-    let verdicts = pool::map(&built, jobs, |built| {
+    let verdicts = parallel::map(&built, jobs, |built| {
         let verdict = judge(built, &options);
         let result = verdict.as_ref().map_or("FAILED", |_| "ok");
         let (runs, time) = verdict.as_ref().copied().unwrap_or((0, Duration::ZERO));

@@ -6,14 +6,14 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 use crate::args::Args;
+use crate::checkout_copy::copy_checkout;
 use crate::shell::{cargo, root, step, target_dir};
-use crate::tidy::tracked_files;
 
 /// The document whose diffs are tried.
 const DOCUMENT: &str = "CONTRIBUTING.md";
@@ -67,38 +67,6 @@ fn changed_crates(diff: &str) -> Vec<String> {
         .filter_map(|path| path.split('/').next())
         .map(str::to_owned)
         .collect()
-}
-
-/// Makes `copy` hold the files of the checkout. Files that have not changed keep their times, so that cargo need not
-/// build them again.
-fn copy_checkout(copy: &Path) -> Result<()> {
-    let files = tracked_files()?;
-    for path in &files {
-        // A file that a change in progress has deleted.
-        let Ok(wanted) = fs::read(root().join(path)) else {
-            continue;
-        };
-        let to = copy.join(path);
-        if fs::read(&to).is_ok_and(|present| present == wanted) {
-            continue;
-        }
-        fs::create_dir_all(to.parent().context("a file without a folder")?)?;
-        fs::write(&to, wanted).with_context(|| to.display().to_string())?;
-    }
-    remove_others(copy, copy, &files)
-}
-
-/// Removes what an earlier diff added.
-fn remove_others(copy: &Path, folder: &Path, files: &[String]) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path: PathBuf = entry?.path();
-        if path.is_dir() {
-            remove_others(copy, &path, files)?;
-        } else if !files.iter().any(|file| copy.join(file) == path) {
-            fs::remove_file(&path)?;
-        }
-    }
-    Ok(())
 }
 
 fn apply(copy: &Path, diff: &str) -> Result<()> {

@@ -3,17 +3,19 @@
 
 #![forbid(unsafe_code)]
 
+mod all_checks;
+mod architecture;
 mod args;
 mod bench;
+mod checkout_copy;
 mod compare;
 mod corpus;
 mod cpu;
 mod differential;
 mod exactness;
 mod fuzz;
-mod gate;
 mod guide;
-mod pool;
+mod parallel;
 mod programs;
 mod setup;
 mod shell;
@@ -34,13 +36,14 @@ cargo xtask COMMAND [OPTIONS]
 
   setup [--all]         install the Debian packages that `test` needs (--all: that every command needs)
   test                  everything that must pass: format, tidy, clippy, documentation, unit tests, packages, the
-                        diffs of CONTRIBUTING.md, a bounded fuzz run, the core of differential, transparency,
-                        exactness and the corpus, and what depends on CPU features once more as on CPUs of
-                        x86-64-v2, v3 and v4
+                        diffs of CONTRIBUTING.md, neutral code without x86-64, a bounded fuzz run, the core of
+                        differential, transparency, exactness and the corpus, and what depends on CPU features once
+                        more as on CPUs of x86-64-v2, v3 and v4
   ci                    setup, then test
   tidy                  what no other tool checks of the sources, documents and dependencies
   package               every published crate builds from what its package holds
   guide                 the diffs in CONTRIBUTING.md apply and compile
+  architecture          what is not under `arch/` compiles without x86-64
   fuzz [--iterations N] [--libfuzzer [--seconds N]]
                         feed broken traces to the reader
   transparency          programs behave under `brownout record` as they do natively
@@ -80,11 +83,12 @@ fn run() -> Result<()> {
     };
     match command.as_str() {
         "setup" => setup::run(args),
-        "test" => gate::test(args),
-        "ci" => gate::ci(args),
+        "test" => all_checks::test(args),
+        "ci" => all_checks::ci(args),
         "tidy" => tidy::run(args),
-        "package" => gate::package(args),
+        "package" => all_checks::package(args),
         "guide" => guide::run(args),
+        "architecture" => architecture::run(args),
         "fuzz" => fuzz::run(args),
         "transparency" => transparency::run(args),
         "exactness" => exactness::run(args),

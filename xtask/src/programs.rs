@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 
-use crate::pool;
+use crate::parallel;
 use crate::shell::{find_program, root, target_dir};
 use crate::test_directory::End;
 
@@ -295,7 +295,7 @@ pub fn build(programs: &[Program]) -> Result<Vec<Built<'_>>> {
             }
         })
         .collect();
-    let results = pool::map(&pieces, pool::cores(), build_one);
+    let results = parallel::map(&pieces, parallel::cores(), build_one);
     let failed: Vec<String> = results
         .into_iter()
         .filter_map(Result::err)

@@ -21,7 +21,7 @@ use crate::args::Args;
 use crate::shell::{find_program, target_dir};
 use crate::test_directory::{End, Job, Outcome, TestDirectory};
 use crate::wrapper::Wrapper;
-use crate::{pool, programs};
+use crate::{parallel, programs};
 
 const MINUTES: u64 = 5;
 /// How often memory is looked at.
@@ -49,7 +49,7 @@ struct MeasuredRun {
 pub fn run(mut args: Args) -> Result<()> {
     let minutes = args.number("--minutes")?.unwrap_or(MINUTES);
     let filter = args.value("--filter")?.unwrap_or_default();
-    let jobs = args.number("--jobs")?.unwrap_or_else(pool::cores);
+    let jobs = args.number("--jobs")?.unwrap_or_else(parallel::cores);
     let wrapper = Wrapper::from_args(&mut args)?;
     args.finish()?;
     let sources = programs::discover(|group| group == "soak")?;
@@ -97,7 +97,7 @@ fn report(subjects: &[Subject], seconds: u64, jobs: usize, wrapper: &Wrapper) ->
         "{:<24} {:>11} {:>7} {:>11} {:>7} {:>11} {:>7}  result",
         "program", "native", "growth", "tested", "growth", "recorder", "growth"
     );
-    let failures = pool::map(subjects, jobs, |subject| {
+    let failures = parallel::map(subjects, jobs, |subject| {
         let failure = judge(subject, seconds, wrapper).unwrap_or_else(|error| {
             println!("{:<24} {error:#}", subject.title);
             Some(format!("{error:#}"))

@@ -27,7 +27,7 @@ use crate::cpu::Cpu;
 use crate::shell::{find_program, target_dir};
 use crate::test_directory::{End, Job, Outcome, TestDirectory, forbid_core_files};
 use crate::wrapper::Wrapper;
-use crate::{pool, programs, setup};
+use crate::{parallel, programs, setup};
 
 /// Folders of `tests/programs/` that belong to other commands.
 const OTHER_GROUPS: [&str; 3] = ["pm", "bench", "soak"];
@@ -79,7 +79,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let core = args.switch("--core");
     let filter = args.value("--filter")?.unwrap_or_default();
     let runs = args.number("--runs")?.unwrap_or(RUNS);
-    let jobs = args.number("--jobs")?.unwrap_or_else(pool::cores);
+    let jobs = args.number("--jobs")?.unwrap_or_else(parallel::cores);
     let cpu = Cpu::from_args(&mut args)?;
     let keep = args.switch("--keep");
     let allow_missing = args.switch("--allow-missing");
@@ -207,7 +207,7 @@ fn rustc() -> Result<String> {
 fn report(subjects: &[Subject], options: &Options, jobs: usize) -> Result<()> {
     let started = Instant::now();
     println!("{:<44} {:>9} {:>9}  result", "run", "native", "tested");
-    let verdicts = pool::map(subjects, jobs, |subject| {
+    let verdicts = parallel::map(subjects, jobs, |subject| {
         let verdict = judge(subject, options);
         match &verdict {
             Ok(verdict) => {

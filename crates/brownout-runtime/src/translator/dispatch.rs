@@ -1,7 +1,6 @@
 //! The dispatcher: what Rust does when generated code cannot continue by itself.
 
-use crate::arch::translator::translate::{self, NotExecutable, Translator};
-use crate::arch::translator::{fetch_fault, kernel_entry};
+use crate::arch::translator::{fetch_fault, kernel_entry, translate as arch};
 use crate::fatal;
 use crate::hooks::{self, FIRST_EXIT, Resumption};
 use crate::memory::page_down;
@@ -9,6 +8,7 @@ use crate::sys::linux::SIGFPE;
 use crate::translator::cache::{self, Cache, EPOCH, FAR, TRANSLATOR};
 use crate::translator::context::{Context, Exit};
 use crate::translator::signal::{self, Pending, SIGSEGV};
+use crate::translator::translate::{NotExecutable, Translator};
 use crate::translator::{map_lock, space, syscall};
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -55,7 +55,7 @@ fn serve(context: &mut Context) {
             with_translator(|translator| translator.cache.invalidate_instruction(context.pc));
             begin_again(context);
         }
-        x if x == Exit::Unsupported as u32 => translate::refuse(context),
+        x if x == Exit::Unsupported as u32 => arch::refuse(context),
         other => fatal::fault(format_args!("unknown exit {other}")),
     }
 }
@@ -182,7 +182,7 @@ fn indirect_call(context: &mut Context) {
 
 /// The target's instruction at `pc` raised a signal, which may be caused by the engine.
 fn fault(context: &mut Context) {
-    translate::restore_spilled(context);
+    arch::restore_spilled(context);
     if context.pending.signal == SIGFPE {
         // Its address is that of the instruction, not of an operand.
         context.pending.info.set_address(context.pc);

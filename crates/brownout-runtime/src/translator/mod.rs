@@ -10,3 +10,4 @@ pub mod signal;
 pub mod space;
 pub mod start;
 pub mod syscall;
+pub mod translate;

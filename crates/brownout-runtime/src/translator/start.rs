@@ -1,7 +1,6 @@
 //! The start of a process: loads the target and begins to translate it.
 
 use crate::arch;
-use crate::arch::translator::translate::Translator;
 use crate::arch::translator::{cpu_features, gate};
 use crate::hooks;
 use crate::memory::{PAGE, page_down};
@@ -14,6 +13,7 @@ use crate::translator::load::{Image, InitialStack, Refusal};
 use crate::translator::signal;
 use crate::translator::signal::Actions;
 use crate::translator::space::SPACE;
+use crate::translator::translate::Translator;
 use crate::translator::{process, syscall};
 use crate::{fatal, wire};
 use alloc::boxed::Box;
@@ -56,7 +56,7 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     process::protect_descriptor(fd);
     *TRANSLATOR.lock() = Some(Translator::new());
     hooks::create();
-    signal::xstate_init();
+    signal::find_state_components();
 
     let program = open_and_map(path, &stack);
     let interpreter = program

@@ -4,7 +4,7 @@
 //! some toolchains, Debian's gcc among them, have `.eh_frame` but no `.eh_frame_hdr`: nothing that is
 //! mapped shows where it is. Then the read-only segments are searched for it, once.
 
-use crate::arch::instruments::unwind::registers::gpr_of_dwarf;
+use crate::arch::instruments::unwind::registers::{GPRS, gpr_of_dwarf};
 use crate::instruments::unwind::Memory;
 use crate::instruments::unwind::expression::{Expression, MAX_BYTES};
 use crate::instruments::unwind::rule::{Cfa, UnwindRule, ValueLocation, Wide};
@@ -311,7 +311,7 @@ impl Evaluator {
         let mut wide = Wide {
             cfa,
             return_address,
-            registers: [const { ValueLocation::Same }; 16],
+            registers: [const { ValueLocation::Same }; GPRS],
             interrupted: fde.is_signal_trampoline(),
             certain: true,
         };

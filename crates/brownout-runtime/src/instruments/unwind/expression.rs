@@ -282,7 +282,7 @@ mod tests {
     fn evaluate(bytes: &[u8]) -> Option<u64> {
         let mut regs = Registers {
             pc: 0x1234,
-            gpr: [0; 16],
+            gpr: [0; crate::arch::instruments::unwind::registers::GPRS],
         };
         regs.gpr[4] = 0x7000;
         let state = State::of(&regs);

@@ -6,7 +6,7 @@
 //!
 //! The table is laid out for [`crate::instruments::pm`]'s assembly, which looks there first ([`layout`]).
 
-use crate::arch::instruments::unwind::registers::{FRAME_POINTER, STACK_POINTER};
+use crate::arch::instruments::unwind::registers::{FRAME_POINTER, GPRS, STACK_POINTER};
 use crate::instruments::unwind::{ContextNumber, Memory, Registers, Word};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -104,7 +104,7 @@ impl Memos {
     pub fn get(
         &mut self,
         pc: u64,
-        gpr: &[u64; 16],
+        gpr: &[u64; GPRS],
         epoch: u32,
         mem: &impl Memory,
     ) -> Option<ContextNumber> {

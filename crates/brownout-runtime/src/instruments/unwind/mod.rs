@@ -32,6 +32,7 @@ pub use memo::layout as memo_layout;
 pub use stack::StackCache;
 pub use tree::{ContextNumber, ContextTree, OMITTED};
 
+use crate::arch::instruments::unwind::registers::GPRS;
 use crate::arch::instruments::unwind::{code_scan, guess};
 use crate::instruments::unwind::rule::UnwindRule;
 use crate::translator::space::ModuleAt;
@@ -43,7 +44,7 @@ pub struct Registers {
     /// The instruction that caused the event.
     pub pc: u64,
     /// In the order of their numbers in instructions: see `arch`.
-    pub gpr: [u64; 16],
+    pub gpr: [u64; GPRS],
 }
 
 /// The target's memory; an address that cannot be read is `None`.

@@ -1,6 +1,6 @@
 //! What to do to get from a function's frame to its caller's, for one address of code.
 
-use crate::arch::instruments::unwind::registers::{CALLEE_SAVED, Gpr};
+use crate::arch::instruments::unwind::registers::{CALLEE_SAVED, GPRS, Gpr};
 use crate::instruments::unwind::expression::Expression;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) struct Plain {
     pub cfa_offset: i32,
     /// For each of [`CALLEE_SAVED`], where its value in the caller is: words from the CFA, 0 for a
     /// register that the function has not touched.
-    pub saved: [i16; 6],
+    pub saved: [i16; CALLEE_SAVED.len()],
 }
 
 impl Plain {
@@ -39,7 +39,7 @@ impl Plain {
             cfa_register,
             certain,
             cfa_offset,
-            saved: [0; 6],
+            saved: [0; CALLEE_SAVED.len()],
         }
     }
 }
@@ -49,7 +49,7 @@ impl Plain {
 pub(crate) struct Wide {
     pub cfa: Cfa,
     pub return_address: ValueLocation,
-    pub registers: [ValueLocation; 16],
+    pub registers: [ValueLocation; GPRS],
     /// Whether the caller was interrupted rather than calling.
     pub interrupted: bool,
     /// As in [`Plain`].

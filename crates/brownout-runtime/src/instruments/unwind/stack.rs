@@ -11,10 +11,10 @@
 //! facts are kept outermost first, so that facts `0..n` are those beyond some frame for every frame.
 
 use crate::arch::instruments::unwind::guess;
-use crate::arch::instruments::unwind::registers::{FRAME_POINTER, STACK_POINTER};
+use crate::arch::instruments::unwind::registers::{FRAME_POINTER, GPRS, GprSet, STACK_POINTER};
 use crate::instruments::unwind::memo::Memos;
 use crate::instruments::unwind::rule::UnwindRule;
-use crate::instruments::unwind::step::{Dependencies, GprSet, State, Step, bit};
+use crate::instruments::unwind::step::{Dependencies, State, Step, bit};
 use crate::instruments::unwind::tree::{ContextNumber, OMITTED, edge_hash, spread};
 use crate::instruments::unwind::{CodeMap, CodePoint, Memory, ProcessWalk, Registers};
 use alloc::boxed::Box;
@@ -153,7 +153,7 @@ impl StackCache {
     pub fn known(
         &mut self,
         pc: u64,
-        gpr: &[u64; 16],
+        gpr: &[u64; GPRS],
         mem: &impl Memory,
         code: &impl CodeMap,
     ) -> Option<ContextNumber> {

@@ -5,18 +5,20 @@
 //! that a later walk can check whether it would lead to the same caller.
 
 use crate::arch::instruments::unwind::registers::{
-    CALLEE_SAVED, FRAME_POINTER, Gpr, SIGNAL_ORDER, SIGNAL_REGISTERS, STACK_POINTER,
+    CALLEE_SAVED, FRAME_POINTER, GPRS, Gpr, GprSet, SIGNAL_ORDER, SIGNAL_REGISTERS, STACK_POINTER,
 };
 use crate::instruments::unwind::expression::Witness;
 use crate::instruments::unwind::rule::{Cfa, Plain, ValueLocation, Wide};
 use crate::instruments::unwind::{CodePoint, Memory, Registers};
 use alloc::vec::Vec;
 
-/// A set of registers, one bit for each.
-pub(crate) type GprSet = u16;
+/// The index of a register, which the compiler knows to be in range.
+fn index(register: Gpr) -> usize {
+    usize::from(register) % GPRS
+}
 
 pub(crate) const fn bit(register: Gpr) -> GprSet {
-    1 << (register & 15)
+    1 << (register as usize % GPRS)
 }
 
 /// The registers of one frame, as far as they are known.
@@ -24,7 +26,7 @@ pub(crate) const fn bit(register: Gpr) -> GprSet {
 pub(crate) struct State {
     at: CodePoint,
     /// The value of a register, or the address of the slot that holds it.
-    words: [u64; 16],
+    words: [u64; GPRS],
     /// The registers whose word is a slot. Never contains the stack pointer.
     slots: GprSet,
 }
@@ -54,7 +56,7 @@ impl State {
     }
 
     pub fn value(&self, register: Gpr, mem: &impl Memory) -> Option<u64> {
-        let word = self.words[usize::from(register & 15)];
+        let word = self.words[index(register)];
         if self.slots & bit(register) == 0 {
             Some(word)
         } else {
@@ -63,12 +65,12 @@ impl State {
     }
 
     fn set(&mut self, register: Gpr, value: u64) {
-        self.words[usize::from(register & 15)] = value;
+        self.words[index(register)] = value;
         self.slots &= !bit(register);
     }
 
     fn set_slot(&mut self, register: Gpr, addr: u64) {
-        self.words[usize::from(register & 15)] = addr;
+        self.words[index(register)] = addr;
         self.slots |= bit(register);
     }
 
@@ -172,11 +174,11 @@ impl State {
     ) -> Option<()> {
         let mut deps = Dependencies::default();
         let base = self.stack_pointer().wrapping_add(SIGNAL_REGISTERS);
-        let slot = |index: u64| base.wrapping_add(8 * index);
-        let pc = mem.read_u64(slot(16))?;
-        let stack_pointer = mem.read_u64(slot(15))?;
-        deps.word(slot(16));
-        deps.word(slot(15));
+        let slot = |index: usize| base.wrapping_add(8 * index as u64);
+        let pc = mem.read_u64(slot(SIGNAL_ORDER.len()))?;
+        let stack_pointer = mem.read_u64(slot(SIGNAL_ORDER.len() - 1))?;
+        deps.word(slot(SIGNAL_ORDER.len()));
+        deps.word(slot(SIGNAL_ORDER.len() - 1));
         for (index, &register) in (0..).zip(&SIGNAL_ORDER) {
             if register != STACK_POINTER {
                 self.set_slot(register, slot(index));
@@ -271,7 +273,7 @@ pub(crate) struct Step {
 #[derive(Clone, Copy, Debug)]
 enum Effect {
     Plain {
-        saved: [i16; 6],
+        saved: [i16; CALLEE_SAVED.len()],
     },
     /// Described by the entry of this index in the walk's list of [`Dependencies`].
     Wide {
@@ -291,7 +293,9 @@ impl Step {
         frame_pointer_in_slot: false,
         used: 0,
         defined: 0,
-        effect: Effect::Plain { saved: [0; 6] },
+        effect: Effect::Plain {
+            saved: [0; CALLEE_SAVED.len()],
+        },
     };
 
     /// The value of the frame pointer after the step.
@@ -351,7 +355,7 @@ pub(crate) struct Dependencies {
     /// Registers that the step gave a new value.
     defined: GprSet,
     /// The slots of those that it restored from memory.
-    restored: [u64; 16],
+    restored: [u64; GPRS],
     words: [u64; MAX_WORDS],
     count: usize,
     overflow: bool,

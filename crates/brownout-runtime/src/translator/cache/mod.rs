@@ -147,8 +147,7 @@ pub struct Cache {
 /// Counts unit retirements; threads copy it on each pass through the dispatcher.
 pub static EPOCH: AtomicU64 = AtomicU64::new(0);
 
-pub static TRANSLATOR: Lock<Option<crate::arch::translator::translate::Translator>> =
-    Lock::new(None);
+pub static TRANSLATOR: Lock<Option<crate::translator::translate::Translator>> = Lock::new(None);
 
 /// Gives the kernel advice on a part of the cache.
 fn advise(start: u64, end: u64, advice: u32) {

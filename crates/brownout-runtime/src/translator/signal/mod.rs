@@ -12,7 +12,7 @@
 pub(crate) mod action;
 
 pub use crate::arch::translator::signal_frame::{
-    area_size, deliver, enabled_state, settle, sigreturn, xstate_init,
+    deliver, find_state_components, settle, sigreturn,
 };
 pub use crate::arch::translator::signal_handler::install_for_thread;
 pub use action::{Action, Actions, ignore, install, set_action};

@@ -6,11 +6,11 @@
 mod cases;
 mod listing;
 
-use crate::arch::translator::translate::Translator;
 use crate::hooks;
 use crate::sys;
 use crate::sys::{is_err, linux};
 use crate::translator::space::SPACE;
+use crate::translator::translate::Translator;
 use cases::View::{Checked, Entered, Returned, Touched, TouchedLoads};
 use cases::{Case, FILES, NEAR};
 use listing::Listing;

@@ -50,8 +50,8 @@ pub fn is_write_fault([_, error]: [u64; 2]) -> bool {
     error & WRITE != 0
 }
 
-/// Finds out which state components there are.
-pub fn xstate_init() {
+/// Finds out which components of the CPU's state a signal frame may have.
+pub fn find_state_components() {
     let (low, high): (u32, u32);
     // SAFETY: `start` has checked that XSAVE is enabled.
     unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high) };

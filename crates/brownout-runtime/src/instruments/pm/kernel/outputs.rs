@@ -23,7 +23,14 @@ pub enum Extent {
     },
 }
 
-/// System call, argument, extent.
+impl Extent {
+    /// The size of a type.
+    pub const fn of<T>() -> Extent {
+        Extent::Fixed(size_of::<T>() as u64)
+    }
+}
+
+/// System call, argument, extent. Sizes that are written out are the same on all 64-bit architectures.
 const OUTPUTS: &[(u32, usize, Extent)] = &[
     (linux::__NR_read, 1, Extent::Result { limit: 2 }),
     (linux::__NR_pread64, 1, Extent::Result { limit: 2 }),
@@ -40,20 +47,31 @@ const OUTPUTS: &[(u32, usize, Extent)] = &[
         Extent::Result { limit: 1 },
     ),
     (linux::__NR_uname, 0, Extent::Fixed(390)),
-    (linux::__NR_fstat, 1, Extent::Fixed(144)),
-    (linux::__NR_newfstatat, 2, Extent::Fixed(144)),
-    (linux::__NR_statx, 4, Extent::Fixed(256)),
-    (linux::__NR_clock_gettime, 1, Extent::Fixed(16)),
-    (linux::__NR_gettimeofday, 0, Extent::Fixed(16)),
+    (linux::__NR_fstat, 1, Extent::of::<linux::stat>()),
+    (linux::__NR_newfstatat, 2, Extent::of::<linux::stat>()),
+    (linux::__NR_statx, 4, Extent::of::<linux::statx>()),
+    (
+        linux::__NR_clock_gettime,
+        1,
+        Extent::of::<linux::__kernel_timespec>(),
+    ),
+    (
+        linux::__NR_gettimeofday,
+        0,
+        Extent::of::<linux::__kernel_old_timeval>(),
+    ),
     (linux::__NR_sysinfo, 0, Extent::Fixed(112)),
     (linux::__NR_times, 0, Extent::Fixed(32)),
-    (linux::__NR_getrusage, 1, Extent::Fixed(144)),
-    (linux::__NR_wait4, 1, Extent::Fixed(4)),
-    (linux::__NR_pipe2, 0, Extent::Fixed(8)),
+    (linux::__NR_getrusage, 1, Extent::of::<linux::rusage>()),
+    (linux::__NR_wait4, 1, Extent::of::<i32>()),
+    (linux::__NR_pipe2, 0, Extent::of::<[i32; 2]>()),
     (
         linux::__NR_epoll_pwait,
         1,
-        Extent::Elements { count: 2, size: 12 },
+        Extent::Elements {
+            count: 2,
+            size: size_of::<linux::epoll_event>() as u64,
+        },
     ),
 ];
 
@@ -109,4 +127,21 @@ pub fn output(nr: u32, argument: usize) -> Option<Extent> {
 /// Whether a call writes no memory of the target.
 pub fn is_silent(nr: u32) -> bool {
     SILENT.contains(&nr) || syscalls::SILENT.contains(&nr)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_writes_whole_structures() {
+        let size = |nr, argument| match output(nr, argument) {
+            Some(Extent::Fixed(size)) => size,
+            _ => 0,
+        };
+        assert_eq!(size(linux::__NR_statx, 4), 256);
+        assert_eq!(size(linux::__NR_getrusage, 1), 144);
+        assert_eq!(size(linux::__NR_clock_gettime, 1), 16);
+        assert_eq!(size(linux::__NR_gettimeofday, 0), 16);
+    }
 }

@@ -1,8 +1,8 @@
 //! The extent of the instructions that save register state, which depends on the requested components.
 
 use crate::arch::translator::cpu::reg;
+use crate::arch::translator::signal_frame::{area_size, enabled_state};
 use crate::translator::context::Context;
-use crate::translator::signal::{area_size, enabled_state};
 use core::arch::x86_64::__cpuid_count;
 use iced_x86::{Instruction, Mnemonic};
 

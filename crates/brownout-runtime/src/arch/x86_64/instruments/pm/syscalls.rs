@@ -6,16 +6,26 @@ use crate::sys::linux;
 /// Where calls write: system call, argument, extent.
 pub const OUTPUTS: &[(u32, usize, Extent)] = &[
     (linux::__NR_readlink, 1, Extent::Result { limit: 2 }),
-    (linux::__NR_stat, 1, Extent::Fixed(144)),
-    (linux::__NR_lstat, 1, Extent::Fixed(144)),
-    (linux::__NR_time, 0, Extent::Fixed(8)),
-    (linux::__NR_pipe, 0, Extent::Fixed(8)),
+    (linux::__NR_stat, 1, Extent::of::<linux::stat>()),
+    (linux::__NR_lstat, 1, Extent::of::<linux::stat>()),
+    (linux::__NR_time, 0, Extent::of::<i64>()),
+    (linux::__NR_pipe, 0, Extent::of::<[i32; 2]>()),
     (
         linux::__NR_epoll_wait,
         1,
-        Extent::Elements { count: 2, size: 12 },
+        Extent::Elements {
+            count: 2,
+            size: size_of::<linux::epoll_event>() as u64,
+        },
     ),
-    (linux::__NR_poll, 0, Extent::Array { count: 1, size: 8 }),
+    (
+        linux::__NR_poll,
+        0,
+        Extent::Array {
+            count: 1,
+            size: size_of::<linux::pollfd>() as u64,
+        },
+    ),
 ];
 
 /// Calls that write no memory of the target.

@@ -2,6 +2,10 @@
 
 /// Number of a general-purpose register as instructions encode it.
 pub type Gpr = u8;
+/// How many general-purpose registers there are.
+pub const GPRS: usize = 16;
+/// A set of them, one bit for each.
+pub type GprSet = u16;
 const RBX: Gpr = 3;
 pub const STACK_POINTER: Gpr = 4;
 pub const FRAME_POINTER: Gpr = 5;
@@ -11,10 +15,10 @@ pub const CALLEE_SAVED: [Gpr; 6] = [RBX, FRAME_POINTER, 12, 13, 14, 15];
 /// Index of the frame pointer in [`CALLEE_SAVED`].
 pub const SAVED_FRAME_POINTER: usize = 1;
 
-/// Offset of the registers in the kernel's `ucontext`, and the order they come in. The instruction pointer
-/// follows them.
+/// Offset of the registers in the kernel's `ucontext`, and the order they come in. The stack pointer is the last of them,
+/// and the instruction pointer follows.
 pub const SIGNAL_REGISTERS: u64 = 40;
-pub const SIGNAL_ORDER: [Gpr; 16] = [
+pub const SIGNAL_ORDER: [Gpr; GPRS] = [
     8,
     9,
     10,
@@ -38,6 +42,6 @@ pub const RETURN_ADDRESS: gimli::Register = gimli::X86_64::RA;
 
 /// The general-purpose register of a DWARF number, which counts them in an order of its own.
 pub fn gpr_of_dwarf(register: gimli::Register) -> Option<Gpr> {
-    const ORDER: [Gpr; 16] = [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
+    const ORDER: [Gpr; GPRS] = [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
     ORDER.get(usize::from(register.0)).copied()
 }

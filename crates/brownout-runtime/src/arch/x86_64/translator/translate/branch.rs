@@ -1,17 +1,18 @@
 //! Control flow.
 
 use crate::arch::translator::cpu::reg;
-use crate::arch::translator::translate::{Next, Work, has_memory, number, through_register};
+use crate::arch::translator::translate::{has_memory, number, through_register};
 use crate::fatal;
 use crate::translator::cache;
 use crate::translator::cache::{CACHE, FAR, JUMP_MISS, Link, Repair};
 use crate::translator::context::Context;
+use crate::translator::translate::{FragmentBuilder, Next};
 use crate::{slot, target_memory};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
 const RCX: u8 = 1;
 
-impl Work<'_> {
+impl FragmentBuilder<'_> {
     pub(super) fn branch(&mut self, insn: &Instruction) -> Next {
         match insn.flow_control() {
             FlowControl::UnconditionalBranch if insn.is_jmp_short_or_near() => {
@@ -73,7 +74,7 @@ impl Work<'_> {
     }
 
     /// Emits a jump to target address `target`.
-    pub(super) fn jump_to(&mut self, target: u64) {
+    pub(crate) fn jump_to(&mut self, target: u64) {
         self.emission.out.align_displacement(1);
         self.emission.out.put(&[0xe9]);
         self.displacement_to(target);
@@ -104,7 +105,7 @@ impl Work<'_> {
     }
 
     /// Emits the stubs of all links, and sends those there whose target is not translated.
-    pub(super) fn emit_link_stubs(&mut self) {
+    pub(crate) fn emit_link_stubs(&mut self) {
         let mut links = core::mem::take(&mut self.links);
         for (number, link) in &mut links {
             link.stub = self.emission.out.here();

@@ -138,6 +138,17 @@ impl Emitter {
         self.put(&[0x48, 0x8d, 0x64, 0x24, 0x08]);
     }
 
+    /// What a call entry begins with: the return address for the CPU's predictor leaves the stack.
+    pub fn call_prologue(&mut self) {
+        self.drop_stack_word();
+    }
+
+    /// What a jump entry begins with: the register that holds branch targets comes from its spill slot.
+    pub fn jump_prologue(&mut self) {
+        const RCX: u8 = 1;
+        self.gs_load(RCX, crate::slot!(cpu.spill_rcx));
+    }
+
     /// `mov reg, value`
     pub fn mov_imm(&mut self, reg: u8, value: u64) {
         if value >> 32 == 0 {

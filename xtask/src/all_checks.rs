@@ -8,7 +8,9 @@ use anyhow::Result;
 use crate::args::Args;
 use crate::cpu;
 use crate::shell::{cargo, root, step};
-use crate::{corpus, differential, exactness, fuzz, guide, setup, tidy, transparency};
+use crate::{
+    architecture, corpus, differential, exactness, fuzz, guide, setup, tidy, transparency,
+};
 
 /// Packages that are not published: they test the others.
 const UNPUBLISHED: [&str; 2] = ["differential", "xtask"];
@@ -25,7 +27,7 @@ pub fn test(args: Args) -> Result<()> {
     args.finish()?;
     let started = Instant::now();
     step(&mut cargo(&["fmt", "--all", "--check"])?)?;
-    check_format_of_registered_files()?;
+    check_format_of_hidden_files()?;
     tidy::run(Args::none())?;
     step(&mut cargo(&[
         "clippy",
@@ -39,6 +41,7 @@ pub fn test(args: Args) -> Result<()> {
     step(&mut cargo(&["test", "--workspace"])?)?;
     package(Args::none())?;
     guide::run(Args::none())?;
+    architecture::run(Args::none())?;
     fuzz::run(Args::none())?;
     differential::run(Args::given(&["--core"]))?;
     transparency::run(Args::given(&["--core", "--runs", "1"]))?;
@@ -85,19 +88,23 @@ fn run_as(mask: &str) -> Result<()> {
     exactness::run(Args::given(&["--cpu", mask, "--core", "--runs", "1"]))
 }
 
-/// Folders whose files a registry macro declares as modules, where `cargo fmt` does not find them.
-const REGISTERED: [&str; 2] = [
-    "crates/brownout-lint/src/rules",
-    "crates/brownout-crash/src/strategy",
+/// Folders whose files `cargo fmt` does not find: a registry macro declares them as modules, or they belong to no crate.
+const HIDDEN_FROM_FORMAT: [&str; 3] = [
+    "crates/brownout-lint/src/rules/",
+    "crates/brownout-crash/src/strategy/",
+    "tests/architecture/",
 ];
 
-fn check_format_of_registered_files() -> Result<()> {
+fn check_format_of_hidden_files() -> Result<()> {
     let mut rustfmt = Command::new("rustfmt");
     rustfmt.args(["--check", "--edition", "2024"]);
-    for folder in REGISTERED {
-        for entry in std::fs::read_dir(root().join(folder))? {
-            rustfmt.arg(entry?.path());
-        }
-    }
+    let is_hidden = |path: &&String| {
+        let mut folders = HIDDEN_FROM_FORMAT.iter();
+        path.ends_with(".rs") && folders.any(|folder| path.starts_with(folder))
+    };
+    let files = tidy::tracked_files()?;
+    let paths = files.iter().filter(is_hidden).map(|path| root().join(path));
+    // A file that a change in progress has deleted.
+    rustfmt.args(paths.filter(|path| path.exists()));
     step(&mut rustfmt)
 }

@@ -1,0 +1,282 @@
+//! What the instruments need of an architecture.
+
+/// Calls of watched functions.
+pub mod calls {
+    /// The assembly that records calls and returns.
+    pub mod fast_path {
+        use crate::arch::missing;
+        use crate::instruments::calls::CallsArea;
+
+        /// Fills in the entry points that generated code jumps to.
+        pub fn connect(_area: &mut CallsArea) {
+            missing()
+        }
+
+        /// Where a thread that faulted at `pc` continues, if that is in the assembly.
+        pub fn recovery_point(_pc: u64) -> Option<u64> {
+            missing()
+        }
+    }
+}
+
+/// Coverage.
+pub mod coverage {
+    use crate::arch::missing;
+    use crate::arch::translator::translate::Emission;
+
+    /// Emits the increment of the thread's own count of `counter`.
+    pub fn count(_out: &mut Emission<'_>, _counter: u32) {
+        missing()
+    }
+}
+
+/// The assembly that records events.
+pub mod events {
+    use crate::arch::missing;
+    use crate::instruments::MisalignedLoad;
+
+    /// Where a thread that faulted at `pc` continues, if that is in the assembly.
+    pub fn recovery_point(_pc: u64) -> Option<u64> {
+        missing()
+    }
+
+    /// The load of the assembly at `pc` that a target which forbids misaligned accesses makes fault.
+    pub fn misaligned_load(_pc: u64) -> Option<MisalignedLoad> {
+        missing()
+    }
+}
+
+/// Instructions that access persistent memory.
+pub mod pm {
+    /// The beginning of an access.
+    pub mod begin {
+        /// The entry point of the assembly.
+        pub(crate) fn entry() -> u64 {
+            crate::arch::missing()
+        }
+    }
+
+    /// What is known about instructions, and their emission.
+    pub mod code {
+        use crate::arch::translator::translate::Emission;
+        use crate::arch::{Instruction, missing};
+
+        #[derive(Default)]
+        pub struct PmCode;
+
+        impl PmCode {
+            pub fn new() -> PmCode {
+                missing()
+            }
+
+            pub fn begin_unit(&mut self, _unit: usize) {
+                missing()
+            }
+
+            pub fn forget(&mut self, _start: u64, _end: u64) {
+                missing()
+            }
+
+            pub fn touch(&mut self, _pc: u64) -> bool {
+                missing()
+            }
+
+            pub fn is_touched(&self, _pc: u64) -> bool {
+                missing()
+            }
+
+            pub fn observes_loads(&self) -> bool {
+                missing()
+            }
+
+            pub fn emit(
+                &mut self,
+                _insn: &Instruction,
+                _bytes: &[u8],
+                _out: &mut Emission<'_>,
+            ) -> bool {
+                missing()
+            }
+
+            pub fn emit_push(&mut self, _insn: &Instruction, _out: &mut Emission<'_>) {
+                missing()
+            }
+
+            pub fn emit_target(&mut self, _insn: &Instruction, _out: &mut Emission<'_>) {
+                missing()
+            }
+        }
+    }
+
+    /// Instructions that the runtime carries out itself.
+    pub mod emulate {
+        use crate::arch::missing;
+        use crate::instruments::Resumption;
+        use crate::translator::context::Context;
+
+        /// An access that could not be made.
+        pub enum BadAccess {}
+
+        impl BadAccess {
+            /// A store that could not be made.
+            pub fn write(_address: u64) -> BadAccess {
+                missing()
+            }
+
+            /// The fault of a store, if the bytes were only read to prepare it.
+            pub fn of_write(self) -> BadAccess {
+                missing()
+            }
+        }
+
+        /// Carries out the instruction of the site.
+        pub fn emulate(_context: &mut Context) -> Resumption {
+            missing()
+        }
+
+        /// Makes the signal of an access pending.
+        pub(crate) fn raise(_context: &mut Context, _bad: BadAccess) {
+            missing()
+        }
+
+        /// Stores bytes for the target and records the store.
+        pub(crate) fn store_bytes(
+            _context: &mut Context,
+            _flags: u16,
+            _address: u64,
+            _bytes: &[u8],
+        ) -> Result<(), BadAccess> {
+            missing()
+        }
+
+        /// Loads bytes of the target, wherever they are.
+        pub(crate) fn load_bytes(_address: u64, _bytes: &mut [u8]) -> Result<(), BadAccess> {
+            missing()
+        }
+    }
+
+    /// The assembly that ends an access.
+    pub mod fast_path {
+        use crate::translator::context::Context;
+
+        /// Fills in the entry points that generated code jumps to.
+        pub fn connect(_context: &mut Context) {
+            crate::arch::missing()
+        }
+    }
+
+    /// The forms of instructions.
+    pub mod form {
+        /// The instructions that the runtime carries out.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum EmulatedForm {}
+
+        /// The most bytes that an access of unknown extent may touch.
+        pub const AREA: u32 = 4 << 10;
+    }
+
+    /// The assembly that notes what is about to be stored.
+    pub mod intent {
+        /// Where a thread that faulted at `pc` continues, if that is in the assembly.
+        pub fn recovery_point(_pc: u64) -> Option<u64> {
+            crate::arch::missing()
+        }
+    }
+
+    /// Instructions that save many registers.
+    pub mod register_area {
+        use crate::arch::Instruction;
+        use crate::translator::context::Context;
+
+        /// How many bytes the instruction may touch.
+        pub fn extent(_insn: &Instruction, _context: &Context) -> u64 {
+            crate::arch::missing()
+        }
+    }
+
+    /// System calls that only this architecture has: none.
+    pub mod syscalls {
+        use crate::instruments::pm::kernel::Extent;
+        use crate::sys::linux;
+
+        pub const OUTPUTS: &[(u32, usize, Extent)] = &[];
+        pub const SILENT: &[u32] = &[];
+        /// The call that creates or truncates a file and opens it: not apart from the general one.
+        pub const CREATE: u32 = linux::__NR_openat;
+
+        /// Whether a call that has succeeded opened a file and truncated it.
+        pub fn truncates(_nr: u32, _args: &[u64; 6]) -> bool {
+            false
+        }
+    }
+}
+
+/// Unwinding without tables.
+pub mod unwind {
+    /// Rules from reading code.
+    pub mod code_scan {
+        use crate::instruments::unwind::Memory;
+        use crate::instruments::unwind::rule::UnwindRule;
+
+        /// The rule for the code at `pc`.
+        pub(crate) fn rule(_pc: u64, _mem: &impl Memory) -> UnwindRule {
+            crate::arch::missing()
+        }
+    }
+
+    /// Guesses where neither tables nor code help.
+    pub mod guess {
+        use crate::arch::missing;
+        use crate::instruments::unwind::rule::UnwindRule;
+        use crate::instruments::unwind::step::{Dependencies, State, Step};
+        use crate::instruments::unwind::{CodeMap, Memory};
+        use alloc::vec::Vec;
+
+        /// Finds the caller by looking for a return address.
+        pub(crate) fn step(
+            _rule: &UnwindRule,
+            _state: &mut State,
+            _mem: &impl Memory,
+            _code: &impl CodeMap,
+            _dependencies: &mut Vec<Dependencies>,
+            _step: &mut Step,
+        ) -> Option<()> {
+            missing()
+        }
+
+        /// Whether the instruction before an address is a call.
+        pub(crate) fn follows_call(_address: u64, _mem: &impl Memory) -> bool {
+            missing()
+        }
+
+        /// Whether the code at `pc` returns from a signal handler.
+        pub(crate) fn is_sigreturn(_pc: u64, _mem: &impl Memory) -> bool {
+            missing()
+        }
+    }
+
+    /// The registers that matter to unwinding.
+    pub mod registers {
+        pub type Gpr = u8;
+        pub const GPRS: usize = 32;
+        pub type GprSet = u32;
+
+        pub const STACK_POINTER: Gpr = 31;
+        pub const FRAME_POINTER: Gpr = 29;
+
+        /// The registers that a function hands back to its caller as it found them.
+        pub const CALLEE_SAVED: [Gpr; 11] = [FRAME_POINTER, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28];
+
+        /// Offset of the registers in the kernel's `ucontext`, and the order they come in.
+        pub const SIGNAL_REGISTERS: u64 = 0;
+        pub const SIGNAL_ORDER: [Gpr; GPRS] = [STACK_POINTER; GPRS];
+
+        /// DWARF's number for the return address.
+        pub const RETURN_ADDRESS: gimli::Register = gimli::Register(30);
+
+        /// The general-purpose register of a DWARF number.
+        pub fn gpr_of_dwarf(_register: gimli::Register) -> Option<Gpr> {
+            crate::arch::missing()
+        }
+    }
+}

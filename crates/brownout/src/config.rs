@@ -18,7 +18,7 @@
 //! [crash]                             # with `recover`, `check` also tests crashes: see `crash`
 //! recover = "./kvstore {pm} check"
 //!
-//! [profile.ci]                        # with --profile ci, these override those above
+//! [preset.ci]                         # with --preset ci, these override those above
 //! format = "github"
 //!
 //! [[oracle]]                          # a requirement of this program: see `oracles`
@@ -90,24 +90,24 @@ pub enum ConfigError {
         line: usize,
         why: String,
     },
-    #[error("`{}` has no [profile.{name}]; it has {}", path.display(), listed(known))]
-    NoSuchProfile {
+    #[error("`{}` has no [preset.{name}]; it has {}", path.display(), listed(known))]
+    NoSuchPreset {
         path: PathBuf,
         name: String,
         known: Vec<String>,
     },
-    #[error("--profile {name} needs a {FILE_NAME}; there is none in this directory or its parents")]
+    #[error("--preset {name} needs a {FILE_NAME}; there is none in this directory or its parents")]
     NoFile { name: String },
 }
 
 fn listed(names: &[String]) -> String {
     match names {
-        [] => "no profiles".to_owned(),
+        [] => "no presets".to_owned(),
         names => names.join(", "),
     }
 }
 
-/// The keys of a file or of one of its profiles.
+/// The keys of a file or of one of its presets.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct Keys {
@@ -124,8 +124,9 @@ struct Keys {
     out: Option<PathBuf>,
     loads: Option<bool>,
     crash: Option<Spanned<CrashKeys>>,
-    /// Not allowed in profiles.
-    profile: Option<Spanned<BTreeMap<String, Keys>>>,
+    /// Not allowed in presets. Files may use its former name.
+    #[serde(alias = "profile")]
+    preset: Option<Spanned<BTreeMap<String, Keys>>>,
     oracle: Option<Vec<Spanned<OracleKeys>>>,
 }
 
@@ -134,7 +135,7 @@ impl Config {
     pub fn find(arguments: &ConfigArgs, here: &Path) -> Result<Self, ConfigError> {
         let given = arguments.config.as_ref().map(|path| here.join(path));
         let Some(path) = given.or_else(|| nearest(here)) else {
-            return match &arguments.profile {
+            return match &arguments.preset {
                 Some(name) => Err(ConfigError::NoFile { name: name.clone() }),
                 None => Ok(Self::default()),
             };
@@ -143,10 +144,10 @@ impl Config {
             path: path.clone(),
             source,
         })?;
-        Self::parse(&path, &text, arguments.profile.as_deref())
+        Self::parse(&path, &text, arguments.preset.as_deref())
     }
 
-    fn parse(path: &Path, text: &str, profile: Option<&str>) -> Result<Self, ConfigError> {
+    fn parse(path: &Path, text: &str, preset: Option<&str>) -> Result<Self, ConfigError> {
         let flaw = |offset: usize, why: String| ConfigError::Flaw {
             path: path.to_owned(),
             line: 1 + text.bytes().take(offset).filter(|&b| b == b'\n').count(),
@@ -157,34 +158,34 @@ impl Config {
             flaw(offset, error.message().to_owned())
         })?;
         let oracles = keys.oracle.take().unwrap_or_default();
-        let profiles = keys.profile.take();
-        let mut profiles = profiles.map(Spanned::into_inner).unwrap_or_default();
-        for profile in profiles.values() {
-            if let Some(nested) = &profile.profile {
-                let why = "a profile cannot contain profiles".to_owned();
+        let presets = keys.preset.take();
+        let mut presets = presets.map(Spanned::into_inner).unwrap_or_default();
+        for preset in presets.values() {
+            if let Some(nested) = &preset.preset {
+                let why = "a preset cannot contain presets".to_owned();
                 return Err(flaw(nested.span().start, why));
             }
-            if let Some([oracle, ..]) = profile.oracle.as_deref() {
-                let why = "a profile cannot contain oracles".to_owned();
+            if let Some([oracle, ..]) = preset.oracle.as_deref() {
+                let why = "a preset cannot contain oracles".to_owned();
                 return Err(flaw(oracle.span().start, why));
             }
         }
-        let chosen = match profile {
+        let chosen = match preset {
             None => Keys::default(),
-            Some(name) => match profiles.remove(name) {
+            Some(name) => match presets.remove(name) {
                 Some(keys) => keys,
                 None => {
-                    return Err(ConfigError::NoSuchProfile {
+                    return Err(ConfigError::NoSuchPreset {
                         path: path.to_owned(),
                         name: name.to_owned(),
-                        known: profiles.into_keys().collect(),
+                        known: presets.into_keys().collect(),
                     });
                 }
             },
         };
-        // Report mistakes in unused profiles too.
+        // Report mistakes in unused presets too.
         let oracle_ids: Vec<&str> = oracles.iter().map(|oracle| oracle.get_ref().id()).collect();
-        for keys in profiles.values().chain([&chosen, &keys]) {
+        for keys in presets.values().chain([&chosen, &keys]) {
             if let Some(rules) = &keys.rules {
                 check_rules(rules, &oracle_ids, text).map_err(|(offset, why)| flaw(offset, why))?;
             }
@@ -279,7 +280,7 @@ impl Keys {
                 }
                 (own, base) => own.or(base),
             },
-            profile: None,
+            preset: None,
             oracle: None,
         }
     }
@@ -335,8 +336,8 @@ fn nearest(here: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str, profile: Option<&str>) -> Result<Config, String> {
-        Config::parse(Path::new("/home/u/kv/brownout.toml"), text, profile)
+    fn parse(text: &str, preset: Option<&str>) -> Result<Config, String> {
+        Config::parse(Path::new("/home/u/kv/brownout.toml"), text, preset)
             .map_err(|error| error.to_string())
     }
 
@@ -346,7 +347,7 @@ model = 'eadr'
 suppressions = ['accepted.toml']
 baseline = '/etc/known.json'
 
-[profile.ci]
+[preset.ci]
 format = 'sarif'
 model = 'adr'
 ";
@@ -365,7 +366,7 @@ model = 'adr'
     }
 
     #[test]
-    fn a_profile_overrides_the_rest() {
+    fn a_preset_overrides_the_rest() {
         let config = parse(EXAMPLE, Some("ci")).unwrap();
         assert_eq!(config.model, Some(Profile::ADR));
         assert_eq!(config.format, Some(FindingFormat::Sarif));
@@ -376,40 +377,46 @@ model = 'adr'
     fn mistakes_are_reported_with_their_line() {
         let flaw = |text: &str| parse(text, None).unwrap_err();
         assert!(flaw("\nmodle = 'adr'\n").contains("line 2: unknown field `modle`"));
-        assert!(flaw("\n\n[profile.x]\nfoo = 1\n").contains("line 4: unknown field `foo`"));
+        assert!(flaw("\n\n[preset.x]\nfoo = 1\n").contains("line 4: unknown field `foo`"));
         assert!(flaw("model = 'x'\n").contains("line 1: unknown model `x`; expected one of adr,"));
-        assert!(flaw("[profile.a]\nmodel = 'x'\n").contains("line 2: unknown model"));
+        assert!(flaw("[preset.a]\nmodel = 'x'\n").contains("line 2: unknown model"));
         assert!(flaw("\nformat = 'pdf'\n").contains("line 2: unknown variant `pdf`"));
-        assert!(flaw("[profile.a.profile.b]\n").contains("a profile cannot contain profiles"));
+        assert!(flaw("[preset.a.preset.b]\n").contains("a preset cannot contain presets"));
         assert!(flaw("pm = ").contains("line 1"));
         let oracle = "[[oracle]]\nid = 'x'\nsummary = ''\nstores = {}\n";
         assert!(flaw(oracle).contains("line 1: oracle `x`: needs exactly one of"));
         let whole = format!("{oracle}only-inside = []\n");
         assert_eq!(parse(&whole, None).unwrap().oracles.len(), 1);
         assert!(flaw(&format!("{whole}{whole}")).contains("line 6: duplicate oracle id `x`"));
-        let nested = whole.replace("[[oracle", "[[profile.ci.oracle");
-        assert!(flaw(&nested).contains("a profile cannot contain oracles"));
+        let nested = whole.replace("[[oracle", "[[preset.ci.oracle");
+        assert!(flaw(&nested).contains("a preset cannot contain oracles"));
     }
 
     #[test]
-    fn a_missing_profile_is_an_error() {
+    fn the_former_name_of_presets_is_accepted() {
+        let config = parse("[profile.ci]\nmodel = 'eadr'\n", Some("ci")).unwrap();
+        assert_eq!(config.model, Some(Profile::EADR));
+    }
+
+    #[test]
+    fn a_missing_preset_is_an_error() {
         let error = parse(EXAMPLE, Some("cj")).unwrap_err();
-        assert!(error.ends_with("has no [profile.cj]; it has ci"), "{error}");
+        assert!(error.ends_with("has no [preset.cj]; it has ci"), "{error}");
         assert!(
             parse("", Some("a"))
                 .unwrap_err()
-                .ends_with("it has no profiles")
+                .ends_with("it has no presets")
         );
         let arguments = ConfigArgs {
             config: None,
-            profile: Some("ci".into()),
+            preset: Some("ci".into()),
         };
         let empty = tempfile::tempdir().unwrap();
         let error = Config::find(&arguments, empty.path()).unwrap_err();
         assert!(
             error
                 .to_string()
-                .starts_with("--profile ci needs a brownout.toml")
+                .starts_with("--preset ci needs a brownout.toml")
         );
     }
 
@@ -426,9 +433,9 @@ model = 'adr'
     }
 
     #[test]
-    fn rules_have_levels_and_a_profile_overrides_single_ones() {
+    fn rules_have_levels_and_a_preset_overrides_single_ones() {
         let text = "fail-on = 'warning'\npedantic = true\n[rules]\nmissing-flush = 'warning'\n\
-                    transient-data = 'off'\n[profile.ci.rules]\nmissing-flush = 'bug'\n";
+                    transient-data = 'off'\n[preset.ci.rules]\nmissing-flush = 'bug'\n";
         let base = parse(text, None).unwrap();
         assert_eq!(base.fail_on, Some(FailOn::Warning));
         assert_eq!(base.pedantic, Some(true));

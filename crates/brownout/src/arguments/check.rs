@@ -23,7 +23,7 @@ use super::{CrashTestArgs, FindingArgs, RecordingArgs};
   brownout check -- ./kvstore /mnt/pmem/pool insert 1 2 3
   brownout check --recover './kvstore /mnt/pmem/pool check' -- ./kvstore /mnt/pmem/pool insert 1 2 3
   brownout check --out results --baseline known.json -- ./kvstore pool insert 1
-  brownout check --profile ci -- make test
+  brownout check --preset ci -- make test
   meson test --wrap 'brownout check --out brownout-{pid} --'")]
 pub struct CheckArgs {
     /// Treat files that match GLOB as persistent memory

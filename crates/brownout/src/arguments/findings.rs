@@ -62,9 +62,9 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Let the options of [profile.NAME] override those outside of profiles
-    #[arg(long, value_name = "NAME")]
-    pub profile: Option<String>,
+    /// Let the options of [preset.NAME] override those outside of presets
+    #[arg(long, value_name = "NAME", alias = "profile")]
+    pub preset: Option<String>,
 }
 
 /// How findings are printed.

@@ -10,7 +10,7 @@ fn options_come_from_the_file() {
     let dir = TestDir::new();
     dir.write(
         "brownout.toml",
-        "out = 'results'\nsuppressions = ['accepted.toml']\n[profile.ci]\nformat = 'json'\n",
+        "out = 'results'\nsuppressions = ['accepted.toml']\n[preset.ci]\nformat = 'json'\n",
     );
     dir.write(
         "accepted.toml",
@@ -21,9 +21,11 @@ fn options_come_from_the_file() {
     let findings = crate::findings(&dir.path("results"));
     assert_eq!(bugs(&findings), [] as [&str; 0]);
     assert_eq!(rules_of(&findings, "performance"), ["redundant-fence"]);
-    let run = dir.check(&["--profile", "ci"], &["fence"]);
+    let run = dir.check(&["--preset", "ci"], &["fence"]);
     assert!(run.stdout.contains("{\"id\":"), "{}", run.stdout);
-    let run = dir.check(&["--profile", "ci", "--format", "human"], &["fence"]);
+    let former = dir.check(&["--profile", "ci"], &["fence"]);
+    assert!(former.stdout.contains("{\"id\":"), "{}", former.stdout);
+    let run = dir.check(&["--preset", "ci", "--format", "human"], &["fence"]);
     assert_eq!(run.stdout, "counted\n", "the command line goes first");
 }
 

@@ -140,7 +140,7 @@ fn findings_of_other_analyses_of_the_trace_stay() {
 fn a_project_can_keep_its_options_in_a_file() {
     let dir = TestDir::new();
     let options = "[crash]\nrecover = './slots {pm} check'\noccurrences = 3\n\n\
-                   [profile.quick.crash]\noccurrences = 1\n";
+                   [preset.quick.crash]\noccurrences = 1\n";
     fs::write(dir.path("brownout.toml"), options).unwrap();
     let check = |options: &[&str]| {
         let _ = fs::remove_file(dir.path("pool"));
@@ -152,7 +152,7 @@ fn a_project_can_keep_its_options_in_a_file() {
         crashes(&dir.findings())[0].1
     };
     assert_eq!(check(&[]), 3);
-    assert_eq!(check(&["--profile", "quick"]), 1);
+    assert_eq!(check(&["--preset", "quick"]), 1);
     assert_eq!(check(&["--occurrences", "2"]), 2);
     for (wrong, message) in [
         ("[crash]\nrecovery = 'x'\n", "recovery"),

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use brownout_corpus::{Build, Built, Harness, Outcome, Program, discover};
+use brownout_corpus::{Build, Built, CorpusOutcome, Harness, Program, discover};
 
 use crate::args::Args;
 use crate::cpu::Flushes;
@@ -163,12 +163,15 @@ fn judge(
             return harness.judge(&built);
         }
         let complaint = harness.try_natively(&built)?;
-        Ok(complaint.map_or(Outcome::AsExpected { findings: 0 }, Outcome::Broken))
+        Ok(complaint.map_or(
+            CorpusOutcome::AsExpected { findings: 0 },
+            CorpusOutcome::Broken,
+        ))
     });
     match verdict {
-        Ok(Outcome::AsExpected { findings }) => Ok(findings),
-        Ok(Outcome::Broken(complaint)) => Err(vec![complaint]),
-        Ok(Outcome::Mismatched(mismatches)) => Err(mismatches
+        Ok(CorpusOutcome::AsExpected { findings }) => Ok(findings),
+        Ok(CorpusOutcome::Broken(complaint)) => Err(vec![complaint]),
+        Ok(CorpusOutcome::Mismatched(mismatches)) => Err(mismatches
             .iter()
             .map(|mismatch| match mismatch.line() {
                 Some(line) => format!("line {line}: {mismatch}"),

@@ -5,14 +5,14 @@
 //! | `// expect: RULE` | exactly one finding of this rule is at this line |
 //! | `// expect: RULE+` | at least one is: the same line seen from several places |
 //! | `// expect: RULE, RULE` | one of each |
-//! | `// expect[clwb, O2]: RULE` | only in builds with these tags, see [`Scope`] |
+//! | `// expect[clwb, O2]: RULE` | only in builds with these tags, see [`BuildScope`] |
 //! | `// known-miss: RULE because …` | the rule should speak here and does not yet; fails when it does |
 //! | `// missing-store: RULE` | the rule speaks elsewhere, and names the store at this line as the one that recovery misses |
 //!
 //! A line may hold several annotations, each with its own `//`. A line that holds nothing but annotations
 //! speaks of the next line that holds code.
 
-use crate::build::Scope;
+use crate::build::BuildScope;
 
 /// What is said about one line, one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Annotation {
     /// The line spoken of, from 1.
     pub line: u32,
     pub rule: String,
-    pub scope: Scope,
+    pub scope: BuildScope,
     pub claim: Claim,
 }
 
@@ -116,9 +116,9 @@ fn parse_comment(line: u32, comment: &str) -> Result<Vec<Annotation>, String> {
 }
 
 /// Splits `[tag, tag]rest`.
-fn parse_scope(text: &str) -> Result<(Scope, &str), String> {
+fn parse_scope(text: &str) -> Result<(BuildScope, &str), String> {
     let Some(inside) = text.strip_prefix('[') else {
-        return Ok((Scope::default(), text));
+        return Ok((BuildScope::default(), text));
     };
     let (tags, rest) = inside
         .split_once(']')
@@ -127,7 +127,7 @@ fn parse_scope(text: &str) -> Result<(Scope, &str), String> {
     if tags.contains(&"") {
         return Err("the scope holds an empty tag".to_owned());
     }
-    Ok((Scope::new(tags), rest))
+    Ok((BuildScope::new(tags), rest))
 }
 
 fn rule_name(text: &str) -> Result<&str, String> {
@@ -252,7 +252,7 @@ mod tests {
                 "[a-z]{1,9}( [a-z]{1,9}){0,3}".prop_map(|reason| Claim::KnownMiss { reason }),
             ],
         ) -> (Annotation, Vec<String>) {
-            (Annotation { line: 0, rule, scope: Scope::new(tags.clone()), claim }, tags)
+            (Annotation { line: 0, rule, scope: BuildScope::new(tags.clone()), claim }, tags)
         }
     }
 

@@ -73,13 +73,13 @@ impl fmt::Display for Build {
 /// The builds that an annotation is meant for: tags of one kind (compiler, level, variant) are alternatives,
 /// and each kind that is named must agree. Empty means all builds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scope {
+pub struct BuildScope {
     tags: BTreeSet<String>,
 }
 
-impl Scope {
-    pub fn new(tags: impl IntoIterator<Item = impl Into<String>>) -> Scope {
-        Scope {
+impl BuildScope {
+    pub fn new(tags: impl IntoIterator<Item = impl Into<String>>) -> BuildScope {
+        BuildScope {
             tags: tags.into_iter().map(Into::into).collect(),
         }
     }
@@ -135,12 +135,12 @@ mod tests {
 
     #[test]
     fn an_empty_scope_includes_every_build() {
-        assert!(Scope::default().includes(&build(Compiler::Clang, Level::O0, "nt")));
+        assert!(BuildScope::default().includes(&build(Compiler::Clang, Level::O0, "nt")));
     }
 
     #[test]
     fn tags_of_one_kind_are_alternatives_and_kinds_must_agree() {
-        let scope = Scope::new(["clwb", "clflushopt", "O2"]);
+        let scope = BuildScope::new(["clwb", "clflushopt", "O2"]);
         assert!(scope.includes(&build(Compiler::Gcc, Level::O2, "clwb")));
         assert!(scope.includes(&build(Compiler::Clang, Level::O2, "clflushopt")));
         assert!(!scope.includes(&build(Compiler::Gcc, Level::O0, "clwb")));
@@ -151,15 +151,18 @@ mod tests {
     fn a_variant_is_never_that_of_a_build_without_variants() {
         let mut plain = build(Compiler::Gcc, Level::O2, "");
         plain.variant = None;
-        assert!(!Scope::new(["clwb"]).includes(&plain));
-        assert!(Scope::new(["gcc"]).includes(&plain));
+        assert!(!BuildScope::new(["clwb"]).includes(&plain));
+        assert!(BuildScope::new(["gcc"]).includes(&plain));
     }
 
     #[test]
     fn a_tag_of_no_build_is_found() {
         let builds = [build(Compiler::Gcc, Level::O2, "clwb")];
-        assert_eq!(Scope::new(["clwb", "O2"]).stray_tag(&builds), None);
-        assert_eq!(Scope::new(["clwb", "O0"]).stray_tag(&builds), Some("O0"));
-        assert_eq!(Scope::new(["clbw"]).stray_tag(&builds), Some("clbw"));
+        assert_eq!(BuildScope::new(["clwb", "O2"]).stray_tag(&builds), None);
+        assert_eq!(
+            BuildScope::new(["clwb", "O0"]).stray_tag(&builds),
+            Some("O0")
+        );
+        assert_eq!(BuildScope::new(["clbw"]).stray_tag(&builds), Some("clbw"));
     }
 }

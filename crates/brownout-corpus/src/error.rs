@@ -1,5 +1,5 @@
 //! What can go wrong with a corpus itself. That a program yields other findings than expected is no error
-//! but a [`Outcome`](crate::Outcome).
+//! but a [`CorpusOutcome`](crate::CorpusOutcome).
 
 use std::io;
 use std::path::PathBuf;

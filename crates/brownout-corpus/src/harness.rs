@@ -44,7 +44,7 @@ impl Built<'_> {
 
 /// What came of one program in one build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CorpusOutcome {
     /// It yielded exactly what is written in it.
     AsExpected {
         findings: usize,
@@ -74,16 +74,19 @@ impl Harness {
     }
 
     /// Runs it natively, then under `brownout check`, and compares.
-    pub fn judge(&self, built: &Built) -> Result<Outcome> {
+    pub fn judge(&self, built: &Built) -> Result<CorpusOutcome> {
         if let Some(complaint) = self.try_natively(built)? {
-            return Ok(Outcome::Broken(complaint));
+            return Ok(CorpusOutcome::Broken(complaint));
         }
         let scratch = self.scratch_dir()?;
         let out = scratch.path().join("out");
         let command = self.check_command(built, &out, &pools(scratch.path())?);
         let checked = run_program(command, built, scratch.path())?;
         let Some(status) = checked.code().filter(|code| (0..=1).contains(code)) else {
-            return Ok(Outcome::Broken(format!("check: {}", checked.describe())));
+            return Ok(CorpusOutcome::Broken(format!(
+                "check: {}",
+                checked.describe()
+            )));
         };
         let file = out.join("findings.jsonl");
         let text = fs::read_to_string(&file).map_err(Error::io(&file))?;
@@ -136,7 +139,7 @@ impl Harness {
     }
 }
 
-fn compare(built: &Built, status: i32, findings: &[ReportedFinding]) -> Outcome {
+fn compare(built: &Built, status: i32, findings: &[ReportedFinding]) -> CorpusOutcome {
     let Program {
         source,
         annotations,
@@ -147,13 +150,13 @@ fn compare(built: &Built, status: i32, findings: &[ReportedFinding]) -> Outcome 
         .iter()
         .any(|finding| finding.severity == ReportedSeverity::Bug);
     if !mismatches.is_empty() {
-        Outcome::Mismatched(mismatches)
+        CorpusOutcome::Mismatched(mismatches)
     } else if status != i32::from(has_bugs) {
-        Outcome::Broken(format!(
+        CorpusOutcome::Broken(format!(
             "check ends with status {status}, which does not fit its findings"
         ))
     } else {
-        Outcome::AsExpected {
+        CorpusOutcome::AsExpected {
             findings: findings.len(),
         }
     }
@@ -302,7 +305,7 @@ mod tests {
         }
     }
 
-    fn judged(text: &str, findings: &str, status: i32) -> Result<Outcome> {
+    fn judged(text: &str, findings: &str, status: i32) -> Result<CorpusOutcome> {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("corpus/clean");
         fs::create_dir_all(&folder).unwrap();
@@ -322,28 +325,36 @@ mod tests {
     #[test]
     fn a_clean_program_without_findings_is_as_expected() {
         let verdict = judged(CLEAN, "", 0).unwrap();
-        assert_eq!(verdict, Outcome::AsExpected { findings: 0 });
+        assert_eq!(verdict, CorpusOutcome::AsExpected { findings: 0 });
     }
 
     #[test]
     fn a_buggy_program_with_its_finding_is_as_expected() {
         let verdict = judged(BUGGY, FOUND, 1).unwrap();
-        assert_eq!(verdict, Outcome::AsExpected { findings: 1 });
+        assert_eq!(verdict, CorpusOutcome::AsExpected { findings: 1 });
     }
 
     #[test]
     fn differences_are_mismatches() {
-        assert!(matches!(judged(BUGGY, "", 0), Ok(Outcome::Mismatched(list)) if list.len() == 1));
         assert!(
-            matches!(judged(CLEAN, FOUND, 1), Ok(Outcome::Mismatched(list)) if list.len() == 1)
+            matches!(judged(BUGGY, "", 0), Ok(CorpusOutcome::Mismatched(list)) if list.len() == 1)
+        );
+        assert!(
+            matches!(judged(CLEAN, FOUND, 1), Ok(CorpusOutcome::Mismatched(list)) if list.len() == 1)
         );
     }
 
     #[test]
     fn the_status_must_fit_the_findings() {
-        assert!(matches!(judged(BUGGY, FOUND, 0), Ok(Outcome::Broken(_))));
-        assert!(matches!(judged(CLEAN, "", 1), Ok(Outcome::Broken(_))));
-        assert!(matches!(judged(CLEAN, "", 70), Ok(Outcome::Broken(_))));
+        assert!(matches!(
+            judged(BUGGY, FOUND, 0),
+            Ok(CorpusOutcome::Broken(_))
+        ));
+        assert!(matches!(judged(CLEAN, "", 1), Ok(CorpusOutcome::Broken(_))));
+        assert!(matches!(
+            judged(CLEAN, "", 70),
+            Ok(CorpusOutcome::Broken(_))
+        ));
     }
 
     #[test]
@@ -351,7 +362,7 @@ mod tests {
         let text = CLEAN.replace("return 0", "return 9");
         let verdict = judged(&text, "", 0).unwrap();
         assert!(
-            matches!(verdict, Outcome::Broken(why) if why.contains("natively") && why.contains('9'))
+            matches!(verdict, CorpusOutcome::Broken(why) if why.contains("natively") && why.contains('9'))
         );
     }
 
@@ -408,7 +419,7 @@ mod tests {
         let text = "/* P. */\n// variants: nt\n#ifndef VARIANT_nt\n#error\n#endif\nint main(void) { return 0; }\n";
         assert_eq!(
             judged(text, "", 0).unwrap(),
-            Outcome::AsExpected { findings: 0 }
+            CorpusOutcome::AsExpected { findings: 0 }
         );
     }
 }

@@ -43,8 +43,8 @@ pub mod matching;
 pub mod program;
 mod run;
 
-pub use build::{Build, Compiler, Level, Scope};
+pub use build::{Build, BuildScope, Compiler, Level};
 pub use error::{Error, Result};
 pub use finding::{ReportedFinding, ReportedSeverity, read_findings};
-pub use harness::{Built, Harness, Outcome};
+pub use harness::{Built, CorpusOutcome, Harness};
 pub use program::{Language, Program, discover};

@@ -10,12 +10,11 @@
 //! | `image`, `persistent_files` | what a crash leaves |
 //! | [`strategy`] | which crash points are tried; one file a strategy |
 //! | `coverage` | how much was tried of what there is |
-//! | `recorded_run`, `baseline`, `campaign`, `recovery_environment`, `journal`, `trial` | a whole test, and the result of each crash point |
+//! | `recorded_run`, `uncrashed_recovery`, `campaign`, `recovery_environment`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
 //! | `symbols`, `progress` | what the caller provides |
 //! | `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
-mod baseline;
 mod campaign;
 mod cause;
 mod coverage;
@@ -39,8 +38,8 @@ pub mod strategy;
 mod symbols;
 mod token;
 mod trial;
+mod uncrashed_recovery;
 
-pub use baseline::{Baseline, recover_without_crash};
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
 pub use coverage::{CampaignEnd, Ending, Extent, Purpose, tried};
@@ -63,3 +62,4 @@ pub use strategy::{ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo
 pub use symbols::Symbols;
 pub use token::{Token, TokenError};
 pub use trial::{Failure, Trial};
+pub use uncrashed_recovery::{UncrashedRecovery, recover_without_crash};

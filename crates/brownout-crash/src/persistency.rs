@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use brownout_model::{
-    Access, ByteMask, CrashStates, FlushKind, LINE, LineRef, LiveStore, Marks, PersistObserver,
+    Access, ByteMask, CrashStates, FlushEffect, LINE, LineRef, LiveStore, Marks, PersistObserver,
     PmAddress, Profile, SpaceId, StoreKind, Tearing, ThreadSlot, Time, Tracker, line_parts,
 };
 use brownout_trace::replay::{Content, Images};
 use brownout_trace::selection::Selection;
 use brownout_trace::{
-    Address, Definitions, Event, EventIndex, EventKind, FileId, FileRange, ProcessId, StoreFlavor,
-    Sync, ThreadId,
+    Address, Definitions, Event, EventIndex, EventKind, FileId, FileRange, FlushKind, ProcessId,
+    StoreFlavor, Sync, ThreadId,
 };
 use rustc_hash::FxHashMap;
 
@@ -158,8 +158,8 @@ impl Persistency {
                     return;
                 };
                 let kind = match kind {
-                    brownout_trace::FlushKind::Clflush => FlushKind::Immediate,
-                    _ => FlushKind::Deferred,
+                    FlushKind::Clflush => FlushEffect::Immediate,
+                    _ => FlushEffect::Deferred,
                 };
                 let by = self.access(event);
                 let line = self.tracker.line(address(range.file, range.offset));
@@ -270,16 +270,8 @@ impl Persistency {
     /// These bytes no longer hold what was stored.
     fn discard(&mut self, file: FileId, gone: Range<u64>) {
         let free = &mut self.parts.free;
-        let space = SpaceId(file.0);
-        self.tracker.retain(space, gone.clone(), |line, _, store| {
-            let from = gone.start.saturating_sub(line.offset).min(LINE);
-            let to = gone.end.saturating_sub(line.offset).min(LINE);
-            store.bytes = store.bytes.without(ByteMask::range(from, to - from));
-            if store.bytes.is_empty() {
-                free.push(store.tag);
-            }
-            !store.bytes.is_empty()
-        });
+        let release = |tag: &_| free.push(*tag);
+        self.tracker.discard(SpaceId(file.0), gone, release);
     }
 
     fn access(&mut self, event: &Event<'_>) -> Access {

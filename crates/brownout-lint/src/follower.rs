@@ -23,11 +23,11 @@ pub(crate) mod thread;
 pub(crate) mod unfenced_flushes;
 
 use brownout_model::{
-    Access, FlushKind, LINE, PmAddress, Profile, SpaceId, StoreKind, ThreadSlot, Time, Tracker,
+    Access, FlushEffect, LINE, PmAddress, Profile, SpaceId, StoreKind, ThreadSlot, Time, Tracker,
 };
 use brownout_trace::{
-    CallArguments, Definitions, Event, EventKind, FileId, FunctionId, ProcessEnd, ProcessId,
-    ProcessOrigin, StoreFlavor, ThreadId,
+    CallArguments, Definitions, Event, EventKind, FileId, FlushKind, FunctionId, ProcessEnd,
+    ProcessId, ProcessOrigin, StoreFlavor, ThreadId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -118,7 +118,7 @@ impl<A: Attribution> Follower<A> {
                 kind,
                 volatile,
             } => {
-                let kind = flush_kind(kind);
+                let kind = flush_effect(kind);
                 let range = self.addresses.resolve(event.process, addr, 1);
                 match range.filter(|_| !volatile) {
                     Some(range) => self.flush(by, site, range, kind),
@@ -405,9 +405,9 @@ fn pm_address(file: FileId, offset: u64) -> PmAddress {
 }
 
 #[inline]
-fn flush_kind(kind: brownout_trace::FlushKind) -> FlushKind {
+fn flush_effect(kind: FlushKind) -> FlushEffect {
     match kind {
-        brownout_trace::FlushKind::Clflush => FlushKind::Immediate,
-        _ => FlushKind::Deferred,
+        FlushKind::Clflush => FlushEffect::Immediate,
+        _ => FlushEffect::Deferred,
     }
 }

@@ -60,7 +60,7 @@
 //!
 //! let bytes = ByteMask::range(0, 8);
 //! tracker.store(&mut count, at(1), line, bytes, StoreKind::Cached, ());
-//! tracker.flush(&mut count, at(2), line, FlushKind::Deferred, ());
+//! tracker.flush(&mut count, at(2), line, FlushEffect::Deferred, ());
 //! assert_eq!((count.0, tracker.live_stores()), (0, 1)); // flushed, but a crash can still lose it
 //! tracker.fence(&mut count, at(3));
 //! assert_eq!((count.0, tracker.live_stores()), (1, 0));
@@ -91,5 +91,5 @@ pub use pending::Pending;
 pub use persist_order::PersistInterval;
 pub use profile::{Profile, Wait};
 pub use shadow::LineRef;
-pub use tracker::{Access, FlushKind, PersistObserver, StoreKind, Tracker};
+pub use tracker::{Access, FlushEffect, PersistObserver, StoreKind, Tracker};
 pub use unit_states::{Part, Piece, Source, Tearing, UnitState, UnitStates};

@@ -29,7 +29,7 @@ pub enum StoreKind {
 
 /// When a flush instruction takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FlushKind {
+pub enum FlushEffect {
     /// `clflush`: takes effect at once.
     Immediate,
     /// `clflushopt`, `clwb`: takes effect at the next fence of its thread.
@@ -273,17 +273,17 @@ impl<W: PersistObserver> Tracker<W> {
         observer: &mut W,
         by: Access,
         line: LineSlot,
-        kind: FlushKind,
+        kind: FlushEffect,
         tag: W::Flush,
     ) {
         if !self.profile.needs_flushes() || !self.has_live(line) {
             return;
         }
         match kind {
-            FlushKind::Immediate => self.guarantee(observer, by, line, |store| {
+            FlushEffect::Immediate => self.guarantee(observer, by, line, |store| {
                 store.kind == StoreKind::Cached && store.time <= by.time
             }),
-            FlushKind::Deferred => {
+            FlushEffect::Deferred => {
                 let time = by.time;
                 self.pend(by.thread, Pending::Flush { line, time, tag });
             }
@@ -426,11 +426,20 @@ impl<W: PersistObserver> Tracker<W> {
         }
     }
 
-    /// Drops live stores to the bytes of `range`, which no longer exist or were replaced by other means.
-    pub fn discard(&mut self, space: SpaceId, range: Range<u64>) {
+    /// Drops live stores to the bytes of `range`, which no longer exist or were replaced by other means. Calls `dropped` with
+    /// the tag of each store of which no byte is left.
+    pub fn discard(
+        &mut self,
+        space: SpaceId,
+        range: Range<u64>,
+        mut dropped: impl FnMut(&W::Store),
+    ) {
         let gone = range.clone();
         self.retain(space, range, |address, _, store| {
             store.bytes = store.bytes.without(bytes_in(address.offset, &gone));
+            if store.bytes.is_empty() {
+                dropped(&store.tag);
+            }
             !store.bytes.is_empty()
         });
     }

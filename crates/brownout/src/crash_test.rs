@@ -13,9 +13,9 @@ use std::path::Path;
 
 use brownout_crash::journal::{self, Entries, Head};
 use brownout_crash::{
-    Baseline, Campaign, Collaborators, CrashError, Ending, FailurePoints, Journal, Operation,
-    RecordedRun, Scope, StrategyInput, Survey, TestConfiguration, Token, Trial, findings, group,
-    narrow, recover_without_crash,
+    Campaign, Collaborators, CrashError, Ending, FailurePoints, Journal, Operation, RecordedRun,
+    Scope, StrategyInput, Survey, TestConfiguration, Token, Trial, UncrashedRecovery, findings,
+    group, narrow, recover_without_crash,
 };
 use brownout_recovery::{Isolation, RecoveryRunner, RunnerPool, Sandbox, SandboxServerCommand};
 use brownout_report::{CrashCoverage, Finding, Sources};
@@ -86,7 +86,7 @@ pub fn crash_test(
 
     let mut runners = open_runners(plan, &survey, console)?;
     monitor.begin_reading(last_event);
-    let baseline = test_baseline(
+    let uncrashed = recover_uncrashed(
         &run,
         &survey,
         &mut runners[0],
@@ -94,9 +94,9 @@ pub fn crash_test(
         plan,
         &mut monitor,
     )?;
-    if !baseline.attempt.verdict.passed() {
+    if !uncrashed.attempt.verdict.passed() {
         return Ok(Err(Refused {
-            why: describe_baseline(&baseline, plan),
+            why: describe_uncrashed(&uncrashed, plan),
             code: ExitCode::TargetFailed,
         }));
     }
@@ -118,7 +118,7 @@ pub fn crash_test(
         &survey.files,
         plan.shard,
         operation.is_some(),
-        baseline.time_limit,
+        uncrashed.time_limit,
     );
     let (trials, mut causes, earlier_ending) = earlier;
     campaign.resume(trials);
@@ -154,7 +154,7 @@ pub fn crash_test(
             &survey.files,
             (asked, &trials),
             plan.scope.operation.as_deref(),
-            baseline.time_limit,
+            uncrashed.time_limit,
             &mut pool,
             &mut symbols,
             &mut monitor,
@@ -215,16 +215,16 @@ fn open_runners(
     Ok(runners)
 }
 
-fn test_baseline(
+fn recover_uncrashed(
     run: &RecordedRun,
     survey: &Survey,
     runner: &mut RecoveryRunner,
     (events, operation): (u64, Option<Operation>),
     plan: &Plan,
     monitor: &mut CrashTestMonitor,
-) -> Result<Baseline, Failure> {
+) -> Result<UncrashedRecovery, Failure> {
     let (image, _) = run.image_before(None, &survey.files, monitor)?;
-    monitor.begin_baseline();
+    monitor.begin_uncrashed();
     let limit = plan.recovery_time_limit;
     Ok(
         recover_without_crash(runner, &image, events, operation, limit)
@@ -232,8 +232,8 @@ fn test_baseline(
     )
 }
 
-fn describe_baseline(baseline: &Baseline, plan: &Plan) -> String {
-    let attempt = &baseline.attempt;
+fn describe_uncrashed(uncrashed: &UncrashedRecovery, plan: &Plan) -> String {
+    let attempt = &uncrashed.attempt;
     let mut text = format!(
         "recovery {} on the files that the program left, without any crash; \
          it must pass there before crashes can be tested: {}",

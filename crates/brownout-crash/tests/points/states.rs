@@ -8,7 +8,7 @@ use brownout_crash::{
     RecordedRun,
 };
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineRef, LiveStore, Marks, PersistObserver, PmAddress,
+    Access, ByteMask, FlushEffect, LINE, LineRef, LiveStore, Marks, PersistObserver, PmAddress,
     Profile, SpaceId, StoreKind, Tearing, Time, Tracker, UnitState, line_parts,
 };
 use brownout_trace::{Address, EventKind, FenceKind, StoreFlavor};
@@ -161,9 +161,9 @@ fn model_states(steps: &[Step], profile: Profile) -> (Vec<Vec<u8>>, Vec<u8>) {
             Step::Flush { line, immediate } if profile.needs_fences() => {
                 let line = tracker.line(at(line * LINE));
                 let kind = if *immediate {
-                    FlushKind::Immediate
+                    FlushEffect::Immediate
                 } else {
-                    FlushKind::Deferred
+                    FlushEffect::Deferred
                 };
                 tracker.flush(&mut expected, by, line, kind, ());
             }

@@ -1,7 +1,7 @@
 //! Stores, flushes and fences take effect.
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineSlot, Pending, PmAddress, StoreKind, ThreadSlot,
+    Access, ByteMask, FlushEffect, LINE, LineSlot, Pending, PmAddress, StoreKind, ThreadSlot,
     line_parts,
 };
 use brownout_trace::{Address, FenceKind, FileId, FileRange, ProcessId};
@@ -79,7 +79,7 @@ impl<A: Attribution> Follower<A> {
         }
     }
 
-    pub(crate) fn flush(&mut self, by: Access, site: SiteKey, range: FileRange, kind: FlushKind) {
+    pub(crate) fn flush(&mut self, by: Access, site: SiteKey, range: FileRange, kind: FlushEffect) {
         self.guarantees.threads[by.thread.index()].file = Some(range.file);
         let address = pm_address(range.file, range.offset - range.offset % LINE);
         let line = self.tracker.line(address);
@@ -148,7 +148,7 @@ impl<A: Attribution> Follower<A> {
         by: Access,
         site: SiteKey,
         (line, address): (LineSlot, PmAddress),
-        kind: FlushKind,
+        kind: FlushEffect,
     ) {
         let work = self.work(by, line);
         self.tracker
@@ -158,7 +158,7 @@ impl<A: Attribution> Follower<A> {
         if thread.transaction.is_in_user_code() {
             thread.transaction.flushed(address);
         }
-        if kind == FlushKind::Deferred {
+        if kind == FlushEffect::Deferred {
             thread.waiting += 1;
             let works = matches!(work, FlushWork::Stores { .. } | FlushWork::Other);
             if works && self.guarantees.sites.is_users(site) {
@@ -230,9 +230,9 @@ impl<A: Attribution> Follower<A> {
             .any(|pending| matches!(pending, Pending::Flush { line: other, .. } if *other == line))
     }
 
-    pub(crate) fn flush_volatile(&mut self, by: Access, site: SiteKey, kind: FlushKind) {
+    pub(crate) fn flush_volatile(&mut self, by: Access, site: SiteKey, kind: FlushEffect) {
         let guarantees = &mut self.guarantees;
-        if kind == FlushKind::Deferred {
+        if kind == FlushEffect::Deferred {
             guarantees.threads[by.thread.index()].waiting += 1;
         }
         let time = by.time.0;

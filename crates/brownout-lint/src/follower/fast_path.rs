@@ -9,7 +9,7 @@ use brownout_trace::{
 
 use crate::attribution::Attribution;
 use crate::follower::effects::{StorePart, first_bytes};
-use crate::follower::{Follower, flush_kind, pm_address};
+use crate::follower::{Follower, flush_effect, pm_address};
 use crate::site_keys::{SiteInContext, SiteKey};
 
 /// What is known of the run of events that is being read.
@@ -138,7 +138,7 @@ impl<A: Attribution> Follower<A> {
             return false;
         };
         self.guarantees.threads[by.thread.index()].file = Some(range.file);
-        self.flush_line(by, site, (line, address), flush_kind(kind));
+        self.flush_line(by, site, (line, address), flush_effect(kind));
         true
     }
 

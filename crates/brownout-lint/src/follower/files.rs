@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use brownout_model::{Access, ByteMask, LINE, PAGE, PmAddress, SpaceId, StoreKind, line_parts};
+use brownout_model::{Access, PAGE, PmAddress, SpaceId, StoreKind, line_parts};
 use brownout_trace::{Definitions, FileId, FileRange, ProcessId, Sync};
 use rustc_hash::FxHashMap;
 
@@ -88,16 +88,8 @@ impl<A: Attribution> Follower<A> {
     /// Stores to the bytes `gone` of a file no longer exist.
     pub(crate) fn discard(&mut self, file: FileId, gone: Range<u64>) {
         let guarantees = &mut self.guarantees;
-        let space = SpaceId(file.0);
-        self.tracker.retain(space, gone.clone(), |line, _, store| {
-            let from = gone.start.saturating_sub(line.offset).min(LINE);
-            let to = gone.end.saturating_sub(line.offset).min(LINE);
-            store.bytes = store.bytes.without(ByteMask::range(from, to - from));
-            if store.bytes.is_empty() {
-                guarantees.release(&store.tag);
-            }
-            !store.bytes.is_empty()
-        });
+        let release = |tag: &_| guarantees.release(tag);
+        self.tracker.discard(SpaceId(file.0), gone, release);
     }
 
     /// No process maps these bytes any more. Stores to them that were not flushed are marked: a flush through a

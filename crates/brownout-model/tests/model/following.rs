@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineRef, LiveStore, Marks, PersistInterval, PersistObserver,
-    PmAddress, Profile, SpaceId, StoreKind, Tearing, ThreadSlot, Time, Tracker, line_parts,
+    Access, ByteMask, FlushEffect, LINE, LineRef, LiveStore, Marks, PersistInterval,
+    PersistObserver, PmAddress, Profile, SpaceId, StoreKind, Tearing, ThreadSlot, Time, Tracker,
+    line_parts,
 };
 
 use crate::program::{Offset, Op, Step};
@@ -102,8 +103,8 @@ impl Follower {
             }
             Op::Clflush(offset) | Op::Clwb(offset) => {
                 let kind = match op {
-                    Op::Clflush(_) => FlushKind::Immediate,
-                    _ => FlushKind::Deferred,
+                    Op::Clflush(_) => FlushEffect::Immediate,
+                    _ => FlushEffect::Deferred,
                 };
                 let line = self.tracker.line(address(*offset));
                 self.tracker.flush(&mut self.base, by, line, kind, ());

@@ -1,7 +1,7 @@
 //! The tracker without history: it keeps only the newest store to each byte, and only live stores.
 
 use brownout_model::{
-    Access, ByteMask, FlushKind, LINE, LineRef, LineSlot, LiveStore, Mark, Marks, PAGE,
+    Access, ByteMask, FlushEffect, LINE, LineRef, LineSlot, LiveStore, Mark, Marks, PAGE,
     PersistObserver, PmAddress, Profile, SpaceId, StoreKind, ThreadSlot, Time, Tracker,
 };
 
@@ -77,7 +77,7 @@ impl Execution {
     fn clwb(&mut self, offset: u64) {
         let (by, line) = (self.by(), self.line(offset));
         self.tracker
-            .flush(&mut self.log, by, line, FlushKind::Deferred, ());
+            .flush(&mut self.log, by, line, FlushEffect::Deferred, ());
     }
 
     fn fence(&mut self) {
@@ -162,12 +162,12 @@ fn discarded_bytes_have_no_live_stores() {
     run.store(60, 4, Cached);
     run.store(64, 8, Cached);
     run.store(PAGE, 8, Cached);
-    run.tracker.discard(FILE, 62..68);
+    run.tracker.discard(FILE, 62..68, |_| ());
     let first = run.line(0);
     assert_eq!(run.tracker.live_bytes(first), ByteMask::range(60, 2));
     let second = run.line(64);
     assert_eq!(run.tracker.live_bytes(second), ByteMask::range(4, 4));
-    run.tracker.discard(FILE, 0..u64::MAX);
+    run.tracker.discard(FILE, 0..u64::MAX, |_| ());
     assert_eq!(run.tracker.live_stores(), 0);
     run.clwb(0);
     run.fence();

@@ -50,7 +50,7 @@ impl CrashTestMonitor {
         self.progress = self.console.progress("reading the trace", Some(events));
     }
 
-    pub fn begin_baseline(&mut self) {
+    pub fn begin_uncrashed(&mut self) {
         let what = "running recovery on the files that the program left";
         self.progress = self.console.progress(what, None);
         self.console.remark(what);

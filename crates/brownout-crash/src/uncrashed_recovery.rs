@@ -13,11 +13,11 @@ use crate::recovery_environment::CrashSituation;
 const LIMIT_FACTOR: u32 = 10;
 const LEAST_LIMIT: Duration = Duration::from_secs(5);
 /// The time limit of the recovery without a crash.
-const BASELINE_LIMIT: Duration = Duration::from_secs(60);
+const UNCRASHED_LIMIT: Duration = Duration::from_secs(60);
 
 /// How recovery ended on the files that the finished target left.
 #[derive(Clone, Debug)]
-pub struct Baseline {
+pub struct UncrashedRecovery {
     pub attempt: Attempt,
     /// How long recovery may take on crash images.
     pub time_limit: Duration,
@@ -30,15 +30,15 @@ pub fn recover_without_crash(
     last_event: u64,
     operation: Option<Operation>,
     time_limit: Option<Duration>,
-) -> Result<Baseline, RunnerError> {
+) -> Result<UncrashedRecovery, RunnerError> {
     let situation = CrashSituation {
         event: last_event,
         operation,
-        time_limit: time_limit.unwrap_or(BASELINE_LIMIT),
+        time_limit: time_limit.unwrap_or(UNCRASHED_LIMIT),
     };
     let attempt = runner.attempt(&image.files, &situation.task())?;
     let default_limit = (attempt.duration * LIMIT_FACTOR).max(LEAST_LIMIT);
-    Ok(Baseline {
+    Ok(UncrashedRecovery {
         time_limit: time_limit.unwrap_or(default_limit),
         attempt,
     })

@@ -51,8 +51,9 @@ use brownout_trace::{EventIndex, FenceKind, FileId, FileRange, ProcessId, Thread
 use crate::follower::guarantees::Guarantees;
 use crate::site_keys::SiteKey;
 
+pub use brownout_names::FunctionPattern;
 pub(crate) use consult::{Consultation, Oracles};
-pub use declared::{Declared, Demand, FunctionPattern, PatternError, Region};
+pub use declared::{Declared, Demand, Region};
 
 /// A check that belongs to one program.
 pub trait Oracle {

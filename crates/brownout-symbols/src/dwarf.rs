@@ -11,12 +11,15 @@ use std::sync::Arc;
 use addr2line::{Context, LookupContinuation as _, LookupResult, SplitDwarfLoad};
 use gimli::{Dwarf, DwarfPackage, EndianReader, LittleEndian, Reader as _};
 
+use crate::ModuleProblem;
 use crate::debug_files::DebugDirectories;
 use crate::elf::ElfFile;
 use crate::sys::SharedBytes;
-use crate::{ModuleProblem, demangle};
+use brownout_names::demangle;
 
-type Reader = EndianReader<LittleEndian, SharedBytes>;
+/// Reads the sections of debug information.
+pub(crate) type DebugReader = EndianReader<LittleEndian, SharedBytes>;
+type Reader = DebugReader;
 
 /// The debug information of one module.
 pub(crate) struct DebugInfo {
@@ -43,17 +46,10 @@ impl DebugInfo {
         debug_file: Option<&ElfFile>,
         directories: &DebugDirectories,
     ) -> Result<Option<Self>, ModuleProblem> {
-        let Some(file) = [Some(module), debug_file]
-            .into_iter()
-            .flatten()
-            .find(|file| file.has_section(".debug_info"))
-        else {
+        let Some(file) = holder(module, debug_file) else {
             return Ok(None);
         };
-        let mut dwarf = Dwarf::load(|id| section(file, id.name()))?;
-        if let Some(supplement) = directories.supplement(file) {
-            dwarf.load_sup(|id| section(&supplement, id.name()))?;
-        }
+        let dwarf = load_from(file, directories)?;
         let context = Context::from_dwarf(dwarf).map_err(|source| damaged(file.path(), source))?;
         let package = [module.path(), file.path()]
             .into_iter()
@@ -162,7 +158,36 @@ impl DebugInfo {
     }
 }
 
-fn damaged(path: &Path, source: gimli::Error) -> ModuleProblem {
+/// Which of a module and its debug file contains DWARF.
+fn holder<'f>(module: &'f ElfFile, debug_file: Option<&'f ElfFile>) -> Option<&'f ElfFile> {
+    [Some(module), debug_file]
+        .into_iter()
+        .flatten()
+        .find(|file| file.has_section(".debug_info"))
+}
+
+/// The sections of a module's debug information; `None` if neither the module nor its debug file contains DWARF.
+pub(crate) fn load(
+    module: &ElfFile,
+    debug_file: Option<&ElfFile>,
+    directories: &DebugDirectories,
+) -> Result<Option<Dwarf<DebugReader>>, ModuleProblem> {
+    let file = holder(module, debug_file);
+    file.map(|file| load_from(file, directories)).transpose()
+}
+
+fn load_from(
+    file: &ElfFile,
+    directories: &DebugDirectories,
+) -> Result<Dwarf<DebugReader>, ModuleProblem> {
+    let mut dwarf = Dwarf::load(|id| section(file, id.name()))?;
+    if let Some(supplement) = directories.supplement(file) {
+        dwarf.load_sup(|id| section(&supplement, id.name()))?;
+    }
+    Ok(dwarf)
+}
+
+pub(crate) fn damaged(path: &Path, source: gimli::Error) -> ModuleProblem {
     ModuleProblem::DamagedDebugInfo {
         path: path.to_owned(),
         source,

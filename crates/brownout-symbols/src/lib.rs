@@ -14,19 +14,19 @@
 mod arch;
 mod build_id;
 mod debug_files;
-mod demangle;
 mod dwarf;
 mod elf;
 mod imports;
 mod module_file;
 mod module_problem;
+mod named_functions;
 mod source_frame;
 mod symbol_table;
 mod symbolizer;
 mod sys;
 
 pub use build_id::BuildId;
-pub use demangle::demangle;
 pub use module_problem::ModuleProblem;
+pub use named_functions::{debug_functions, function_symbols, interpreter};
 pub use source_frame::SourceFrame;
 pub use symbolizer::{CodeFunction, CodeLine, FileOffset, ModuleId, Probe, Symbolizer};

@@ -9,7 +9,8 @@ use crate::elf::{ElfFile, Segment};
 use crate::imports::Imports;
 use crate::symbol_table::SymbolTable;
 use crate::symbolizer::{FileOffset, Probe};
-use crate::{BuildId, CodeFunction, CodeLine, ModuleProblem, SourceFrame, demangle};
+use crate::{BuildId, CodeFunction, CodeLine, ModuleProblem, SourceFrame};
+use brownout_names::demangle;
 
 /// A module as it was recorded.
 pub(crate) struct ModuleFile {

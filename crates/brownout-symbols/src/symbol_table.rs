@@ -2,8 +2,8 @@
 
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 
-use crate::demangle;
 use crate::elf::ElfFile;
+use brownout_names::demangle;
 
 /// The functions of a module, by address.
 #[derive(Default)]

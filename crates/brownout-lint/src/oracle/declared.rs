@@ -7,46 +7,20 @@
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
+use brownout_names::FunctionPattern;
 use brownout_report::RuleInfo;
 use brownout_trace::FileId;
 use brownout_trace::selection::Patterns;
-use globset::{Glob, GlobMatcher};
 use rustc_hash::FxHashSet;
 
 use super::{Action, Memory, Oracle, OracleFrame, Step, Unpersisted, Violation};
 
-/// A pattern for names of functions, with `*` and `?`.
-#[derive(Clone, Debug)]
-pub struct FunctionPattern(GlobMatcher);
-
-/// A pattern for functions is not valid.
-#[derive(Debug, thiserror::Error)]
-#[error("the function pattern `{pattern}` is not valid")]
-#[non_exhaustive]
-pub struct PatternError {
-    pub pattern: String,
-    #[source]
-    pub source: globset::Error,
-}
-
-impl FunctionPattern {
-    pub fn new(pattern: &str) -> Result<Self, PatternError> {
-        let glob = Glob::new(pattern).map_err(|source| PatternError {
-            pattern: pattern.to_owned(),
-            source,
-        })?;
-        Ok(FunctionPattern(glob.compile_matcher()))
-    }
-
-    fn matches(&self, frame: &OracleFrame) -> bool {
-        let function = frame.function.as_deref();
-        function.is_some_and(|name| self.0.is_match(name))
-    }
-}
-
 fn any_inside(functions: &[FunctionPattern], stack: &[OracleFrame]) -> bool {
     let mut frames = stack.iter();
-    frames.any(|frame| functions.iter().any(|function| function.matches(frame)))
+    frames.any(|frame| {
+        let name = frame.function.as_deref();
+        name.is_some_and(|name| functions.iter().any(|function| function.matches(name)))
+    })
 }
 
 /// A set of stores: those that meet every given condition.

@@ -69,7 +69,7 @@ fn found(run: &mut TargetRun, demand: Demand) -> Vec<String> {
 }
 
 fn function(pattern: &str) -> FunctionPattern {
-    FunctionPattern::new(pattern).unwrap()
+    FunctionPattern::new(pattern)
 }
 
 #[test]

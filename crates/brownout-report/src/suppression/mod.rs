@@ -6,12 +6,11 @@
 mod generate;
 mod toml_format;
 mod valgrind;
-mod wildcard;
 
 use std::path::{Path, PathBuf};
 
 use crate::{Finding, Frame, Stack};
-use wildcard::Wildcard;
+use brownout_names::{FunctionPattern, Wildcard};
 
 pub use generate::suppressions_for;
 pub use toml_format::TomlError;
@@ -73,7 +72,7 @@ enum Step {
 /// A pattern for a frame; absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct FramePattern {
-    function: Option<Wildcard>,
+    function: Option<FunctionPattern>,
     file: Option<Wildcard>,
     line: Option<u32>,
     module: Option<Wildcard>,
@@ -202,7 +201,7 @@ fn begins_with(frames: &[Frame], steps: &[Step]) -> bool {
 
 impl FramePattern {
     fn matches(&self, frame: &Frame) -> bool {
-        let function = |pattern: &Wildcard| {
+        let function = |pattern: &FunctionPattern| {
             frame
                 .function
                 .as_deref()

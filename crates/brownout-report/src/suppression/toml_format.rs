@@ -21,7 +21,7 @@
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{FramePattern, Scope, Step, Suppression, Wildcard};
+use super::{FramePattern, FunctionPattern, Scope, Step, Suppression, Wildcard};
 
 /// Why a suppression file in TOML cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +80,7 @@ impl Table {
             return Err(TomlError::NoReason { line });
         }
         let frame = FramePattern {
-            function: self.function.map(Wildcard::new),
+            function: self.function.map(FunctionPattern::new),
             file: self.file.map(Wildcard::new),
             line: None,
             module: self.module.map(Wildcard::new),
@@ -107,7 +107,7 @@ fn step(function: String) -> Step {
         // `*` must also match a frame without a name.
         "*" => Step::Frame(FramePattern::default()),
         _ => Step::Frame(FramePattern {
-            function: Some(Wildcard::new(function)),
+            function: Some(FunctionPattern::new(function)),
             ..FramePattern::default()
         }),
     }

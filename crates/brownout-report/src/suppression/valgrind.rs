@@ -16,7 +16,7 @@
 //! library, `src:` a source file and optionally a line, `...` any number of frames. `*` and `?` are wildcards. The
 //! names of C++ and Rust functions are not mangled.
 
-use super::{FramePattern, Scope, Step, Suppression, Wildcard};
+use super::{FramePattern, FunctionPattern, Scope, Step, Suppression, Wildcard};
 
 /// The tool name of brownout's suppressions; case does not matter.
 const TOOL: &str = "brownout";
@@ -102,15 +102,16 @@ fn step(text: &str) -> Result<Step, ValgrindFlaw> {
     let mut frame = FramePattern::default();
     if let Some(function) = text.strip_prefix("fun:") {
         // `*` must also match a frame without a name.
-        frame.function = Some(given("fun:", function)?).filter(|_| function != "*");
+        let function = given("fun:", function)?;
+        frame.function = (function != "*").then(|| FunctionPattern::new(function));
     } else if let Some(module) = text.strip_prefix("obj:") {
-        frame.module = Some(given("obj:", module)?);
+        frame.module = Some(Wildcard::new(given("obj:", module)?));
     } else if let Some(source) = text.strip_prefix("src:") {
         let line = source
             .rsplit_once(':')
             .and_then(|(file, line)| Some((file, line.parse().ok()?)));
         let (file, line) = line.map_or((source, None), |(file, line)| (file, Some(line)));
-        frame.file = Some(given("src:", file)?);
+        frame.file = Some(Wildcard::new(given("src:", file)?));
         frame.line = line;
     } else {
         return Err(ValgrindFlaw::NoFrame);
@@ -118,11 +119,11 @@ fn step(text: &str) -> Result<Step, ValgrindFlaw> {
     Ok(Step::Frame(frame))
 }
 
-fn given(keyword: &'static str, pattern: &str) -> Result<Wildcard, ValgrindFlaw> {
+fn given<'p>(keyword: &'static str, pattern: &'p str) -> Result<&'p str, ValgrindFlaw> {
     if pattern.is_empty() {
         return Err(ValgrindFlaw::NothingAfter(keyword));
     }
-    Ok(Wildcard::new(pattern))
+    Ok(pattern)
 }
 
 impl ValgrindFlaw {

@@ -5,20 +5,22 @@
 
 /// A pattern: `*` matches any number of characters, `?` exactly one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wildcard(String);
+pub struct Wildcard(String);
 
 impl Wildcard {
-    pub(crate) fn new(pattern: impl Into<String>) -> Self {
+    /// The pattern that a user wrote.
+    pub fn new(pattern: impl Into<String>) -> Self {
         Self(pattern.into())
     }
 
-    pub(crate) fn matches(&self, name: &str) -> bool {
+    /// Whether it matches the whole of `name`.
+    pub fn matches(&self, name: &str) -> bool {
         matches(self.0.as_bytes(), name.as_bytes())
     }
 
     /// Matches a path: a pattern without a slash against the last component, a relative pattern against the
     /// last components, any other pattern against the whole path.
-    pub(crate) fn matches_path(&self, path: &str) -> bool {
+    pub fn matches_path(&self, path: &str) -> bool {
         if self.0.starts_with(['/', '*']) {
             return self.matches(path);
         }

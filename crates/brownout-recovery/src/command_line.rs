@@ -23,7 +23,7 @@ pub struct CommandLine {
 pub const SHELL: &str = "/bin/sh";
 
 /// Characters with a special meaning for a shell, except quotes.
-const SHELL_CHARACTERS: &str = "|&;<>()$`*?[]#~!{}=%\n";
+pub const SHELL_CHARACTERS: &str = "|&;<>()$`*?[]#~!{}=%\n";
 
 /// A part of a command line.
 #[derive(Debug, PartialEq, Eq)]

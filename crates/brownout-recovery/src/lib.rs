@@ -19,13 +19,14 @@
 //! | `sandbox_server` | the server: namespaces, the loop, the fallback without namespaces |
 //! | `view` | the file system that recovery sees |
 //! | `tracer`, `arch` | the stack of a recovery that failed |
-//! | `command_line`, `run_monitor`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
+//! | `command_check`, `command_line`, `run_monitor`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
 //!
 //! When brownout is killed, nothing is left behind: the server sees the socket close and kills the namespace's first
 //! process. The kernel then ends all other processes of the namespace and, with the last of them, every mount.
 
 mod arch;
 mod channel;
+mod command_check;
 mod command_line;
 mod error;
 mod file_content;
@@ -43,6 +44,7 @@ mod tracer;
 mod verdict;
 mod view;
 
+pub use command_check::{CommandProblem, check_command};
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use outcome::{Actor, End, Outcome, RawFrame};
 pub use request::{

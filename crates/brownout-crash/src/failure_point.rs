@@ -10,12 +10,14 @@
 //!
 //! Can miss: bugs that only show at occurrences that were not chosen.
 
+use brownout_names::FunctionPattern;
 use brownout_trace::selection::Selection;
 use brownout_trace::{Definitions, Event, EventIndex, EventKind, FenceKind};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::even_sample::EvenSample;
+use crate::function_set::FunctionSet;
 use crate::operation::{Operation, Operations};
 
 /// The kind of event that a failure point precedes.
@@ -128,17 +130,14 @@ pub struct Scope {
     /// Occurrences to try of each leaf, at least one.
     pub occurrences: usize,
     /// No failure point before this function has returned for the first time.
-    pub after: Option<String>,
-    /// The function that performs one operation of the workload.
-    pub operation: Option<String>,
+    pub after: Option<FunctionPattern>,
+    /// The functions that perform one operation of the workload each.
+    pub operations: Vec<FunctionPattern>,
 }
 
 /// The functions whose calls crash testing needs in the trace.
-pub fn watched_functions(scope: &Scope) -> impl Iterator<Item = &str> {
-    [&scope.operation, &scope.after]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
+pub fn watched_functions(scope: &Scope) -> impl Iterator<Item = &FunctionPattern> {
+    scope.operations.iter().chain(&scope.after)
 }
 
 /// Finds failure points. Takes every event, in order.
@@ -148,8 +147,13 @@ pub struct FailurePoints {
     leaves: Vec<Leaf>,
     by_context: FxHashMap<(PointKind, Option<StackId>), usize>,
     operations: Operations,
+    after: FunctionSet,
     /// Whether `after` has returned, or there is none.
     begun: bool,
+    /// Failure points before that.
+    too_early: u64,
+    /// Failure points after that, whether wanted or not.
+    reached: u64,
     /// Whether something was stored since the last failure point.
     changed: bool,
 }
@@ -157,11 +161,14 @@ pub struct FailurePoints {
 impl FailurePoints {
     pub fn new(scope: Scope) -> Self {
         Self {
-            operations: Operations::new(scope.operation.as_deref()),
+            operations: Operations::new(&scope.operations),
+            after: FunctionSet::new(scope.after.as_slice()),
             begun: scope.after.is_none(),
             scope,
             leaves: Vec::new(),
             by_context: FxHashMap::default(),
+            too_early: 0,
+            reached: 0,
             changed: false,
         }
     }
@@ -207,9 +214,24 @@ impl FailurePoints {
         self.begun
     }
 
-    /// Whether the function named as [`Scope::operation`], if any, was called.
-    pub fn operations_seen(&self) -> bool {
-        self.operations.seen()
+    /// Whether the function named as [`Scope::after`] was called but has not returned.
+    pub fn waits_for_return(&self) -> bool {
+        !self.begun && self.after.missing().next().is_none()
+    }
+
+    /// Whether no failure point was reached after the function named as [`Scope::after`] had returned.
+    pub fn is_empty_from_there(&self) -> bool {
+        self.begun && self.reached == 0
+    }
+
+    /// How often a failure point was reached before the function named as [`Scope::after`] returned.
+    pub fn too_early(&self) -> u64 {
+        self.too_early
+    }
+
+    /// Those of [`Scope::operations`] that no call in the run matches.
+    pub fn missing_operations(&self) -> impl Iterator<Item = &FunctionPattern> {
+        self.operations.missing()
     }
 
     fn kind(
@@ -248,8 +270,10 @@ impl FailurePoints {
     ) -> Option<FailurePoint> {
         self.changed = false;
         if !self.begun {
+            self.too_early += 1;
             return None;
         }
+        self.reached += 1;
         let stack = contexts.stack(event, definitions);
         if !contexts.wanted(stack) {
             return None;
@@ -280,8 +304,17 @@ impl FailurePoints {
     #[cold]
     fn follow(&mut self, event: &Event<'_>, definitions: &Definitions) {
         self.operations.observe(event, definitions);
-        if let (EventKind::Return { function, .. }, false) = (event.kind, self.begun) {
-            self.begun = definitions.function(function) == self.scope.after.as_deref();
+        if self.begun {
+            return;
+        }
+        match event.kind {
+            EventKind::Call { function, .. } => {
+                self.after.contains(function, definitions);
+            }
+            EventKind::Return { function, .. } => {
+                self.begun = self.after.contains(function, definitions);
+            }
+            _ => {}
         }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
 //! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how
-//! much there was to try.
+//! much there was to try, and has any number of operations.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
@@ -36,7 +36,7 @@ pub struct TestConfiguration {
     /// If the user gave a number.
     pub occurrences: Option<usize>,
     pub after: Option<String>,
-    pub operation: Option<String>,
+    pub operations: Vec<String>,
     /// Functions, files and modules in which crashes are tried.
     pub within: Vec<String>,
     /// The time limit of a recovery in milliseconds, if the user gave one.
@@ -292,7 +292,7 @@ mod tests {
             granularity: Granularity::default(),
             occurrences: None,
             after: None,
-            operation: None,
+            operations: Vec::new(),
             within: Vec::new(),
             time_limit: None,
             expected: String::new(),

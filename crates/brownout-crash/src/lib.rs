@@ -23,6 +23,7 @@ mod error;
 mod even_sample;
 mod failure_point;
 mod findings;
+mod function_set;
 mod image;
 pub mod journal;
 mod minimize;

@@ -32,6 +32,7 @@ use crate::recovery_environment::CrashSituation;
 use crate::symbols::Symbols;
 use crate::trial::Trial;
 use between::{Between, Change, Unit};
+use brownout_names::FunctionPattern;
 use brownout_recovery::RunnerPool;
 use brownout_recovery::Verdict;
 use search::Search;
@@ -75,19 +76,19 @@ pub struct Narrowed {
     tests: u64,
 }
 
-/// Searches for the causes of some failures. `trials` are all trials of the test.
+/// Searches for the causes of some failures. `trials` are all trials of the test, `functions` those that perform operations.
 pub fn narrow(
     run: &RecordedRun,
     files: &PersistentFiles,
     (failures, trials): (Vec<Trial>, &[Trial]),
-    operation: Option<&str>,
+    functions: &[FunctionPattern],
     time_limit: Duration,
     pool: &mut RunnerPool<Narrowed>,
     symbols: &mut dyn Symbols,
     observer: &mut dyn ProgressObserver,
 ) -> Result<Vec<Cause>, CrashError> {
     let mut questions = ask(failures, trials);
-    collect(run, files, &mut questions, operation, symbols, observer)?;
+    collect(run, files, &mut questions, functions, symbols, observer)?;
     for (number, question) in questions.iter().enumerate() {
         submit(number, question, time_limit, pool);
     }
@@ -134,11 +135,11 @@ fn collect(
     run: &RecordedRun,
     files: &PersistentFiles,
     questions: &mut [Question],
-    operation: Option<&str>,
+    functions: &[FunctionPattern],
     symbols: &mut dyn Symbols,
     observer: &mut dyn ProgressObserver,
 ) -> Result<(), CrashError> {
-    let mut operations = Operations::new(operation);
+    let mut operations = Operations::new(functions);
     let last = questions
         .iter()
         .map(|question| question.next.unwrap_or(EventIndex(u64::MAX)))
@@ -197,7 +198,7 @@ fn collect(
     })?;
     result?;
     if questions.iter().any(|question| !question.lost.is_empty()) {
-        collect_lost(run, questions, operation, symbols)?;
+        collect_lost(run, questions, functions, symbols)?;
     }
     Ok(())
 }
@@ -207,10 +208,10 @@ fn collect(
 fn collect_lost(
     run: &RecordedRun,
     questions: &mut [Question],
-    operation: Option<&str>,
+    functions: &[FunctionPattern],
     symbols: &mut dyn Symbols,
 ) -> Result<(), CrashError> {
-    let mut operations = Operations::new(operation);
+    let mut operations = Operations::new(functions);
     run.walk(|event, definitions| {
         symbols.observe(event, definitions);
         operations.observe(event, definitions);

@@ -1,8 +1,11 @@
-//! Operations of the workload: calls of one function.
+//! Operations of the workload: calls of the functions that perform one.
 
+use brownout_names::FunctionPattern;
 use brownout_trace::{Definitions, Event, EventKind, ProcessId, ThreadId};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+
+use crate::function_set::FunctionSet;
 
 /// How far a workload is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -13,23 +16,21 @@ pub struct Operation {
     pub active: bool,
 }
 
-/// Counts calls of the function that performs one operation. A call within a call is part of the outer one.
+/// Counts calls of the functions that perform an operation. A call within a call is part of the outer one.
 #[derive(Debug)]
 pub struct Operations {
-    function: Option<String>,
+    functions: FunctionSet,
     completed: u64,
     /// Open calls of each thread.
     open: FxHashMap<(ProcessId, ThreadId), u64>,
-    seen: bool,
 }
 
 impl Operations {
-    pub fn new(function: Option<&str>) -> Self {
+    pub fn new(functions: &[FunctionPattern]) -> Self {
         Self {
-            function: function.map(str::to_owned),
+            functions: FunctionSet::new(functions),
             completed: 0,
             open: FxHashMap::default(),
-            seen: function.is_none(),
         }
     }
 
@@ -38,12 +39,11 @@ impl Operations {
         else {
             return;
         };
-        if self.function.is_none() || definitions.function(function) != self.function.as_deref() {
+        if !self.functions.contains(function, definitions) {
             return;
         }
         let thread = (event.process, event.thread);
         if let EventKind::Call { .. } = event.kind {
-            self.seen = true;
             *self.open.entry(thread).or_default() += 1;
         } else if let Some(open) = self.open.get_mut(&thread) {
             *open -= 1;
@@ -61,8 +61,8 @@ impl Operations {
         }
     }
 
-    /// Whether the function was called at all; true if none is named.
-    pub fn seen(&self) -> bool {
-        self.seen
+    /// The patterns that no function called in the run matches.
+    pub fn missing(&self) -> impl Iterator<Item = &FunctionPattern> {
+        self.functions.missing()
     }
 }

@@ -153,7 +153,7 @@ impl Definitions {
         self.functions.get(&function).map(String::as_str)
     }
 
-    /// The watched functions that have been called so far, with their names.
+    /// The watched functions that are defined so far, with their names. A recorder defines them before the first call.
     pub fn functions(&self) -> impl Iterator<Item = (FunctionId, &str)> {
         self.functions.iter().map(|(&id, name)| (id, name.as_str()))
     }

@@ -6,9 +6,12 @@ mod coverage_gap;
 mod crash_coverage;
 mod function_name;
 mod interrupt;
+mod missing_function;
 mod monitor;
 mod plan;
+mod point_filters;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use brownout_crash::journal::{self, Entries, Head};
@@ -28,13 +31,15 @@ use crate::failure::Failure;
 use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::trace_file::TraceFile;
 
-pub use calling_contexts::{CrashSymbols, WantedContexts};
+pub use calling_contexts::CrashSymbols;
 pub use coverage_gap::unfinished;
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, merged_coverage};
 pub use function_name::program_file;
+pub use missing_function::{RecordedBy, why_never_called};
 pub use monitor::{CrashTestMonitor, counted};
-pub use plan::{Plan, scope, wanted};
+pub use plan::{Plan, scope};
+pub use point_filters::PointFilters;
 
 /// The number of findings whose causes are searched for.
 const MOST_NARROWED: usize = 64;
@@ -74,15 +79,16 @@ pub fn crash_test(
         }));
     }
     let identity = (trace.byte_len(), trace.events());
-    let mut symbols = CrashSymbols::new(&trace.header().cwd, plan.wanted.clone());
+    let mut symbols = CrashSymbols::new(&trace.header().cwd, plan.filters.clone());
     let last_event = trace.events();
 
     let run = RecordedRun::new(trace.path(), selection);
     monitor.begin_reading(last_event);
     let survey = run.survey(plan.scope.clone(), &mut symbols, &mut monitor)?;
-    check_functions(&survey.points, &plan.scope)?;
-    let operation = plan.scope.operation.as_ref();
-    let operation = operation.map(|_| survey.points.operation());
+    check_scope(&survey.points, &plan.scope, &run, plan.recorded_by)?;
+    symbols.check_filters()?;
+    let counts_operations = !plan.scope.operations.is_empty();
+    let operation = counts_operations.then(|| survey.points.operation());
 
     let mut runners = open_runners(plan, &survey, console)?;
     monitor.begin_reading(last_event);
@@ -117,7 +123,7 @@ pub fn crash_test(
         &run,
         &survey.files,
         plan.shard,
-        operation.is_some(),
+        counts_operations,
         uncrashed.time_limit,
     );
     let (trials, mut causes, earlier_ending) = earlier;
@@ -153,7 +159,7 @@ pub fn crash_test(
             &run,
             &survey.files,
             (asked, &trials),
-            plan.scope.operation.as_deref(),
+            &plan.scope.operations,
             uncrashed.time_limit,
             &mut pool,
             &mut symbols,
@@ -179,18 +185,42 @@ pub fn crash_test(
     }))
 }
 
-/// A function that an option names must have been called in the run.
-pub fn check_functions(points: &FailurePoints, scope: &Scope) -> Result<(), Failure> {
-    let followed = [
-        ("--op", &scope.operation, points.operations_seen()),
-        ("--after", &scope.after, points.begun()),
-    ];
-    for (option, function, seen) in followed {
-        if let Some(function) = function.clone().filter(|_| !seen) {
-            return Err(Failure::NotWatched { option, function });
+/// Functions that options name must have been called in the run, and failure points must follow.
+pub fn check_scope(
+    points: &FailurePoints,
+    scope: &Scope,
+    run: &RecordedRun,
+    recorded_by: RecordedBy,
+) -> Result<(), Failure> {
+    let missing = points.missing_operations().next();
+    let missing = missing.map(|operation| ("--op", operation));
+    let after = scope.after.as_ref();
+    let not_begun = after.filter(|_| !points.begun());
+    let not_begun = not_begun.map(|after| ("--after", after));
+    if let Some((option, function)) = missing.or(not_begun) {
+        let name = function.text().to_owned();
+        if missing.is_none() && points.waits_for_return() {
+            return Err(Failure::NeverReturned { function: name });
         }
+        let read = run.walk(|_, _| ControlFlow::Continue(()))?;
+        return Err(Failure::NeverCalled {
+            option,
+            function: name,
+            why: why_never_called(
+                function,
+                read.definitions(),
+                &read.header().cwd,
+                recorded_by,
+            ),
+        });
     }
-    Ok(())
+    match after {
+        Some(after) if points.is_empty_from_there() => Err(Failure::NoPointAfter {
+            function: after.text().to_owned(),
+            before: counted(points.too_early(), "failure point"),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn open_runners(

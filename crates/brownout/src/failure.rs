@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use brownout_crash::{CrashError, StrategyId, TokenError};
 use brownout_engine::RecordError;
+use brownout_recovery::CommandProblem;
 use brownout_report::{BaselineError, ParseError, SuppressionError};
 use brownout_trace::selection::PatternError;
 use brownout_trace::{Damage, EventIndex, ReadError};
@@ -128,16 +129,40 @@ pub enum Failure {
     Signals(#[source] io::Error),
     #[error("no recovery command; give one with --recover CMD or in brownout.toml")]
     NoRecovery,
+    #[error("cannot use {option}")]
+    Command {
+        option: &'static str,
+        #[source]
+        source: CommandProblem,
+    },
+    #[error("{options}: no effect without --recover CMD; give a recovery, or leave {} out", if *several { "these options" } else { "this option" })]
+    NoEffect { options: String, several: bool },
+    #[error("--recover-ready has no effect without --client CMD")]
+    NoClient,
     #[error("nothing to merge; give the results directory of each part")]
     NoParts,
-    #[error(
-        "{option} {function}: the trace contains no call of this function; record with --watch {function}, \
-         and check with `nm` that the name is in a symbol table"
-    )]
-    NotWatched {
+    #[error("{option} {function}: {why}")]
+    NeverCalled {
         option: &'static str,
         function: String,
+        why: String,
     },
+    #[error(
+        "--after {function}: the function was called, but did not return before the end of the run"
+    )]
+    NeverReturned { function: String },
+    #[error("--after {function}: no failure point follows its return (before it: {before})")]
+    NoPointAfter { function: String, before: String },
+    #[error("{option} {text}: no failure point matches; {instead}")]
+    NoPointMatches {
+        option: &'static str,
+        text: String,
+        instead: String,
+    },
+    #[error(
+        "no failure point matches all of {filters}; filters of different kinds must match the same call stack"
+    )]
+    NoPointMatchesAll { filters: String },
     #[error("{option} {name}: `{}` has no code for that line, or no debug information", program.display())]
     NoFunctionAtLine {
         option: &'static str,

@@ -26,6 +26,7 @@ mod shortfall;
 mod source_gaps;
 mod stacks;
 mod trace_file;
+mod watch_list;
 
 use std::io::{self, Write as _};
 use std::panic::PanicHookInfo;

@@ -221,7 +221,7 @@ impl StorePoints {
     fn new(points: &FailurePoints) -> Option<Self> {
         let scope = points.scope();
         let everywhere = only_writes_back(points.leaves());
-        let worthwhile = everywhere || scope.operation.is_some();
+        let worthwhile = everywhere || !scope.operations.is_empty();
         if scope.granularity == Granularity::Store || !worthwhile {
             return None;
         }

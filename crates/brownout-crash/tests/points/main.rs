@@ -5,6 +5,7 @@ mod states;
 mod traces;
 
 use brownout_crash::{Granularity, Operation, PointKind, RecordedRun, Scope, Survey};
+use brownout_names::FunctionPattern;
 use brownout_trace::EventIndex;
 use traces::{BASE, Made, Numbers, Silent, flush, locked_store, store};
 
@@ -134,8 +135,8 @@ fn operations_are_counted_and_nothing_comes_before_the_beginning() {
         made.at(8, flush(BASE));
     }
     let scope = Scope {
-        after: Some("create".into()),
-        operation: Some("put".into()),
+        after: Some(FunctionPattern::new("create")),
+        operations: vec![FunctionPattern::new("put")],
         occurrences: 2,
         ..Scope::default()
     };
@@ -159,7 +160,8 @@ fn operations_are_counted_and_nothing_comes_before_the_beginning() {
             vec![at(1, false), at(2, false)]
         ]
     );
-    assert!(survey.points.begun() && survey.points.operations_seen());
+    assert!(survey.points.begun());
+    assert_eq!(survey.points.missing_operations().count(), 0);
 }
 
 #[test]
@@ -168,12 +170,18 @@ fn a_function_that_was_never_called_is_noticed() {
     made.at(1, store(BASE, &[1]));
     made.at(2, flush(BASE));
     let scope = Scope {
-        after: Some("create".into()),
-        operation: Some("put".into()),
+        after: Some(FunctionPattern::new("create")),
+        operations: vec![FunctionPattern::new("put")],
         ..Scope::default()
     };
     let (_, survey) = survey(&made.finish(), scope);
-    assert!(!survey.points.begun() && !survey.points.operations_seen());
+    assert!(!survey.points.begun());
+    let missing: Vec<&str> = survey
+        .points
+        .missing_operations()
+        .map(FunctionPattern::text)
+        .collect();
+    assert_eq!(missing, ["put"]);
     assert!(leaves(&survey).is_empty());
 }
 

@@ -80,11 +80,11 @@ pub struct CrashTestArgs {
     ///
     /// The exit status of CMD decides, unless the server ends first. Each server has a private network, so
     /// that several can use the same port.
-    #[arg(long, value_name = "CMD", requires = "recover")]
+    #[arg(long, value_name = "CMD")]
     pub client: Option<String>,
 
     /// The sign that the server is ready: tcp:PORT, unix:PATH, file:PATH or output:TEXT
-    #[arg(long, value_name = "SIGN", requires = "client", value_parser = readiness)]
+    #[arg(long, value_name = "SIGN", value_parser = readiness)]
     pub recover_ready: Option<Readiness>,
 
     /// Recovery must print the content of FILE
@@ -98,13 +98,14 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "DIR")]
     pub expect_one_of: Option<PathBuf>,
 
-    /// The function that performs one operation of the workload
+    /// The function that performs one operation of the workload; may be given several times
     ///
     /// For recovery, BROWNOUT_OP is the number of complete operations, and BROWNOUT_OP_ACTIVE is 1 if
-    /// another was active, otherwise 0. FUNCTION is a symbol, or FILE:LINE of a line in the function.
+    /// another was active, otherwise 0. FUNCTION is the name of a function, or FILE:LINE of a line in it. A name may be
+    /// mangled or not, with or without parameters and namespaces, and may contain `*`.
     /// `crash` needs a trace that was recorded with --watch FUNCTION.
     #[arg(long, value_name = "FUNCTION")]
-    pub op: Option<String>,
+    pub op: Vec<String>,
 
     /// Let recovery use the network of this machine
     #[arg(long)]
@@ -146,6 +147,52 @@ pub struct CrashTestArgs {
     pub no_narrowing: bool,
 }
 
+impl CrashTestArgs {
+    /// The options that are given, other than --recover.
+    pub fn given(&self) -> Vec<&'static str> {
+        // Each option is named, so that a new one cannot be forgotten here.
+        let Self {
+            recover: _,
+            recover_success,
+            recover_time_limit,
+            client,
+            recover_ready,
+            expect_output,
+            expect_one_of,
+            op,
+            allow_network,
+            memory_limit,
+            file_size_limit,
+            strategy,
+            points,
+            occurrences,
+            jobs,
+            time_limit,
+            no_narrowing,
+        } = self;
+        let options = [
+            ("--recover-success", !recover_success.is_empty()),
+            ("--recover-time-limit", recover_time_limit.is_some()),
+            ("--client", client.is_some()),
+            ("--recover-ready", recover_ready.is_some()),
+            ("--expect-output", expect_output.is_some()),
+            ("--expect-one-of", expect_one_of.is_some()),
+            ("--op", !op.is_empty()),
+            ("--allow-network", *allow_network),
+            ("--memory-limit", memory_limit.is_some()),
+            ("--file-size-limit", file_size_limit.is_some()),
+            ("--strategy", strategy.is_some()),
+            ("--occurrences", occurrences.is_some()),
+            ("--jobs", jobs.is_some()),
+            ("--time-limit", time_limit.is_some()),
+            ("--no-narrowing", *no_narrowing),
+        ];
+        let own = options.into_iter().filter(|(_, given)| *given);
+        let own = own.map(|(option, _)| option);
+        own.chain(points.given()).collect()
+    }
+}
+
 /// Which failure points are tested.
 #[derive(Clone, Debug, Default, Args)]
 pub struct FailurePointArgs {
@@ -155,13 +202,16 @@ pub struct FailurePointArgs {
 
     /// No crash before FUNCTION has returned for the first time
     ///
-    /// pmemobj_create and pmemobj_open are always recorded; for others `crash` needs a trace that was recorded with
-    /// --watch FUNCTION.
+    /// FUNCTION is a name as for --op. pmemobj_create and pmemobj_open are always recorded; for others `crash` needs a trace
+    /// that was recorded with --watch FUNCTION.
     #[arg(long, value_name = "FUNCTION")]
     pub after: Option<String>,
 
-    /// Only where NAME is on the call stack; may be given several times
-    #[arg(long = "in-function", value_name = "NAME")]
+    /// Only where FUNCTION is on the call stack
+    ///
+    /// FUNCTION is a name as for --op. This option, --in-file and --in-module can be given several times: a failure point is
+    /// tested if one of each kind that is given matches. One that matches no failure point is an error.
+    #[arg(long = "in-function", value_name = "FUNCTION")]
     pub functions: Vec<String>,
 
     /// Only where code of a source file that matches GLOB is on the call stack
@@ -171,6 +221,28 @@ pub struct FailurePointArgs {
     /// Only where code of a module (the program or a library) that matches GLOB is on the call stack
     #[arg(long = "in-module", value_name = "GLOB")]
     pub modules: Vec<String>,
+}
+
+impl FailurePointArgs {
+    /// The options that are given.
+    fn given(&self) -> impl Iterator<Item = &'static str> {
+        let Self {
+            granularity,
+            after,
+            functions,
+            files,
+            modules,
+        } = self;
+        let options = [
+            ("--granularity", granularity.is_some()),
+            ("--after", after.is_some()),
+            ("--in-function", !functions.is_empty()),
+            ("--in-file", !files.is_empty()),
+            ("--in-module", !modules.is_empty()),
+        ];
+        let given = options.into_iter().filter(|(_, given)| *given);
+        given.map(|(option, _)| option)
+    }
 }
 
 /// Which events are failure points.

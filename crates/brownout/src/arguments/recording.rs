@@ -13,9 +13,10 @@ pub struct RecordingArgs {
 
     /// Also record calls of FUNCTION, with its first six integer arguments and its result
     ///
-    /// FUNCTION is a name from a symbol table; for C++ and Rust functions it is the mangled name. It is
-    /// looked up in the program and in all its libraries. Can be given more than once. Calls of
-    /// libpmemobj's transactional functions are always recorded.
+    /// FUNCTION is a name from a symbol table, or a demangled name of the program or of a library that it is linked with:
+    /// with or without parameters and namespaces, and with `*`. Symbols are also found in other programs that
+    /// it runs and libraries that it loads. Can be given more than once. Calls of libpmemobj's transactional
+    /// functions are always recorded.
     #[arg(long = "watch", value_name = "FUNCTION")]
     pub watched: Vec<String>,
 

@@ -8,7 +8,7 @@ use brownout_report::Subject;
 use brownout_trace::{EarlyStop, EventKind, ProcessEnd};
 
 use super::record;
-use crate::arguments::{CheckArgs, RecordArgs, RecordingArgs};
+use crate::arguments::{CheckArgs, CrashTestArgs, RecordArgs, RecordingArgs};
 use crate::console::Console;
 use crate::crash_test::{Plan, crash_test, program_file};
 use crate::decisions::Decisions;
@@ -52,9 +52,12 @@ pub fn check(
 ) -> Result<ExitCode, Failure> {
     let options = settings.crash.complete(&arguments.crash);
     let mut plan = Plan::new(&options, &settings.patterns)?;
-    if let Some(plan) = &mut plan {
-        plan.resume = arguments.resume;
-        plan.target_arguments = arguments.recording.command.len();
+    match &mut plan {
+        Some(plan) => {
+            plan.resume = arguments.resume;
+            plan.target_arguments = arguments.recording.command.len();
+        }
+        None => refuse_without_recovery(&arguments.crash)?,
     }
     if let (Some(plan), Some(program)) = (&mut plan, arguments.recording.command.first()) {
         plan.resolve_functions(&program_file(Path::new(program)))?;
@@ -125,6 +128,18 @@ pub fn check(
         directory.announce(console);
     }
     Ok(code)
+}
+
+/// Options of crash testing must not be ignored.
+fn refuse_without_recovery(arguments: &CrashTestArgs) -> Result<(), Failure> {
+    let given = arguments.given();
+    if given.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::NoEffect {
+        options: given.join(", "),
+        several: given.len() > 1,
+    })
 }
 
 /// What is about to be recorded.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::check::OUT;
 use crate::arguments::CrashArgs;
 use crate::console::Console;
-use crate::crash_test::{Plan, crash_test, program_file};
+use crate::crash_test::{Plan, RecordedBy, crash_test, program_file};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -29,6 +29,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     let options = settings.crash.complete(&arguments.crash);
     let mut plan = Plan::new(&options, &settings.patterns)?.ok_or(Failure::NoRecovery)?;
     plan.resume = arguments.resume;
+    plan.recorded_by = RecordedBy::AnEarlierCommand;
     plan.shard = arguments.shard.unwrap_or_default();
     let decisions = Decisions::read(&settings)?;
     let mut trace = TraceFile::open(&arguments.trace)?;

@@ -3,6 +3,8 @@
 //! Standard output belongs to the target, and so does the exit status once the target runs. brownout's own
 //! messages go to standard error.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,16 +13,19 @@ use std::time::{Duration, Instant};
 
 use brownout_crash::Scope;
 use brownout_engine::{Notice, RecordOptions, Recording, StopReason, WatchedFunction};
+use brownout_names::FunctionPattern;
 use brownout_trace::selection::{Patterns, Selection, Survey};
-use brownout_trace::{Definitions, EventClass, ProcessEnd};
+use brownout_trace::{Definitions, EventClass, EventKind, ProcessEnd};
 
 use crate::arguments::{OnFull, RecordArgs};
 use crate::console::Console;
 use crate::coverage_output;
+use crate::crash_test::{RecordedBy, program_file, why_never_called};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, sentence};
 use crate::progress::Progress;
 use crate::trace_file::TraceFile;
+use crate::watch_list::watch_list;
 
 pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure> {
     let recording = record(arguments, None, console)?;
@@ -54,7 +59,7 @@ pub fn record(
         pm: arguments.patterns.clone(),
         loads: arguments.recording.loads,
         coverage: arguments.recording.coverage.is_some(),
-        watch: watched_functions(&arguments.recording.watched, scope),
+        watch: watched_functions(arguments, scope),
         on_full: match arguments.recording.on_full {
             OnFull::Continue => brownout_engine::OnFull::Continue,
             OnFull::Stop => brownout_engine::OnFull::Stop,
@@ -62,7 +67,7 @@ pub fn record(
     };
     let mut line = ProgressLine::new(console);
     let mut reported = false;
-    let recording = brownout_engine::record(&options, &mut |notice| match notice {
+    let mut recording = brownout_engine::record(&options, &mut |notice| match notice {
         Notice::Progress { events, bytes } => line.update(events, bytes),
         Notice::Stopped(reason) => {
             line.clear();
@@ -89,6 +94,7 @@ pub fn record(
             sentence(reason)
         ));
     }
+    recording.notes.extend(unknown_functions(arguments));
     for note in &recording.notes {
         console.warn(note);
     }
@@ -99,24 +105,57 @@ pub fn record(
 }
 
 /// The functions that the user names, and those that the analyses declare: crash testing, then the rules of lint.
-fn watched_functions(names: &[String], scope: Option<&Scope>) -> Vec<WatchedFunction> {
-    let mut named: Vec<&str> = names.iter().map(String::as_str).collect();
-    for function in scope
-        .into_iter()
-        .flat_map(brownout_crash::watched_functions)
-    {
-        if !named.contains(&function) {
-            named.push(function);
-        }
-    }
-    let named = named
-        .into_iter()
-        .map(|name| WatchedFunction::named(name.to_owned()));
+fn watched_functions(arguments: &RecordArgs, scope: Option<&Scope>) -> Vec<WatchedFunction> {
+    let given: Vec<FunctionPattern> = watched(arguments).collect();
+    let scope = scope.into_iter();
+    let needed = scope.flat_map(brownout_crash::watched_functions);
+    let program = arguments.recording.command.first();
+    let program = program_file(Path::new(program.map_or(OsStr::new(""), |program| program)));
+    let named = watch_list(given.iter().chain(needed), &program);
+    let named = named.into_iter().map(WatchedFunction::named);
     let rules = brownout_lint::watched_functions().map(|function| WatchedFunction {
         name: function.name.into(),
         arguments: function.arguments,
     });
     named.chain(rules).collect()
+}
+
+/// The functions that `--watch` names.
+fn watched(arguments: &RecordArgs) -> impl Iterator<Item = FunctionPattern> {
+    let names = arguments.recording.watched.iter();
+    names.map(FunctionPattern::new)
+}
+
+/// What `--watch` names and was never called, one sentence each.
+fn unknown_functions(arguments: &RecordArgs) -> Vec<String> {
+    if arguments.recording.watched.is_empty() {
+        return Vec::new();
+    }
+    let Ok(mut trace) = TraceFile::open(&arguments.output) else {
+        return Vec::new();
+    };
+    let mut called: HashSet<String> = HashSet::new();
+    let walked = trace.walk(&mut Progress::hidden(), |event, definitions| {
+        if let EventKind::Call { function, .. } = event.kind
+            && let Some(name) = definitions.function(function)
+            && !called.contains(name)
+        {
+            called.insert(name.to_owned());
+        }
+        Ok(ControlFlow::Continue(()))
+    });
+    let (definitions, here) = (trace.definitions(), &trace.header().cwd);
+    let is_called = |pattern: &FunctionPattern| {
+        let mut called = called.iter();
+        called.any(|name| pattern.matches_symbol(name))
+    };
+    watched(arguments)
+        .filter(|pattern| walked.is_ok() && !is_called(pattern))
+        .map(|pattern| {
+            let why = why_never_called(&pattern, definitions, here, RecordedBy::ThisCommand);
+            format!("--watch {}: {why}", pattern.text())
+        })
+        .collect()
 }
 
 /// Exits as the target did.
@@ -255,15 +294,24 @@ fn describe_progress(events: u64, bytes: u64, elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::RecordingArgs;
 
     #[test]
     fn each_function_of_a_crash_test_is_watched_once() {
         let scope = Scope {
-            after: Some("open_pool".into()),
-            operation: Some("put".into()),
+            after: Some(FunctionPattern::new("open_pool")),
+            operations: vec![FunctionPattern::new("put")],
             ..Scope::default()
         };
-        let watched = watched_functions(&["put".into()], Some(&scope));
+        let arguments = RecordArgs {
+            patterns: Vec::new(),
+            output: "trace".into(),
+            recording: RecordingArgs {
+                watched: vec!["put".into()],
+                ..RecordingArgs::default()
+            },
+        };
+        let watched = watched_functions(&arguments, Some(&scope));
         let names = watched.iter().map(|function| function.name.as_ref());
         let rules = brownout_lint::watched_functions().map(|function| function.name);
         let expected = ["put", "open_pool"].into_iter().chain(rules);

@@ -17,7 +17,7 @@ use brownout_trace::EventIndex;
 
 use crate::arguments::{ReplayArgs, SERVE_SANDBOX};
 use crate::console::Console;
-use crate::crash_test::{CrashSymbols, CrashTestMonitor, WantedContexts};
+use crate::crash_test::{CrashSymbols, CrashTestMonitor, PointFilters};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output_directory::{FINDINGS, OutputDirectory};
@@ -54,7 +54,7 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     if arguments.gdb {
         return debug(&token, &image, &files);
     }
-    let mut symbols = CrashSymbols::new(&file.header().cwd, WantedContexts::default());
+    let mut symbols = CrashSymbols::new(&file.header().cwd, PointFilters::default());
     let verdict = recover(&token, &image, &files, &mut symbols, console)?;
     let now = rule_of(&verdict).map(|rule| rule.id);
     if rule.is_some_and(|rule| now != Some(rule.as_str())) {

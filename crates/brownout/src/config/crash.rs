@@ -27,7 +27,7 @@ pub struct CrashKeys {
     recover_ready: Option<String>,
     expect_output: Option<PathBuf>,
     expect_one_of: Option<PathBuf>,
-    op: Option<String>,
+    op: Option<OneOrMore>,
     after: Option<String>,
     granularity: Option<GranularityArg>,
     strategy: Option<String>,
@@ -35,6 +35,23 @@ pub struct CrashKeys {
     jobs: Option<u32>,
     time_limit: Option<String>,
     allow_network: Option<bool>,
+}
+
+/// One text, or a list of texts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn into_list(self) -> Vec<String> {
+        match self {
+            Self::One(text) => vec![text],
+            Self::More(texts) => texts,
+        }
+    }
 }
 
 impl CrashKeys {
@@ -108,7 +125,9 @@ impl CrashKeys {
             options.expect_output = keys.expect_output;
             options.expect_one_of = keys.expect_one_of;
         }
-        options.op = options.op.or(keys.op);
+        if options.op.is_empty() {
+            options.op = keys.op.map(OneOrMore::into_list).unwrap_or_default();
+        }
         options.points.after = options.points.after.or(keys.after);
         options.points.granularity = options.points.granularity.or(keys.granularity);
         options.strategy = options.strategy.or_else(|| strategy(&keys.strategy?).ok());

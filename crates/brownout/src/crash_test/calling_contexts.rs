@@ -7,52 +7,11 @@ use brownout_crash::{CallingContexts, StackId, Symbols, line_of};
 use brownout_recovery::RawFrame;
 use brownout_report::{Frame, primary_frame};
 use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, ProcessId};
-use globset::{GlobBuilder, GlobMatcher};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::point_filters::PointFilters;
+use crate::failure::Failure;
 use crate::stacks::{self, StackTable, report_frame};
-
-/// Where crashes are wanted: anywhere, or where one of these is on the call stack.
-#[derive(Clone, Debug, Default)]
-pub struct WantedContexts {
-    pub functions: Vec<String>,
-    pub files: Vec<GlobMatcher>,
-    pub modules: Vec<GlobMatcher>,
-}
-
-impl WantedContexts {
-    pub fn is_everywhere(&self) -> bool {
-        self.functions.is_empty() && self.files.is_empty() && self.modules.is_empty()
-    }
-
-    fn takes(&self, frame: &Frame) -> bool {
-        let function = frame.function.as_deref().unwrap_or_default();
-        let plain = function.split('(').next().unwrap_or_default();
-        let named = |name: &String| name == function || name == plain;
-        self.functions.iter().any(named)
-            || matches_path(&self.files, frame.file.as_deref())
-            || matches_path(&self.modules, Some(&frame.module))
-    }
-}
-
-/// A pattern without a slash matches names, any other matches whole paths.
-pub fn path_glob(pattern: &str) -> Result<GlobMatcher, globset::Error> {
-    let pattern = if pattern.contains('/') {
-        pattern.to_owned()
-    } else {
-        format!("**/{pattern}")
-    };
-    let glob = GlobBuilder::new(&pattern).literal_separator(true).build()?;
-    Ok(glob.compile_matcher())
-}
-
-fn matches_path(globs: &[GlobMatcher], path: Option<&str>) -> bool {
-    path.is_some_and(|path| {
-        globs
-            .iter()
-            .any(|glob| glob.is_match(path) || glob.is_match(format!("/{path}")))
-    })
-}
 
 /// A function and its source file.
 type Function = (Option<String>, Option<String>);
@@ -69,19 +28,19 @@ pub struct CrashSymbols {
     storing_stacks: FxHashSet<stacks::StackId>,
     /// The functions that store; computed from the above when first needed.
     storing_functions: Option<HashSet<Function>>,
-    wanted: WantedContexts,
+    filters: PointFilters,
     known_wanted: FxHashMap<StackId, bool>,
 }
 
 impl CrashSymbols {
     /// For a target that was started in `directory`.
-    pub fn new(directory: &Path, wanted: WantedContexts) -> Self {
+    pub fn new(directory: &Path, filters: PointFilters) -> Self {
         Self {
             table: StackTable::new(directory),
             storing: FxHashSet::default(),
             storing_stacks: FxHashSet::default(),
             storing_functions: None,
-            wanted,
+            filters,
             known_wanted: FxHashMap::default(),
         }
     }
@@ -100,6 +59,20 @@ impl CrashSymbols {
                 .map(|telling| function(&report_frame(&telling.frame)))
                 .collect()
         })
+    }
+
+    /// Fails if filters were given that no failure point matches.
+    pub fn check_filters(&mut self) -> Result<(), Failure> {
+        // Without failure points there is nothing to match.
+        if self.known_wanted.is_empty() {
+            return Ok(());
+        }
+        let stacks: Vec<StackId> = self.known_wanted.keys().copied().collect();
+        let frames: Vec<Frame> = stacks
+            .into_iter()
+            .flat_map(|stack| self.frames(stack))
+            .collect();
+        self.filters.check(&frames)
     }
 
     /// Why some frames are incomplete.
@@ -127,7 +100,7 @@ impl CallingContexts for CrashSymbols {
     }
 
     fn wanted(&mut self, stack: Option<StackId>) -> bool {
-        if self.wanted.is_everywhere() {
+        if self.filters.is_empty() {
             return true;
         }
         let Some(stack) = stack else {
@@ -137,7 +110,7 @@ impl CallingContexts for CrashSymbols {
             return known;
         }
         let frames = self.frames(stack);
-        let wanted = frames.iter().any(|frame| self.wanted.takes(frame));
+        let wanted = self.filters.take(&frames);
         self.known_wanted.insert(stack, wanted);
         wanted
     }

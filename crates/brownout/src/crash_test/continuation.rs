@@ -47,7 +47,7 @@ fn continued(arguments: &[String], target: usize, limit: Duration, pid: &str) ->
 }
 
 /// As a shell reads it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

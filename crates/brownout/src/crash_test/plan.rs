@@ -6,10 +6,12 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration};
-use brownout_recovery::{Expectation, Recovery};
+use brownout_names::FunctionPattern;
+use brownout_recovery::{Expectation, Recovery, check_command};
 
-use super::calling_contexts::{WantedContexts, path_glob};
 use super::function_name;
+use super::missing_function::RecordedBy;
+use super::point_filters::PointFilters;
 use crate::arguments::{CrashTestArgs, FailurePointArgs};
 use crate::failure::Failure;
 
@@ -20,9 +22,8 @@ pub struct Plan {
     pub expected: Expectation,
     pub strategy: &'static StrategyInfo,
     pub scope: Scope,
-    pub wanted: WantedContexts,
-    /// `wanted` as text.
-    within: Vec<String>,
+    pub filters: PointFilters,
+    pub recorded_by: RecordedBy,
     pub patterns: Vec<OsString>,
     pub jobs: usize,
     pub recovery_time_limit: Option<Duration>,
@@ -44,6 +45,17 @@ impl Plan {
             return Ok(None);
         };
         let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+        let commands = [
+            ("--recover", Some(command)),
+            ("--client", arguments.client.as_ref()),
+        ];
+        for (option, command) in commands {
+            let checked = command.map_or(Ok(()), |command| check_command(command, &here));
+            checked.map_err(|source| Failure::Command { option, source })?;
+        }
+        if arguments.recover_ready.is_some() && arguments.client.is_none() {
+            return Err(Failure::NoClient);
+        }
         let mut recovery = Recovery::new(command, here);
         recovery.client = arguments.client.clone();
         recovery.ready = arguments.recover_ready.clone();
@@ -53,7 +65,6 @@ impl Plan {
         if !arguments.recover_success.is_empty() {
             recovery.success = arguments.recover_success.clone();
         }
-        let (wanted, within) = wanted(&arguments.points)?;
         let strategy = arguments
             .strategy
             .unwrap_or_else(StrategyInfo::default_strategy);
@@ -64,11 +75,11 @@ impl Plan {
             strategy,
             scope: Scope {
                 occurrences: occurrences.unwrap_or(1),
-                operation: arguments.op.clone(),
+                operations: arguments.op.iter().map(FunctionPattern::new).collect(),
                 ..scope(&arguments.points)
             },
-            wanted,
-            within,
+            filters: PointFilters::new(&arguments.points)?,
+            recorded_by: RecordedBy::ThisCommand,
             patterns: patterns.to_vec(),
             jobs: arguments.jobs.map_or_else(processors, |jobs| jobs as usize),
             recovery_time_limit: arguments.recover_time_limit,
@@ -83,14 +94,16 @@ impl Plan {
 
     /// Replaces functions that are named by a source line of `program` by their symbols.
     pub fn resolve_functions(&mut self, program: &Path) -> Result<(), Failure> {
-        let functions = [
-            ("--op", &mut self.scope.operation),
-            ("--after", &mut self.scope.after),
-        ];
+        let operations = self.scope.operations.iter_mut();
+        let functions = operations.map(|function| ("--op", function)).chain(
+            self.scope
+                .after
+                .iter_mut()
+                .map(|function| ("--after", function)),
+        );
         for (option, function) in functions {
-            if let Some(name) = function {
-                *name = function_name::symbol(option, name, program)?;
-            }
+            let symbol = function_name::symbol(option, function.text(), program)?;
+            *function = FunctionPattern::new(symbol);
         }
         Ok(())
     }
@@ -112,9 +125,9 @@ impl Plan {
             recovery: self.recovery.clone(),
             granularity: self.scope.granularity,
             occurrences: self.occurrences,
-            after: self.scope.after.clone(),
-            operation: self.scope.operation.clone(),
-            within: self.within.clone(),
+            after: text(&self.scope.after).pop(),
+            operations: text(&self.scope.operations),
+            within: self.filters.texts(),
             expected: self.expected.digest(),
             time_limit: self
                 .recovery_time_limit
@@ -127,38 +140,16 @@ impl Plan {
 pub fn scope(points: &FailurePointArgs) -> Scope {
     Scope {
         granularity: points.granularity.map(Into::into).unwrap_or_default(),
-        after: points.after.clone(),
+        after: points.after.as_ref().map(FunctionPattern::new),
         occurrences: 1,
-        operation: None,
+        operations: Vec::new(),
     }
 }
 
-/// The contexts in which crashes are wanted, and the same as text.
-pub fn wanted(points: &FailurePointArgs) -> Result<(WantedContexts, Vec<String>), Failure> {
-    let globs = |option: &'static str, patterns: &[String]| {
-        let compiled = patterns.iter().map(|pattern| {
-            path_glob(pattern).map_err(|source| Failure::Glob {
-                option,
-                pattern: pattern.clone(),
-                source,
-            })
-        });
-        compiled.collect::<Result<Vec<_>, _>>()
-    };
-    let wanted = WantedContexts {
-        functions: points.functions.clone(),
-        files: globs("--in-file", &points.files)?,
-        modules: globs("--in-module", &points.modules)?,
-    };
-    let texts = [
-        ("function", &points.functions),
-        ("file", &points.files),
-        ("module", &points.modules),
-    ];
-    let within = texts
-        .iter()
-        .flat_map(|(kind, texts)| texts.iter().map(move |text| format!("{kind} {text}")));
-    Ok((wanted, within.collect()))
+/// Patterns as the user wrote them.
+fn text<'p>(patterns: impl IntoIterator<Item = &'p FunctionPattern>) -> Vec<String> {
+    let patterns = patterns.into_iter();
+    patterns.map(|pattern| pattern.text().to_owned()).collect()
 }
 
 fn expectation(arguments: &CrashTestArgs) -> Result<Expectation, Failure> {
@@ -171,7 +162,7 @@ fn expectation(arguments: &CrashTestArgs) -> Result<Expectation, Failure> {
         return Ok(Expectation::Exactly(content));
     }
     if let Some(path) = &arguments.expect_one_of {
-        let operations = arguments.op.is_some();
+        let operations = !arguments.op.is_empty();
         return Expectation::from_directory(path, operations).map_err(unreadable(path));
     }
     Ok(Expectation::Anything)

@@ -29,10 +29,6 @@ impl TestDir {
         Self::with("check/counter.c", options)
     }
 
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
     fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).unwrap();
     }

@@ -4,6 +4,7 @@
 
 mod budget;
 mod endings;
+mod names;
 mod oracles;
 mod sharing;
 mod strategies;

@@ -78,12 +78,8 @@ fn crashes_can_be_confined() {
     let all = points(&[]);
     assert!(all >= 2);
     assert_eq!(points(&["--in-function", "put"]), all);
-    assert_eq!(points(&["--in-function", "nobody"]), 0);
     assert_eq!(points(&["--in-file", "slots.c"]), all);
-    assert_eq!(
-        points(&["--in-module", "libc*"]),
-        points(&["--in-module", "libc.so*"])
-    );
+    assert_eq!(points(&["--in-module", "slots"]), all);
     assert_eq!(points(&["--after", "put"]), all);
 }
 

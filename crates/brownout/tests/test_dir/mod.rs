@@ -71,6 +71,10 @@ impl TestDir {
         self.command(arguments).output().unwrap().into()
     }
 
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
     /// The findings in `brownout.out`.
     pub fn findings(&self) -> Vec<Value> {
         findings(&self.path("brownout.out"))

@@ -9,7 +9,9 @@ use serde_json::json;
 
 use crate::arguments::{Format, StatArgs};
 use crate::console::{self, Console};
-use crate::crash_test::{CrashSymbols, CrashTestMonitor, check_functions, counted, scope, wanted};
+use crate::crash_test::{
+    CrashSymbols, CrashTestMonitor, PointFilters, RecordedBy, check_scope, counted, scope,
+};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::trace_file::TraceFile;
@@ -21,15 +23,17 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
     if selection.is_empty() {
         console.warn("nothing persistent was seen; select files with --pm");
     }
-    let (wanted, _) = wanted(&arguments.points)?;
-    let mut symbols = CrashSymbols::new(&trace.header().cwd, wanted);
+    let filters = PointFilters::new(&arguments.points)?;
+    let mut symbols = CrashSymbols::new(&trace.header().cwd, filters);
     let mut monitor = CrashTestMonitor::new(None, console);
     monitor.begin_reading(trace.events());
     let run = RecordedRun::new(trace.path(), selection);
     let scope = scope(&arguments.points);
     let survey = run.survey(scope.clone(), &mut symbols, &mut monitor)?;
     drop(monitor);
-    check_functions(&survey.points, &scope)?;
+    let recorded_by = RecordedBy::AnEarlierCommand;
+    check_scope(&survey.points, &scope, &run, recorded_by)?;
+    symbols.check_filters()?;
     let leaves = survey.points.leaves().iter().map(|leaf| {
         let frames = leaf.stack.map(|stack| symbols.frames(stack));
         (leaf, frames.unwrap_or_default())

@@ -56,7 +56,7 @@ fn scope(granularity: Granularity) -> Scope {
     Scope {
         granularity,
         occurrences: usize::MAX / 4,
-        operation: Some("operate".to_owned()),
+        operations: vec![brownout_names::FunctionPattern::new("operate")],
         ..Scope::default()
     }
 }

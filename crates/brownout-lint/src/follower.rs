@@ -8,6 +8,7 @@
 //! - `exits`: what is judged when a thread or the process ends, or a file is unmapped.
 //! - `files`: what system calls on files, unmapping and the ends of processes do.
 //! - `guarantees`: what the model reports back: stores that become guaranteed or are overwritten.
+//! - `pointers`, `targets`: guaranteed pointers, and whether what they point to is guaranteed, too.
 //! - `thread`, `line_marks`, `overwrites`, `unfenced_flushes`, `address_spaces`: what is remembered of threads, lines,
 //!   stores, flushes and mappings.
 
@@ -19,15 +20,18 @@ mod files;
 pub(crate) mod guarantees;
 pub(crate) mod line_marks;
 pub(crate) mod overwrites;
+mod pointers;
+mod targets;
 pub(crate) mod thread;
 pub(crate) mod unfenced_flushes;
 
 use brownout_model::{
     Access, FlushEffect, LINE, PmAddress, Profile, SpaceId, StoreKind, ThreadSlot, Time, Tracker,
+    Wait,
 };
 use brownout_trace::{
-    CallArguments, Definitions, Event, EventKind, FileId, FlushKind, FunctionId, ProcessEnd,
-    ProcessId, ProcessOrigin, StoreFlavor, ThreadId,
+    Address, CallArguments, Definitions, Event, EventKind, FileId, FlushKind, FunctionId,
+    ProcessEnd, ProcessId, ProcessOrigin, StoreFlavor, ThreadId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -161,6 +165,11 @@ impl<A: Attribution> Follower<A> {
                 self.sync(process, by, site, sync);
             }
             EventKind::Map(mapping) => {
+                if self.tracker.profile().cached != Wait::Nothing {
+                    self.guarantees
+                        .pointers
+                        .mapped(mapping.addr, mapping.len, mapping.offset);
+                }
                 let gone = self.addresses.map(process, mapping);
                 self.abandon(process, gone);
             }
@@ -176,6 +185,11 @@ impl<A: Attribution> Follower<A> {
             } => {
                 let old = old.0..old.0.saturating_add(old_len);
                 let new = new.0..new.0.saturating_add(new_len);
+                if self.guarantees.pointers.are_followed() {
+                    self.guarantees
+                        .pointers
+                        .mapped(Address(new.start), new_len, 0);
+                }
                 let gone = self.addresses.remap(process, old, new);
                 self.abandon(process, gone);
             }

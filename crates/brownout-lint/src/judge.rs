@@ -13,6 +13,9 @@ use crate::follower::Follower;
 use crate::judge::lost_stores::LostStores;
 use crate::lint::LintOutcome;
 
+/// Rules whose findings are not reported for stores that a pointer announced too early.
+const SHOWN_WITH_POINTER: [&str; 2] = ["delayed-persist", "transient-data"];
+
 /// Surveys the trace for persistent memory, then judges.
 #[derive(Default)]
 pub(crate) struct Judge {
@@ -41,12 +44,22 @@ impl Judge {
         let selection = self.survey.select(definitions, patterns);
         follower.end();
         let lost = LostStores::new(&mut follower).find(&selection);
+        follower.guarantees.end_suspects(&lost);
         let sites = follower.guarantees.sites;
         let mut rules = follower.guarantees.rules;
         for lost in &lost {
             rules.lost(&sites, lost);
         }
         let mut findings = rules.into_findings(&sites, &selection);
+        // One cause, one finding: the pointer is what makes these stores late or missing.
+        let targets = &follower.guarantees.pointers.reported;
+        findings.retain(|finding| {
+            !SHOWN_WITH_POINTER.contains(&finding.rule.id)
+                || !finding
+                    .sites
+                    .first()
+                    .is_some_and(|site| targets.contains(&site.key))
+        });
         findings.extend(follower.oracles.into_findings(&sites, &selection));
         LintOutcome {
             findings,

@@ -15,7 +15,8 @@ use brownout_report::RuleInfo;
 use crate::follower::overwrites::Overwriting;
 use crate::follower::thread::ThreadState;
 use crate::rule_inputs::{
-    Fence, GuaranteedStore, LineFlush, LogAdd, LostStore, TransactionEnd, VolatileFlush,
+    Fence, GuaranteedStore, LineFlush, LogAdd, LostStore, TransactionEnd, UnpersistedTarget,
+    VolatileFlush,
 };
 use crate::tally::Tally;
 
@@ -51,6 +52,12 @@ pub(crate) trait Rule: Default {
     #[inline(always)]
     fn overwrite_guaranteed(&mut self, overwriting: &Overwriting, found: &mut Tally) {
         let _ = (overwriting, found);
+    }
+
+    /// A pointer was guaranteed before its target. Shown when the target is guaranteed or lost.
+    #[inline(always)]
+    fn unpersisted_target(&mut self, pointer: &UnpersistedTarget<'_>, found: &mut Tally) {
+        let _ = (pointer, found);
     }
 
     /// A store can no longer become guaranteed.

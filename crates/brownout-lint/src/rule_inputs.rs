@@ -29,6 +29,8 @@ pub(crate) struct StoreTag {
     pub(crate) abandoned: bool,
     /// It was reported as not fenced in time.
     pub(crate) judged: bool,
+    /// A pointer to it was guaranteed before it.
+    pub(crate) pointed_to: bool,
 }
 
 impl StoreTag {
@@ -137,6 +139,31 @@ pub(crate) struct GuaranteedStore<'a> {
     pub(crate) by: Access,
     /// The thread that made the store.
     pub(crate) thread: &'a ThreadState,
+}
+
+/// A pointer that was guaranteed before its target.
+pub(crate) struct UnpersistedTarget<'a> {
+    /// The store of the pointer.
+    pub(crate) site: SiteKey,
+    pub(crate) time: u64,
+    pub(crate) location: PmAddress,
+    pub(crate) value: u64,
+    /// The fence or system call that guaranteed it.
+    pub(crate) fence: (SiteKey, u64),
+    /// The stores to what it points to, in the order of issue; at least one.
+    pub(crate) target: &'a [TargetStore],
+    /// From when on a part of the target is guaranteed, if it ever is.
+    pub(crate) guaranteed: Option<u64>,
+}
+
+/// A store to what a pointer points to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TargetStore {
+    pub(crate) site: SiteKey,
+    pub(crate) time: u64,
+    /// The start of the line.
+    pub(crate) line: PmAddress,
+    pub(crate) bytes: ByteMask,
 }
 
 /// A store that can no longer become guaranteed.

@@ -12,7 +12,8 @@ use crate::follower::thread::ThreadState;
 use crate::raw_finding::RawFinding;
 use crate::rule::Rule;
 use crate::rule_inputs::{
-    Fence, GuaranteedStore, LineFlush, LogAdd, LostStore, TransactionEnd, VolatileFlush,
+    Fence, GuaranteedStore, LineFlush, LogAdd, LostStore, TransactionEnd, UnpersistedTarget,
+    VolatileFlush,
 };
 use crate::site_keys::{KnownSites, is_users};
 use crate::tally::Tally;
@@ -82,6 +83,11 @@ macro_rules! registry {
                 $(self.$module.rule.overwrite_guaranteed(overwriting, &mut self.$module.found);)*
             }
 
+            /// Only pointers and targets that the user's code stores are recorded.
+            pub(crate) fn unpersisted_target(&mut self, pointer: &UnpersistedTarget<'_>) {
+                $(self.$module.rule.unpersisted_target(pointer, &mut self.$module.found);)*
+            }
+
             /// Skips stores that their transaction accounts for: committing would have persisted them, or a rule for
             /// transactions reports them.
             pub(crate) fn lost(&mut self, sites: &KnownSites, lost: &LostStore) {
@@ -124,6 +130,7 @@ registry! {
     transient_data::TransientData,
     dirty_overwrite::DirtyOverwrite,
     delayed_persist::DelayedPersist,
+    unpersisted_target::UnpersistedTargets,
     redundant_flush::RedundantFlush,
     flush_volatile::FlushVolatile,
     flush_of_nt_store::FlushOfNtStore,

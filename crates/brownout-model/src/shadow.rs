@@ -42,6 +42,12 @@ pub struct LineRef<'a> {
 }
 
 impl LineRef<'_> {
+    /// The line.
+    #[inline]
+    pub fn slot(&self) -> LineSlot {
+        self.line
+    }
+
     /// The address of the line's first byte.
     #[inline]
     pub fn address(&self) -> PmAddress {

@@ -63,6 +63,9 @@ impl<A: Attribution> Follower<A> {
             let thread = &mut self.guarantees.threads[by.thread.index()];
             thread.file = Some(range.file);
             let exempt = thread.transaction.covers(range);
+            if now.len() == 16 {
+                self.guarantees.pointers.stored_pair(by.time.0, now);
+            }
             for (offset, bytes, before) in line_parts(range.offset, range.len) {
                 let part = StorePart {
                     line: self.tracker.line(pm_address(range.file, offset)),
@@ -107,6 +110,7 @@ impl<A: Attribution> Follower<A> {
             flushed: false,
             abandoned: false,
             judged: false,
+            pointed_to: false,
         };
         self.tracker
             .store_with(&mut self.guarantees, by, line, bytes, kind, tag);
@@ -268,6 +272,7 @@ impl<A: Attribution> Follower<A> {
         thread.waiting = 0;
         thread.accidental.clear();
         thread.fenced(site, by.time.0);
+        self.judge_pointers(by, site);
     }
 
     /// A locked instruction on other memory. What the C library executes when a thread or the process ends is no fence
@@ -312,5 +317,6 @@ impl<A: Attribution> Follower<A> {
         }
         self.tracker.fence(&mut self.guarantees, by);
         self.guarantees.threads[by.thread.index()].fenced(site, by.time.0);
+        self.judge_pointers(by, site);
     }
 }

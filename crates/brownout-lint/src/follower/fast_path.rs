@@ -109,6 +109,9 @@ impl<A: Attribution> Follower<A> {
             return false;
         };
         self.guarantees.threads[by.thread.index()].file = Some(range.file);
+        if len == 16 {
+            self.guarantees.pointers.stored_pair(by.time.0, bytes);
+        }
         let part = StorePart {
             line,
             start: start as u8,

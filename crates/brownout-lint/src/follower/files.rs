@@ -72,6 +72,7 @@ impl<A: Attribution> Follower<A> {
         }
         self.guarantees.writing_back = false;
         self.guarantees.threads[by.thread.index()].synced(site, by.time.0);
+        self.judge_pointers(by, site);
     }
 
     /// The kernel wrote to the file. Earlier stores to these bytes are gone, and making the new content durable is up

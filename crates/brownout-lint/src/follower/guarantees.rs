@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 
 use crate::follower::line_marks;
 use crate::follower::overwrites::{NOTHING, Overwrites, Overwriting};
+use crate::follower::pointers::Pointers;
 use crate::follower::thread::ThreadState;
 use crate::rule_inputs::{GuaranteedStore, LossReason, LostStore, StoreTag};
 use crate::rules::Rules;
@@ -16,6 +17,7 @@ pub(crate) struct Guarantees {
     pub(crate) sites: KnownSites,
     pub(crate) threads: Vec<ThreadState>,
     pub(crate) overwrites: Overwrites,
+    pub(crate) pointers: Pointers,
     /// Stores that become guaranteed now do so because pages are written back to the file.
     pub(crate) writing_back: bool,
     /// Stores that were unmapped without a flush, then overwritten through another mapping: whether
@@ -30,6 +32,7 @@ impl Guarantees {
             sites: KnownSites::default(),
             threads: Vec::new(),
             overwrites: Overwrites::default(),
+            pointers: Pointers::new(),
             writing_back: false,
             undecided: FxHashMap::default(),
         }
@@ -109,6 +112,10 @@ impl PersistObserver for Guarantees {
         if !self.sites.is_users(tag.site) || tag.judged {
             return;
         }
+        self.pointers.note(line, store, by);
+        if tag.pointed_to {
+            self.target_guaranteed(line.address(), by.time.0);
+        }
         let thread = &mut self.threads[store.thread.index()];
         self.rules.guaranteed(&GuaranteedStore {
             line,
@@ -158,5 +165,6 @@ impl PersistObserver for Guarantees {
             head = self.overwrites.join(older.tag.overwrote, head);
         }
         newer.tag.overwrote = head;
+        newer.tag.pointed_to |= older.tag.pointed_to;
     }
 }

@@ -115,6 +115,7 @@ mod tests {
             flushed: false,
             abandoned: false,
             judged: false,
+            pointed_to: false,
         };
         Overwriting {
             older: SiteKey::default(),

@@ -8,6 +8,7 @@ mod hostile;
 mod libraries;
 mod oracles;
 mod ordering;
+mod pointers;
 mod processes;
 mod target_run;
 mod transactions;

@@ -1,0 +1,112 @@
+//! `unpersisted-target`: a pointer became persistent before what it points to.
+//!
+//! The order that recovery relies on most: whatever can be reached is complete. Witcher derives such orders from how the
+//! program reads its data; here the values of the stores show which of them are pointers. A pointer is an address inside a
+//! mapping of the file, a libpmemobj object identifier, or an offset in the file. Numbers that are no offsets are common, so
+//! an offset counts only if it is stored alone, right after an object of at least two words that begins exactly there.
+//!
+//! The stores that are late would be `delayed-persist`, or `transient-data` if nobody ever flushes them. With the pointer, the
+//! order is known to matter, and they are not reported a second time. Stores that are lost although their line is
+//! flushed at other times are `missing-flush` and reported by that rule alone.
+//!
+//! Can miss: pointers between files; targets that another thread stored; targets whose first line is guaranteed and only a
+//! later one is not; pointers in an object that other pointers refer to later. Never reports objects that point into
+//! themselves, pointers to what was stored afterwards, pointers inside objects that are linked only when all is persistent, nor
+//! stores that a transaction has logged or that a library makes for its own purposes.
+
+use brownout_report::{Category, RuleInfo, Severity};
+
+use crate::raw_finding::RawValue;
+use crate::rule::Rule;
+use crate::rule_inputs::{UnpersistedTarget, file};
+use crate::tally::{Key, Occurrence, Tally};
+
+#[derive(Default)]
+pub(crate) struct UnpersistedTargets;
+
+impl Rule for UnpersistedTargets {
+    const INFO: &'static RuleInfo = &RuleInfo {
+        id: "unpersisted-target",
+        severity: Severity::Bug,
+        category: Category::Ordering,
+        pedantic: false,
+        summary: "a pointer became persistent before what it points to",
+        explanation: "\
+## What it does
+
+Reports pointers in persistent memory that are persistent while bytes which the program stored into their target before
+are not. A pointer is an address inside the mapped file, an offset in the file, or an object identifier of libpmemobj. The
+target becomes persistent later, or its lines are never flushed in the whole run.
+
+## Why is this bad?
+
+After a crash between the two, recovery follows the pointer to an object that is not there: it holds zeros, or what
+the memory held before. The program works as long as nothing fails, because the object is in the cache.
+
+## Example
+
+```c
+node->value = 7;
+node->next = list->head;
+list->head = node;
+pmem_persist(&list->head, sizeof list->head);
+pmem_persist(node, sizeof *node);           /* too late: the list already leads here */
+```
+
+## Fix
+
+Make the object persistent before the pointer to it is stored:
+
+```c
+node->value = 7;
+node->next = list->head;
+pmem_persist(node, sizeof *node);
+list->head = node;
+pmem_persist(&list->head, sizeof list->head);
+```
+
+With libpmemobj, do both in one transaction, or allocate with `pmemobj_alloc` and a constructor. If recovery checks the
+object before it trusts the pointer (a checksum), suppress the finding with the reason.
+",
+    };
+
+    fn unpersisted_target(&mut self, pointer: &UnpersistedTarget<'_>, found: &mut Tally) {
+        let key = Key::single(pointer.site, Some(file(pointer.location)));
+        found.add(key, pointer.time, || {
+            let (fence, fence_time) = pointer.fence;
+            let bytes: u32 = pointer
+                .target
+                .iter()
+                .map(|store| store.bytes.0.count_ones())
+                .sum();
+            let until = match pointer.guaranteed {
+                Some(time) => format!("only from event {time} on"),
+                None => "never".to_owned(),
+            };
+            let mut sites = vec![("pointer", pointer.site, pointer.time)];
+            for store in pointer.target {
+                let known = |&(_, site, _): &(_, _, _)| site == store.site;
+                if !sites.iter().skip(1).any(known) {
+                    sites.push(("store", store.site, store.time));
+                }
+            }
+            sites.push(("fence", fence, fence_time));
+            Occurrence {
+                message: format!(
+                    "the pointer stored here is persistent from event {fence_time} on, {bytes} bytes that were stored into its \
+                     target before {until}"
+                ),
+                sites,
+                bytes: pointer
+                    .target
+                    .iter()
+                    .map(|store| (store.line, store.bytes))
+                    .collect(),
+                values: vec![RawValue {
+                    name: "pointer",
+                    bytes: pointer.value.to_le_bytes().to_vec(),
+                }],
+            }
+        });
+    }
+}

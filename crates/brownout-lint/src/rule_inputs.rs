@@ -29,8 +29,37 @@ pub(crate) struct StoreTag {
     pub(crate) abandoned: bool,
     /// It was reported as not fenced in time.
     pub(crate) judged: bool,
+    pub(crate) pointers: PointerMarks,
+}
+
+/// What makes a store special to the rule `unpersisted-target`; for almost all stores, nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PointerMarks(u8);
+
+impl PointerMarks {
+    pub(crate) const NONE: PointerMarks = PointerMarks(0);
+    /// It stored an object identifier of libpmemobj.
+    pub(crate) const OBJECT_ID: PointerMarks = PointerMarks(1);
     /// A pointer to it was guaranteed before it.
-    pub(crate) pointed_to: bool,
+    pub(crate) const TARGET: PointerMarks = PointerMarks(2);
+
+    #[inline]
+    pub(crate) fn are_none(self) -> bool {
+        self == Self::NONE
+    }
+
+    pub(crate) fn contain(self, mark: PointerMarks) -> bool {
+        self.0 & mark.0 != 0
+    }
+
+    pub(crate) fn set(&mut self, mark: PointerMarks) {
+        self.0 |= mark.0;
+    }
+
+    /// What overwrites a target is part of it.
+    pub(crate) fn inherit(&mut self, overwritten: PointerMarks) {
+        self.0 |= overwritten.0 & Self::TARGET.0;
+    }
 }
 
 impl StoreTag {

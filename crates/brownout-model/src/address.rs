@@ -43,6 +43,9 @@ impl ThreadSlot {
 pub struct LineSlot(pub(crate) u32);
 
 impl LineSlot {
+    /// No line.
+    pub const NONE: LineSlot = LineSlot(u32::MAX);
+
     /// Line `number` of the page; `self` must be its first line.
     #[inline]
     pub fn in_page(self, number: u64) -> LineSlot {

@@ -39,6 +39,7 @@ struct PageKey {
 pub struct LineRef<'a> {
     keys: &'a [PageKey],
     line: LineSlot,
+    pub(crate) guaranteed_before: u32,
 }
 
 impl LineRef<'_> {
@@ -46,6 +47,12 @@ impl LineRef<'_> {
     #[inline]
     pub fn slot(&self) -> LineSlot {
         self.line
+    }
+
+    /// How many stores to the line the same flush has guaranteed before this one.
+    #[inline]
+    pub fn guaranteed_before(&self) -> u32 {
+        self.guaranteed_before
     }
 
     /// The address of the line's first byte.
@@ -156,14 +163,26 @@ impl<P: Default> Shadow<P> {
     #[inline]
     pub(crate) fn address(&self, line: LineSlot) -> PmAddress {
         let keys = &self.keys;
-        LineRef { keys, line }.address()
+        LineRef {
+            keys,
+            line,
+            guaranteed_before: 0,
+        }
+        .address()
     }
 
     /// The state of a line's page, and a reference to the line for its address.
     #[inline]
     pub(crate) fn split(&mut self, line: LineSlot) -> (&mut P, LineRef<'_>) {
         let keys = &self.keys;
-        (&mut self.states[line.page()], LineRef { keys, line })
+        (
+            &mut self.states[line.page()],
+            LineRef {
+                keys,
+                line,
+                guaranteed_before: 0,
+            },
+        )
     }
 
     /// The pages with state that contain bytes of `range`, in order: offset and first line.

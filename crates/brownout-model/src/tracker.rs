@@ -471,12 +471,13 @@ impl<W: PersistObserver> Tracker<W> {
         line: LineSlot,
         which: impl Fn(&LiveStore<W::Store>) -> bool,
     ) {
-        let (page, at) = self.pages.split(line);
+        let (page, mut at) = self.pages.split(line);
         let mut waits = ByteMask::NONE;
         self.live.retain(&mut page.live, line.number(), |store| {
             if !store.guaranteed && which(store) {
                 store.guaranteed = true;
                 observer.guaranteed(at, page.marks.of(line.number()), store, by);
+                at.guaranteed_before += 1;
             }
             // Without history no two live stores share a byte, so none has to wait for another.
             if store.guaranteed && (!W::HISTORY || waits.and(store.bytes).is_empty()) {

@@ -11,7 +11,7 @@ use crate::follower::line_marks::{self, DIRTY, NON_TEMPORAL};
 use crate::follower::overwrites::NOTHING;
 use crate::follower::thread::{AccidentallyOrdered, Ordered};
 use crate::follower::{Follower, pm_address};
-use crate::rule_inputs::{Fence, FlushWork, LineFlush, StoreTag, VolatileFlush};
+use crate::rule_inputs::{Fence, FlushWork, LineFlush, PointerMarks, StoreTag, VolatileFlush};
 use crate::site_keys::SiteKey;
 
 /// The part of a store that goes to one line.
@@ -26,6 +26,7 @@ pub(crate) struct StorePart {
     pub(crate) kind: StoreKind,
     /// A transaction accounts for it.
     pub(crate) exempt: bool,
+    pub(crate) pointers: PointerMarks,
 }
 
 /// Up to eight bytes as a little-endian number.
@@ -63,9 +64,7 @@ impl<A: Attribution> Follower<A> {
             let thread = &mut self.guarantees.threads[by.thread.index()];
             thread.file = Some(range.file);
             let exempt = thread.transaction.covers(range);
-            if now.len() == 16 {
-                self.guarantees.pointers.stored_pair(by.time.0, now);
-            }
+            let pointers = self.pointer_marks(by, now);
             for (offset, bytes, before) in line_parts(range.offset, range.len) {
                 let part = StorePart {
                     line: self.tracker.line(pm_address(range.file, offset)),
@@ -74,11 +73,22 @@ impl<A: Attribution> Follower<A> {
                     value: first_bytes(&now[before as usize..]),
                     kind,
                     exempt,
+                    pointers,
                 };
                 self.store_part(by, site, part);
             }
             addr = Address(addr.0.wrapping_add(range.len));
             bytes = later;
+        }
+    }
+
+    /// The marks of a store that is made now.
+    #[inline(always)]
+    pub(crate) fn pointer_marks(&mut self, by: Access, bytes: &[u8]) -> PointerMarks {
+        if bytes.len() == 16 && self.guarantees.pointers.stored_pair(by.time.0, bytes) {
+            PointerMarks::OBJECT_ID
+        } else {
+            PointerMarks::NONE
         }
     }
 
@@ -98,6 +108,7 @@ impl<A: Attribution> Follower<A> {
             value,
             kind,
             exempt,
+            pointers,
         } = part;
         let bytes = ByteMask::range(start.into(), len.into());
         let tag = || StoreTag {
@@ -110,7 +121,7 @@ impl<A: Attribution> Follower<A> {
             flushed: false,
             abandoned: false,
             judged: false,
-            pointed_to: false,
+            pointers,
         };
         self.tracker
             .store_with(&mut self.guarantees, by, line, bytes, kind, tag);

@@ -109,9 +109,6 @@ impl<A: Attribution> Follower<A> {
             return false;
         };
         self.guarantees.threads[by.thread.index()].file = Some(range.file);
-        if len == 16 {
-            self.guarantees.pointers.stored_pair(by.time.0, bytes);
-        }
         let part = StorePart {
             line,
             start: start as u8,
@@ -122,6 +119,7 @@ impl<A: Attribution> Follower<A> {
                 _ => StoreKind::Cached,
             },
             exempt: false,
+            pointers: self.pointer_marks(by, bytes),
         };
         self.store_part(by, site, part);
         true

@@ -113,8 +113,8 @@ impl PersistObserver for Guarantees {
             return;
         }
         self.pointers.note(line, store, by);
-        if tag.pointed_to {
-            self.target_guaranteed(line.address(), by.time.0);
+        if !tag.pointers.are_none() {
+            self.marked_store_guaranteed(line, store, by);
         }
         let thread = &mut self.threads[store.thread.index()];
         self.rules.guaranteed(&GuaranteedStore {
@@ -165,6 +165,6 @@ impl PersistObserver for Guarantees {
             head = self.overwrites.join(older.tag.overwrote, head);
         }
         newer.tag.overwrote = head;
-        newer.tag.pointed_to |= older.tag.pointed_to;
+        newer.tag.pointers.inherit(older.tag.pointers);
     }
 }

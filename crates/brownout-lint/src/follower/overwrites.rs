@@ -103,6 +103,7 @@ impl Overwrites {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rule_inputs::PointerMarks;
 
     fn overwriting(older_time: u64) -> Overwriting {
         let tag = StoreTag {
@@ -115,7 +116,7 @@ mod tests {
             flushed: false,
             abandoned: false,
             judged: false,
-            pointed_to: false,
+            pointers: PointerMarks::NONE,
         };
         Overwriting {
             older: SiteKey::default(),

@@ -4,7 +4,9 @@
 //! ranges in which addresses and offsets of this run can lie. What looks like a pointer waits for the end of the fence or
 //! system call that guarantees it: [`targets`](super::targets) then looks for stores into what it points to.
 
-use brownout_model::{Access, LINE, LineRef, LineSlot, LiveStore, PmAddress, ThreadSlot};
+use brownout_model::{
+    Access, LINE, LineRef, LineSlot, LiveStore, PmAddress, StoreKind, ThreadSlot,
+};
 use brownout_trace::Address;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,6 +17,9 @@ use crate::site_keys::SiteKey;
 
 /// Smaller numbers are not taken for offsets: what lies at the beginning of a file is its header.
 const FIRST_OFFSET: u64 = 64;
+
+/// Offsets are multiples of this. Allocators align objects so; most other numbers are not.
+const ALIGNMENT: u64 = 16;
 
 /// The most pointers that wait for a fence of their thread, and the most object identifiers that wait to be
 /// guaranteed. A program that flushes with `clflush` may never fence.
@@ -42,20 +47,8 @@ pub(crate) struct Pointer {
     pub(crate) thread: ThreadSlot,
     /// What guaranteed it.
     pub(crate) by: Access,
-    /// How many other stores to its line were guaranteed with it.
-    pub(crate) companions: u32,
-}
-
-/// The store that was guaranteed last.
-#[derive(Clone, Copy)]
-struct Last {
-    line: Option<LineSlot>,
-    time: u64,
-    value: u64,
-    start: u8,
-    len: u8,
-    /// The user's stores to this line that were guaranteed at this time, including this one.
-    in_line: u32,
+    /// No other store to its line was guaranteed with it.
+    pub(crate) is_alone: bool,
 }
 
 /// The pointers of a run.
@@ -63,9 +56,14 @@ pub(crate) struct Pointers {
     /// Mapped addresses: the lowest, and the distance to the highest.
     lowest: u64,
     span: u64,
-    /// No offset that a mapping reaches is higher.
-    highest_offset: u64,
-    last: Last,
+    /// How many multiples of [`ALIGNMENT`] from [`FIRST_OFFSET`] on are offsets that a mapping reaches.
+    offsets: u64,
+    /// The store that was guaranteed last: its line, offset in the line and value.
+    last_line: LineSlot,
+    last_start: u8,
+    last_value: u64,
+    /// The line of the pointer that was noted last.
+    noted: LineSlot,
     /// Those that were guaranteed since the last fence of their thread.
     pub(crate) guaranteed: Vec<Pointer>,
     /// Object identifiers that were stored by one instruction: the offset, by the time of the store.
@@ -81,15 +79,11 @@ impl Pointers {
         Pointers {
             lowest: 0,
             span: 0,
-            highest_offset: 0,
-            last: Last {
-                line: None,
-                time: 0,
-                value: 0,
-                start: 0,
-                len: 0,
-                in_line: 0,
-            },
+            offsets: 0,
+            last_line: LineSlot::NONE,
+            last_start: 0,
+            last_value: 0,
+            noted: LineSlot::NONE,
             guaranteed: Vec::new(),
             object_ids: FxHashMap::default(),
             suspects: Vec::new(),
@@ -108,13 +102,19 @@ impl Pointers {
             self.lowest = self.lowest.min(addr.0);
             self.span = end.max(mapped_end) - self.lowest;
         }
-        let reached = offset.saturating_add(len);
-        self.highest_offset = self.highest_offset.max(reached);
+        let reached = offset.saturating_add(len).saturating_sub(FIRST_OFFSET) / ALIGNMENT;
+        self.offsets = self.offsets.max(reached);
     }
 
     /// Whether there are mappings that pointers may point to.
     pub(crate) fn are_followed(&self) -> bool {
         self.span > 0
+    }
+
+    /// Forgets the pointers that were judged.
+    pub(crate) fn keep(&mut self, waiting: impl FnMut(&Pointer) -> bool) {
+        self.guaranteed.retain(waiting);
+        self.noted = LineSlot::NONE;
     }
 
     #[inline(always)]
@@ -124,100 +124,113 @@ impl Pointers {
 
     #[inline(always)]
     fn is_offset(&self, value: u64) -> bool {
-        value.is_multiple_of(8) && value < self.highest_offset && value >= FIRST_OFFSET
+        // Rotation makes what is not aligned large: one comparison decides.
+        let aligned = value.rotate_right(ALIGNMENT.trailing_zeros());
+        aligned.wrapping_sub(FIRST_OFFSET / ALIGNMENT) < self.offsets
     }
 
-    /// A store of 16 bytes is made; it may be an object identifier.
+    /// Whether a store of 16 bytes is an object identifier.
     #[inline(never)]
-    pub(crate) fn stored_pair(&mut self, time: u64, bytes: &[u8]) {
+    pub(crate) fn stored_pair(&mut self, time: u64, bytes: &[u8]) -> bool {
         let (pool, offset) = bytes.split_at(8);
         let offset = first_bytes(offset);
-        if identifies_pool(first_bytes(pool)) && self.is_offset(offset) {
+        let is_object_id = identifies_pool(first_bytes(pool)) && self.is_offset(offset);
+        if is_object_id {
             if self.object_ids.len() == MOST_WAITING {
                 self.object_ids.clear();
             }
             self.object_ids.insert(time, offset);
         }
+        is_object_id
     }
 
     /// A store of the user's becomes guaranteed.
     #[inline(always)]
     pub(crate) fn note(&mut self, line: LineRef<'_>, store: &LiveStore<StoreTag>, by: Access) {
         let tag = &store.tag;
-        let slot = Some(line.slot());
-        let together = self.last.line == slot && self.last.time == by.time.0;
-        let in_line = if together { self.last.in_line + 1 } else { 1 };
-        let plausible = self.is_address(tag.value) || self.is_offset(tag.value);
-        if plausible || !self.guaranteed.is_empty() || !self.object_ids.is_empty() {
-            self.note_plausible(line, store, by, in_line);
+        let slot = line.slot();
+        if self.is_address(tag.value) | self.is_offset(tag.value) | (self.noted == slot) {
+            self.note_plausible(line, store, by);
         }
-        self.last = Last {
-            line: slot,
-            time: by.time.0,
-            value: tag.value,
-            start: tag.start,
-            len: tag.len,
-            in_line,
-        };
+        self.last_line = slot;
+        self.last_start = tag.start;
+        self.last_value = tag.value;
     }
 
     /// A store becomes guaranteed that may be a pointer, or be next to one.
     #[inline(never)]
-    fn note_plausible(
+    fn note_plausible(&mut self, line: LineRef<'_>, store: &LiveStore<StoreTag>, by: Access) {
+        let tag = &store.tag;
+        let is_half = tag.len == 8 && identifies_pool(tag.value);
+        if self.noted == line.slot()
+            && let Some(before) = self.guaranteed.last_mut()
+            && before.by == by
+        {
+            if is_half && u64::from(tag.start) + 8 == before.location.offset % LINE {
+                before.kind = PointerKind::ObjectId;
+            } else {
+                before.is_alone = false;
+            }
+        }
+        if tag.len != 8 || !(self.is_address(tag.value) || self.is_offset(tag.value)) {
+            return;
+        }
+        // Each non-temporal store is guaranteed on its own.
+        let beside_last = self.last_line == line.slot()
+            && (line.guaranteed_before() > 0 || store.kind == StoreKind::NonTemporal);
+        let is_object_id = beside_last
+            && self.last_start + 8 == tag.start
+            && identifies_pool(self.last_value)
+            && self.is_offset(tag.value);
+        let (kind, is_alone) = if is_object_id {
+            (PointerKind::ObjectId, line.guaranteed_before() < 2)
+        } else {
+            (PointerKind::Word, !beside_last)
+        };
+        let location = line.address().offset + u64::from(tag.start);
+        self.push(line, store, by, (kind, tag.value, location), is_alone);
+    }
+
+    /// An object identifier that was stored by one instruction becomes guaranteed.
+    pub(crate) fn note_object_id(
         &mut self,
         line: LineRef<'_>,
         store: &LiveStore<StoreTag>,
         by: Access,
-        in_line: u32,
     ) {
-        let tag = &store.tag;
-        let address = line.address();
-        if let Some(before) = self.guaranteed.last_mut() {
-            let same_line = before.location.space == address.space
-                && before.location.offset / LINE == address.offset / LINE;
-            if same_line && before.by == by {
-                let halves = address.offset + u64::from(tag.start) + 8 == before.location.offset;
-                if halves && tag.len == 8 && identifies_pool(tag.value) {
-                    before.kind = PointerKind::ObjectId;
-                } else {
-                    before.companions += 1;
-                }
-            }
+        if let Some(offset) = self.object_ids.remove(&store.time.0) {
+            let location = line.address().offset + u64::from(store.tag.start) + 8;
+            let is_alone = line.guaranteed_before() == 0;
+            let pointer = (PointerKind::ObjectId, offset, location);
+            self.push(line, store, by, pointer, is_alone);
         }
-        let (kind, value, skipped) = match tag.len {
-            8 if self.is_address(tag.value) || self.is_offset(tag.value) => {
-                let last = &self.last;
-                let halves = in_line > 1 && last.len == 8 && last.start + 8 == tag.start;
-                let kind = if halves && identifies_pool(last.value) {
-                    PointerKind::ObjectId
-                } else {
-                    PointerKind::Word
-                };
-                (kind, tag.value, 0)
-            }
-            16 => match self.object_ids.remove(&store.time.0) {
-                Some(offset) => (PointerKind::ObjectId, offset, 8),
-                None => return,
-            },
-            _ => return,
-        };
-        if tag.exempt || self.guaranteed.len() == MOST_WAITING {
+    }
+
+    fn push(
+        &mut self,
+        line: LineRef<'_>,
+        store: &LiveStore<StoreTag>,
+        by: Access,
+        (kind, value, location): (PointerKind, u64, u64),
+        is_alone: bool,
+    ) {
+        if store.tag.exempt || self.guaranteed.len() == MOST_WAITING {
             return;
         }
-        let halves = u32::from(kind == PointerKind::ObjectId && skipped == 0);
         self.guaranteed.push(Pointer {
             kind,
             value,
             location: PmAddress {
-                offset: address.offset + u64::from(tag.start) + skipped,
-                ..address
+                offset: location,
+                ..line.address()
             },
-            site: tag.site,
+            site: store.tag.site,
             time: store.time.0,
             thread: store.thread,
             by,
-            companions: in_line - 1 - halves,
+            is_alone,
         });
+        self.noted = line.slot();
     }
 }
 

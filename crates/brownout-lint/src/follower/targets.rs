@@ -12,7 +12,7 @@
 //! guaranteed, without a gap of a word. An update of an object that was durable before is not distinguished from a new object
 //! unless it is smaller than two words.
 
-use brownout_model::{Access, ByteMask, LINE, LiveStore, PmAddress};
+use brownout_model::{Access, ByteMask, LINE, LineRef, LiveStore, PmAddress};
 use brownout_trace::Address;
 
 use crate::attribution::Attribution;
@@ -20,7 +20,9 @@ use crate::follower::guarantees::Guarantees;
 use crate::follower::line_marks::FLUSHED;
 use crate::follower::pointers::{Pointer, PointerKind};
 use crate::follower::{Follower, pm_address};
-use crate::rule_inputs::{LossReason, LostStore, StoreTag, TargetStore, UnpersistedTarget};
+use crate::rule_inputs::{
+    LossReason, LostStore, PointerMarks, StoreTag, TargetStore, UnpersistedTarget,
+};
 use crate::site_keys::SiteKey;
 
 /// Objects may begin with bytes that are not stored: up to this many.
@@ -63,12 +65,24 @@ impl Suspect {
 }
 
 impl Guarantees {
-    /// A store to the target of a suspect is guaranteed from `time` on.
+    /// A store becomes guaranteed that is an object identifier, or to the target of a suspect.
     #[inline(never)]
-    pub(crate) fn target_guaranteed(&mut self, line: PmAddress, time: u64) {
-        for suspect in &mut self.pointers.suspects {
-            if suspect.concerns(line) {
-                suspect.late.get_or_insert(time);
+    pub(crate) fn marked_store_guaranteed(
+        &mut self,
+        line: LineRef<'_>,
+        store: &LiveStore<StoreTag>,
+        by: Access,
+    ) {
+        let marks = store.tag.pointers;
+        if marks.contain(PointerMarks::OBJECT_ID) {
+            self.pointers.note_object_id(line, store, by);
+        }
+        if marks.contain(PointerMarks::TARGET) {
+            let line = line.address();
+            for suspect in &mut self.pointers.suspects {
+                if suspect.concerns(line) {
+                    suspect.late.get_or_insert(by.time.0);
+                }
             }
         }
     }
@@ -101,9 +115,10 @@ impl Guarantees {
     /// Decides the suspects that are left at the end of the trace.
     pub(crate) fn end_suspects(&mut self, lost: &[LostStore]) {
         for suspect in std::mem::take(&mut self.pointers.suspects) {
-            let mut never_flushed = lost
-                .iter()
-                .filter(|lost| lost.tag.pointed_to && lost.reason == LossReason::NeverFlushed);
+            let mut never_flushed = lost.iter().filter(|lost| {
+                lost.tag.pointers.contain(PointerMarks::TARGET)
+                    && lost.reason == LossReason::NeverFlushed
+            });
             if suspect.late.is_some() || never_flushed.any(|lost| suspect.concerns(lost.line)) {
                 self.report_suspect(&suspect);
             }
@@ -121,25 +136,28 @@ impl<A: Attribution> Follower<A> {
         }
         if self.tracker.live_stores() == 0 && pointers.suspects.is_empty() {
             // Nothing is left that a pointer could point to too early.
-            return pointers.guaranteed.clear();
+            return pointers.keep(|_| false);
         }
         self.judge_waiting_pointers(by, site);
     }
 
     #[inline(never)]
     fn judge_waiting_pointers(&mut self, by: Access, site: SiteKey) {
-        let waiting = &mut self.guarantees.pointers.guaranteed;
-        let ready: Vec<Pointer> = waiting
-            .extract_if(.., |pointer| pointer.by.thread == by.thread)
-            .collect();
-        for pointer in &ready {
-            let target = self.target(pointer);
-            self.link(target);
+        let pointers = std::mem::take(&mut self.guarantees.pointers.guaranteed);
+        let ready = |pointer: &&Pointer| pointer.by.thread == by.thread;
+        if !self.guarantees.pointers.suspects.is_empty() {
+            for pointer in pointers.iter().filter(ready) {
+                let target = self.target(pointer);
+                self.link(target);
+            }
         }
-        for pointer in ready {
-            self.suspect(pointer, site);
+        for pointer in pointers.iter().filter(ready) {
+            self.suspect(*pointer, site);
         }
         self.guarantees.report_suspects();
+        self.guarantees.pointers.guaranteed = pointers;
+        let others = |pointer: &Pointer| pointer.by.thread != by.thread;
+        self.guarantees.pointers.keep(others);
     }
 
     /// The byte that a pointer points to, if it is one.
@@ -172,6 +190,9 @@ impl<A: Attribution> Follower<A> {
 
     /// Adds a pointer to the suspects if its target is not guaranteed.
     fn suspect(&mut self, pointer: Pointer, fence: SiteKey) {
+        let Some(target) = self.unguaranteed_target(&pointer) else {
+            return;
+        };
         let suspects = &self.guarantees.pointers.suspects;
         let of_site = suspects
             .iter()
@@ -179,13 +200,12 @@ impl<A: Attribution> Follower<A> {
         if suspects.len() >= MOST_SUSPECTS || of_site.count() >= MOST_OF_A_SITE {
             return;
         }
-        let Some(target) = self.unguaranteed_target(&pointer) else {
-            return;
-        };
         for store in &target {
             if let Some(line) = self.tracker.known_line(store.line) {
                 self.tracker.visit_live(line, |_, time, tag| {
-                    tag.pointed_to |= time.0 == store.time;
+                    if time.0 == store.time {
+                        tag.pointers.set(PointerMarks::TARGET);
+                    }
                 });
             }
         }
@@ -194,7 +214,7 @@ impl<A: Attribution> Follower<A> {
             fence,
             target,
             late: None,
-            reachable: pointer.companions == 0,
+            reachable: pointer.is_alone,
         });
     }
 
@@ -218,7 +238,7 @@ impl<A: Attribution> Follower<A> {
                 offset: line,
                 ..target
             };
-            let Some(slot) = self.tracker.known_line(address) else {
+            let Some(slot) = self.tracker.find_line(address) else {
                 break;
             };
             flushed |= self.tracker.has_mark(slot, FLUSHED);
@@ -259,9 +279,9 @@ impl<A: Attribution> Follower<A> {
         let first = first?;
         let len = end - GAP - first;
         // An object that points into itself. Its next line may have become guaranteed with the pointer.
-        let own = match pointer.companions {
-            0 => end,
-            _ => end.next_multiple_of(LINE) + LINE,
+        let own = match pointer.is_alone {
+            true => end,
+            false => end.next_multiple_of(LINE) + LINE,
         };
         if (start..own).contains(&pointer.location.offset) {
             return None;
@@ -270,7 +290,7 @@ impl<A: Attribution> Follower<A> {
         stores.sort_unstable_by_key(|store| (store.time, store.line));
         let last = stores.last()?.time;
         let is_likely = if is_offset {
-            is_whole && pointer.companions == 0 && pointer.time - last <= RIGHT_BEFORE
+            is_whole && pointer.is_alone && pointer.time - last <= RIGHT_BEFORE
         } else {
             is_whole || !flushed
         };

@@ -26,7 +26,11 @@ impl From<rustix::io::Errno> for Errno {
 
 impl From<io::Error> for Errno {
     fn from(error: io::Error) -> Self {
-        Self(error.raw_os_error().unwrap_or(libc::EIO))
+        Self(
+            error
+                .raw_os_error()
+                .unwrap_or(Self::from(rustix::io::Errno::IO).0),
+        )
     }
 }
 

@@ -11,6 +11,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 
 use super::Errno;
 use super::process_tree::anonymous_memory;
+use super::sys::ALL_CHILDREN;
 
 /// How often memory and output are checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -94,9 +95,7 @@ impl<'a> RunMonitor<'a> {
             if self.deadline.is_some_and(is_late) {
                 return Ok(RunEvent::TimeOver);
             }
-            // Threads of traced processes are children too.
-            let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(libc::__WALL as u32);
-            match rustix::process::wait(options) {
+            match rustix::process::wait(WaitOptions::NOHANG | ALL_CHILDREN) {
                 Ok(Some((pid, status))) => return Ok(RunEvent::Changed(pid, status)),
                 Ok(None) | Err(rustix::io::Errno::CHILD) => {}
                 Err(errno) => return Err(errno.into()),

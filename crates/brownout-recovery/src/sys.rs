@@ -1,10 +1,11 @@
-//! System calls without a safe wrapper.
+//! System calls and numbers that rustix does not have. Together with `arch`, this is the only file of the crate that uses
+//! libc; all others use rustix.
 
 use std::ffi::{CStr, c_int, c_long, c_uint, c_ulong, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, WaitIdOptions, WaitOptions, WaitStatus};
 
 use crate::arch::{Registers, system_call};
 
@@ -27,12 +28,40 @@ fn is_single_threaded() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
 
+/// Waits for all children. Threads of traced processes are children too.
+pub const ALL_CHILDREN: WaitOptions = WaitOptions::from_bits_retain(libc::__WALL as u32);
+/// The same for `waitid`.
+pub const ALL_CHILDREN_BY_ID: WaitIdOptions = WaitIdOptions::from_bits_retain(libc::__WALL as u32);
+
+/// Kinds of namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Namespace {
+    Mount,
+    Pid,
+    Ipc,
+    User,
+    Network,
+}
+
+impl Namespace {
+    fn flag(self) -> c_int {
+        match self {
+            Self::Mount => libc::CLONE_NEWNS,
+            Self::Pid => libc::CLONE_NEWPID,
+            Self::Ipc => libc::CLONE_NEWIPC,
+            Self::User => libc::CLONE_NEWUSER,
+            Self::Network => libc::CLONE_NEWNET,
+        }
+    }
+}
+
 /// Forks into new namespaces; the child is the first process of a new PID namespace if that is among them.
-pub fn fork_into(namespaces: c_int) -> io::Result<Fork> {
+pub fn fork_into(namespaces: &[Namespace]) -> io::Result<Fork> {
     if !is_single_threaded() {
         return Err(io::Error::from(io::ErrorKind::Unsupported));
     }
-    let flags = (namespaces | libc::SIGCHLD) as c_ulong;
+    let namespaces = namespaces.iter().map(|namespace| namespace.flag());
+    let flags = namespaces.fold(libc::SIGCHLD, |flags, flag| flags | flag) as c_ulong;
     // SAFETY: without CLONE_VM and with no stack given this is a fork: the child runs on its own copy of this
     // stack. No other thread exists, so that no lock is held in the copy by a thread that is not there.
     let pid = check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })?;
@@ -45,20 +74,23 @@ pub fn fork_into(namespaces: c_int) -> io::Result<Fork> {
 /// Takes over a descriptor that this process inherited from the one that started it; `None` if it is not open. Must be
 /// called once for each number, before anything else can have opened a descriptor.
 pub fn take_inherited(number: c_int) -> Option<OwnedFd> {
-    // SAFETY: F_GETFD touches no memory and fails for a number that is not open.
-    let is_open = unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
+    if number <= 2 {
+        return None;
+    }
+    // SAFETY: the descriptor is used for one call, which fails for a number that is not open and changes nothing.
+    let is_open = rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_ok();
     // SAFETY: the descriptor is open, and was before this process opened any, so that nothing else owns it.
-    (number > 2 && is_open).then(|| unsafe { OwnedFd::from_raw_fd(number) })
+    is_open.then(|| unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Sends a signal to every process of the PID namespace but its first, which must be the caller.
-pub fn signal_namespace(signal: c_int) -> io::Result<()> {
+pub fn signal_namespace(signal: Signal) -> io::Result<()> {
     assert!(
         std::process::id() == 1,
         "only the first process of a namespace may do this"
     );
     // SAFETY: touches no memory.
-    check(unsafe { libc::kill(-1, signal) }.into()).map(drop)
+    check(unsafe { libc::kill(-1, signal.as_raw()) }.into()).map(drop)
 }
 
 /// Restores the default action of signals that this process inherited as ignored, for example from `nohup` or a shell.
@@ -98,36 +130,37 @@ pub fn child_events() -> io::Result<OwnedFd> {
 /// Runs `start` with no signal blocked, so that the processes that it starts inherit an empty mask. The end of a child in
 /// the meantime is not lost if children are polled before [`child_events`] is waited for.
 pub fn with_open_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: an all-zero `sigset_t` is a valid value, and each call gets pointers that live across the call. The mask of
-    // this thread is restored at the end.
-    let before = unsafe {
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, &raw mut before);
-        before
-    };
+    // SAFETY: an all-zero `sigset_t` is a valid value: the empty set.
+    let none: libc::sigset_t = unsafe { std::mem::zeroed() };
+    let before = change_mask(libc::SIG_SETMASK, &none);
     let started = start();
-    // SAFETY: the pointer is to a mask that the kernel has written.
-    unsafe {
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-    }
+    change_mask(libc::SIG_SETMASK, &before);
     started
 }
 
 /// Makes this process's group the foreground group of a terminal again.
 pub fn take_terminal(terminal: BorrowedFd<'_>) {
-    // SAFETY: an all-zero `sigset_t` is a valid value, and each call gets pointers that live across the call. The mask of
-    // this thread is restored at the end.
-    unsafe {
+    // A process of the background that changes the foreground group is stopped by SIGTTOU unless it is blocked.
+    // SAFETY: an all-zero `sigset_t` is a valid value, and each call gets a pointer to it that lives across the call.
+    let signals = unsafe {
         let mut signals: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut signals);
         libc::sigaddset(&raw mut signals, libc::SIGTTOU);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, &raw mut before);
-        // Fails if this is not a terminal; then there is nothing to do.
-        libc::tcsetpgrp(terminal.as_raw_fd(), libc::getpgrp());
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        signals
+    };
+    let before = change_mask(libc::SIG_BLOCK, &signals);
+    // Fails if this is not a terminal; then there is nothing to do.
+    let _ = rustix::termios::tcsetpgrp(terminal, rustix::process::getpgrp());
+    change_mask(libc::SIG_SETMASK, &before);
+}
+
+/// Changes the signal mask of this thread; the mask before.
+fn change_mask(how: c_int, signals: &libc::sigset_t) -> libc::sigset_t {
+    // SAFETY: an all-zero `sigset_t` is a valid value, and both pointers live across the call.
+    unsafe {
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(how, signals, &raw mut before);
+        before
     }
 }
 
@@ -221,9 +254,58 @@ struct SharedMemoryTotals {
     pages: [c_ulong; 5],
 }
 
-/// The system call that a stopped thread is in, by number; `None` if it is in none.
+/// The system call that a stopped thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SystemCall(pub Option<u64>);
+pub enum SystemCall {
+    /// It is in none.
+    None,
+    /// It waits for a process.
+    Wait,
+    /// It waits for a thread.
+    Futex,
+    /// It ends the process.
+    ExitGroup,
+    /// It ends the thread.
+    Exit,
+    Other,
+}
+
+impl SystemCall {
+    fn of(number: Option<u64>) -> Self {
+        match number.map(|number| number as c_long) {
+            None => Self::None,
+            Some(libc::SYS_wait4 | libc::SYS_waitid) => Self::Wait,
+            Some(libc::SYS_futex) => Self::Futex,
+            Some(libc::SYS_exit_group) => Self::ExitGroup,
+            Some(libc::SYS_exit) => Self::Exit,
+            Some(_) => Self::Other,
+        }
+    }
+}
+
+/// Why the tracer was informed of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceStop {
+    /// A signal is about to be delivered.
+    Signal,
+    /// The thread is about to end.
+    Exit,
+    /// The thread stopped because its process did, or because it was asked to.
+    Stop,
+    Other,
+}
+
+impl TraceStop {
+    /// What the status that `wait` returned means.
+    pub fn of(status: WaitStatus) -> Self {
+        match status.as_raw() >> 16 {
+            0 => Self::Signal,
+            libc::PTRACE_EVENT_EXIT => Self::Exit,
+            libc::PTRACE_EVENT_STOP => Self::Stop,
+            _ => Self::Other,
+        }
+    }
+}
 
 fn ptrace(request: c_uint, pid: Pid, address: usize, data: *mut c_void) -> io::Result<c_long> {
     // SAFETY: every caller in this file passes as `data` a number, or a pointer to a value of the type that the request
@@ -279,5 +361,5 @@ pub fn registers(thread: Pid) -> io::Result<(Registers, SystemCall)> {
     // SAFETY: all-zero is a valid value of a structure of numbers.
     let mut user: libc::user_regs_struct = unsafe { std::mem::zeroed() };
     ptrace(libc::PTRACE_GETREGS, thread, 0, (&raw mut user).cast())?;
-    Ok((Registers::from(&user), SystemCall(system_call(&user))))
+    Ok((Registers::from(&user), SystemCall::of(system_call(&user))))
 }

@@ -162,7 +162,7 @@ fn has_children() -> bool {
     let options = WaitIdOptions::EXITED
         | WaitIdOptions::NOHANG
         | WaitIdOptions::NOWAIT
-        | WaitIdOptions::from_bits_retain(libc::__WALL as u32);
+        | crate::sys::ALL_CHILDREN_BY_ID;
     !matches!(
         rustix::process::waitid(WaitId::All, options),
         Err(rustix::io::Errno::CHILD)

@@ -79,7 +79,7 @@ impl Confinement {
         match self {
             Self::View(_) => {
                 // An error means that there are none.
-                let _ = sys::signal_namespace(libc::SIGTERM);
+                let _ = sys::signal_namespace(Signal::TERM);
             }
             Self::Directory(_) => signal_descendants(Signal::TERM),
         }
@@ -87,18 +87,16 @@ impl Confinement {
 
     /// Ends all processes of a run, and removes System V IPC objects, which outlive processes.
     pub fn end_all(&self) -> io::Result<()> {
-        // Threads of traced processes are children too.
-        let any = WaitOptions::from_bits_retain(libc::__WALL as u32);
         loop {
-            let ended = match rustix::process::wait(any | WaitOptions::NOHANG) {
+            let ended = match rustix::process::wait(sys::ALL_CHILDREN | WaitOptions::NOHANG) {
                 Ok(None) => {
                     match self {
                         Self::View(_) => {
-                            let _ = sys::signal_namespace(libc::SIGKILL);
+                            let _ = sys::signal_namespace(Signal::KILL);
                         }
                         Self::Directory(_) => signal_descendants(Signal::KILL),
                     }
-                    rustix::process::wait(any)
+                    rustix::process::wait(sys::ALL_CHILDREN)
                 }
                 ended => ended,
             };

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::engine_host::EngineHost;
@@ -131,8 +132,8 @@ fn spawn(command: &mut Command) -> io::Result<Pid> {
 
 fn is_no_program(error: &io::Error) -> bool {
     matches!(
-        error.raw_os_error(),
-        Some(libc::ENOENT | libc::EACCES | libc::ENOEXEC | libc::ENOTDIR)
+        Errno::from_io_error(error),
+        Some(Errno::NOENT | Errno::ACCESS | Errno::NOEXEC | Errno::NOTDIR)
     )
 }
 

@@ -3,7 +3,6 @@
 //! In a user namespace every user may create the other namespaces. User numbers are the same inside as outside: all of
 //! them for root, otherwise that of the caller. Processes inside have no privileges outside.
 
-use std::ffi::c_int;
 use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
@@ -12,7 +11,7 @@ use std::process::exit;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, WaitOptions};
 
-use crate::sys::{self, Fork};
+use crate::sys::{self, Fork, Namespace};
 use crate::{Obstacle, Step};
 
 /// Which namespaces to create.
@@ -59,15 +58,11 @@ impl Namespaces {
         self.user
     }
 
-    fn flags(self) -> c_int {
-        let mut flags = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC;
-        if self.user {
-            flags |= libc::CLONE_NEWUSER;
-        }
-        if self.network {
-            flags |= libc::CLONE_NEWNET;
-        }
-        flags
+    fn list(self) -> Vec<Namespace> {
+        let mut list = vec![Namespace::Mount, Namespace::Pid, Namespace::Ipc];
+        list.extend(self.user.then_some(Namespace::User));
+        list.extend(self.network.then_some(Namespace::Network));
+        list
     }
 
     /// Starts the first process of new namespaces, which runs `inside`. Returns when it announces that it is ready.
@@ -75,7 +70,7 @@ impl Namespaces {
         let failed = |error: io::Error| Step::Namespaces.failed(error);
         let (admission, mut admit) = io::pipe().map_err(failed)?;
         let (mut announced, announce) = io::pipe().map_err(failed)?;
-        match sys::fork_into(self.flags()).map_err(failed)? {
+        match sys::fork_into(&self.list()).map_err(failed)? {
             Fork::Child => {
                 drop((admit, announced));
                 if await_admission(admission) {

@@ -17,8 +17,8 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use self::modules::ModuleCache;
 use super::process_tree::descendants;
-use super::sys::{self, Fork, SystemCall, fork_into, with_open_signals};
-use super::{End, RawFrame};
+use super::sys::{self, Fork, SystemCall, TraceStop, fork_into, with_open_signals};
+use super::{End, Errno, RawFrame};
 
 pub use super::sys::resume;
 
@@ -56,20 +56,20 @@ impl Tracer {
             return false;
         };
         // A thread that cannot be resumed has been killed.
-        let _ = match status.as_raw() >> 16 {
-            0 => {
+        let _ = match TraceStop::of(status) {
+            TraceStop::Signal => {
                 if is_fatal(thread, signal) {
                     self.remember(thread, End::Signaled(signal));
                 }
                 resume(thread, signal)
             }
-            libc::PTRACE_EVENT_EXIT => {
+            TraceStop::Exit => {
                 if let Some(status) = exit_status(thread).filter(|&status| status != 0) {
                     self.remember(thread, End::Exited(status));
                 }
                 resume(thread, 0)
             }
-            libc::PTRACE_EVENT_STOP if is_stop_signal(signal) => sys::leave_stopped(thread),
+            TraceStop::Stop if is_stop_signal(signal) => sys::leave_stopped(thread),
             _ => resume(thread, 0),
         };
         true
@@ -136,12 +136,12 @@ impl Tracer {
 pub fn start(mut command: Command) -> io::Result<Pid> {
     let (mut admission, mut admit) = io::pipe()?;
     let (mut fault, mut report) = io::pipe()?;
-    match fork_into(0)? {
+    match fork_into(&[])? {
         Fork::Child => {
             drop((admit, fault));
             if admission.read_exact(&mut [0]).is_ok() {
                 let error = with_open_signals(|| command.exec());
-                let errno = error.raw_os_error().unwrap_or(libc::EIO);
+                let Errno(errno) = error.into();
                 let _ = report.write_all(&errno.to_le_bytes());
             }
             // An exit here would be mistaken for one of recovery; the parent kills this process.
@@ -178,8 +178,7 @@ fn await_stops(threads: usize) {
     let deadline = Instant::now() + STOPPING;
     let mut stopped = 0;
     while stopped < threads && Instant::now() < deadline {
-        let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(libc::__WALL as u32);
-        match rustix::process::wait(options) {
+        match rustix::process::wait(WaitOptions::NOHANG | sys::ALL_CHILDREN) {
             Ok(Some(_)) => stopped += 1,
             Ok(None) => std::thread::sleep(Duration::from_millis(1)),
             Err(_) => return,
@@ -189,11 +188,11 @@ fn await_stops(threads: usize) {
 
 /// How likely a thread only waits for another: 0 for one that computes, more for one that waits for others.
 fn waits_for_others(call: SystemCall) -> u32 {
-    match call.0.map(|call| call as libc::c_long) {
-        None => 0,
-        Some(libc::SYS_wait4 | libc::SYS_waitid) => 3,
-        Some(libc::SYS_futex) => 2,
-        Some(_) => 1,
+    match call {
+        SystemCall::None => 0,
+        SystemCall::Wait => 3,
+        SystemCall::Futex => 2,
+        _ => 1,
     }
 }
 
@@ -211,9 +210,9 @@ fn threads_of(process: Pid) -> Vec<Pid> {
 fn exit_status(thread: Pid) -> Option<i32> {
     let message = sys::event_message(thread).ok()? as i32;
     let (_, call) = sys::registers(thread).ok()?;
-    let is_exit = match call.0.map(|call| call as libc::c_long) {
-        Some(libc::SYS_exit_group) => true,
-        Some(libc::SYS_exit) => threads_of(thread) == [thread],
+    let is_exit = match call {
+        SystemCall::ExitGroup => true,
+        SystemCall::Exit => threads_of(thread) == [thread],
         _ => false,
     };
     (is_exit && message & 0x7f == 0).then_some(message >> 8 & 0xff)
@@ -221,11 +220,8 @@ fn exit_status(thread: Pid) -> Option<i32> {
 
 /// Whether a signal ends this process: its default action is fatal, and it is neither caught nor ignored.
 fn is_fatal(thread: Pid, signal: i32) -> bool {
-    let is_harmless = matches!(
-        signal,
-        libc::SIGCHLD | libc::SIGCONT | libc::SIGURG | libc::SIGWINCH
-    ) || is_stop_signal(signal);
-    if is_harmless {
+    const HARMLESS: [Signal; 4] = [Signal::CHILD, Signal::CONT, Signal::URG, Signal::WINCH];
+    if is_among(signal, &HARMLESS) || is_stop_signal(signal) {
         return false;
     }
     let path = format!("/proc/{}/status", thread.as_raw_nonzero());
@@ -241,10 +237,14 @@ fn is_fatal(thread: Pid, signal: i32) -> bool {
 }
 
 fn is_stop_signal(signal: i32) -> bool {
-    matches!(
+    is_among(
         signal,
-        libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU
+        &[Signal::STOP, Signal::TSTP, Signal::TTIN, Signal::TTOU],
     )
+}
+
+fn is_among(signal: i32, signals: &[Signal]) -> bool {
+    signals.iter().any(|known| known.as_raw() == signal)
 }
 
 fn is_shell(thread: Pid) -> bool {

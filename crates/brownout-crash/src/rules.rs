@@ -26,31 +26,41 @@ pub static RECOVERY_FAILED: RuleInfo = RuleInfo {
     pedantic: false,
     summary: "after a crash here, the program's own recovery fails",
     explanation: "\
-## What it finds
+## What it does
 
-A loss of power at the failure point leaves persistent memory in a state that the program's own recovery \
-(`--recover`) cannot handle: it exits with a status other than success, does not print what `--expect-output` or \
-`--expect-one-of` requires, or exceeds `--memory-limit`. Unless the finding describes another crash state, the state \
-contains every store before the failure point, in program order, and nothing else. A crash at that instant can leave it.
+Reports failure points at which a loss of power leaves persistent memory in a state that the program's own
+recovery (`--recover`) cannot handle: recovery exits with a status other than success, does not print what
+`--expect-output` or `--expect-one-of` requires, or exceeds `--memory-limit`. Unless the finding describes
+another crash state, the state contains every store before the failure point, in program order, and nothing
+else. A crash at that instant can leave it.
 
-## Why it is bad
+## Why is this bad?
 
-Data is lost, or the program does not start again, after a power failure that the program is designed to survive.
+Data is lost, or the program does not start again, after a power failure that the program is designed to
+survive.
 
 ## Example
 
 ```c
-pool->count++;                      // visible first
-persist(&pool->count);              // <- power is lost before the entry is written
+pool->count++;                      /* visible first */
+persist(&pool->count);              /* power is lost before the entry is written */
 pool->entry[pool->count - 1] = e;
 persist(&pool->entry[pool->count - 1]);
 ```
 
-## How to fix it
+## Fix
 
-The report names the stores that are present and those that are missing when recovery fails. Persist data before what \
-refers to it (here: the entry before the count), make the update atomic with a log or a transaction, or make recovery \
-handle the state.
+Persist data before what refers to it:
+
+```c
+pool->entry[pool->count] = e;
+persist(&pool->entry[pool->count]);
+pool->count++;
+persist(&pool->count);
+```
+
+Or make the update atomic with a log or a transaction, or make recovery handle the state. The report names the
+stores that are present and those that are missing when recovery fails.
 ",
 };
 
@@ -61,13 +71,13 @@ pub static RECOVERY_CRASHED: RuleInfo = RuleInfo {
     pedantic: false,
     summary: "after a crash here, the program's own recovery is killed by a signal",
     explanation: "\
-## What it finds
+## What it does
 
-A loss of power at the failure point leaves persistent memory in a state on which the program's own recovery \
-(`--recover`) is killed by a signal: a failed assertion, a wild pointer, a division by zero. The second stack shows \
-where recovery was.
+Reports failure points at which a loss of power leaves persistent memory in a state on which the program's own
+recovery (`--recover`) is killed by a signal: a failed assertion, a wild pointer, a division by zero. The second
+stack shows where recovery was.
 
-## Why it is bad
+## Why is this bad?
 
 The program cannot be restarted after such a crash: each start fails in the same way.
 
@@ -75,15 +85,23 @@ The program cannot be restarted after such a crash: each start fails in the same
 
 ```c
 node->next = list->head;
-list->head = offset_of(node);       // linked
-persist(&list->head);               // <- power is lost; the node itself was never written
+list->head = offset_of(node);       /* linked */
+persist(&list->head);               /* power is lost; the node itself was never written */
 persist(node);
 ```
 
-## How to fix it
+## Fix
 
-Persist the data before the pointer to it. The report names the stores that are present and those that are missing when \
-recovery crashes.
+Persist the data before the pointer to it:
+
+```c
+node->next = list->head;
+persist(node);
+list->head = offset_of(node);
+persist(&list->head);
+```
+
+The report names the stores that are present and those that are missing when recovery crashes.
 ",
 };
 
@@ -94,27 +112,35 @@ pub static RECOVERY_HUNG: RuleInfo = RuleInfo {
     pedantic: false,
     summary: "after a crash here, the program's own recovery does not end",
     explanation: "\
-## What it finds
+## What it does
 
-A loss of power at the failure point leaves persistent memory in a state on which the program's own recovery \
-(`--recover`) did not end within its time limit, nor within several times that limit when it was run again. \
-The second stack shows where it was.
+Reports failure points at which a loss of power leaves persistent memory in a state on which the program's own
+recovery (`--recover`) did not end within its time limit, nor within several times that limit when it was run
+again. The second stack shows where it was.
 
-## Why it is bad
+## Why is this bad?
 
 The program cannot be restarted after such a crash.
 
 ## Example
 
 ```c
-tail->next = offset_of(head);       // a ring for a moment
-persist(&tail->next);               // <- power is lost: recovery loops forever
+tail->next = offset_of(head);       /* a ring for a moment */
+persist(&tail->next);               /* power is lost: recovery loops forever */
 head->prev = 0;
 ```
 
-## How to fix it
+## Fix
 
-Change the order of the updates so that recovery can traverse each intermediate state, or use a log. If recovery is \
-only slow, raise `--recover-time-limit`.
+Change the order of the updates so that recovery can traverse each intermediate state, or use a log:
+
+```c
+head->prev = 0;
+persist(&head->prev);
+tail->next = offset_of(head);
+persist(&tail->next);
+```
+
+If recovery is only slow, raise `--recover-time-limit`.
 ",
 };

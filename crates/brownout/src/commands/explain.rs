@@ -62,3 +62,27 @@ fn explain(rule: &RuleInfo) -> String {
         rule.explanation.trim()
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_is_explained_in_the_same_four_sections() {
+        for rule in rules::all() {
+            let lines = rule.explanation.lines();
+            let headings: Vec<&str> = lines.filter(|line| line.starts_with('#')).collect();
+            assert_eq!(
+                headings,
+                [
+                    "## What it does",
+                    "## Why is this bad?",
+                    "## Example",
+                    "## Fix"
+                ],
+                "{}",
+                rule.id
+            );
+        }
+    }
+}

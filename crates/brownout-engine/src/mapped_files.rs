@@ -3,6 +3,7 @@
 use brownout_trace::{
     Address, AddressSpace, Event, EventKind, FileId, FileIdentity, ProcessId, ProcessOrigin,
 };
+use rustix::fs::OFlags;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -107,7 +108,7 @@ impl MappedFiles {
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32)
         .open(path)
 }
 

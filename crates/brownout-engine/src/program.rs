@@ -5,6 +5,7 @@
 
 use crate::elf;
 use crate::sys::process::may_execute;
+use rustix::fs::Mode;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -232,10 +233,10 @@ fn read_start(file: &File, start: &mut [u8]) -> io::Result<usize> {
 fn check_rights(path: &Path, file: &File) -> io::Result<Result<(), ProgramError>> {
     let metadata = file.metadata()?;
     let (user, group) = crate::sys::process::effective_ids();
-    let sets_user = metadata.mode() & libc::S_ISUID != 0 && metadata.uid() != user;
+    let mode = Mode::from_raw_mode(metadata.mode());
+    let sets_user = mode.contains(Mode::SUID) && metadata.uid() != user;
     // Without the group's execute bit, the set-group-ID bit has another meaning.
-    let group_bits = libc::S_ISGID | libc::S_IXGRP;
-    let sets_group = metadata.mode() & group_bits == group_bits && metadata.gid() != group;
+    let sets_group = mode.contains(Mode::SGID | Mode::XGRP) && metadata.gid() != group;
     Ok(if sets_user || sets_group {
         Err(ProgramError::SetUserId { path: path.into() })
     } else {

@@ -17,6 +17,7 @@ use crate::sys::signals::{Origin, SignalGate};
 use crate::target::{Notice, OnFull};
 use crate::wire::Wire;
 use brownout_trace::ProcessEnd;
+use rustix::process::Signal;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
@@ -85,14 +86,14 @@ impl Supervisor<'_> {
                 if let Err(reason) = &result.result {
                     observe(Notice::Stopped(reason));
                     if self.on_full == OnFull::Stop && ended.is_none() {
-                        process::kill(self.target, libc::SIGTERM);
+                        process::kill(self.target, Signal::TERM);
                         kill_at = Some(Instant::now() + STOP_GRACE);
                     }
                 }
                 drained = Some(result);
             }
             if ended.is_none() && is_due(&mut kill_at) {
-                process::kill(self.target, libc::SIGKILL);
+                process::kill(self.target, Signal::KILL);
             }
 
             match (ended, drained) {
@@ -110,17 +111,17 @@ impl Supervisor<'_> {
     }
 
     /// Passes a signal on to the target.
-    fn pass_on(&self, signal: Option<(libc::c_int, Origin)>) {
+    fn pass_on(&self, signal: Option<(Signal, Origin)>) {
         if let Some((signal, Origin::Process)) = signal
-            && signal != libc::SIGCHLD
+            && signal != Signal::CHILD
         {
             process::kill(self.target, signal);
         }
     }
 
-    fn stop_waiting_on(&self, signal: Option<(libc::c_int, Origin)>) {
-        use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-        if let Some((SIGINT | SIGQUIT | SIGTERM | SIGHUP, _)) = signal {
+    fn stop_waiting_on(&self, signal: Option<(Signal, Origin)>) {
+        const ENDING: [Signal; 4] = [Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP];
+        if signal.is_some_and(|(signal, _)| ENDING.contains(&signal)) {
             self.status.stop_waiting.store(true, Ordering::SeqCst);
             self.wire.ring_doorbell();
         }
@@ -131,27 +132,11 @@ impl Supervisor<'_> {
         let wall = self.started.elapsed();
         self.status.target_ended.store(true, Ordering::SeqCst);
         self.wire.ring_doorbell();
-        Some(ended.map(|Ended { status, cpu }| TargetEnd {
-            end: end(status),
-            wall,
-            cpu,
-        }))
+        Some(ended.map(|Ended { end, cpu }| TargetEnd { end, wall, cpu }))
     }
 }
 
 /// Whether the time has passed. Returns true only once.
 fn is_due(time: &mut Option<Instant>) -> bool {
     time.take_if(|time| *time <= Instant::now()).is_some()
-}
-
-fn end(status: libc::c_int) -> ProcessEnd {
-    if libc::WIFSIGNALED(status) {
-        ProcessEnd::Signaled {
-            signal: libc::WTERMSIG(status),
-        }
-    } else {
-        ProcessEnd::Exited {
-            status: libc::WEXITSTATUS(status),
-        }
-    }
 }

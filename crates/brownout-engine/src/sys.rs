@@ -1,4 +1,5 @@
-//! System calls of the recorder. This is the only module of the crate with `unsafe` code.
+//! System calls of the recorder. This is the only module of the crate with `unsafe` code, and the only one that uses libc: for
+//! calls that rustix does not have, or has only for callers that guarantee as much.
 //!
 //! Each submodule wraps one group of calls in functions that are safe for any arguments. What they cannot check, they take
 //! as typed values (`&File`, `&AtomicU32`) instead of raw numbers.

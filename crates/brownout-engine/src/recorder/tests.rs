@@ -3,6 +3,7 @@
 use super::*;
 use crate::sys::signals::ONE_AT_A_TIME;
 use brownout_trace::TraceReader;
+use rustix::process::Signal;
 use std::path::Path;
 use std::sync::MutexGuard;
 
@@ -68,13 +69,13 @@ fn death_by_a_signal_is_reported() {
     assert_eq!(
         run("kill -KILL $$").recording.end,
         ProcessEnd::Signaled {
-            signal: libc::SIGKILL
+            signal: Signal::KILL.as_raw()
         }
     );
     assert_eq!(
         run("kill -TERM $$").recording.end,
         ProcessEnd::Signaled {
-            signal: libc::SIGTERM
+            signal: Signal::TERM.as_raw()
         }
     );
 }
@@ -136,7 +137,7 @@ fn the_target_has_the_callers_signal_mask_and_dispositions() {
     );
     let target = masks(recorded.output());
     let after = masks(fs::read_to_string("/proc/thread-self/status").unwrap());
-    let pipe = 1 << (libc::SIGPIPE - 1);
+    let pipe = 1 << (Signal::PIPE.as_raw() - 1);
     assert_eq!(target[0], before[0]);
     // Rust's start-up code ignores SIGPIPE in this process, regardless of the caller's disposition.
     assert_eq!(target[1] & !pipe, before[1] & !pipe);

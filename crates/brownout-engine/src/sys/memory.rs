@@ -1,11 +1,12 @@
 //! The wire's memory: a sealed memfd, the mapping of its control page and slot table, and the futexes in it.
 
-use super::checked;
 use brownout_ring::{Control, INTENTS, SLOT_TABLE, SLOTS, Slot};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
@@ -23,41 +24,29 @@ pub(crate) enum MemfdUse {
 pub(crate) fn create_memfd(name: &CStr, purpose: MemfdUse) -> io::Result<File> {
     let (purpose_flag, older_kernels) = match purpose {
         MemfdUse::Data => (
-            libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL,
-            libc::MFD_ALLOW_SEALING,
+            MemfdFlags::ALLOW_SEALING | MemfdFlags::NOEXEC_SEAL,
+            MemfdFlags::ALLOW_SEALING,
         ),
-        MemfdUse::Program => (libc::MFD_EXEC, 0),
+        MemfdUse::Program => (MemfdFlags::EXEC, MemfdFlags::empty()),
     };
-    match memfd(name, libc::MFD_CLOEXEC | purpose_flag) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            memfd(name, libc::MFD_CLOEXEC | older_kernels)
-        }
+    let create = |flags| rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | flags);
+    let created = match create(purpose_flag) {
+        Err(Errno::INVAL) => create(older_kernels),
         result => result,
-    }
-}
-
-fn memfd(name: &CStr, flags: libc::c_uint) -> io::Result<File> {
-    // SAFETY: `name` is NUL-terminated and the call only reads it.
-    let fd = checked(unsafe { libc::memfd_create(name.as_ptr(), flags) })?;
-    // SAFETY: the descriptor was just created and nothing else owns it.
-    Ok(unsafe { File::from_raw_fd(fd) })
+    };
+    Ok(created?.into())
 }
 
 /// Fixes the size of a memfd permanently, so that no other process can make accesses to our mapping fail.
 pub(crate) fn seal_size(file: &File) -> io::Result<()> {
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: F_ADD_SEALS takes an integer and touches no memory of ours.
-    checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
-    Ok(())
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    Ok(rustix::fs::fcntl_add_seals(file, seals)?)
 }
 
 /// Frees the memory of a range of a memfd. The range reads as zeroes afterwards.
 pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    let (offset, len) = (offset as libc::off_t, len as libc::off_t);
-    // SAFETY: the call changes the file only. In the wire, only rings are punched, which are never mapped here.
-    checked(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, len) })?;
-    Ok(())
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(file, mode, offset, len)?)
 }
 
 /// The control page and the slot table of a wire, mapped shared.

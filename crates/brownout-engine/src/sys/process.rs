@@ -2,10 +2,12 @@
 
 use super::checked;
 use super::signals::{SignalGate, closed_streams};
+use brownout_trace::ProcessEnd;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -15,17 +17,18 @@ use std::time::Duration;
 /// It is at most `HIGHEST`, because at each fork the kernel copies the descriptor table up to the highest number in use.
 pub(crate) fn high_descriptor() -> io::Result<RawFd> {
     const HIGHEST: u64 = 4096;
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the call fills the struct it is given.
-    checked(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
-    (3..limit.rlim_cur.min(HIGHEST) as RawFd)
+    // Without a limit, any number will do.
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(HIGHEST);
+    (3..limit.min(HIGHEST) as RawFd)
         .rev()
-        // SAFETY: F_GETFD reads a flag of a descriptor and fails on one that is not open.
-        .find(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1)
-        .ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))
+        .find(|&fd| !is_open(fd))
+        .ok_or_else(|| rustix::io::Errno::MFILE.into())
+}
+
+/// Whether a descriptor with this number is open.
+pub(super) fn is_open(fd: RawFd) -> bool {
+    // SAFETY: the descriptor is used for one call, which fails for a number that is not open and changes nothing.
+    rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }).is_ok()
 }
 
 /// The environment of this process, byte for byte and in order.
@@ -139,7 +142,7 @@ pub(crate) enum WaitMode {
 /// How a child ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
-    pub(crate) status: libc::c_int,
+    pub(crate) end: ProcessEnd,
     /// User and system time of the child and of those of its descendants that were waited for.
     pub(crate) cpu: Duration,
 }
@@ -160,10 +163,23 @@ pub(crate) fn wait(pid: Pid, mode: WaitMode) -> io::Result<Option<Ended>> {
             Ok(0) => return Ok(None),
             Ok(_) => {
                 let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
-                return Ok(Some(Ended { status, cpu }));
+                let end = end(status);
+                return Ok(Some(Ended { end, cpu }));
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
+        }
+    }
+}
+
+fn end(status: libc::c_int) -> ProcessEnd {
+    if libc::WIFSIGNALED(status) {
+        ProcessEnd::Signaled {
+            signal: libc::WTERMSIG(status),
+        }
+    } else {
+        ProcessEnd::Exited {
+            status: libc::WEXITSTATUS(status),
         }
     }
 }
@@ -173,9 +189,10 @@ fn duration(time: libc::timeval) -> Duration {
 }
 
 /// Sends `signal` to a child. The child has not been waited for, so its id cannot have been reused.
-pub(crate) fn kill(pid: Pid, signal: libc::c_int) {
-    // SAFETY: sends a signal; no memory is involved.
-    unsafe { libc::kill(pid.0, signal) };
+pub(crate) fn kill(pid: Pid, signal: Signal) {
+    let pid = rustix::process::Pid::from_raw(pid.0);
+    // Fails if the child has ended.
+    let _ = pid.map(|pid| rustix::process::kill_process(pid, signal));
 }
 
 /// Whether thread `tid` of process `pid` exists, running or as a zombie.
@@ -195,11 +212,9 @@ pub(crate) fn ticks_since_boot() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the call fills the struct it is given; sysconf reads a constant.
-    let per_second = unsafe {
-        libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now);
-        libc::sysconf(libc::_SC_CLK_TCK).max(1) as u64
-    };
+    // SAFETY: the call fills the struct it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
     now.tv_sec as u64 * per_second + now.tv_nsec as u64 * per_second / 1_000_000_000
 }
 
@@ -214,35 +229,28 @@ pub(crate) fn may_execute(path: &CStr) -> io::Result<()> {
 
 /// The user that runs this process.
 pub(crate) fn user_id() -> u32 {
-    // SAFETY: the call reads a number and cannot fail.
-    unsafe { libc::getuid() }
+    rustix::process::getuid().as_raw()
 }
 
 /// The effective user and group of this process.
 pub(crate) fn effective_ids() -> (u32, u32) {
-    // SAFETY: both calls read a number and cannot fail.
-    unsafe { (libc::geteuid(), libc::getegid()) }
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    (user.as_raw(), group.as_raw())
 }
 
 /// Runs `action` with the file size limit raised as far as this process may raise it.
 pub(crate) fn with_file_size_limit_raised<T>(action: impl FnOnce() -> T) -> T {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the call fills the struct it is given.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
-    if !known || limit.rlim_cur == limit.rlim_max {
+    let limit = getrlimit(Resource::Fsize);
+    if limit.current == limit.maximum {
         return action();
     }
-    let raised = libc::rlimit {
-        rlim_cur: limit.rlim_max,
-        ..limit
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
     };
-    // SAFETY: the calls read the struct they are given.
-    unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raised) };
+    // If it cannot be raised, the action has to make do with less.
+    let _ = setrlimit(Resource::Fsize, raised);
     let result = action();
-    // SAFETY: as above.
-    unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) };
+    let _ = setrlimit(Resource::Fsize, limit);
     result
 }

@@ -2,6 +2,9 @@
 //! runs.
 
 use super::checked;
+use super::process::is_open;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -23,8 +26,7 @@ static OBSERVE_CALLER: extern "C" fn() = observe_caller;
 extern "C" fn observe_caller() {
     PIPE_IGNORED.store(disposition_is_ignore(libc::SIGPIPE), Ordering::Relaxed);
     for fd in 0..3 {
-        // SAFETY: F_GETFD reads a flag of a descriptor and fails on one that is not open.
-        if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
+        if !is_open(fd) {
             CLOSED_STREAMS.fetch_or(1 << fd, Ordering::Relaxed);
         }
     }
@@ -98,10 +100,7 @@ impl SignalGate {
             checked(unsafe { libc::signalfd(-1, &taken, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })?;
         // SAFETY: the descriptor was just created and nothing else owns it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        // SAFETY: plain values; the result is a descriptor or -1.
-        let wakes = checked(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        // SAFETY: as above.
-        let wakes = unsafe { OwnedFd::from_raw_fd(wakes) };
+        let wakes = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
 
         let mut mask_before = MaybeUninit::<libc::sigset_t>::zeroed();
         // SAFETY: both sets are live and large enough; zero bytes are a valid empty set.
@@ -121,25 +120,17 @@ impl SignalGate {
     }
 
     /// Waits for a signal or [`SignalGate::wake`], at most for `timeout`.
-    pub(crate) fn next(&self, timeout: Duration) -> Option<(libc::c_int, Origin)> {
-        let poll = |fd: &OwnedFd| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut polled = [poll(&self.descriptor), poll(&self.wakes)];
-        let milliseconds = timeout.as_millis().min(i32::MAX as u128) as libc::c_int;
-        // SAFETY: two pollfds are passed and they outlive the call.
-        unsafe { libc::poll(polled.as_mut_ptr(), 2, milliseconds) };
-        let mut wakes = 0_u64;
-        // SAFETY: the buffer is as long as the read may fill. It does not block.
-        unsafe {
-            libc::read(
-                self.wakes.as_raw_fd(),
-                (&raw mut wakes).cast(),
-                size_of_val(&wakes),
-            )
-        };
+    pub(crate) fn next(&self, timeout: Duration) -> Option<(Signal, Origin)> {
+        let poll = |fd| PollFd::new(fd, PollFlags::IN);
+        // A timeout that does not fit is longer than any run.
+        let timeout = Timespec::try_from(timeout).ok();
+        // An interrupted wait ends early, which the caller expects.
+        let _ = rustix::event::poll(
+            &mut [poll(&self.descriptor), poll(&self.wakes)],
+            timeout.as_ref(),
+        );
+        // Fails if nobody has woken this thread.
+        let _ = rustix::io::read(&self.wakes, &mut [0; 8]);
 
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
         let size = size_of::<libc::signalfd_siginfo>();
@@ -156,20 +147,14 @@ impl SignalGate {
         } else {
             Origin::Process
         };
-        Some((info.ssi_signo as libc::c_int, origin))
+        let signal = Signal::from_named_raw(info.ssi_signo as libc::c_int)?;
+        Some((signal, origin))
     }
 
     /// Ends the current or the next wait in [`SignalGate::next`].
     pub(crate) fn wake(&self) {
-        let one = 1_u64;
-        // SAFETY: the kernel reads the eight bytes of `one`.
-        unsafe {
-            libc::write(
-                self.wakes.as_raw_fd(),
-                (&raw const one).cast(),
-                size_of_val(&one),
-            )
-        };
+        // Fails only if the counter is at its end, and then the wait ends too.
+        let _ = rustix::io::write(&self.wakes, &1_u64.to_ne_bytes());
     }
 
     /// Restores the signal dispositions and mask of our caller in this process, a new child. Async-signal-safe.
@@ -216,13 +201,13 @@ fn set_disposition(
 ///
 /// Returns only if the signal does not terminate processes.
 pub(crate) fn die_by(signal: libc::c_int) {
-    let none = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
     };
+    let _ = setrlimit(Resource::Core, none);
     // SAFETY: plain values; the set is initialised by sigemptyset before use.
     unsafe {
-        libc::setrlimit(libc::RLIMIT_CORE, &none);
         let _ = set_disposition(signal, libc::SIG_DFL);
         let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
         libc::sigemptyset(set.as_mut_ptr());

@@ -1,5 +1,5 @@
-//! Which parts of the code may name which: the translator no instrument, and only `arch/` the instructions and registers
-//! of one architecture.
+//! Which parts of the code may name which: the translator no instrument, only `arch/` the instructions and registers of
+//! one architecture, and only `sys` and `arch` libc.
 
 use super::rust_code::{code_of, identifiers};
 
@@ -127,6 +127,11 @@ pub fn check(path: &str, text: &str, instruments: &[String]) -> Vec<String> {
                 "line {number}: `{name}` is x86-64's and belongs under `arch/`"
             ));
         }
+        if is_neutral(path) && !is_system_layer(path) && names_libc(line) {
+            problems.push(format!(
+                "line {number}: libc is for `sys`; use rustix, or wrap it there"
+            ));
+        }
     }
     problems
 }
@@ -151,6 +156,15 @@ fn is_translator(path: &str) -> bool {
 fn is_neutral(path: &str) -> bool {
     let is_source = path.starts_with("crates/") && path.contains("/src/");
     is_source && !path.contains("/arch/")
+}
+
+/// Whether a file wraps system calls for the rest of its crate.
+fn is_system_layer(path: &str) -> bool {
+    path.ends_with("/sys.rs") || path.contains("/sys/")
+}
+
+fn names_libc(line: &str) -> bool {
+    identifiers(line).any(|(word, after)| word == "libc" && after.starts_with("::"))
 }
 
 /// An instrument that the code names: the folder of all of them, a path through one, or a name with its own in it.
@@ -220,6 +234,17 @@ mod tests {
             problems("crates/brownout/src/a.rs", "fn strip() {} // rip\n"),
             0
         );
+    }
+
+    #[test]
+    fn libc_is_named_only_where_system_calls_are_wrapped() {
+        let text = "fn f() { libc::getpid() }\n";
+        let recovery = |name: &str| format!("crates/brownout-recovery/src/{name}");
+        assert_eq!(problems(&recovery("tracer/mod.rs"), text), 1);
+        for layer in ["sys.rs", "sys/signals.rs", "arch/x86_64.rs"] {
+            assert_eq!(problems(&recovery(layer), text), 0, "{layer}");
+        }
+        assert_eq!(problems(&recovery("tracer/mod.rs"), "// libc::f\n"), 0);
     }
 
     #[test]

@@ -13,6 +13,11 @@ impl Wildcard {
         Self(pattern.into())
     }
 
+    /// The pattern as it was given.
+    pub fn pattern(&self) -> &str {
+        &self.0
+    }
+
     /// Whether it matches the whole of `name`.
     pub fn matches(&self, name: &str) -> bool {
         matches(self.0.as_bytes(), name.as_bytes())

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Baseline, Category, Conclusion, FailOn, Finding, FindingId, Frame, RuleInfo, Severity,
+    Baseline, Category, Conclusion, FailOn, Finding, FindingId, Frame, RuleInfo, Severity, Sources,
     Suppressions,
 };
 
@@ -99,9 +99,9 @@ impl Report {
     }
 
     /// Moves suppressed findings out of [`findings`](Self::findings), and marks the suppressions that were used.
-    pub fn suppress(&mut self, suppressions: &mut Suppressions) {
+    pub fn suppress(&mut self, suppressions: &mut Suppressions, sources: &Sources) {
         for finding in std::mem::take(&mut self.findings) {
-            match suppressions.reason_for(&finding) {
+            match suppressions.reason_for(&finding, sources) {
                 Some(reason) => self.suppressed.push(Suppressed { finding, reason }),
                 None => self.findings.push(finding),
             }

@@ -3,11 +3,12 @@
 use std::fs;
 use std::io::Write as _;
 
-use brownout_report::{Baseline, Report, Suppressions};
+use brownout_report::{Baseline, Report, Sources, Suppressions};
 
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::output_directory::write_file;
+use crate::rules;
 use crate::settings::Settings;
 
 /// Suppressions and a baseline, read before the target runs so that mistakes in them are reported at once.
@@ -31,6 +32,7 @@ impl Decisions {
                     source,
                 })?;
         }
+        check_rules(&suppressions, settings)?;
         let baseline = settings.baseline.as_ref().map(|path| {
             let text = fs::read_to_string(path).map_err(|source| Failure::Decision {
                 path: path.clone(),
@@ -49,7 +51,7 @@ impl Decisions {
 
     /// Removes suppressed and known findings from a report that is not the last of the run.
     pub fn apply_for_now(&self, report: &mut Report) {
-        report.suppress(&mut self.suppressions.clone());
+        report.suppress(&mut self.suppressions.clone(), &Sources::on_disk());
         if let Some(baseline) = &self.baseline {
             report.compare_with(baseline);
         }
@@ -62,7 +64,7 @@ impl Decisions {
         settings: &Settings,
         console: &Console,
     ) -> Result<(), Failure> {
-        report.suppress(&mut self.suppressions);
+        report.suppress(&mut self.suppressions, &Sources::on_disk());
         for unused in self.suppressions.unused() {
             console.remark(format_args!(
                 "{}:{}: unused suppression: {}",
@@ -79,5 +81,21 @@ impl Decisions {
             report.compare_with(baseline);
         }
         Ok(())
+    }
+}
+
+/// A suppression of a rule that does not exist would hide nothing, which the user would notice late.
+fn check_rules(suppressions: &Suppressions, settings: &Settings) -> Result<(), Failure> {
+    let rules = rules::all().into_iter().map(|rule| rule.id);
+    let oracles = settings.oracles.iter().map(|oracle| oracle.rule().id);
+    let known: Vec<&str> = rules.chain(oracles).collect();
+    match suppressions.without_rule(&known) {
+        None => Ok(()),
+        Some((origin, rule)) => Err(Failure::SuppressedRule {
+            path: origin.file.clone(),
+            line: origin.line,
+            near: rules::nearest(rule),
+            rule: rule.to_owned(),
+        }),
     }
 }

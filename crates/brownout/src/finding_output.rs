@@ -34,7 +34,7 @@ pub enum Stream {
 /// Prints a report in the chosen format. Machine-readable formats always go to standard output.
 pub fn print(report: &Report, settings: &Settings, stream: Stream) -> Result<(), Failure> {
     let text = if settings.gen_suppressions {
-        suppressions_for(report.findings())
+        suppressions_for(report.findings(), &Sources::on_disk())
     } else {
         match settings.format {
             FindingFormat::Human => {

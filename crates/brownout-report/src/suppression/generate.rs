@@ -1,59 +1,88 @@
 //! Generates suppressions for findings. The user copies them to a file and adds the reasons.
+//!
+//! A suppression is as narrow as its finding: the rule, the functions from the innermost one to that of the primary
+//! location, and the statement there. Another bug in the same function is still reported.
 
 use std::fmt::Write as _;
 
 use toml::Value;
 
-use crate::Finding;
-
-/// Frames per suppression: enough to identify a location, few enough to survive changes of the callers.
-const FRAMES: usize = 4;
+use super::StatementText;
+use crate::{Finding, Frame, Sources, Stack};
 
 /// One suppression per finding, in TOML. Findings that the same suppression matches share it.
-pub fn suppressions_for<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> String {
+pub fn suppressions_for<'a>(
+    findings: impl IntoIterator<Item = &'a Finding>,
+    sources: &Sources,
+) -> String {
     let mut text = String::new();
     let mut written = Vec::new();
     for finding in findings {
-        let stack = innermost_functions(finding);
-        let key = (finding.rule.as_str(), stack);
-        if written.contains(&key) {
+        let body = body(finding, sources);
+        if written.contains(&body) {
             continue;
         }
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "# {}\n[[suppression]]\nrule = {}\n",
-            comment(finding),
-            quoted(key.0)
+            "# {}\n[[suppression]]\n{body}reason = \"not reviewed\"\n\n",
+            comment(finding)
         );
-        if !key.1.is_empty() {
-            let functions: Vec<String> = key.1.iter().map(|name| quoted(name)).collect();
-            let _ = writeln!(text, "stack = [{}]", functions.join(", "));
-        }
-        text.push_str("reason = \"not reviewed\"\n\n");
-        written.push(key);
+        written.push(body);
     }
     text
 }
 
-/// Library frames become `...`, because their names depend on the machine.
-fn innermost_functions(finding: &Finding) -> Vec<&str> {
-    let frames = finding
-        .stacks
-        .first()
-        .map_or(&[][..], |stack| stack.frames_of_program());
-    let mut functions = Vec::new();
-    for frame in frames {
-        if functions.len() == FRAMES {
-            break;
+/// What decides whether the suppression matches.
+fn body(finding: &Finding, sources: &Sources) -> String {
+    let mut text = format!("rule = {}\n", quoted(&finding.rule));
+    let Some(stack) = finding.stacks.first() else {
+        return text;
+    };
+    let Some(primary) = stack.primary_frame() else {
+        return text;
+    };
+    let functions: Vec<String> = functions_down_to(stack, primary)
+        .into_iter()
+        .map(quoted)
+        .collect();
+    let _ = writeln!(text, "stack = [{}]", functions.join(", "));
+    let statement = StatementText::of(primary, sources);
+    // The names and lines of library code depend on the machine.
+    let _ = match (statement, primary.line) {
+        _ if primary.is_library() => Ok(()),
+        (Some(StatementText { words, occurrence }), _) => {
+            let mut written = writeln!(text, "source = {}", quoted(&words));
+            if occurrence > 1 {
+                written = writeln!(text, "occurrence = {occurrence}");
+            }
+            written
         }
+        (None, Some(line)) => writeln!(text, "line = {line}"),
+        // Code outside of files has a bare address, which differs in each run.
+        (None, None) if primary.module.starts_with('[') => Ok(()),
+        (None, None) => writeln!(text, "offset = {:#x}", primary.offset),
+    };
+    text
+}
+
+/// The functions from the innermost frame to the primary one. Library frames become `...`.
+fn functions_down_to<'a>(stack: &'a Stack, primary: &'a Frame) -> Vec<&'a str> {
+    let inner = stack.frames.iter().take_while(|frame| *frame != primary);
+    let mut functions = Vec::new();
+    for frame in inner {
         if !frame.is_library() {
-            functions.push(frame.function.as_deref().unwrap_or("*"));
+            functions.push(name(frame));
         } else if functions.last() != Some(&"...") {
             functions.push("...");
         }
     }
+    functions.push(name(primary));
     functions
+}
+
+fn name(frame: &Frame) -> &str {
+    frame.function.as_deref().unwrap_or("*")
 }
 
 fn comment(finding: &Finding) -> String {

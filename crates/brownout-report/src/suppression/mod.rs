@@ -9,7 +9,7 @@ mod valgrind;
 
 use std::path::{Path, PathBuf};
 
-use crate::{Finding, Frame, Stack};
+use crate::{Finding, Frame, Sources, Stack};
 use brownout_names::{FunctionPattern, Wildcard};
 
 pub use generate::suppressions_for;
@@ -75,7 +75,18 @@ struct FramePattern {
     function: Option<FunctionPattern>,
     file: Option<Wildcard>,
     line: Option<u32>,
+    text: Option<StatementText>,
     module: Option<Wildcard>,
+    offset: Option<u64>,
+}
+
+/// The text of a source line, which stays the same if other lines are edited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StatementText {
+    /// Words separated by single spaces.
+    words: String,
+    /// Which of the lines of the file with these words, counted from 1.
+    occurrence: u32,
 }
 
 /// Why a suppression file cannot be used.
@@ -116,13 +127,22 @@ impl Suppressions {
     }
 
     /// The reason of the first suppression that matches a finding.
-    pub fn reason_for(&mut self, finding: &Finding) -> Option<String> {
+    pub fn reason_for(&mut self, finding: &Finding, sources: &Sources) -> Option<String> {
         let entry = self
             .list
             .iter_mut()
-            .find(|entry| entry.suppression.matches(finding))?;
+            .find(|entry| entry.suppression.matches(finding, sources))?;
         entry.used += 1;
         Some(entry.suppression.reason.clone())
+    }
+
+    /// The first suppression that cannot match a finding of any of these rules, and the rule that it names.
+    pub fn without_rule(&self, known: &[&str]) -> Option<(&SuppressionOrigin, &str)> {
+        let unknown = self.list.iter().find(|entry| {
+            let rule = &entry.suppression.rule;
+            !known.iter().any(|id| rule.matches(id))
+        })?;
+        Some((&unknown.origin, unknown.suppression.rule.pattern()))
     }
 
     /// The suppressions that have matched no finding so far.
@@ -136,16 +156,16 @@ impl Suppressions {
 }
 
 impl Suppression {
-    fn matches(&self, finding: &Finding) -> bool {
+    fn matches(&self, finding: &Finding, sources: &Sources) -> bool {
         self.rule.matches(&finding.rule)
             && match &self.role {
                 Some(role) => finding
                     .stacks
                     .iter()
                     .filter(|stack| role.matches(&stack.role))
-                    .any(|stack| self.scope.matches(stack)),
+                    .any(|stack| self.scope.matches(stack, sources)),
                 None => match finding.stacks.first() {
-                    Some(first) => self.scope.matches(first),
+                    Some(first) => self.scope.matches(first, sources),
                     None => self.scope.is_everything(),
                 },
             }
@@ -160,17 +180,20 @@ impl Scope {
         }
     }
 
-    fn matches(&self, stack: &Stack) -> bool {
+    fn matches(&self, stack: &Stack, sources: &Sources) -> bool {
+        let frames = &stack.frames;
         self.is_everything()
             || match self {
-                Self::SomeFrame(pattern) => stack.frames.iter().any(|frame| pattern.matches(frame)),
-                Self::Innermost(steps) => begins_with(&stack.frames, steps),
+                Self::SomeFrame(pattern) => {
+                    frames.iter().any(|frame| pattern.matches(frame, sources))
+                }
+                Self::Innermost(steps) => begins_with(frames, steps, sources),
             }
     }
 }
 
 /// As with the `*` of a [`Wildcard`], only the last gap has to be retried.
-fn begins_with(frames: &[Frame], steps: &[Step]) -> bool {
+fn begins_with(frames: &[Frame], steps: &[Step], sources: &Sources) -> bool {
     let (mut s, mut f) = (0, 0);
     let mut retry = None;
     loop {
@@ -183,7 +206,7 @@ fn begins_with(frames: &[Frame], steps: &[Step]) -> bool {
             }
             Some(Step::Frame(pattern)) => match frames.get(f) {
                 None => return false,
-                Some(frame) if pattern.matches(frame) => {
+                Some(frame) if pattern.matches(frame, sources) => {
                     s += 1;
                     f += 1;
                 }
@@ -200,7 +223,7 @@ fn begins_with(frames: &[Frame], steps: &[Step]) -> bool {
 }
 
 impl FramePattern {
-    fn matches(&self, frame: &Frame) -> bool {
+    fn matches(&self, frame: &Frame, sources: &Sources) -> bool {
         let function = |pattern: &FunctionPattern| {
             frame
                 .function
@@ -216,10 +239,26 @@ impl FramePattern {
         self.function.as_ref().is_none_or(function)
             && self.file.as_ref().is_none_or(file)
             && self.line.is_none_or(|line| frame.line == Some(line))
+            && self.offset.is_none_or(|offset| frame.offset == offset)
+            && self
+                .text
+                .as_ref()
+                .is_none_or(|text| StatementText::of(frame, sources).as_ref() == Some(text))
             && self
                 .module
                 .as_ref()
                 .is_none_or(|module| module.matches_path(&frame.module))
+    }
+}
+
+impl StatementText {
+    /// The text of a frame's line, if its source file can be read.
+    fn of(frame: &Frame, sources: &Sources) -> Option<Self> {
+        let text = sources.line_text(frame.file.as_deref()?, frame.line?)?;
+        Some(Self {
+            words: text.words.to_string(),
+            occurrence: text.earlier + 1,
+        })
     }
 }
 

@@ -14,7 +14,18 @@ fn reason(file: &str, text: &str) -> Option<String> {
 fn reason_for(finding: &Finding, file: &str, text: &str) -> Option<String> {
     let mut suppressions = Suppressions::default();
     suppressions.add(Path::new(file), text).unwrap();
-    suppressions.reason_for(finding)
+    suppressions.reason_for(finding, &sources())
+}
+
+/// Every file has ten lines; the second and the eighth have the same text.
+fn sources() -> Sources {
+    Sources::from_fn(|_| {
+        let lines = (1..=10).map(|line| match line {
+            2 | 8 => "\tagain(  x );\n".to_owned(),
+            _ => format!("    line({line});\n"),
+        });
+        Ok(lines.collect())
+    })
 }
 
 fn toml(body: &str) -> Option<String> {
@@ -174,7 +185,7 @@ reason = 'stale'
 ";
     let mut suppressions = Suppressions::default();
     suppressions.add(Path::new("s.toml"), text).unwrap();
-    suppressions.reason_for(&finding());
+    suppressions.reason_for(&finding(), &sources());
     let unused: Vec<_> = suppressions.unused().collect();
     assert_eq!(unused.len(), 1);
     assert_eq!((unused[0].origin.line, unused[0].reason), (5, "stale"));
@@ -189,11 +200,8 @@ fn generated_suppressions_match_on_other_machines() {
         finding.stacks[0].frames.insert(0, frame);
         finding
     };
-    let text = suppressions_for([&memcpy("__memmove_avx_unaligned")]);
-    assert!(
-        text.contains("stack = [\"...\", \"put\", \"main\"]"),
-        "{text}"
-    );
+    let text = suppressions_for([&memcpy("__memmove_avx_unaligned")], &sources());
+    assert!(text.contains("stack = [\"...\", \"put\"]\n"), "{text}");
     assert!(reason_for(&memcpy("memcpy"), "s.toml", &text).is_some());
 }
 
@@ -205,13 +213,90 @@ fn generated_suppressions_match_their_findings() {
     let mut nameless = finding();
     nameless.stacks[0].frames[0].function = None;
     for finding in [finding(), odd, nameless] {
-        let text = suppressions_for([&finding, &finding]);
+        let text = suppressions_for([&finding, &finding], &sources());
         assert_eq!(text.matches("[[suppression]]").count(), 1, "{text}");
         assert!(reason_for(&finding, "s.toml", &text).is_some(), "{text}");
         let mut other = finding.clone();
-        other.stacks[0].frames[1].function = Some("elsewhere".into());
+        other.stacks[0].frames[0].line = Some(3);
         assert!(reason_for(&other, "s.toml", &text).is_none(), "{text}");
+        let mut other_caller = finding.clone();
+        other_caller.stacks[0].frames[1].function = Some("elsewhere".into());
+        assert!(reason_for(&other_caller, "s.toml", &text).is_some());
     }
+}
+
+#[test]
+fn generated_suppressions_distinguish_lines_with_the_same_text() {
+    let at = |line| {
+        let mut finding = finding();
+        finding.stacks[0].frames[0].line = Some(line);
+        finding
+    };
+    let text = suppressions_for([&at(8)], &sources());
+    assert!(
+        text.contains("source = \"again( x );\"\noccurrence = 2\n"),
+        "{text}"
+    );
+    assert!(reason_for(&at(8), "s.toml", &text).is_some());
+    assert!(reason_for(&at(2), "s.toml", &text).is_none());
+    let text = suppressions_for([&at(2)], &sources());
+    assert!(!text.contains("occurrence"), "{text}");
+    assert!(reason_for(&at(2), "s.toml", &text).is_some());
+    assert!(reason_for(&at(8), "s.toml", &text).is_none());
+}
+
+#[test]
+fn without_source_text_lines_and_offsets_are_used() {
+    let mut numbered = finding();
+    numbered.stacks[0].frames[0].line = Some(77);
+    let text = suppressions_for([&numbered], &sources());
+    assert!(text.contains("line = 77\n"), "{text}");
+    let mut bare = finding();
+    for frame in &mut bare.stacks[0].frames {
+        (frame.file, frame.line, frame.column) = (None, None, None);
+    }
+    bare.stacks[0].frames[0].offset = 0x1234;
+    let text = suppressions_for([&bare], &sources());
+    assert!(text.contains("offset = 0x1234\n"), "{text}");
+    assert!(reason_for(&bare, "s.toml", &text).is_some());
+    bare.stacks[0].frames[0].offset = 0x1238;
+    assert!(reason_for(&bare, "s.toml", &text).is_none());
+}
+
+#[test]
+fn a_statement_needs_a_function() {
+    for body in [
+        "stack = ['put', '...']\nsource = 'x'",
+        "stack = []\nline = 3",
+    ] {
+        let text = format!("[[suppression]]\nreason = 'r'\nrule = '*'\n{body}");
+        assert!(error("s.toml", &text).contains("need a function"), "{body}");
+    }
+    for body in ["occurrence = 2", "source = 'x'\noccurrence = 0"] {
+        let text = format!("[[suppression]]\nreason = 'r'\nrule = '*'\n{body}");
+        assert!(
+            error("s.toml", &text).contains("`occurrence` needs"),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn rules_that_do_not_exist_are_found() {
+    let unknown = |rule: &str| {
+        let mut suppressions = Suppressions::default();
+        let text = format!("[[suppression]]\nreason = 'r'\nrule = '{rule}'");
+        suppressions.add(Path::new("s.toml"), &text).unwrap();
+        let found = suppressions.without_rule(&["missing-flush", "missing-fence"]);
+        found.map(|(origin, rule)| (origin.line, rule.to_owned()))
+    };
+    assert_eq!(unknown("missing-*"), None);
+    assert_eq!(unknown("missing-fence"), None);
+    assert_eq!(
+        unknown("mising-fence"),
+        Some((1, "mising-fence".to_owned()))
+    );
+    assert_eq!(unknown("redundant-*"), Some((1, "redundant-*".to_owned())));
 }
 
 proptest! {
@@ -220,7 +305,7 @@ proptest! {
         for file in ["s.supp", "s.toml"] {
             let mut suppressions = Suppressions::default();
             if suppressions.add(Path::new(file), &text).is_ok() {
-                suppressions.reason_for(&finding());
+                suppressions.reason_for(&finding(), &sources());
             }
         }
     }
@@ -230,7 +315,7 @@ proptest! {
         let text = format!("{{\nr\nBrownout:*\n{}\n}}", lines.join("\n"));
         let mut suppressions = Suppressions::default();
         if suppressions.add(Path::new("s.supp"), &text).is_ok() {
-            suppressions.reason_for(&finding());
+            suppressions.reason_for(&finding(), &sources());
         }
     }
 }

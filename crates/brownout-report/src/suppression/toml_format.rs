@@ -13,7 +13,17 @@
 //! stack = ["pmem_persist", "...", "log_append"]   # functions, innermost first; `...` is any number of frames
 //! role = "flush"                 # the role of the stack; by default the first stack
 //! reason = "the header is flushed on purpose"
+//!
+//! [[suppression]]
+//! rule = "missing-flush"
+//! stack = ["log_append"]
+//! source = "log->end += len;"    # the text of the line, in the last function of `stack`
+//! occurrence = 2                 # the second line of the file with this text; by default the first
+//! reason = "the end is recomputed"
 //! ```
+//!
+//! In place of `source`, `line` gives the number of a line, and `offset` the address in the module of code without line
+//! numbers.
 //!
 //! `rule` and `reason` are required. A file without a slash is matched against the last component of a path, a
 //! relative one against the last components.
@@ -21,7 +31,7 @@
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{FramePattern, FunctionPattern, Scope, Step, Suppression, Wildcard};
+use super::{FramePattern, FunctionPattern, Scope, StatementText, Step, Suppression, Wildcard};
 
 /// Why a suppression file in TOML cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +43,10 @@ pub enum TomlError {
     NoReason { line: usize },
     #[error("line {line}: `stack` cannot be combined with `function`, `file` or `module`")]
     StackAndFrame { line: usize },
+    #[error("line {line}: `occurrence` needs `source`, and is counted from 1")]
+    Occurrence { line: usize },
+    #[error("line {line}: `source`, `line` and `offset` need a function at the end of `stack`")]
+    NoFunction { line: usize },
 }
 
 #[derive(Deserialize)]
@@ -52,6 +66,10 @@ struct Table {
     file: Option<String>,
     module: Option<String>,
     stack: Option<Vec<String>>,
+    source: Option<String>,
+    occurrence: Option<u32>,
+    line: Option<u32>,
+    offset: Option<u64>,
 }
 
 /// Parses suppressions; returns each with its line.
@@ -79,18 +97,40 @@ impl Table {
         if self.reason.trim().is_empty() {
             return Err(TomlError::NoReason { line });
         }
+        let text = match (self.source, self.occurrence.unwrap_or(1)) {
+            (None, _) if self.occurrence.is_some() => return Err(TomlError::Occurrence { line }),
+            (_, 0) => return Err(TomlError::Occurrence { line }),
+            (source, occurrence) => source.map(|source| StatementText {
+                words: source.split_whitespace().collect::<Vec<_>>().join(" "),
+                occurrence,
+            }),
+        };
+        let statement = FramePattern {
+            line: self.line,
+            text,
+            offset: self.offset,
+            ..FramePattern::default()
+        };
         let frame = FramePattern {
             function: self.function.map(FunctionPattern::new),
             file: self.file.map(Wildcard::new),
-            line: None,
             module: self.module.map(Wildcard::new),
+            ..FramePattern::default()
         };
         let scope = match self.stack {
-            None => Scope::SomeFrame(frame),
+            None => Scope::SomeFrame(frame.at(statement)),
             Some(_) if frame != FramePattern::default() => {
                 return Err(TomlError::StackAndFrame { line });
             }
-            Some(functions) => Scope::Innermost(functions.into_iter().map(step).collect()),
+            Some(functions) => {
+                let mut steps: Vec<Step> = functions.into_iter().map(step).collect();
+                match steps.last_mut() {
+                    _ if statement == FramePattern::default() => {}
+                    Some(Step::Frame(last)) => *last = last.clone().at(statement),
+                    _ => return Err(TomlError::NoFunction { line }),
+                }
+                Scope::Innermost(steps)
+            }
         };
         Ok(Suppression {
             rule: Wildcard::new(self.rule),
@@ -98,6 +138,18 @@ impl Table {
             scope,
             reason: self.reason,
         })
+    }
+}
+
+impl FramePattern {
+    /// The pattern restricted to a statement.
+    fn at(self, statement: Self) -> Self {
+        Self {
+            line: statement.line,
+            text: statement.text,
+            offset: statement.offset,
+            ..self
+        }
     }
 }
 

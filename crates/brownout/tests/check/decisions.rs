@@ -196,3 +196,45 @@ fn a_file_that_is_not_a_baseline_is_refused() {
         run.stderr
     );
 }
+
+#[test]
+fn a_misspelt_rule_in_a_suppression_is_reported_with_the_nearest_one() {
+    let dir = TestDir::new();
+    for (name, text, line) in [
+        (
+            "accepted.toml",
+            "\n[[suppression]]\nrule = 'mising-flush'\nreason = 'r'\n",
+            2,
+        ),
+        ("accepted.supp", "{\n r\n Brownout:mising-flush\n}\n", 1),
+    ] {
+        dir.write(name, text);
+        let run = dir.check(&["--suppressions", name], &[]);
+        assert_eq!(run.status, Some(2), "{}", run.stderr);
+        assert_eq!(run.stdout, "", "the program has not run");
+        let expected =
+            format!("`{name}`, line {line}: no rule `mising-flush`; did you mean `missing-flush`?");
+        assert!(run.stderr.contains(&expected), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_generated_suppression_hides_its_finding_and_no_other() {
+    let dir = TestDir::new();
+    let run = dir.check(&["--gen-suppressions"], &["last"]);
+    let text = run.stdout.replace("counted\n", "");
+    assert!(text.contains("source = \"counter->steps = 99;"), "{text}");
+    dir.write("accepted.toml", &text);
+    let run = dir.check(&["--suppressions", "accepted.toml"], &["last"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    // The same mistake in another line of the same function.
+    let source = dir.read("counter.c").replace("= 99;", "= 98;");
+    dir.write("counter.c", &source);
+    let compiled = std::process::Command::new("cc")
+        .args(["-O1", "-g", "-o", "counter", "counter.c"])
+        .current_dir(dir.directory.path())
+        .status();
+    assert!(compiled.unwrap().success());
+    let run = dir.check(&["--suppressions", "accepted.toml"], &["last"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+}

@@ -35,7 +35,7 @@ fn report() -> Report {
     let mut suppressions = Suppressions::default();
     let text = "[[suppression]]\nrule = '*'\nfile = 'stats.c'\nreason = 'rebuilt'";
     suppressions.add(Path::new("s.toml"), text).unwrap();
-    report.suppress(&mut suppressions);
+    report.suppress(&mut suppressions, &crate::Sources::on_disk());
     report.compare_with(&Baseline::of([&other]));
     report
 }

@@ -22,14 +22,22 @@ use brownout_recovery::Recovery;
 
 const VERSION: u32 = 4;
 
+/// What distinguishes a trace from others, wherever it is copied to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceIdentity {
+    /// When the recording started, in nanoseconds since 1970.
+    pub started: u64,
+    /// The size of the trace.
+    pub bytes: u64,
+}
+
 /// What decides the verdicts in a journal: results of different configurations must not be mixed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestConfiguration {
     /// Of the journal's format.
     pub version: u32,
     pub strategy: StrategyId,
-    /// Size and number of events of the trace, which distinguish it from others.
-    pub trace: (u64, u64),
+    pub trace: TraceIdentity,
     pub patterns: Vec<String>,
     pub recovery: Recovery,
     pub granularity: Granularity,
@@ -286,7 +294,10 @@ mod tests {
                 name: "prefix".into(),
                 version: 1,
             },
-            trace: (7, 9),
+            trace: TraceIdentity {
+                started: 7,
+                bytes: 9,
+            },
             patterns: Vec::new(),
             recovery: Recovery::new("true", "/"),
             granularity: Granularity::default(),

@@ -52,7 +52,7 @@ pub use failure_point::{
 };
 pub use findings::{Group, findings, group, line_of};
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore};
-pub use journal::{Journal, JournalError, Shard, TestConfiguration};
+pub use journal::{Journal, JournalError, Shard, TestConfiguration, TraceIdentity};
 pub use narrow::{Narrowed, narrow};
 pub use operation::Operation;
 pub use persistent_files::PersistentFiles;

@@ -9,14 +9,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use crate::crash_point::{Choice, CrashPoint};
+use crate::journal::TraceIdentity;
 use crate::operation::Operation;
 use brownout_recovery::{Readiness, Recovery};
 
-/// How tokens begin, and which version they have. Version 1 named a crash by its event alone.
+/// How tokens begin, and which version they have. Version 1 named a crash by its event alone, version 2 not its trace.
 const NAME: &str = "crash";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
-/// A crash and the recovery from it. As text: `crash2:EVENT:…`, where the rest holds everything else.
+/// A crash and the recovery from it. As text: `crash3:EVENT:…`, where the rest holds everything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     pub point: CrashPoint,
@@ -26,6 +27,8 @@ pub struct Token {
     pub patterns: Vec<String>,
     /// In milliseconds, if the user gave one.
     pub time_limit: Option<u64>,
+    /// The trace that the token belongs to.
+    pub trace: TraceIdentity,
 }
 
 /// A token in as few letters as possible: defaults are left out.
@@ -33,6 +36,7 @@ pub struct Token {
 #[serde(default)]
 struct Short {
     cmd: String,
+    #[serde(with = "brownout_recovery::path_text")]
     dir: PathBuf,
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<String>,
@@ -54,6 +58,7 @@ struct Short {
     pm: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<u64>,
+    trace: TraceIdentity,
 }
 
 impl From<&Token> for Short {
@@ -73,6 +78,7 @@ impl From<&Token> for Short {
             op: token.operation,
             pm: token.patterns.clone(),
             time: token.time_limit,
+            trace: token.trace,
         }
     }
 }
@@ -97,6 +103,7 @@ impl Short {
             operation: self.op,
             patterns: self.pm,
             time_limit: self.time,
+            trace: self.trace,
         }
     }
 }
@@ -166,6 +173,10 @@ mod tests {
             }),
             patterns: vec!["*.pool".into()],
             time_limit: Some(5000),
+            trace: TraceIdentity {
+                started: 1_800_000_000_000_000_007,
+                bytes: 1176,
+            },
         }
     }
 
@@ -183,9 +194,9 @@ mod tests {
         };
         for token in [token(None), token(Some(choice))] {
             let text = token.to_string();
-            assert!(text.starts_with("crash2:4711:"), "{text}");
+            assert!(text.starts_with("crash3:4711:"), "{text}");
             assert_eq!(text.parse::<Token>().unwrap(), token);
-            for broken in ["", "crash2", "crash2:4711:", &text[..text.len() - 3]] {
+            for broken in ["", "crash3", "crash3:4711:", &text[..text.len() - 3]] {
                 let error = broken.parse::<Token>().unwrap_err();
                 assert_eq!(error, TokenError::NotAToken, "{broken}");
             }

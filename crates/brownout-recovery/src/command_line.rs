@@ -3,9 +3,12 @@
 //! A command that only names a program and its arguments is started directly, because a shell costs as much time as a small
 //! recovery. Any other command is left to a shell.
 //!
-//! `{pm}` stands for the path of the first PM file, `{pm:N}` for that of the N-th.
+//! `{pm}` stands for the path of the first PM file, `{pm:N}` for that of the N-th. A path need not be UTF-8, unlike the
+//! command around it.
 
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Refusal;
@@ -14,9 +17,9 @@ use super::Refusal;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
     /// The command as a shell reads it.
-    text: String,
+    text: OsString,
     /// The program and its arguments; `None` if a shell is needed.
-    words: Option<Vec<String>>,
+    words: Option<Vec<OsString>>,
 }
 
 /// The shell that runs what is not just a program and its arguments.
@@ -24,6 +27,9 @@ pub const SHELL: &str = "/bin/sh";
 
 /// Characters with a special meaning for a shell, except quotes.
 pub const SHELL_CHARACTERS: &str = "|&;<>()$`*?[]#~!{}=%\n";
+
+/// Stands for a path while words are split: a character that no command contains.
+const MARK: char = '\u{10fffe}';
 
 /// A part of a command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,29 +43,36 @@ impl CommandLine {
     /// Reads a command line whose placeholders stand for `files`.
     pub fn new(command: &str, files: &[PathBuf]) -> Result<Self, Refusal> {
         let parts = split_placeholders(command, files.len())?;
-        let mut text = String::new();
+        let mut text = OsString::new();
+        // The command with a mark in place of each path, for which words are split as text.
+        let mut marked = String::new();
         let mut is_plain = true;
         for part in &parts {
             match part {
                 Part::Text(part) => {
-                    text.push_str(part);
+                    text.push(part);
+                    marked.push_str(part);
                     is_plain &= !part.contains(|c| SHELL_CHARACTERS.contains(c));
+                    is_plain &= !part.contains(MARK);
                 }
                 Part::File(number) => {
-                    let path = &files[*number];
-                    let path = path
-                        .to_str()
-                        .ok_or_else(|| Refusal::PathText { path: path.clone() })?;
-                    text.push_str(&shell_words::quote(path));
+                    text.push(quoted(&files[*number]));
+                    marked.push(MARK);
                 }
             }
         }
-        let words = shell_words::split(&text).map_err(|_| Refusal::Quotes {
+        let words = shell_words::split(&marked).map_err(|_| Refusal::Quotes {
             command: command.to_owned(),
         })?;
+        let is_plain = is_plain && !words.is_empty();
+        let mut paths = parts.iter().filter_map(|part| match part {
+            Part::File(number) => Some(files[*number].as_os_str()),
+            Part::Text(_) => None,
+        });
+        let words = words.iter().map(|word| with_paths(word, &mut paths));
         Ok(Self {
             text,
-            words: Some(words).filter(|words| is_plain && !words.is_empty()),
+            words: is_plain.then(|| words.collect()),
         })
     }
 
@@ -85,14 +98,41 @@ impl CommandLine {
     }
 
     /// The program and its arguments; empty if a shell is needed.
-    pub fn words(&self) -> &[String] {
+    pub fn words(&self) -> &[OsString] {
         self.words.as_deref().unwrap_or_default()
     }
 
     /// The command as a shell reads it.
-    pub fn text(&self) -> &str {
+    pub fn text(&self) -> &OsStr {
         &self.text
     }
+}
+
+/// A path as a shell reads it.
+fn quoted(path: &Path) -> OsString {
+    if let Some(path) = path.to_str() {
+        return shell_words::quote(path).into_owned().into();
+    }
+    let mut bytes = vec![b'\''];
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'\'' => bytes.extend_from_slice(b"'\\''"),
+            _ => bytes.push(byte),
+        }
+    }
+    bytes.push(b'\'');
+    OsString::from_vec(bytes)
+}
+
+/// A word with the next path in place of each mark.
+fn with_paths<'a>(word: &str, paths: &mut impl Iterator<Item = &'a OsStr>) -> OsString {
+    let mut pieces = word.split(MARK);
+    let mut whole = OsString::from(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        whole.push(paths.next().unwrap_or_default());
+        whole.push(piece);
+    }
+    whole
 }
 
 fn split_placeholders(command: &str, files: usize) -> Result<Vec<Part<'_>>, Refusal> {
@@ -132,8 +172,26 @@ mod tests {
         vec![PathBuf::from("/pm/one"), PathBuf::from("/pm/with space")]
     }
 
-    fn words(command: &str) -> Option<Vec<String>> {
+    fn words(command: &str) -> Option<Vec<OsString>> {
         CommandLine::new(command, &files()).unwrap().words
+    }
+
+    #[test]
+    fn paths_need_not_be_utf_8() {
+        let path = OsStr::from_bytes(b"/pm/it's \xff");
+        let files = [PathBuf::from(path)];
+        let line = CommandLine::new("check {pm} --log={pm}.log", &files);
+        // `=` is left to a shell.
+        assert_eq!(line.unwrap().words, None);
+        let line = CommandLine::new("check {pm} x{pm}.log '{pm}'", &files).unwrap();
+        let around = OsStr::from_bytes(b"x/pm/it's \xff.log");
+        assert_eq!(line.words(), ["check".as_ref(), path, around, path]);
+        let line = CommandLine::new("check {pm} | cat", &files).unwrap();
+        let expected = OsStr::from_bytes(b"check '/pm/it'\\''s \xff' | cat");
+        assert_eq!(line.text(), expected);
+        let echo = CommandLine::new("printf %s {pm}", &files).unwrap();
+        let output = echo.by_shell().output().unwrap();
+        assert_eq!(output.stdout, path.as_bytes(), "a shell reads the same");
     }
 
     #[test]

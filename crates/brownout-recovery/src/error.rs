@@ -95,8 +95,6 @@ pub enum Refusal {
         "`{text}` in the command names none of the PM files (there are {files}); {{pm}} is the first, {{pm:2}} the second"
     )]
     Placeholder { text: String, files: usize },
-    #[error("cannot insert {} for {{pm}} in a command: the path is not UTF-8", path.display())]
-    PathText { path: PathBuf },
     #[error("the command contains an unpaired quote: {command}")]
     Quotes { command: String },
     #[error("cannot start {command}: {errno}")]

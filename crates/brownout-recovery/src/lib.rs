@@ -14,7 +14,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `runner`, `runner_pool`, `verdict` | recovery on one image after the other, and what its end says about each image |
-//! | `request`, `outcome`, `error` | what callers ask for and get |
+//! | `request`, `outcome`, `error`, `path_text` | what callers ask for and get |
 //! | `sandbox`, `channel`, `file_content` | the caller's end, the messages on the socket, the content of PM files |
 //! | `sandbox_server` | the server: namespaces, the loop, the fallback without namespaces |
 //! | `view` | the file system that recovery sees |
@@ -31,6 +31,7 @@ mod command_line;
 mod error;
 mod file_content;
 mod outcome;
+pub mod path_text;
 mod process_tree;
 mod readiness;
 mod request;

@@ -20,6 +20,7 @@ pub struct Recovery {
     /// When the server is ready. If not given, the client starts at once.
     pub ready: Option<Readiness>,
     /// Where the commands run.
+    #[serde(with = "crate::path_text")]
     pub directory: PathBuf,
     /// Exit statuses that mean success.
     pub success: Vec<i32>,

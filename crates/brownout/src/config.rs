@@ -58,6 +58,8 @@ const FILE_NAME: &str = "brownout.toml";
 /// The options in a file; paths and patterns are absolute.
 #[derive(Debug, Default)]
 pub struct Config {
+    /// The file; `None` if there is none.
+    pub path: Option<PathBuf>,
     pub pm: Vec<OsString>,
     pub model: Option<Profile>,
     pub format: Option<FindingFormat>,
@@ -197,6 +199,7 @@ impl Config {
         }
         let directory = path.parent().unwrap_or(Path::new("."));
         let mut config = chosen.over(keys).rooted_at(directory);
+        config.path = Some(path.to_owned());
         for oracle in oracles {
             let flaw = |why| flaw(oracle.span().start, why);
             let spec = oracle.get_ref().spec(directory).map_err(flaw)?;
@@ -296,6 +299,7 @@ impl Keys {
             }
         };
         Config {
+            path: None,
             pm: self
                 .pm
                 .unwrap_or_default()

@@ -78,7 +78,7 @@ pub fn crash_test(
             code: ExitCode::NothingTested,
         }));
     }
-    let identity = (trace.byte_len(), trace.events());
+    let identity = trace.identity();
     let mut symbols = CrashSymbols::new(&trace.header().cwd, plan.filters.clone());
     let last_event = trace.events();
 
@@ -319,6 +319,22 @@ fn open_journal(
     }
 }
 
+/// Fails if the directory holds a test of another trace or with other options, which must not be continued.
+pub fn check_resumable(
+    directory: &OutputDirectory,
+    trace: &TraceFile,
+    plan: &Plan,
+) -> Result<(), Failure> {
+    let path = directory.file(JOURNAL);
+    match journal::read(&path).map_err(CrashError::from)? {
+        Some(earlier) => {
+            let wanted = plan.configuration(trace.identity());
+            check_same_test(&path, &earlier.head.configuration, &wanted)
+        }
+        None => Ok(()),
+    }
+}
+
 /// Results of different strategies or options are not mixed.
 pub fn check_same_test(
     journal: &Path,
@@ -347,6 +363,7 @@ fn token(trial: &Trial, configuration: &TestConfiguration) -> Token {
         operation: trial.operation,
         patterns: configuration.patterns.clone(),
         time_limit: configuration.time_limit,
+        trace: configuration.trace,
     }
 }
 

@@ -209,6 +209,22 @@ pub enum Failure {
     NotReplayed { finding: String, rule: String },
     #[error(transparent)]
     Token(#[from] TokenError),
+    #[error("`{}`, line {line}: no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all rules", path.display())]
+    SuppressedRule {
+        path: PathBuf,
+        line: usize,
+        rule: String,
+        near: &'static str,
+    },
+    #[error(
+        "`{}` is in use by another brownout; wait until it ends, or choose another directory with --out",
+        path.display()
+    )]
+    InUse { path: PathBuf },
+    #[error("`{}` exists and is not a trace; it was not overwritten: choose another path with -o", path.display())]
+    NotOverwritten { path: PathBuf },
+    #[error("this token belongs to another trace than `{}`", path.display())]
+    OtherTrace { path: PathBuf },
     #[error("no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all rules")]
     NoSuchRule { rule: String, near: &'static str },
 }

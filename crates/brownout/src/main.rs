@@ -21,6 +21,7 @@ mod output_directory;
 mod progress;
 mod results;
 mod rules;
+mod run_file;
 mod settings;
 mod shortfall;
 mod source_gaps;

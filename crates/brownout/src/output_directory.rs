@@ -4,20 +4,19 @@
 //! From an earlier check it replaces only its own files, each atomically, so that a reader never sees a partial
 //! file.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use brownout_report::{Conclusion, FailOn, Format, Report, RuleInfo, Severity, Subject};
-use serde::{Deserialize, Serialize};
+use brownout_report::{Conclusion, Format, Report, Subject};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::run_file::{RUN, RulesInForce, RunFile};
 
-/// Marks the directory as brownout's, and describes what was examined.
-const RUN: &str = "run.json";
 pub const FINDINGS: &str = "findings.jsonl";
 pub const SUPPRESSED: &str = "suppressed.jsonl";
 pub const HTML: &str = "report.html";
@@ -53,58 +52,8 @@ pub struct OutputDirectory {
     made: bool,
     /// The path of the trace, if it is not in the directory.
     trace: Option<PathBuf>,
-}
-
-/// The content of `run.json`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct RunFile {
-    /// The version of brownout that wrote it.
-    brownout: String,
-    command: Vec<String>,
-    directory: Option<String>,
-    /// The path of the trace, if it is not in the directory.
-    #[serde(default)]
-    trace: Option<PathBuf>,
-    #[serde(default)]
-    gaps: Vec<String>,
-    #[serde(flatten)]
-    in_force: RulesInForce,
-    #[serde(flatten)]
-    conclusion: Conclusion,
-}
-
-/// The rules that were applied, and which findings made the check fail, so that `report` shows the same verdict.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct RulesInForce {
-    #[serde(default)]
-    pub fail_on: FailOn,
-    /// The severities of the rules that were on. Absent in results of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rules: Option<BTreeMap<String, Severity>>,
-}
-
-impl RulesInForce {
-    fn of(report: &Report) -> Self {
-        let rules = report.rules.iter();
-        let rules = rules.map(|rule| (rule.id.to_owned(), rule.severity));
-        Self {
-            fail_on: report.fail_on,
-            rules: Some(rules.collect()),
-        }
-    }
-
-    /// Those of the given rules that were applied, with the severities they had.
-    pub fn rules(&self, all: Vec<RuleInfo>) -> Vec<RuleInfo> {
-        let Some(rules) = &self.rules else {
-            return all;
-        };
-        all.into_iter()
-            .filter_map(|rule| {
-                let severity = *rules.get(rule.id)?;
-                Some(RuleInfo { severity, ..rule })
-            })
-            .collect()
-    }
+    /// Keeps other processes from writing to the directory as long as it is open.
+    _lock: Option<File>,
 }
 
 impl OutputDirectory {
@@ -117,6 +66,7 @@ impl OutputDirectory {
         };
         let made = !path.exists();
         fs::create_dir_all(&path).map_err(failed)?;
+        let lock = lock(&path)?;
         let mut entries = fs::read_dir(&path).map_err(failed)?;
         let ours = path.join(RUN).is_file();
         // Left by a check that was killed before it wrote `run.json`.
@@ -127,22 +77,27 @@ impl OutputDirectory {
             return Err(Failure::NotOurs { path });
         }
         let directory = Self {
-            trace: if ours { read_run(&path)?.trace } else { None },
+            trace: if ours {
+                RunFile::read(&path)?.trace
+            } else {
+                None
+            },
             path,
             made,
+            _lock: lock,
         };
         directory.remove_abandoned();
-        set_in_use(Some(directory.path.clone()));
         Ok(directory)
     }
 
     /// Opens the results of an earlier check.
     pub fn open(path: &Path) -> Result<(Self, Subject, RulesInForce), Failure> {
-        let run = read_run(path)?;
+        let run = RunFile::read(path)?;
         let directory = Self {
             path: path.to_owned(),
             made: false,
             trace: run.trace,
+            _lock: None,
         };
         let subject = Subject {
             command: run.command,
@@ -154,7 +109,7 @@ impl OutputDirectory {
 
     /// How the run that wrote the results ended.
     pub fn conclusion(&self) -> Result<Conclusion, Failure> {
-        Ok(read_run(&self.path)?.conclusion)
+        Ok(RunFile::read(&self.path)?.conclusion)
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -226,8 +181,9 @@ impl OutputDirectory {
         self.trace = trace.filter(|trace| Some(trace) != inside.as_ref());
     }
 
-    /// Writes `run.json`.
+    /// Writes `run.json`. From now on the results are those of this process, also if it fails.
     pub fn write_run_file(&self, report: &Report) -> Result<(), Failure> {
+        set_in_use(Some(self.path.clone()));
         let subject = &report.subject;
         let run = RunFile {
             trace: self.trace.clone(),
@@ -260,13 +216,18 @@ impl OutputDirectory {
     }
 }
 
-fn read_run(directory: &Path) -> Result<RunFile, Failure> {
-    let unreadable = |source| Failure::Results {
-        path: directory.to_owned(),
-        source,
+/// Locks a directory for this process. Where the file system knows no locks, there is none.
+fn lock(path: &Path) -> Result<Option<File>, Failure> {
+    let Ok(directory) = File::open(path) else {
+        return Ok(None);
     };
-    let text = fs::read_to_string(directory.join(RUN)).map_err(unreadable)?;
-    serde_json::from_str(&text).map_err(|error| unreadable(error.into()))
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(directory)),
+        Err(Errno::WOULDBLOCK) => Err(Failure::InUse {
+            path: path.to_owned(),
+        }),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Replaces `{pid}`, so that concurrent checks can use one directory each.
@@ -336,6 +297,7 @@ mod tests {
         let first = OutputDirectory::claim(&path).unwrap();
         first.write_run_file(&Report::default()).unwrap();
         fs::write(first.file("notes"), "mine").unwrap();
+        drop(first);
         let second = OutputDirectory::claim(&path).unwrap();
         second.write_run_file(&Report::default()).unwrap();
         assert_eq!(fs::read_to_string(second.file("notes")).unwrap(), "mine");
@@ -372,6 +334,17 @@ mod tests {
         fs::write(directory.unfinished_trace(), "half").unwrap();
         directory.abandon();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_directory_in_use_is_refused_and_not_changed() {
+        let root = tempfile::tempdir().unwrap();
+        let first = OutputDirectory::claim(root.path()).unwrap();
+        let second = OutputDirectory::claim(root.path());
+        assert!(matches!(second, Err(Failure::InUse { .. })));
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+        drop(first);
+        assert!(OutputDirectory::claim(root.path()).is_ok());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use brownout_report::FailOn;
 
 use crate::arguments::{FindingArgs, FindingFormat};
 use crate::config::{Config, CrashKeys, OracleSpec};
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::rules::RuleLevels;
 
@@ -59,9 +60,16 @@ impl Settings {
     }
 
     /// `patterns` are the arguments of `--pm`.
-    pub fn new(arguments: &FindingArgs, patterns: &[OsString]) -> Result<Self, Failure> {
+    pub fn new(
+        arguments: &FindingArgs,
+        patterns: &[OsString],
+        console: &Console,
+    ) -> Result<Self, Failure> {
         let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
         let config = Config::find(&arguments.config, &here)?;
+        if let Some(path) = &config.path {
+            console.remark(format_args!("options from {}", path.display()));
+        }
         let mut suppressions = config.suppressions;
         suppressions.extend(arguments.suppressions.iter().cloned());
         let patterns = if patterns.is_empty() {

@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
+use brownout_crash::TraceIdentity;
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
     Address, Damage, Definitions, EarlyStop, Event, EventIndex, EventPosition, FenceKind,
@@ -66,6 +68,15 @@ impl TraceFile {
     /// The number of events in the trace, according to the trace.
     pub fn events(&self) -> u64 {
         self.reader.events()
+    }
+
+    pub fn identity(&self) -> TraceIdentity {
+        let started = self.header().started.duration_since(UNIX_EPOCH);
+        TraceIdentity {
+            // Enough for the next five centuries.
+            started: started.map_or(0, |time| time.as_nanos() as u64),
+            bytes: self.byte_len(),
+        }
     }
 
     pub fn byte_len(&self) -> u64 {

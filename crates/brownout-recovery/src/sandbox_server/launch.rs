@@ -34,7 +34,7 @@ impl Worker<'_> {
         streams: &Streams,
     ) -> Result<Pid, Refusal> {
         let refused = |error: io::Error| Refusal::Start {
-            command: line.text().to_owned(),
+            command: line.text().to_string_lossy().into_owned(),
             errno: error.into(),
         };
         if let (Actor::Recovery, ExecutionMessage::Engine { loads }) =

@@ -26,7 +26,7 @@ use crate::trace_file::TraceFile;
 pub const OUT: &str = "brownout.out";
 
 pub fn run(arguments: &CheckArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let settings = Settings::new(&arguments.findings, &arguments.patterns)?;
+    let settings = Settings::new(&arguments.findings, &arguments.patterns, console)?;
     let out = arguments.out.clone().or_else(|| settings.out.clone());
     let out = out.unwrap_or_else(|| PathBuf::from(OUT));
     let results = (out.as_path(), Stay::Kept);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::check::OUT;
 use crate::arguments::CrashArgs;
 use crate::console::Console;
-use crate::crash_test::{Plan, RecordedBy, crash_test, program_file};
+use crate::crash_test::{Plan, RecordedBy, check_resumable, crash_test, program_file};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ fn output(arguments: &CrashArgs, settings: &Settings) -> PathBuf {
 }
 
 pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let settings = Settings::new(&arguments.findings, &arguments.selection.patterns)?;
+    let settings = Settings::new(&arguments.findings, &arguments.selection.patterns, console)?;
     let options = settings.crash.complete(&arguments.crash);
     let mut plan = Plan::new(&options, &settings.patterns)?.ok_or(Failure::NoRecovery)?;
     plan.resume = arguments.resume;
@@ -38,6 +38,10 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
         plan.resolve_functions(&trace.header().cwd.join(program))?;
     }
     let mut directory = OutputDirectory::claim(&output(arguments, &settings))?;
+    if plan.resume {
+        // Before anything of the earlier test is replaced.
+        check_resumable(&directory, &trace, &plan)?;
+    }
     let mut results = Results::about(&trace, &settings);
     results.keep(&directory, trace.path(), FindingsOf::TraceAnalyses)?;
     // From now on the directory belongs to brownout, even if the test fails.

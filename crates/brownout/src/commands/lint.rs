@@ -12,7 +12,7 @@ use crate::results::{FindingsOf, Results};
 use crate::settings::Settings;
 
 pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let settings = Settings::new(&arguments.findings, &arguments.selection.patterns)?;
+    let settings = Settings::new(&arguments.findings, &arguments.selection.patterns, console)?;
     let decisions = Decisions::read(&settings)?;
     // Before the work of linting, and before a trace that is in the directory is read.
     let directory = arguments.out.as_deref().map(OutputDirectory::claim);

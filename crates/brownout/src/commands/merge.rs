@@ -21,7 +21,7 @@ use crate::results::{FindingsOf, Results, earlier_findings};
 use crate::settings::Settings;
 
 pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let settings = Settings::new(&arguments.findings, &[])?;
+    let settings = Settings::new(&arguments.findings, &[], console)?;
     let decisions = Decisions::read(&settings)?;
     let mut joined: Option<(Entries, Results, PathBuf)> = None;
     for path in &arguments.parts {

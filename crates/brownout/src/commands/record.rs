@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,7 +16,7 @@ use brownout_crash::Scope;
 use brownout_engine::{Notice, RecordOptions, Recording, StopReason, WatchedFunction};
 use brownout_names::FunctionPattern;
 use brownout_trace::selection::{Patterns, Selection, Survey};
-use brownout_trace::{Definitions, EventClass, EventKind, ProcessEnd};
+use brownout_trace::{Definitions, EventClass, EventKind, ProcessEnd, ReadError, TraceReader};
 
 use crate::arguments::{OnFull, RecordArgs};
 use crate::console::Console;
@@ -28,6 +29,7 @@ use crate::trace_file::TraceFile;
 use crate::watch_list::watch_list;
 
 pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure> {
+    check_output(&arguments.output)?;
     let recording = record(arguments, None, console)?;
     warn_if_nothing_persistent(&recording, &arguments.output, console);
     console.remark(format_args!(
@@ -41,6 +43,17 @@ pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure>
         return Ok(ExitCode::Usage.into());
     }
     Ok(pass_on(recording.end))
+}
+
+/// A file that is not a trace is not overwritten: `-o` may have been given the path of a pool.
+fn check_output(path: &Path) -> Result<(), Failure> {
+    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
+    if is_file && matches!(TraceReader::open(path), Err(ReadError::NotATrace)) {
+        return Err(Failure::NotOverwritten {
+            path: path.to_owned(),
+        });
+    }
+    Ok(())
 }
 
 /// Records, and prints a warning for everything that went wrong. `scope` is that of a crash test of the trace, if it is

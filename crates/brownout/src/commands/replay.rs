@@ -30,6 +30,11 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failure> {
     let (trace, token, rule) = find(&arguments.directory, &arguments.finding)?;
     let mut file = TraceFile::open(&trace)?;
+    if token.trace != file.identity() {
+        // A cut trace has another size; that is the better explanation.
+        let other = Failure::OtherTrace { path: trace };
+        return Err(file.damage().unwrap_or(other));
+    }
     if token.point.event > file.events() {
         return Err(Failure::NoSuchEvent {
             path: trace,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, thread};
 
-use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration};
+use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration, TraceIdentity};
 use brownout_names::FunctionPattern;
 use brownout_recovery::{Expectation, Recovery, check_command};
 
@@ -116,7 +116,7 @@ impl Plan {
     }
 
     /// The options that decide the verdicts.
-    pub fn configuration(&self, trace: (u64, u64)) -> TestConfiguration {
+    pub fn configuration(&self, trace: TraceIdentity) -> TestConfiguration {
         TestConfiguration {
             version: TestConfiguration::VERSION,
             strategy: self.strategy.id(),

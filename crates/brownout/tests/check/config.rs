@@ -21,6 +21,8 @@ fn options_come_from_the_file() {
     let findings = crate::findings(&dir.path("results"));
     assert_eq!(bugs(&findings), [] as [&str; 0]);
     assert_eq!(rules_of(&findings, "performance"), ["redundant-fence"]);
+    let named = format!("options from {}", dir.path("brownout.toml").display());
+    assert!(run.stderr.contains(&named), "{}", run.stderr);
     let run = dir.check(&["--preset", "ci"], &["fence"]);
     assert!(run.stdout.contains("{\"id\":"), "{}", run.stdout);
     let former = dir.check(&["--profile", "ci"], &["fence"]);

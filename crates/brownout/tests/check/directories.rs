@@ -1,6 +1,9 @@
 //! Results directories: every command that takes a trace takes one, and `lint` writes one.
 
 use std::fs;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -78,4 +81,53 @@ fn lint_of_a_damaged_trace_says_so_in_every_artefact() {
     );
     assert!(dir.read("results/report.html").contains("is damaged"));
     assert_eq!(dir.brownout(&["report", "results"]).status, Some(2));
+}
+
+#[test]
+fn a_directory_that_another_check_uses_is_refused() {
+    let dir = TestDir::new();
+    // Waits until its standard input is closed.
+    let mut first = dir.command(&["check", "--", "cat"]);
+    let first = first.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut first = first.unwrap();
+    let begun = dir.path("brownout.out/run.json");
+    while !begun.exists() {
+        assert_eq!(first.try_wait().unwrap(), None, "it has ended");
+        sleep(Duration::from_millis(10));
+    }
+    let before = fs::read(&begun).unwrap();
+    let second = dir.check(&[], &["last"]);
+    assert_eq!(second.status, Some(2), "{}", second.stderr);
+    assert!(
+        second.stderr.contains("in use by another"),
+        "{}",
+        second.stderr
+    );
+    assert_eq!(second.stdout, "", "the program has not run");
+    assert!(fs::read(&begun).unwrap() == before);
+    let elsewhere = dir.check(&["--out", "other"], &["last"]);
+    assert_eq!(elsewhere.status, Some(1), "{}", elsewhere.stderr);
+    drop(first.stdin.take());
+    first.wait().unwrap();
+    let third = dir.check(&[], &["last"]);
+    assert_eq!(third.status, Some(1), "{}", third.stderr);
+}
+
+#[test]
+fn a_recording_replaces_traces_and_nothing_else() {
+    let dir = TestDir::new();
+    let record = |output| dir.brownout(&["record", "-o", output, "--", "./counter", "pool"]);
+    assert_eq!(record("trace").status, Some(0));
+    assert_eq!(
+        record("trace").status,
+        Some(0),
+        "an earlier trace is replaced"
+    );
+    dir.write("empty", "");
+    assert_eq!(record("empty").status, Some(0));
+    dir.write("thesis", "years of work");
+    let run = record("thesis");
+    assert_eq!(run.status, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("is not a trace"), "{}", run.stderr);
+    assert_eq!(dir.read("thesis"), "years of work");
 }

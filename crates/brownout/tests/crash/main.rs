@@ -6,6 +6,7 @@ mod budget;
 mod endings;
 mod names;
 mod oracles;
+mod paths;
 mod sharing;
 mod strategies;
 mod verdicts;

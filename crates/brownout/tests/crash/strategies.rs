@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Seek;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use brownout_crash::journal::{self, Head};
 use brownout_crash::strategy::{TrialJob, TrialResults, TriedState};
@@ -14,7 +14,7 @@ use brownout_crash::{
     CallingContexts, Campaign, CampaignEnd, Choice, Collaborators, CrashPoint, FailurePoint,
     ImageBuilder, Journal, OtherLines, PersistentFiles, Progress, ProgressObserver, ProposedCrash,
     RecordedRun, Scope, Shard, StackId, Strategy, StrategyId, StrategyInfo, StrategyInput, Symbols,
-    TestConfiguration, Token, Trial, findings, group, narrow,
+    TestConfiguration, Token, TraceIdentity, Trial, findings, group, narrow,
 };
 use brownout_model::Profile;
 use brownout_recovery::{
@@ -248,6 +248,7 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
         operation: None,
         patterns: Vec::new(),
         time_limit: None,
+        trace: identity(&dir),
     };
     let findings = findings(groups, &causes, token);
     assert_eq!(findings.len(), 1);
@@ -439,6 +440,16 @@ fn states_that_a_job_came_upon_are_not_those_of_equal_images() {
     assert!(others[0].point.choice.is_some());
 }
 
+/// The trace that tokens have to name.
+fn identity(dir: &TestDir) -> TraceIdentity {
+    let reader = TraceReader::open(dir.path("trace")).unwrap();
+    let started = reader.header().started.duration_since(UNIX_EPOCH);
+    TraceIdentity {
+        started: started.unwrap().as_nanos() as u64,
+        bytes: reader.byte_len(),
+    }
+}
+
 fn selection(dir: &TestDir) -> brownout_trace::selection::Selection {
     let mut reader = TraceReader::open(dir.path("trace")).unwrap();
     let mut survey = Survey::default();
@@ -458,7 +469,7 @@ fn head(recovery: &Recovery, strategy: StrategyId) -> Head {
     let configuration = TestConfiguration {
         version: TestConfiguration::VERSION,
         strategy,
-        trace: (0, 0),
+        trace: TraceIdentity::default(),
         patterns: Vec::new(),
         recovery: recovery.clone(),
         granularity: Default::default(),

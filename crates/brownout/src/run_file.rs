@@ -1,0 +1,94 @@
+//! `run.json`: what a run examined and how it ended. It marks a directory as one of results.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use brownout_report::{Conclusion, FailOn, Report, RuleInfo, Severity};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// The name of the file.
+pub const RUN: &str = "run.json";
+
+/// The content of `run.json`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct RunFile {
+    /// The version of brownout that wrote it.
+    pub brownout: String,
+    pub command: Vec<String>,
+    pub directory: Option<String>,
+    /// The path of the trace, if it is not in the directory.
+    #[serde(default, with = "optional_path")]
+    pub trace: Option<PathBuf>,
+    #[serde(default)]
+    pub gaps: Vec<String>,
+    #[serde(flatten)]
+    pub in_force: RulesInForce,
+    #[serde(flatten)]
+    pub conclusion: Conclusion,
+}
+
+/// The rules that were applied, and which findings made the check fail, so that `report` shows the same verdict.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RulesInForce {
+    #[serde(default)]
+    pub fail_on: FailOn,
+    /// The severities of the rules that were on. Absent in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rules: Option<BTreeMap<String, Severity>>,
+}
+
+impl RulesInForce {
+    pub fn of(report: &Report) -> Self {
+        let rules = report.rules.iter();
+        let rules = rules.map(|rule| (rule.id.to_owned(), rule.severity));
+        Self {
+            fail_on: report.fail_on,
+            rules: Some(rules.collect()),
+        }
+    }
+
+    /// Those of the given rules that were applied, with the severities they had.
+    pub fn rules(&self, all: Vec<RuleInfo>) -> Vec<RuleInfo> {
+        let Some(rules) = &self.rules else {
+            return all;
+        };
+        all.into_iter()
+            .filter_map(|rule| {
+                let severity = *rules.get(rule.id)?;
+                Some(RuleInfo { severity, ..rule })
+            })
+            .collect()
+    }
+}
+
+impl RunFile {
+    /// Reads the file of a results directory.
+    pub fn read(directory: &Path) -> Result<Self, Failure> {
+        let unreadable = |source| Failure::Results {
+            path: directory.to_owned(),
+            source,
+        };
+        let text = fs::read_to_string(directory.join(RUN)).map_err(unreadable)?;
+        serde_json::from_str(&text).map_err(|error| unreadable(error.into()))
+    }
+}
+
+/// Paths that need not be UTF-8, in JSON.
+mod optional_path {
+    use std::path::PathBuf;
+
+    use brownout_recovery::path_text;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+        path.as_deref().map(path_text::to_text).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        Ok(text.as_deref().and_then(path_text::from_text))
+    }
+}

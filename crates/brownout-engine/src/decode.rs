@@ -15,6 +15,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+// Passed on as it is.
+const _: () = assert!(brownout_ring::FOLDED_RECURSION == brownout_trace::FOLDED_RECURSION.0);
+
 /// A decoded record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decoded<'a> {

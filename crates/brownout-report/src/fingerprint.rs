@@ -134,6 +134,7 @@ mod tests {
             module: "/bin/program".into(),
             offset: 0x1000,
             inlined: false,
+            recursive: false,
         }
     }
 

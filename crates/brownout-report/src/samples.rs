@@ -38,6 +38,7 @@ pub(crate) fn frame(function: &str, file: &str, line: u32) -> Frame {
         module: "/home/u/kv/kv".into(),
         offset: 0x1149,
         inlined: false,
+        recursive: false,
     }
 }
 

@@ -27,6 +27,9 @@ pub struct Frame {
     pub offset: u64,
     /// Whether the function was inlined into that of the next frame.
     pub inlined: bool,
+    /// Whether recursive calls that lead back to this call are folded, so that the stack stands for all depths of recursion.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recursive: bool,
 }
 
 impl Frame {
@@ -38,6 +41,15 @@ impl Frame {
             Some(column) => format!("{file}:{line}:{column}"),
             None => format!("{file}:{line}"),
         })
+    }
+
+    /// What a list of frames adds to the location.
+    pub fn remark(&self) -> &'static str {
+        match (self.inlined, self.recursive) {
+            (true, _) => " (inlined)",
+            (false, true) => " … recursion",
+            (false, false) => "",
+        }
     }
 
     /// The last component of the module's path.

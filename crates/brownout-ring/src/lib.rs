@@ -120,6 +120,9 @@ pub mod option {
     pub const COVERAGE: u32 = 2;
 }
 
+/// Stands in the place of a return address: contexts in which recursion led back to the caller's context are the same.
+pub const FOLDED_RECURSION: u64 = 1;
+
 /// Values of [`Control::recording`].
 pub mod recording {
     /// The recorder reads records. Producers wait if their ring is full.
@@ -246,7 +249,8 @@ pub mod kind {
     /// without a CONTENT record were zero.
     pub const CONTENT: u16 = 12;
     /// Defines context number `context`: `addr` is the return address; payload: the number of the caller's context, 4 bytes
-    /// (0 is the root).
+    /// (0 is the root). If `addr` is [`super::FOLDED_RECURSION`], no event has this context: it says that calls which lead back
+    /// to the caller's context are folded.
     pub const CONTEXT: u16 = 13;
     /// Code was mapped at `addr`: payload [`super::ModuleMapping`], then the path.
     pub const MODULE: u16 = 14;

@@ -4,10 +4,14 @@
 //! Therefore a fork freezes the existing contexts into a layer that both processes share. Layers of similar size are merged,
 //! which keeps the number of layers logarithmic in the number of forks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::ids::{AppPc, ContextId};
+
+/// Stands in the place of a return address: the definition is no context of its own. It says that the contexts of recursive
+/// calls that lead back to its parent are one.
+pub const FOLDED_RECURSION: AppPc = AppPc(1);
 
 #[derive(Clone, Copy, Debug)]
 struct ContextNode {
@@ -25,10 +29,16 @@ pub(crate) struct Contexts {
     /// Oldest first; later layers hide earlier ones.
     frozen: Vec<Arc<Layer>>,
     own: Layer,
+    /// Contexts with folded recursion.
+    recursive: Arc<BTreeSet<ContextId>>,
 }
 
 impl Contexts {
     pub(crate) fn define(&mut self, id: ContextId, parent: ContextId, return_address: AppPc) {
+        if return_address == FOLDED_RECURSION {
+            Arc::make_mut(&mut self.recursive).insert(parent);
+            return;
+        }
         let depth = self
             .node(parent)
             .map_or(0, |node| node.depth)
@@ -57,7 +67,13 @@ impl Contexts {
         Contexts {
             frozen: self.frozen.clone(),
             own: Layer::new(),
+            recursive: Arc::clone(&self.recursive),
         }
+    }
+
+    /// The contexts with folded recursion.
+    pub(crate) fn recursive(&self) -> impl Iterator<Item = ContextId> {
+        self.recursive.iter().copied()
     }
 
     /// Return addresses from `id` to the root, innermost first.
@@ -139,10 +155,28 @@ mod tests {
     }
 
     #[test]
+    fn folded_recursion_is_known_and_no_frame() {
+        let mut parent = Contexts::default();
+        parent.define(ContextId(1), ContextId::ROOT, AppPc(0x10));
+        parent.define(ContextId(2), ContextId(1), FOLDED_RECURSION);
+        let mut child = parent.fork();
+        child.define(ContextId(3), ContextId(1), AppPc(0x20));
+        child.define(ContextId(4), ContextId(3), FOLDED_RECURSION);
+        let recursive = |contexts: &Contexts| contexts.recursive().collect::<Vec<_>>();
+        assert_eq!(recursive(&parent), [ContextId(1)]);
+        assert_eq!(recursive(&child), [ContextId(1), ContextId(3)]);
+        assert_eq!(frames(&child, 3), [0x20, 0x10]);
+    }
+
+    #[test]
     fn many_forks_leave_few_layers() {
         let mut parent = Contexts::default();
         for id in 1..=1000 {
-            parent.define(ContextId(id), ContextId(id - 1), AppPc(u64::from(id)));
+            parent.define(
+                ContextId(id),
+                ContextId(id - 1),
+                AppPc(0x10 + u64::from(id)),
+            );
             parent.fork();
         }
         assert!(parent.frozen.len() <= 10, "{} layers", parent.frozen.len());
@@ -152,9 +186,9 @@ mod tests {
     #[test]
     fn a_cycle_in_a_damaged_trace_ends() {
         let mut contexts = Contexts::default();
-        contexts.define(ContextId(1), ContextId::ROOT, AppPc(1));
-        contexts.define(ContextId(2), ContextId(1), AppPc(2));
-        contexts.define(ContextId(1), ContextId(2), AppPc(3));
-        assert_eq!(frames(&contexts, 1), [3, 2, 3]);
+        contexts.define(ContextId(1), ContextId::ROOT, AppPc(0x10));
+        contexts.define(ContextId(2), ContextId(1), AppPc(0x20));
+        contexts.define(ContextId(1), ContextId(2), AppPc(0x30));
+        assert_eq!(frames(&contexts, 1), [0x30, 0x20, 0x30]);
     }
 }

@@ -117,6 +117,11 @@ impl Process {
     pub fn context_frames(&self, context: ContextId) -> ContextFrames<'_> {
         self.contexts.frames(context)
     }
+
+    /// The calling contexts into which recursive calls are folded.
+    pub fn recursive_contexts(&self) -> impl Iterator<Item = ContextId> {
+        self.contexts.recursive()
+    }
 }
 
 /// Everything that is defined at a reader's position, including by the current event.

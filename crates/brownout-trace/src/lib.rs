@@ -81,7 +81,7 @@ mod visitor;
 mod writer;
 
 pub use address_space::{AddressSpace, FileRange};
-pub use contexts::ContextFrames;
+pub use contexts::{ContextFrames, FOLDED_RECURSION};
 pub use definitions::{Definitions, FileIdentity, MappedFile, Module, Process, Thread};
 pub use error::{Damage, Flaw, ReadError, WriteError};
 pub use event::{

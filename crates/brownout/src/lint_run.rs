@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::results::subject;
 use crate::settings::Settings;
 use crate::source_gaps;
-use crate::stacks::{StackId, StackTable, report_frame};
+use crate::stacks::{StackId, StackTable};
 use crate::trace_file::TraceFile;
 
 /// The results of linting a trace.
@@ -51,6 +51,9 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
         describe_candidates(&selection, definitions, given)
     });
     let mut stacks = outcome.attribution;
+    for process in definitions.processes() {
+        stacks.table.note_recursion(process.id, definitions);
+    }
     let sources = Sources::on_disk();
     let findings = outcome
         .findings
@@ -169,10 +172,9 @@ impl SiteStacks {
     fn stack_of(&mut self, site: &RawSite) -> Stack {
         // An event without an instruction was caused by the kernel.
         let stack = self.by_site.get(&site.key).filter(|_| site.pc.0 != 0);
-        let frames = stack.map_or_else(Vec::new, |&stack| self.table.frames(stack));
         Stack {
             role: site.role.to_owned(),
-            frames: frames.iter().map(report_frame).collect(),
+            frames: stack.map_or_else(Vec::new, |&stack| self.table.report_frames(stack)),
         }
     }
 }

@@ -4,12 +4,12 @@
 //! while the process keeps its modules. A stack is therefore translated to offsets in module files at
 //! the event itself, and to source lines when it is shown.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brownout_symbols::{BuildId, FileOffset, ModuleId, Probe, SourceFrame, Symbolizer};
-use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, ProcessId};
+use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, Process, ProcessId};
 use rustc_hash::FxHashMap;
 
 use crate::failure::sentence;
@@ -51,6 +51,7 @@ pub fn report_frame(frame: &SourceFrame) -> brownout_report::Frame {
         module: frame.module.to_string_lossy().into_owned(),
         offset: frame.offset,
         inlined: frame.inlined,
+        recursive: false,
     }
 }
 
@@ -89,6 +90,8 @@ pub struct StackTable {
     /// Cache from an event to its stack.
     by_event: FxHashMap<(ProcessId, AppPc, ContextId), StackId>,
     primary: FxHashMap<StackId, Arc<PrimaryFrame>>,
+    /// Calling contexts into which recursive calls are folded.
+    recursive: HashSet<Arc<[CodeAddress]>>,
 }
 
 impl StackTable {
@@ -101,6 +104,7 @@ impl StackTable {
             ids: HashMap::new(),
             by_event: FxHashMap::default(),
             primary: FxHashMap::default(),
+            recursive: HashSet::new(),
         }
     }
 
@@ -131,14 +135,35 @@ impl StackTable {
     pub fn intern(&mut self, event: &Event<'_>, definitions: &Definitions) -> StackId {
         let process = event.process;
         let mut addresses = vec![self.address(definitions, process, event.pc, Probe::Instruction)];
-        for caller in definitions.context_frames(process, event.context) {
-            addresses.push(self.address(definitions, process, caller, Probe::ReturnAddress));
-        }
+        self.add_callers(definitions, process, event.context, &mut addresses);
         let addresses: Arc<[CodeAddress]> = addresses.into();
         *self.ids.entry(addresses).or_insert_with_key(|addresses| {
             self.stacks.push(Arc::clone(addresses));
             StackId(self.stacks.len() - 1)
         })
+    }
+
+    fn add_callers(
+        &mut self,
+        definitions: &Definitions,
+        process: ProcessId,
+        context: ContextId,
+        addresses: &mut Vec<CodeAddress>,
+    ) {
+        for caller in definitions.context_frames(process, context) {
+            addresses.push(self.address(definitions, process, caller, Probe::ReturnAddress));
+        }
+    }
+
+    /// Notes into which calling contexts of a process recursive calls are folded. To be called at the end of the process: a
+    /// context may be in use before the first call is folded into it.
+    pub fn note_recursion(&mut self, process: ProcessId, definitions: &Definitions) {
+        let known = definitions.process(process);
+        for context in known.into_iter().flat_map(Process::recursive_contexts) {
+            let mut addresses = Vec::new();
+            self.add_callers(definitions, process, context, &mut addresses);
+            self.recursive.insert(addresses.into());
+        }
     }
 
     fn address(
@@ -170,6 +195,19 @@ impl StackTable {
         let mut frames = Vec::new();
         for &address in &addresses[..] {
             frames.append(&mut self.frames_of(address));
+        }
+        frames
+    }
+
+    /// The frames of a stack in the form that findings use.
+    pub fn report_frames(&mut self, stack: StackId) -> Vec<brownout_report::Frame> {
+        let addresses = Arc::clone(&self.stacks[stack.0]);
+        let mut frames: Vec<brownout_report::Frame> = Vec::new();
+        for (depth, &address) in addresses.iter().enumerate() {
+            frames.extend(self.frames_of(address).iter().map(report_frame));
+            if let Some(caller) = frames.last_mut() {
+                caller.recursive = self.recursive.contains(&addresses[depth..]);
+            }
         }
         frames
     }

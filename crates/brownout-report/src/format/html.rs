@@ -102,7 +102,7 @@ impl Html {
                 @for frame in &stack.frames {
                     li.primary[Some(frame) == primary] title=(module_offset(frame)) {
                         (report.shown_frame(frame))
-                        @if frame.inlined { " (inlined)" }
+                        (frame.remark())
                         @if let Some(statement) = self.sources.statement(frame) {
                             " " span.statement { (statement) }
                         }

@@ -233,8 +233,7 @@ impl Human {
             .iter()
             .take(MAX_FRAMES)
             .map(|frame| {
-                let inlined = if frame.inlined { " (inlined)" } else { "" };
-                let location = format!("{}{inlined}", report.shown_frame(frame));
+                let location = format!("{}{}", report.shown_frame(frame), frame.remark());
                 let shown = frame.is_library() || Some(frame) == primary;
                 let statement = self.sources.statement(frame).filter(|_| !shown);
                 clean(&match statement {

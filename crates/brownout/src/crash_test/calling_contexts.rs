@@ -84,6 +84,9 @@ impl CrashSymbols {
 impl CallingContexts for CrashSymbols {
     fn observe(&mut self, event: &Event<'_>, definitions: &Definitions) {
         self.table.observe(event);
+        if let EventKind::ProcessExit { .. } = event.kind {
+            self.table.note_recursion(event.process, definitions);
+        }
         if let EventKind::Store { .. } = event.kind {
             let context = (event.process, event.pc, event.context);
             if self.storing.insert(context) {
@@ -118,8 +121,7 @@ impl CallingContexts for CrashSymbols {
 
 impl Symbols for CrashSymbols {
     fn frames(&mut self, stack: StackId) -> Vec<Frame> {
-        let frames = self.table.frames(stacks::StackId::new(stack.0));
-        frames.iter().map(report_frame).collect()
+        self.table.report_frames(stacks::StackId::new(stack.0))
     }
 
     /// A function that flushes or fences but never stores acts for its caller, as `persist` does.

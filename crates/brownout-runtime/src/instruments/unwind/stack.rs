@@ -58,8 +58,8 @@ impl<M: Memory, C: CodeMap> Shared for ProcessWalk<'_, M, C> {
 
     fn callee(&mut self, caller: ContextNumber, return_address: u64) -> Option<ContextNumber> {
         let (context, new) = self.tree.callee(caller, return_address);
-        if new {
-            (self.on_new)(context, caller, return_address);
+        if let Some(node) = new {
+            (self.on_new)(node.number, node.caller, node.return_address);
         }
         Some(context)
     }
@@ -145,6 +145,15 @@ impl StackCache {
     /// Address of the stacks that are kept, laid out as [`crate::instruments::unwind::memo_layout`] says.
     pub fn memos(&self) -> u64 {
         self.memos.address()
+    }
+
+    /// The return addresses that the last walk found, innermost first, before recursion is folded.
+    #[cfg(test)]
+    pub(crate) fn walked(&self) -> Vec<u64> {
+        let frames = self.frames.iter().rev();
+        frames
+            .map(|frame| frame.at.covered().wrapping_add(1))
+            .collect()
     }
 
     /// The context of an event, if it came from the same place with the same stack before. Takes the

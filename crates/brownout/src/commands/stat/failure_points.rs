@@ -120,7 +120,7 @@ fn describe(frame: &Frame) -> String {
         }
         _ => String::new(),
     };
-    format!("{function}{location}")
+    format!("{function}{location}{}", frame.remark())
 }
 
 fn print_json(leaves: &[(&Leaf, Vec<Frame>)], out: &mut impl Write) -> io::Result<()> {

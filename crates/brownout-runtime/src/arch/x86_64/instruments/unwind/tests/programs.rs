@@ -85,7 +85,7 @@ fn check(name: &str, compiler: &str, flags: &str, outer: std::ops::RangeInclusiv
             "{what}: what the thread knows is right"
         );
 
-        let chain: Vec<u64> = tree.return_addresses(context).collect();
+        let chain = stack.walked();
         let (inner, rest) = chain.split_at(event.expected.len().min(chain.len()));
         assert_eq!(
             format!("{inner:x?}"),

@@ -1,56 +1,17 @@
-//! From trials to findings: one cause is one finding.
+//! From groups of failures to findings: one cause is one finding.
 //!
-//! Failures with the same rule, the same line of the failure point and the same way in which recovery fails are one finding
-//! with a count. Several of these are one finding if narrowing finds the same stores for them: the interval between two
-//! stores often contains more than one failure point.
+//! Several groups are one finding if narrowing finds the same stores for them.
 
 use std::collections::{BTreeMap, HashMap};
 
-use brownout_report::{Evidence, Finding, Frame, Stack, primary_frame};
+use brownout_report::{Evidence, Finding, Frame, Stack, primary_frame, role};
 
 use crate::cause::{Cause, Culprit};
 use crate::crash_point::CrashPoint;
+use crate::group::Group;
 use crate::rules::rule_of;
 use crate::token::Token;
 use crate::trial::{Failure, Trial};
-
-/// Similar failures, in the order of the trace.
-#[derive(Debug)]
-pub struct Group {
-    failures: Vec<Trial>,
-}
-
-impl Group {
-    /// The earliest, which represents all.
-    pub fn first(&self) -> &Trial {
-        &self.failures[0]
-    }
-}
-
-/// Groups failures by how recovery failed and by the line of the failure point.
-pub fn group(trials: &[Trial]) -> Vec<Group> {
-    let mut failures: Vec<&Trial> = trials
-        .iter()
-        .filter(|trial| trial.failure.is_some())
-        .collect();
-    failures.sort_by(|a, b| a.point.cmp(&b.point));
-    let mut numbers: HashMap<(String, String), usize> = HashMap::new();
-    let mut groups: Vec<Group> = Vec::new();
-    for trial in failures {
-        let Some(failure) = &trial.failure else {
-            continue;
-        };
-        let key = (failure.line.clone(), failure.signature(&trial.verdict));
-        let number = *numbers.entry(key).or_insert_with(|| {
-            groups.push(Group {
-                failures: Vec::new(),
-            });
-            groups.len() - 1
-        });
-        groups[number].failures.push(trial.clone());
-    }
-    groups
-}
 
 /// The source line that a stack points at.
 pub fn line_of(stack: &[Frame]) -> String {
@@ -60,7 +21,7 @@ pub fn line_of(stack: &[Frame]) -> String {
     match (&frame.file, frame.line) {
         (Some(file), Some(line)) => format!("{file}:{line}"),
         _ => match &frame.function {
-            Some(function) => format!("{}:{function}", frame.module),
+            Some(function) => format!("{}:{function}+{:#x}", frame.module, frame.offset),
             None => format!("{}+{:#x}", frame.module, frame.offset),
         },
     }
@@ -125,9 +86,9 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
     let first = group.first();
     let failure = first.failure.as_ref()?;
     let rule = rule_of(&first.verdict)?;
-    let mut stacks = vec![stack("failure point", &failure.stack)];
+    let mut stacks = vec![stack(role::FAILURE_POINT, &failure.stack)];
     if !failure.recovery.is_empty() {
-        stacks.push(stack("recovery", &failure.recovery));
+        stacks.push(stack(role::RECOVERY, &failure.recovery));
     }
     let mut evidence = Evidence {
         events: vec![first.point.event],
@@ -148,12 +109,11 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
     if let Some(cause) = cause {
         message.push_str(reason(cause));
     }
-    // The fingerprint must not depend on the search for causes.
     let mut finding = Finding::new(rule, message, stacks, Evidence::default());
     if let Some(cause) = cause {
         for (role, culprits) in [
-            ("store that is there", &cause.present),
-            ("store that is missing", &cause.absent),
+            (role::STORE_PRESENT, &cause.present),
+            (role::STORE_MISSING, &cause.absent),
         ] {
             for culprit in culprits {
                 finding.stacks.push(stack(role, &culprit.stack));

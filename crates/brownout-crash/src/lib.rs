@@ -13,7 +13,7 @@
 //! | `recorded_run`, `uncrashed_recovery`, `campaign`, `recovery_environment`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
 //! | `symbols`, `progress` | what the caller provides |
-//! | `findings`, `rules`, `token` | what is reported, and what reproduces it |
+//! | `group`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
 mod campaign;
 mod cause;
@@ -24,6 +24,7 @@ mod even_sample;
 mod failure_point;
 mod findings;
 mod function_set;
+mod group;
 mod image;
 pub mod journal;
 mod minimize;
@@ -50,7 +51,8 @@ pub use failure_point::{
     CallingContexts, FailurePoint, FailurePoints, Granularity, Leaf, Occurrence, PointKind, Scope,
     StackId, watched_functions,
 };
-pub use findings::{Group, findings, group, line_of};
+pub use findings::{findings, line_of};
+pub use group::{Group, group};
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore};
 pub use journal::{Journal, JournalError, Shard, TestConfiguration, TraceIdentity};
 pub use narrow::{Narrowed, narrow};

@@ -54,23 +54,30 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Equal for failures of recovery that are the same on different images: where it was or, if that is not known, what
-    /// it printed last, without numbers.
+    /// Equal for failures of recovery that are the same on different images: where it was and, if no source line is known
+    /// there, what it printed last, without numbers. Where a recovery that does not end was interrupted depends on chance.
     pub fn signature(&self, verdict: &Verdict) -> String {
         let mut signature = format!("{verdict:?}");
-        if self.recovery.is_empty() {
+        if *verdict == Verdict::Hung {
+            return signature;
+        }
+        let program = || self.recovery.iter().filter(|frame| !frame.is_library());
+        if !program().any(|frame| frame.line.is_some()) {
             let last = self.output.last().map_or("", String::as_str);
             signature.push('|');
             signature.push_str(&without_numbers(last));
         }
-        for frame in self.recovery.iter().filter(|frame| !frame.is_library()) {
+        for frame in program() {
             signature.push('|');
             match (&frame.function, &frame.file, frame.line) {
                 (function, Some(file), Some(line)) => {
                     let function = function.as_deref().unwrap_or_default();
                     signature.push_str(&format!("{function} {file}:{line}"));
                 }
-                (Some(function), ..) => signature.push_str(function),
+                // Code outside of files has an address that differs in each run.
+                (function, ..) if frame.module.starts_with('[') => {
+                    signature.push_str(function.as_deref().unwrap_or(&frame.module));
+                }
                 _ => signature.push_str(&format!("{}+{:#x}", frame.module, frame.offset)),
             }
         }
@@ -128,5 +135,41 @@ mod tests {
         let signature = |failure: Failure| failure.signature(&Verdict::Crashed(11));
         assert_eq!(signature(failure(7, "a")), signature(failure(7, "b")));
         assert_ne!(signature(failure(7, "a")), signature(failure(8, "a")));
+    }
+
+    #[test]
+    fn without_lines_offsets_and_output_distinguish_failures() {
+        let failure = |offset, said: &str| Failure {
+            recovery: vec![Frame {
+                function: Some("check".into()),
+                module: "/opt/libindex.so".into(),
+                offset,
+                ..Frame::default()
+            }],
+            output: vec![said.to_owned()],
+            ..Failure::default()
+        };
+        let signature = |failure: Failure| failure.signature(&Verdict::Failed(1));
+        let one = signature(failure(0x10, "key 7 is lost"));
+        assert_eq!(one, signature(failure(0x10, "key 9 is lost")));
+        assert_ne!(one, signature(failure(0x20, "key 7 is lost")));
+        assert_ne!(one, signature(failure(0x10, "the count is wrong")));
+    }
+
+    #[test]
+    fn all_hangs_are_alike() {
+        let frame = |line| Frame {
+            file: Some("a.c".into()),
+            line: Some(line),
+            ..Frame::default()
+        };
+        let hung = |line| {
+            let failure = Failure {
+                recovery: vec![frame(line)],
+                ..Failure::default()
+            };
+            failure.signature(&Verdict::Hung)
+        };
+        assert_eq!(hung(7), hung(8));
     }
 }

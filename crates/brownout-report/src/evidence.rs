@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{FindingId, Frame};
+
 /// The facts behind a finding. If it occurred several times, those of the first occurrence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -20,6 +22,21 @@ pub struct Evidence {
     /// Further facts that are specific to the rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
+    /// Findings with the same cause that are reported as this one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<JoinedFinding>,
+}
+
+/// A finding that is reported as another one, because both have one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinedFinding {
+    pub id: FindingId,
+    /// The position in the trace of its first occurrence, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<u64>,
+    /// Its first stack, innermost frame first, without the frames that lead to `main`. Only the first of many have one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<Frame>,
 }
 
 impl Evidence {
@@ -34,6 +51,14 @@ pub struct ByteRange {
     pub file: String,
     pub offset: u64,
     pub len: u64,
+}
+
+impl ByteRange {
+    pub(crate) fn overlaps(&self, other: &ByteRange) -> bool {
+        self.file == other.file
+            && self.offset < other.offset.saturating_add(other.len)
+            && other.offset < self.offset.saturating_add(self.len)
+    }
 }
 
 /// `file+0x40..0x48`

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint;
+use crate::stack::role;
 use crate::{Category, Evidence, Frame, LinelessId, RuleInfo, Severity, Sources, Stack};
 
 /// A bug or a suspicious pattern in the target. Field names are those of `findings.jsonl`.
@@ -25,6 +26,9 @@ pub struct Finding {
     /// The token with which `brownout replay` repeats it.
     #[serde(default)]
     pub replay: Option<String>,
+    /// Of a crash finding: the finding that names the same stores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<FindingId>,
 }
 
 impl Finding {
@@ -45,7 +49,14 @@ impl Finding {
             stacks,
             evidence,
             replay: None,
+            cause: None,
         }
+    }
+
+    /// Whether a recovery was run on a crash image to find it.
+    pub(crate) fn is_of_crash_testing(&self) -> bool {
+        let first = self.stacks.first();
+        first.is_some_and(|stack| stack.role == role::FAILURE_POINT)
     }
 
     /// The frame shown as the location of the finding.

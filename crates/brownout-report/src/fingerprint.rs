@@ -11,6 +11,9 @@
 //! a second, *lineless* fingerprint without the numbers: it survives edits above the finding, which a baseline needs, but
 //! two findings in one function have the same.
 //!
+//! Of crash findings, the stores that cause them are ignored, which depend on how long was searched for them, and so is the stack of a recovery
+//! that did not end.
+//!
 //! A frame without a line contributes its function and module name. Only if a stack has no line at all, its
 //! offsets into modules are included, because nothing else would distinguish its findings. Such fingerprints
 //! are valid for one build of the module.
@@ -21,7 +24,7 @@ use std::hash::Hasher;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-use crate::stack::base_name;
+use crate::stack::{base_name, role};
 use crate::{FindingId, Frame, Sources, Stack};
 
 /// A fingerprint that is the same for findings that differ only in line numbers.
@@ -59,7 +62,7 @@ enum Grade<'a> {
 fn hash(rule: &str, stacks: &[Stack], grade: Grade<'_>) -> String {
     let mut hasher = SipHasher13::new();
     write_text(&mut hasher, rule);
-    for stack in stacks {
+    for stack in stacks.iter().filter(|stack| identifies(rule, stack)) {
         let frames = relevant_frames(stack);
         hasher.write_u64(frames.len() as u64);
         write_text(&mut hasher, &stack.role);
@@ -69,6 +72,12 @@ fn hash(rule: &str, stacks: &[Stack], grade: Grade<'_>) -> String {
         }
     }
     format!("{:016x}", hasher.finish())
+}
+
+/// Whether the stack is the same in each run: the search for causes may find other stores, and a recovery that does not end is
+/// interrupted anywhere.
+fn identifies(rule: &str, stack: &Stack) -> bool {
+    !stack.is_of_cause() && !(rule == "recovery-hung" && stack.role == role::RECOVERY)
 }
 
 /// The frames that are not library code, or all frames if there are no others.
@@ -194,6 +203,22 @@ mod tests {
         let avx = vec![inside("__memmove_avx_unaligned"), put(), inside("start")];
         let debug = vec![frame("memcpy", "/usr/lib/gcc/x/include/x.h", 3), put()];
         assert_eq!(exact("r", &stack(avx)), exact("r", &stack(debug)));
+    }
+
+    #[test]
+    fn what_differs_between_runs_of_crash_testing_is_ignored() {
+        let of = |role: &str, line| Stack {
+            role: role.into(),
+            frames: vec![frame("put", "kv.c", line)],
+        };
+        let point = of(role::FAILURE_POINT, 3);
+        let with = |rule, stack| exact(rule, &[point.clone(), stack]);
+        let alone = exact("recovery-failed", std::slice::from_ref(&point));
+        assert_eq!(with("recovery-failed", of(role::STORE_MISSING, 7)), alone);
+        assert_eq!(with("recovery-failed", of(role::STORE_PRESENT, 7)), alone);
+        assert_ne!(with("recovery-failed", of(role::RECOVERY, 7)), alone);
+        let hung = |line| with("recovery-hung", of(role::RECOVERY, line));
+        assert_eq!(hung(7), hung(8));
     }
 
     #[test]

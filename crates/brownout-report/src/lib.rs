@@ -12,9 +12,11 @@ mod conclusion;
 mod coverage;
 mod crash_coverage;
 mod evidence;
+mod explain;
 mod finding;
 mod fingerprint;
 mod format;
+mod join;
 mod library_frames;
 
 mod report;
@@ -29,7 +31,7 @@ pub use baseline::{Baseline, BaselineError};
 pub use conclusion::{Conclusion, RunEnd};
 pub use coverage::{CoverageReport, FileCoverage, FunctionCoverage};
 pub use crash_coverage::{Covered, CrashCoverage};
-pub use evidence::{ByteRange, Evidence, Value};
+pub use evidence::{ByteRange, Evidence, JoinedFinding, Value};
 pub use finding::{Finding, FindingId};
 pub use fingerprint::LinelessId;
 pub use format::{
@@ -40,7 +42,7 @@ pub use library_frames::primary_frame;
 pub use report::{Report, Subject, Suppressed};
 pub use rule::{Category, FailOn, RuleInfo, Severity};
 pub use source::Sources;
-pub use stack::{Frame, Stack};
+pub use stack::{Frame, Stack, role};
 pub use suppression::{
     SuppressionError, SuppressionOrigin, Suppressions, TomlError, UnusedSuppression, ValgrindError,
     suppressions_for,

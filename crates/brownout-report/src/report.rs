@@ -1,6 +1,6 @@
-//! The findings of all analyses in a fixed order, duplicates merged.
+//! The findings of all analyses in a fixed order, duplicates merged. Findings with one cause are [joined](Report::join).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +8,7 @@ use crate::{
     Baseline, Category, Conclusion, FailOn, Finding, FindingId, Frame, RuleInfo, Severity, Sources,
     Suppressions,
 };
+use crate::{explain, join};
 
 /// Everything that an output format can show.
 #[derive(Clone, Debug, Default)]
@@ -70,14 +71,37 @@ impl Report {
         &self.known
     }
 
+    /// Joins findings with one cause, and puts crash findings under the findings that explain them. To be called when suppressions
+    /// and the baseline have been applied: these look at each finding.
+    pub fn join(&mut self) {
+        let mut findings = join::join(std::mem::take(&mut self.findings));
+        explain::explain(&mut findings);
+        self.findings = ordered(findings);
+    }
+
+    /// The findings that no other finding of the report explains: one for each cause.
+    pub fn causes(&self) -> impl Iterator<Item = &Finding> {
+        let ids: HashSet<&FindingId> = self.findings.iter().map(|finding| &finding.id).collect();
+        self.findings
+            .iter()
+            .filter(move |finding| !finding.cause.as_ref().is_some_and(|id| ids.contains(id)))
+    }
+
+    /// The crash findings that a finding explains.
+    pub fn explained_by(&self, cause: &Finding) -> impl Iterator<Item = &Finding> {
+        let id = &cause.id;
+        self.findings
+            .iter()
+            .filter(move |finding| finding.cause.as_ref() == Some(id))
+    }
+
     pub fn bugs(&self) -> impl Iterator<Item = &Finding> {
         self.of(Severity::Bug)
     }
 
     /// Findings of other severities than [`Severity::Bug`].
     pub fn lesser(&self) -> impl Iterator<Item = &Finding> {
-        self.findings
-            .iter()
+        self.causes()
             .filter(|finding| finding.severity != Severity::Bug)
     }
 
@@ -91,10 +115,9 @@ impl Report {
         self.findings.iter().any(|finding| self.fails_on(finding))
     }
 
-    /// The findings of a severity.
+    /// The findings of a severity, without those that others explain.
     pub fn of(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
-        self.findings
-            .iter()
+        self.causes()
             .filter(move |finding| finding.severity == severity)
     }
 
@@ -162,8 +185,30 @@ fn merged(findings: Vec<Finding>) -> Vec<Finding> {
             }
         }
     }
-    merged.sort_by_cached_key(order);
-    merged
+    ordered(merged)
+}
+
+/// Sorts findings. A finding that another one explains follows it.
+fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by_cached_key(order);
+    let ids: HashSet<FindingId> = findings.iter().map(|finding| finding.id.clone()).collect();
+    let mut explained: HashMap<FindingId, Vec<Finding>> = HashMap::new();
+    let mut causes = Vec::with_capacity(findings.len());
+    for finding in findings {
+        match &finding.cause {
+            Some(cause) if ids.contains(cause) => {
+                explained.entry(cause.clone()).or_default().push(finding);
+            }
+            _ => causes.push(finding),
+        }
+    }
+    let mut sorted = Vec::new();
+    for cause in causes {
+        let effects = explained.remove(&cause.id);
+        sorted.push(cause);
+        sorted.extend(effects.into_iter().flatten());
+    }
+    sorted
 }
 
 impl Finding {
@@ -175,7 +220,7 @@ impl Finding {
         self.count = count;
     }
 
-    fn first_event(&self) -> u64 {
+    pub(crate) fn first_event(&self) -> u64 {
         self.evidence
             .events
             .iter()
@@ -185,8 +230,9 @@ impl Finding {
     }
 }
 
-/// Findings that endanger data come first; then findings are ordered by source location.
-fn order(finding: &Finding) -> (Severity, u8, String, Option<Frame>, FindingId) {
+/// Findings that endanger data come first, those that name the mistake before those that show its consequences; then findings are
+/// ordered by source location.
+fn order(finding: &Finding) -> (Severity, bool, u8, String, Option<Frame>, FindingId) {
     let urgency = match finding.category {
         Category::Durability => 0,
         Category::Ordering => 1,
@@ -203,6 +249,7 @@ fn order(finding: &Finding) -> (Severity, u8, String, Option<Frame>, FindingId) 
     let rule = finding.rule.clone();
     (
         finding.severity,
+        finding.is_of_crash_testing(),
         urgency,
         rule,
         location,
@@ -213,7 +260,8 @@ fn order(finding: &Finding) -> (Severity, u8, String, Option<Frame>, FindingId) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{FENCE_RULE, FLUSH_RULE, finding, finding_at};
+    use crate::samples::{FENCE_RULE, FLUSH_RULE, finding, finding_at, stack};
+    use crate::stack::role;
 
     fn ids(report: &Report) -> Vec<String> {
         let source = |finding: &Finding| finding.primary_frame().and_then(Frame::source).unwrap();
@@ -259,6 +307,32 @@ mod tests {
         assert_eq!(report.findings().len(), 1);
         assert_eq!(report.findings()[0].count, 5);
         assert_eq!(report.findings()[0].evidence.events, [5]);
+    }
+
+    #[test]
+    fn an_explained_finding_follows_its_cause_and_is_not_counted() {
+        let lint = finding_at(&FLUSH_RULE, "kv.c", 70);
+        let point = finding_at(&FLUSH_RULE, "kv.c", 7).stacks.remove(0).frames;
+        let stacks = vec![
+            stack(role::FAILURE_POINT, point),
+            stack(role::STORE_MISSING, lint.stacks[0].frames.clone()),
+        ];
+        let mut crash = finding_at(&FLUSH_RULE, "kv.c", 7);
+        crash.rule = "recovery-failed".into();
+        crash.stacks = stacks;
+        crash.id = FindingId("0".into());
+        let other = finding_at(&FLUSH_RULE, "z.c", 1);
+        let findings = vec![crash, lint.clone(), other];
+        let mut report = Report::new(Subject::default(), vec![], findings);
+        report.join();
+        let rules: Vec<&str> = report.findings().iter().map(|f| f.rule.as_str()).collect();
+        assert_eq!(rules, ["missing-flush", "recovery-failed", "missing-flush"]);
+        assert_eq!(report.bugs().count(), 2);
+        let explained: Vec<_> = report.explained_by(&report.findings()[0]).collect();
+        assert_eq!(explained.len(), 1);
+        assert_eq!(explained[0].cause, Some(lint.id));
+        let again = Report::new(Subject::default(), vec![], report.findings().to_vec());
+        assert_eq!(again.findings(), report.findings());
     }
 
     #[test]

@@ -4,6 +4,16 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// Roles of the stacks of a crash finding.
+pub mod role {
+    pub const FAILURE_POINT: &str = "failure point";
+    pub const RECOVERY: &str = "recovery";
+    /// A store that recovery cannot handle without those that are missing.
+    pub const STORE_PRESENT: &str = "store that is there";
+    /// A store without which recovery does not pass.
+    pub const STORE_MISSING: &str = "store that is missing";
+}
+
 /// A calling context that belongs to a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Stack {
@@ -30,6 +40,16 @@ pub struct Frame {
     /// Whether recursive calls that lead back to this call are folded, so that the stack stands for all depths of recursion.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recursive: bool,
+}
+
+impl Stack {
+    /// Whether it belongs to a store that was found to cause a crash finding.
+    pub(crate) fn is_of_cause(&self) -> bool {
+        matches!(
+            self.role.as_str(),
+            role::STORE_PRESENT | role::STORE_MISSING
+        )
+    }
 }
 
 impl Frame {

@@ -128,6 +128,7 @@ impl Results {
         let mut report = Report::new(self.subject.clone(), rules, self.findings.clone());
         report.fail_on = settings.fail_on;
         decisions.apply_for_now(&mut report);
+        report.join();
         report.conclusion = Conclusion {
             tested: self.tested.clone(),
             ..Conclusion::unfinished(doing)
@@ -147,6 +148,10 @@ impl Results {
         let mut report = Report::new(self.subject, rules::in_force(settings), self.findings);
         report.fail_on = settings.fail_on;
         decisions.apply(&mut report, settings, console)?;
+        // Each finding that would be joined needs a suppression of its own.
+        if !settings.gen_suppressions {
+            report.join();
+        }
         let (code, conclusion) = conclude(&report, &self.shortfalls, self.tested);
         report.conclusion = Conclusion {
             crash: self.crash,

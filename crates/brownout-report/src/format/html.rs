@@ -9,7 +9,7 @@ use std::io;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::Format;
-use crate::{Finding, Frame, Report, Severity, Sources, Stack};
+use crate::{Finding, Frame, JoinedFinding, Report, Severity, Sources, Stack};
 
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/filter.js");
@@ -52,7 +52,7 @@ impl Html {
                     }
                     @if !report.findings().is_empty() { (filters(report)) }
                     main {
-                        @for finding in report.findings() { (self.finding(report, finding)) }
+                        @for finding in report.causes() { (self.finding(report, finding)) }
                         @if report.findings().is_empty() && report.conclusion.is_conclusive() { p { "No findings." } }
                     }
                     (hidden_findings(report))
@@ -88,6 +88,7 @@ impl Html {
                     }
                 }
                 (evidence(finding))
+                @for effect in report.explained_by(finding) { (self.finding(report, effect)) }
                 @if report.rule(&finding.rule).is_some() {
                     p { a href={ "#rule-" (finding.rule) } { "About " (finding.rule) } }
                 }
@@ -157,10 +158,20 @@ fn evidence(finding: &Finding) -> Markup {
             @for value in &evidence.values { tr { th { (value.name) } td { code { (value.bytes) } } } }
             @for event in &evidence.events { tr { th { "event" } td { (event) } } }
             @for (name, value) in &evidence.details { tr { th { (name) } td { (value) } } }
+            @for other in &evidence.joined { tr { th { "also" } td { (joined(other)) } } }
             tr { th { "seen" } td { (finding.count) } }
             tr { th { "id" } td { code { (finding.id) } } }
             @if let Some(replay) = &finding.replay { tr { th { "replay" } td { code { (replay) } } } }
         }
+    }
+}
+
+/// The stack of a finding that was joined with another one.
+fn joined(other: &JoinedFinding) -> String {
+    let frames: Vec<String> = other.frames.iter().map(Frame::to_string).collect();
+    match &frames[..] {
+        [] => other.id.to_string(),
+        _ => frames.join(" \u{2190} "),
     }
 }
 

@@ -162,6 +162,12 @@ impl Human {
         }
         let evidence = evidence_text(&finding.evidence, finding.count);
         elements.push(note("seen", evidence).into());
+        if let Some(places) = joined_text(report, finding) {
+            elements.push(note("also", places).into());
+        }
+        for effect in report.explained_by(finding) {
+            elements.push(note(&effect.rule, effect_text(report, effect)).into());
+        }
         elements.push(note("id", finding.id.to_string()).into());
         // `event:N` is already shown as the first event. Tokens are long and only in the JSON lines.
         let replay = finding.replay.as_deref();
@@ -268,9 +274,12 @@ impl Human {
             {
                 Some((_, _, count, stacks)) => {
                     *count = count.saturating_add(finding.count);
-                    *stacks += 1;
+                    *stacks += 1 + finding.evidence.joined.len();
                 }
-                None => lines.push((location, finding, finding.count, 1)),
+                None => {
+                    let stacks = 1 + finding.evidence.joined.len();
+                    lines.push((location, finding, finding.count, stacks));
+                }
             }
         }
         for (location, first, count, stacks) in lines {
@@ -283,6 +292,48 @@ impl Human {
         }
         out.write_all(b"\n")
     }
+}
+
+/// Where the findings that were joined with this one are.
+fn joined_text(report: &Report, finding: &Finding) -> Option<String> {
+    let joined = &finding.evidence.joined;
+    let first = finding.stacks.first()?;
+    if joined.is_empty() {
+        return None;
+    }
+    let stacks = if joined.len() == 1 { "stack" } else { "stacks" };
+    let mut lines = vec![format!("on {} other {stacks}", joined.len())];
+    let own = first.frames_of_program();
+    for other in joined.iter().take(MAX_STACKS) {
+        // The caller in which it differs distinguishes it from the others.
+        let shared = other.frames.iter().zip(own);
+        let shared = shared.take_while(|(one, other)| one.to_string() == other.to_string());
+        if let Some(caller) = other.frames.get(shared.count()) {
+            let caller = format!("{}{}", report.shown_frame(caller), caller.remark());
+            lines.push(format!("from {}", clean(&caller)));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    lines.retain(|line| seen.insert(line.clone()));
+    Some(lines.join("\n"))
+}
+
+/// A crash finding in a few lines, below the finding that explains it.
+fn effect_text(report: &Report, effect: &Finding) -> String {
+    let mut lines = vec![clean(&effect.message)];
+    for stack in &effect.stacks {
+        if let Some(frame) = stack.primary_frame().filter(|_| !stack.is_of_cause()) {
+            let frame = report.shown_frame(frame);
+            lines.push(clean(&format!("{}: {frame}", stack.role)));
+        }
+    }
+    lines.push(format!(
+        "{}, id {}: brownout replay DIR {}",
+        times(effect.count),
+        effect.id,
+        effect.id
+    ));
+    lines.join("\n")
 }
 
 fn level(severity: Severity) -> Level<'static> {

@@ -18,7 +18,7 @@ impl Format for Junit {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
         let mut suite = TestSuite::new("brownout");
         let findings = report.findings();
-        suite.add_test_cases(findings.iter().map(|finding| case(report, finding)));
+        suite.add_test_cases(report.causes().map(|finding| case(report, finding)));
         let found: HashSet<&str> = findings.iter().map(|f| f.rule.as_str()).collect();
         let problem = report.conclusion.problem();
         if let Some(problem) = &problem {
@@ -98,6 +98,10 @@ fn description(report: &Report, finding: &Finding) -> String {
     }
     for range in &finding.evidence.ranges {
         text.push_str(&format!("{range}\n"));
+    }
+    for effect in report.explained_by(finding) {
+        text.push_str(&format!("{} [{}]: ", effect.rule, effect.id));
+        text.push_str(&description(report, effect));
     }
     text
 }

@@ -29,7 +29,7 @@ impl Format for Sarif {
 
 fn document(report: &Report) -> Value {
     let rules = Rules::of(report);
-    let new = report.findings().iter();
+    let new = report.causes();
     let baseline = !report.known().is_empty();
     let mut results: Vec<Value> = new
         .map(|finding| {
@@ -156,15 +156,21 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
         .primary_frame()
         .map(|frame| location(report, frame, None));
     put("locations", primary.into_iter().collect());
-    let others: Vec<Value> = finding
+    let mut others: Vec<Value> = finding
         .stacks
         .iter()
         .skip(1)
         .filter_map(|stack| Some(location(report, stack.primary_frame()?, Some(&stack.role))))
         .collect();
     if !others.is_empty() {
-        put("relatedLocations", unique(others).into());
         put("codeFlows", json!([code_flow(report, finding)]));
+    }
+    others.extend(report.explained_by(finding).filter_map(|effect| {
+        let message = format!("{}: {}", effect.rule, effect.message);
+        Some(location(report, effect.primary_frame()?, Some(&message)))
+    }));
+    if !others.is_empty() {
+        put("relatedLocations", unique(others).into());
     }
     let stacks = finding
         .stacks

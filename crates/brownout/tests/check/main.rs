@@ -7,8 +7,10 @@ mod config;
 mod decisions;
 mod demo;
 mod directories;
+mod joining;
 mod results;
 mod run_end;
+mod schema;
 mod severities;
 mod unusual;
 

@@ -3,6 +3,7 @@
 //! The program under test is `slots.c`, which is its own recovery.
 
 mod budget;
+mod causes;
 mod endings;
 mod names;
 mod oracles;

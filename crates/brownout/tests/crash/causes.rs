@@ -1,0 +1,49 @@
+//! A failed recovery whose stores lint names is reported with lint's finding.
+
+use super::*;
+
+#[test]
+fn a_failed_recovery_belongs_to_the_finding_that_names_its_store() {
+    let dir = TestDir::with("crash/unflushed.c", &["-g"]);
+    let arguments = ["check", "--recover", "./unflushed {pm} check"];
+    let arguments = [&arguments[..], &["--", "./unflushed", "pool", "put"]].concat();
+    let run = dir.brownout(&arguments);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("1 bug,"), "{}", run.stderr);
+
+    let found = dir.findings();
+    let rules: Vec<&str> = found.iter().map(|f| f["rule"].as_str().unwrap()).collect();
+    assert_eq!(
+        rules,
+        ["missing-flush", "recovery-failed"],
+        "the cause is first"
+    );
+    assert_eq!(found[0]["cause"], Value::Null);
+    assert_eq!(found[1]["cause"], found[0]["id"]);
+
+    // In the other outputs they are one.
+    let read = |name: &str| fs::read_to_string(dir.path("brownout.out").join(name)).unwrap();
+    let junit = read("junit.xml");
+    assert!(junit.contains("failures=\"1\""), "{junit}");
+    assert!(junit.contains("recovery-failed ["), "{junit}");
+    let sarif: Value = serde_json::from_str(&read("report.sarif")).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    assert_eq!(results.len(), 1);
+    assert_eq!(results[0]["ruleId"], "missing-flush");
+    let related = results[0]["relatedLocations"].to_string();
+    assert!(related.contains("recovery-failed: "), "{related}");
+    let html = read("report.html");
+    let bugs = "<b>1</b> bug";
+    assert!(html.contains(bugs) && html.contains("recovery-failed"));
+
+    let shown = dir.brownout(&["report", "brownout.out"]);
+    assert_eq!(shown.status, Some(1));
+    assert!(
+        shown.stdout.contains("recovery-failed: recovery fails"),
+        "{}",
+        shown.stdout
+    );
+    let id = found[1]["id"].as_str().unwrap();
+    let replayed = dir.brownout(&["replay", "brownout.out", id]);
+    assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
+}

@@ -116,7 +116,8 @@ pub static RECOVERY_HUNG: RuleInfo = RuleInfo {
 
 Reports failure points at which a loss of power leaves persistent memory in a state on which the program's own
 recovery (`--recover`) did not end within its time limit, nor within several times that limit when it was run
-again. The second stack shows where it was.
+again; or it was stuck both times: all its threads waited for each other, or it computed for long without reading
+or writing anything new. The second stack shows where it was.
 
 ## Why is this bad?
 

@@ -19,7 +19,7 @@
 //! | `sandbox_server` | the server: namespaces, the loop, the fallback without namespaces |
 //! | `view` | the file system that recovery sees |
 //! | `tracer`, `arch` | the stack of a recovery that failed |
-//! | `command_check`, `command_line`, `run_monitor`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
+//! | `command_check`, `command_line`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
 //!
 //! When brownout is killed, nothing is left behind: the server sees the socket close and kills the namespace's first
 //! process. The kernel then ends all other processes of the namespace and, with the last of them, every mount.
@@ -40,6 +40,7 @@ mod runner;
 mod runner_pool;
 mod sandbox;
 mod sandbox_server;
+mod stall;
 mod sys;
 mod tracer;
 mod verdict;

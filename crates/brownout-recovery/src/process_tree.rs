@@ -1,4 +1,4 @@
-//! The descendants of this process, and their memory.
+//! The descendants of this process, their threads and memory.
 
 use std::collections::HashMap;
 use std::fs;
@@ -51,6 +51,17 @@ pub fn descendants() -> Vec<Descendant> {
         }
     }
     found
+}
+
+/// The threads of a process.
+pub fn threads_of(process: Pid) -> Vec<Pid> {
+    let directory = format!("/proc/{}/task", process.as_raw_nonzero());
+    fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+        .collect()
 }
 
 /// The parent in a line of `/proc/PID/stat`, and whether the process is a zombie. The name, in parentheses, may contain

@@ -1,4 +1,4 @@
-//! Waits for the next event of a run: a process that ends, the time limit, the memory limit.
+//! Waits for the next event of a run: a process that ends, the time limit or that it is stuck, the memory limit.
 
 use std::fs::File;
 use std::io;
@@ -11,6 +11,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 
 use super::Errno;
 use super::process_tree::anonymous_memory;
+use super::stall::StallDetector;
 use super::sys::ALL_CHILDREN;
 
 /// How often memory and output are checked.
@@ -27,6 +28,7 @@ pub const OUTPUT_TAIL: u64 = 64 << 10;
 pub enum RunEvent {
     /// A process ended, or stopped if it is traced.
     Changed(Pid, WaitStatus),
+    /// The time limit is over, or the run is stuck and would exceed it.
     TimeOver,
     MemoryOver,
     /// Nothing happened for the time that was asked for.
@@ -61,6 +63,8 @@ pub struct RunMonitor<'a> {
     /// Hung up when brownout has ended.
     pub channel: BorrowedFd<'a>,
     pub deadline: Option<Instant>,
+    /// Recognises a run that is stuck.
+    pub stall: Option<StallDetector>,
     pub memory_limit: Option<u64>,
     /// The files that receive the output of the run.
     pub outputs: [&'a File; 2],
@@ -82,6 +86,7 @@ impl<'a> RunMonitor<'a> {
             outputs,
             memory_limit,
             deadline: time_limit.and_then(|limit| now.checked_add(limit)),
+            stall: None,
             next_check: now + CHECK_INTERVAL,
         }
     }
@@ -103,6 +108,11 @@ impl<'a> RunMonitor<'a> {
             let now = Instant::now();
             // An end before the deadline counts even if this process notices it late.
             if self.deadline.is_some_and(|deadline| now >= deadline) {
+                return Ok(RunEvent::TimeOver);
+            }
+            if let Some(stall) = &mut self.stall
+                && stall.is_stuck(now)
+            {
                 return Ok(RunEvent::TimeOver);
             }
             if now >= self.next_check {

@@ -283,6 +283,43 @@ impl SystemCall {
     }
 }
 
+/// What a thread waits for that sleeps in a system call without a time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndlessWait {
+    /// Another thread or process.
+    Others,
+    /// That data can be read from this descriptor or written to it.
+    Transfer(u64),
+}
+
+impl EndlessWait {
+    /// `None` for a system call with these arguments that ends by itself, or is not known here.
+    pub fn of(number: i64, arguments: &[u64]) -> Option<Self> {
+        let &[first, second, _, fourth, ..] = arguments else {
+            return None;
+        };
+        let is_endless = match number {
+            libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_flock => true,
+            libc::SYS_futex => {
+                let waits = [
+                    libc::FUTEX_WAIT,
+                    libc::FUTEX_WAIT_BITSET,
+                    libc::FUTEX_LOCK_PI,
+                ];
+                let has_time_limit = fourth != 0;
+                waits.contains(&(second as c_int & libc::FUTEX_CMD_MASK)) && !has_time_limit
+            }
+            libc::SYS_fcntl => {
+                let waits = [libc::F_SETLKW, libc::F_OFD_SETLKW];
+                waits.contains(&(second as c_int))
+            }
+            libc::SYS_read | libc::SYS_write => return Some(Self::Transfer(first)),
+            _ => false,
+        };
+        is_endless.then_some(Self::Others)
+    }
+}
+
 /// Why the tracer was informed of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceStop {
@@ -362,4 +399,28 @@ pub fn registers(thread: Pid) -> io::Result<(Registers, SystemCall)> {
     let mut user: libc::user_regs_struct = unsafe { std::mem::zeroed() };
     ptrace(libc::PTRACE_GETREGS, thread, 0, (&raw mut user).cast())?;
     Ok((Registers::from(&user), SystemCall::of(system_call(&user))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_with_a_time_limit_end_by_themselves() {
+        let futex = |operation: c_int, timeout| {
+            let operation = (operation | libc::FUTEX_PRIVATE_FLAG) as u64;
+            EndlessWait::of(libc::SYS_futex, &[0x1000, operation, 2, timeout, 0, 0])
+        };
+        let others = Some(EndlessWait::Others);
+        assert_eq!(futex(libc::FUTEX_WAIT, 0), others);
+        assert_eq!(futex(libc::FUTEX_WAIT_BITSET, 0), others);
+        assert_eq!(futex(libc::FUTEX_WAIT, 0x7ffc), None);
+        assert_eq!(futex(libc::FUTEX_WAKE, 0), None);
+        let nothing = [0; 6];
+        assert_eq!(EndlessWait::of(libc::SYS_clock_nanosleep, &nothing), None);
+        assert_eq!(EndlessWait::of(libc::SYS_wait4, &nothing), others);
+        assert_eq!(EndlessWait::of(libc::SYS_wait4, &[]), None);
+        let read = EndlessWait::of(libc::SYS_read, &[3, 0x1000, 4096, 0, 0, 0]);
+        assert_eq!(read, Some(EndlessWait::Transfer(3)));
+    }
 }

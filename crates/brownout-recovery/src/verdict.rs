@@ -24,7 +24,7 @@ pub enum Verdict {
     OutOfMemory,
     /// Killed by a signal.
     Crashed(i32),
-    /// Did not end within the time limit, nor within several times that limit.
+    /// Did not end within the time limit, nor within several times that limit, or was stuck.
     Hung,
 }
 

@@ -17,6 +17,8 @@ use crate::channel::{
 };
 use crate::command_line::CommandLine;
 use crate::run_monitor::{MonitorError, RunEvent, RunMonitor};
+use crate::runner::RETRY_FACTOR;
+use crate::stall::StallDetector;
 use crate::tracer::Tracer;
 use crate::view::Condition;
 use crate::{Actor, End, Refusal, sys};
@@ -69,6 +71,10 @@ impl RequestedRun {
 
     pub fn is_traced(&self) -> bool {
         self.message.execution == ExecutionMessage::Traced
+    }
+
+    fn is_under_engine(&self) -> bool {
+        matches!(self.message.execution, ExecutionMessage::Engine { .. })
     }
 }
 
@@ -255,13 +261,20 @@ impl<'a> Worker<'a> {
     }
 
     pub fn monitor(&self, request: &RequestedRun) -> RunMonitor<'_> {
-        RunMonitor::new(
+        let time_limit = (!request.message.interactive).then_some(request.message.time_limit);
+        let mut monitor = RunMonitor::new(
             &self.children,
             self.channel.as_fd(),
             [&self.session.stdout, &self.session.stderr],
             self.session.setup.recovery.memory_limit,
-            (!request.message.interactive).then_some(request.message.time_limit),
-        )
+            time_limit,
+        );
+        // Under the engine, processes also wait for the recorder.
+        if let Some(limit) = time_limit.filter(|_| !request.is_under_engine()) {
+            let usual = limit / RETRY_FACTOR;
+            monitor.stall = Some(StallDetector::new(usual, Instant::now()));
+        }
+        monitor
     }
 
     /// The next event, except stops of traced threads.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use self::modules::ModuleCache;
-use super::process_tree::descendants;
+use super::process_tree::{descendants, threads_of};
 use super::sys::{self, Fork, SystemCall, TraceStop, fork_into, with_open_signals};
 use super::{End, Errno, RawFrame};
 
@@ -28,12 +28,39 @@ const REMEMBERED: usize = 64;
 const STOPPING: Duration = Duration::from_millis(500);
 /// Programs that end as the last command that they ran.
 const SHELLS: [&str; 6] = ["sh", "dash", "bash", "busybox", "zsh", "ksh"];
+/// Programs by which scripts compare what the checked program printed or left with what is expected. Their status is a result, and
+/// where they exit says nothing.
+const COMPARING: [&str; 14] = [
+    "diff",
+    "cmp",
+    "comm",
+    "grep",
+    "egrep",
+    "fgrep",
+    "test",
+    "[",
+    "expr",
+    "false",
+    "md5sum",
+    "sha1sum",
+    "sha256sum",
+    "timeout",
+];
+
+/// Which part a process has in a recovery, the most interesting first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// What is checked, or checks.
+    Program,
+    Comparing,
+    Shell,
+}
 
 /// How a process of the run failed, and where.
 #[derive(Debug)]
 struct Failure {
     end: End,
-    is_shell: bool,
+    part: Part,
     frames: Vec<RawFrame>,
 }
 
@@ -85,24 +112,30 @@ impl Tracer {
         let frames = stack::unwind(thread, registers, &mut self.cache);
         self.failures.push(Failure {
             end,
-            is_shell: is_shell(thread),
+            part: Part::of(thread),
             frames,
         });
     }
 
-    /// Where a run failed that ended with `end`.
+    /// Where a run failed that ended with `end`; nothing if no program failed.
     ///
-    /// A shell ends as its last command did. So the process that failed is the last one that ended in this way and is not
-    /// a shell.
+    /// A shell ends as its last command did. So the process that failed is the last program that ended in this way. If there is none, the script
+    /// has noticed by other means, such as `diff`, what a program did wrong: the last one that crashed, or else the last one that
+    /// failed.
     pub fn frames(&self, end: End) -> Vec<RawFrame> {
-        let same = |failure: &&Failure| match (end, failure.end) {
+        let same = |failure: &Failure| match (end, failure.end) {
             (End::Exited(status), End::Signaled(signal)) => status == 128 + signal,
             (end, other) => end == other,
         };
-        let matching = || self.failures.iter().rev().filter(same);
-        matching()
-            .find(|failure| !failure.is_shell)
-            .or_else(|| matching().next())
+        let crashed = |failure: &Failure| matches!(failure.end, End::Signaled(_));
+        let last = |wanted: &dyn Fn(&Failure) -> bool| {
+            let programs = self.failures.iter().rev();
+            let mut programs = programs.filter(|failure| failure.part == Part::Program);
+            programs.find(|failure| wanted(failure))
+        };
+        last(&same)
+            .or_else(|| last(&crashed))
+            .or_else(|| last(&|_| true))
             .map_or_else(Vec::new, |failure| failure.frames.clone())
     }
 
@@ -123,9 +156,9 @@ impl Tracer {
             .into_iter()
             .filter_map(|thread| {
                 let (registers, call) = sys::registers(thread).ok()?;
-                Some((is_shell(thread), waits_for_others(call), thread, registers))
+                Some((Part::of(thread), waits_for_others(call), thread, registers))
             })
-            .min_by_key(|&(is_shell, rank, thread, _)| (is_shell, rank, thread.as_raw_nonzero()));
+            .min_by_key(|&(part, rank, thread, _)| (part, rank, thread.as_raw_nonzero()));
         hanging.map_or_else(Vec::new, |(.., thread, registers)| {
             stack::unwind(thread, registers, &mut self.cache)
         })
@@ -196,16 +229,6 @@ fn waits_for_others(call: SystemCall) -> u32 {
     }
 }
 
-fn threads_of(process: Pid) -> Vec<Pid> {
-    let directory = format!("/proc/{}/task", process.as_raw_nonzero());
-    fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
-        .collect()
-}
-
 /// The status that a process exits with; `None` if only a thread ends, or by a signal.
 fn exit_status(thread: Pid) -> Option<i32> {
     let message = sys::event_message(thread).ok()? as i32;
@@ -247,11 +270,17 @@ fn is_among(signal: i32, signals: &[Signal]) -> bool {
     signals.iter().any(|known| known.as_raw() == signal)
 }
 
-fn is_shell(thread: Pid) -> bool {
-    let link = fs::read_link(format!("/proc/{}/exe", thread.as_raw_nonzero()));
-    link.is_ok_and(|program| {
-        program
-            .file_name()
-            .is_some_and(|name| SHELLS.iter().any(|shell| name == *shell))
-    })
+impl Part {
+    fn of(thread: Pid) -> Self {
+        let program = fs::read_link(format!("/proc/{}/exe", thread.as_raw_nonzero()));
+        let program = program.unwrap_or_default();
+        let name = program.file_name().unwrap_or_default();
+        if SHELLS.iter().any(|shell| name == *shell) {
+            Part::Shell
+        } else if COMPARING.iter().any(|comparing| name == *comparing) {
+            Part::Comparing
+        } else {
+            Part::Program
+        }
+    }
 }

@@ -70,3 +70,36 @@ fn a_run_that_starts_processes_endlessly_is_killed() {
     drop(sandbox);
     assert_eq!(processes_with(program.to_str().unwrap()), 0);
 }
+
+/// A thread that waits for a lock that another holds, which waits for the first.
+const DEADLOCK: &str = r#"
+#include <pthread.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *thread(void *argument) { pthread_mutex_lock(&lock); return argument; }
+int main(void) {
+    pthread_t id;
+    pthread_mutex_lock(&lock);
+    pthread_create(&id, 0, thread, 0);
+    return pthread_join(id, 0);
+}
+"#;
+
+#[test]
+fn a_deadlock_does_not_last_until_the_time_limit() {
+    let fixture = Fixture::set_up();
+    let program = fixture.compile("deadlock", DEADLOCK);
+    // The script waits for the program, and another process for its output.
+    let command = format!("{} {{pm}} | cat", program.display());
+    let request = RunRequest::new(Duration::from_secs(300));
+    let outcome = run_as(&mut fixture.sandbox(&command), &request);
+    assert_eq!(outcome.end, End::TimedOut);
+    assert!(outcome.duration < request.time_limit, "{outcome:?}");
+}
+
+#[test]
+fn a_recovery_that_sleeps_is_not_taken_for_stuck() {
+    let fixture = Fixture::set_up();
+    let request = RunRequest::new(Duration::from_secs(300));
+    let outcome = run_as(&mut fixture.sandbox("sleep 3; echo {pm} | cat"), &request);
+    assert_eq!(outcome.end, End::Exited(0));
+}

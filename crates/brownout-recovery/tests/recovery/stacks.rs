@@ -233,6 +233,25 @@ fn of_what_a_shell_or_a_parent_passes_on() {
 }
 
 #[test]
+fn of_the_checked_program_and_not_of_what_compares() {
+    let failing = Failing::new();
+    failing.fails(
+        "./failing exit; echo expected | cmp -s - /dev/null || exit 1 #",
+        End::Exited(1),
+        &CHAIN,
+    );
+    failing.fails(
+        "./failing abort; grep -q expected /dev/null || exit 7 #",
+        End::Exited(7),
+        &CHAIN,
+    );
+    // No program has failed: what was printed says more than where the comparison exits.
+    let script = "./failing 0; echo expected | diff - /dev/null || exit 1 #";
+    let (end, functions) = failing.run(script, Duration::from_secs(20));
+    assert_eq!((end, functions), (End::Exited(1), vec![]));
+}
+
+#[test]
 fn of_a_run_that_takes_too_long() {
     let failing = Failing::new();
     for way in ["spin", "sleep"] {

@@ -10,7 +10,9 @@ POBJ_LAYOUT_ROOT(hash_map, struct root);
 POBJ_LAYOUT_TOID(hash_map, struct entry);
 POBJ_LAYOUT_END(hash_map);
 
-enum { BUCKETS = 1024 };
+#ifndef BUCKETS
+#define BUCKETS 1024
+#endif
 
 struct entry {
   uint64_t key, value;

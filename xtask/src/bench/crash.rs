@@ -48,7 +48,7 @@ pub fn run(mut args: Args) -> Result<()> {
     Ok(())
 }
 
-fn program(built: &[Built], name: &str) -> Result<PathBuf> {
+pub(super) fn program(built: &[Built], name: &str) -> Result<PathBuf> {
     let found = built
         .iter()
         .find(|built| built.program.name.ends_with(name) && built.variant == Variant::Pie);
@@ -219,7 +219,7 @@ fn whole_check(brownout: &Path, program: &Path, jobs: usize) -> Result<()> {
 }
 
 /// An empty directory in memory.
-fn own_directory(name: &str) -> Result<PathBuf> {
+pub(super) fn own_directory(name: &str) -> Result<PathBuf> {
     let path = memory_dir()?.join(format!(
         "brownout-bench-crash-{name}-{}",
         std::process::id()
@@ -242,7 +242,7 @@ fn row(name: &str, time: Duration) {
     println!("{name:<44} {:>10.3} s", time.as_secs_f64());
 }
 
-fn run_quietly(command: &mut Command) -> Result<()> {
+pub(super) fn run_quietly(command: &mut Command) -> Result<()> {
     let status = command
         .stdout(Stdio::null())
         .stderr(Stdio::null())

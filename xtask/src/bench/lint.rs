@@ -2,15 +2,18 @@
 //!
 //! A synthetic trace is made at two lengths and linted several times, each in a process of its own. Speed is
 //! by processor time, best of all rounds, so that other work on the machine counts as little as it can;
-//! reading alone is measured for comparison.
+//! reading alone is measured for comparison. Then `brownout lint` as a whole is measured on recordings of a program that uses
+//! libpmemobj ([`super::lint_recordings`]).
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::lint_recordings;
 use crate::args::Args;
 use crate::shell::{cargo, target_dir};
+use crate::wrapper::Wrapper;
 
 const ROUNDS: usize = 10;
 /// Events of the short trace and of the long one.
@@ -50,7 +53,10 @@ impl Measurement {
 
 pub fn run(mut args: Args) -> Result<()> {
     let rounds = args.number("--runs")?.unwrap_or(ROUNDS);
+    let wrapper = Wrapper::from_args(&mut args)?;
     args.finish()?;
+    let brownout = wrapper.brownout();
+    let brownout = brownout.context("traces are linted by brownout alone")?;
     let build = [
         "build",
         "--quiet",
@@ -93,7 +99,7 @@ pub fn run(mut args: Args) -> Result<()> {
     if long.millions_per_second() < WANTED_SPEED {
         bail!("less than {WANTED_SPEED} million events per second");
     }
-    Ok(())
+    lint_recordings::run(brownout, rounds)
 }
 
 /// The fastest of several rounds.

@@ -145,7 +145,7 @@ impl WorkDirectories {
 }
 
 /// Processor time of all children that have been waited for.
-fn children_time() -> Result<Duration> {
+pub(super) fn children_time() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let microseconds =
         usage.user_time().num_microseconds() + usage.system_time().num_microseconds();

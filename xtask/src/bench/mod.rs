@@ -6,6 +6,7 @@
 
 mod crash;
 mod lint;
+mod lint_recordings;
 mod load;
 mod measure;
 mod table;

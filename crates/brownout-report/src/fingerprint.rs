@@ -77,7 +77,8 @@ fn hash(rule: &str, stacks: &[Stack], grade: Grade<'_>) -> String {
 /// Whether the stack is the same in each run: the search for causes may find other stores, and a recovery that does not end is
 /// interrupted anywhere.
 fn identifies(rule: &str, stack: &Stack) -> bool {
-    !stack.is_of_cause() && !(rule == "recovery-hung" && stack.role == role::RECOVERY)
+    let interrupted_anywhere = rule == "recovery-hung" && stack.role == role::RECOVERY;
+    !stack.is_of_cause() && !interrupted_anywhere
 }
 
 /// The frames that are not library code, or all frames if there are no others.

@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-
 fn main() {
     let sources = variable("CARGO_MANIFEST_DIR").join("loader");
     let runtime = variable("DEP_BROWNOUT_RUNTIME_ROOT");
@@ -85,8 +83,10 @@ fn build(package: &Path, layout: &Path, target_dir: &Path) -> PathBuf {
         "-Clink-arg=-Wl,--build-id=none".to_string(),
         format!("-Clink-arg=-Wl,-T,{}", layout.display()),
     ];
+    let architecture = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
+    let target = format!("{architecture}-unknown-linux-gnu");
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--release", "--target", TARGET, "--manifest-path"])
+        .args(["build", "--release", "--target", &target, "--manifest-path"])
         .arg(package.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(target_dir)
@@ -97,7 +97,7 @@ fn build(package: &Path, layout: &Path, target_dir: &Path) -> PathBuf {
         .status()
         .expect("cargo can be started");
     assert!(status.success(), "building brownout's loader failed");
-    target_dir.join(TARGET).join("release/brownout-loader")
+    target_dir.join(target).join("release/brownout-loader")
 }
 
 /// A variable that cargo, or the build script of a dependency, sets to a path.

@@ -9,12 +9,13 @@ use crate::merge::{Sink, SinkError, SinkProgress};
 use crate::slot_owner::SlotOwner;
 use crate::thread_relations::ThreadRelations;
 use crate::watched_functions::WatchTable;
+use crate::written_file::WrittenFile;
 use brownout_ring::{Record, kind};
 use brownout_trace::{
     Address, AppPc, ContextId, Event, EventIndex, EventKind, FunctionId, ProcessEnd, ProcessId,
     ThreadId, WriteError,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 
 /// Why recording stopped while the target had not ended.
@@ -43,10 +44,14 @@ pub(crate) struct EventSink<D: EventDestination> {
     mapped: MappedFiles,
     /// The notes of the target's processes, without repetitions.
     notes: Vec<String>,
+    /// Files that notes have named.
+    written: HashSet<WrittenFile>,
 }
 
 /// How many different notes are kept.
 const MAX_NOTES: usize = 16;
+/// Files written with system calls that are named, at most.
+const MAX_WRITTEN: usize = 4096;
 
 impl<D: EventDestination> EventSink<D> {
     pub(crate) fn new(destination: D) -> EventSink<D> {
@@ -59,6 +64,7 @@ impl<D: EventDestination> EventSink<D> {
             threads: ThreadRelations::default(),
             mapped: MappedFiles::default(),
             notes: Vec::new(),
+            written: HashSet::new(),
         }
     }
 
@@ -184,7 +190,14 @@ impl<D: EventDestination> EventSink<D> {
             }
             Decoded::Note { text, event } => {
                 let text = String::from_utf8_lossy(text);
-                if self.notes.len() < MAX_NOTES && !self.notes.iter().any(|note| *note == text) {
+                if let Some(file) = WrittenFile::parse(&text) {
+                    // Each process notes its files; one note for all of them is enough.
+                    if self.written.len() >= MAX_WRITTEN || !self.written.insert(file) {
+                        return Ok(());
+                    }
+                } else if self.notes.len() < MAX_NOTES
+                    && !self.notes.iter().any(|note| *note == text)
+                {
                     self.notes.push(text.clone().into_owned());
                 }
                 self.destination.event(&Event {

@@ -40,6 +40,7 @@ mod thread_relations;
 mod watched_functions;
 mod wire;
 mod wire_processes;
+mod written_file;
 
 pub use coverage::{Branch, Coverage, CoveredModule};
 pub use event_destination::{EventDestination, LiveEvents};
@@ -48,6 +49,7 @@ pub use program::ProgramError;
 pub use recorder::{RecordError, RecordOptions, Recording, is_unrecorded_program, record};
 pub use target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
 pub use watched_functions::{WatchError, WatchedFunction};
+pub use written_file::WrittenFile;
 
 /// Ends this process with `signal`, as the target ended, but without a core dump. Returns only if the signal does not
 /// terminate processes.

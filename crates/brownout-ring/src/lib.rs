@@ -34,6 +34,10 @@ pub const ENV: &str = "BROWNOUT_WIRE";
 /// In the text of a [`kind::NOTE`]: stands between a program that ran without being recorded and the reason.
 pub const UNRECORDED: &str = ", which cannot be recorded: ";
 
+/// The text of a [`kind::NOTE`] that names a file written with system calls begins so. Device and inode number follow,
+/// separated by a colon, then a space and the path.
+pub const WRITTEN_FILE: &str = "written with system calls: file ";
+
 /// Number of slots, which limits the number of threads of all processes that can be alive at the same time.
 pub const SLOTS: usize = 4096;
 /// Bytes in one ring. Both sides map it twice in a row, so that no record wraps.

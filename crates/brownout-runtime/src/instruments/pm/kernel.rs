@@ -10,11 +10,13 @@ mod outputs;
 mod redirect;
 mod store;
 mod write_back;
+mod written_files;
 
 pub use io_uring::closed;
 pub use io_uring::collect;
 pub(crate) use outputs::Extent;
 pub use store::write;
+pub use written_files::create;
 
 use self::redirect::Call;
 use crate::arch::instruments::pm::syscalls;
@@ -45,6 +47,11 @@ pub const FILE_CALLS: &[u32] = &[
     linux::__NR_fsync,
     linux::__NR_fdatasync,
     linux::__NR_sync_file_range,
+    linux::__NR_renameat,
+    linux::__NR_renameat2,
+    linux::__NR_linkat,
+    syscalls::RENAME,
+    syscalls::LINK,
 ];
 
 /// Makes a system call of the target with its arguments redirected from candidates, and records what it does to
@@ -78,6 +85,9 @@ pub fn syscall(
         io_uring::attach(context, nr, args[1], raw);
         collect(context);
         if !is_err(raw) {
+            if target.is_none() {
+                written_files::changed(context, nr, &args);
+            }
             done_to_files(context, nr, &args, raw, target);
         }
     }
@@ -115,15 +125,22 @@ fn elsewhere(
         }
         return outcome;
     }
-    if !shared_files::any() {
-        return make(context, nr, args);
-    }
-    let target = file::written(nr, &args);
+    let is_shared = shared_files::any();
+    let target = if is_shared {
+        file::written(nr, &args)
+    } else {
+        None
+    };
     let outcome = make(context, nr, args);
     if let Outcome::Done(raw) = outcome
         && !is_err(raw)
     {
-        done_to_files(context, nr, &args, raw, target);
+        if target.is_none() {
+            written_files::changed(context, nr, &args);
+        }
+        if is_shared {
+            done_to_files(context, nr, &args, raw, target);
+        }
     }
     outcome
 }

@@ -123,6 +123,7 @@ impl Instrument for PersistentMemory {
     fn create() {
         stripes::create();
         site::SITES.create();
+        kernel::create();
     }
 
     fn area() -> PmArea {

@@ -11,9 +11,9 @@ use crate::wire::Head;
 use crate::{memory, target_memory};
 use brownout_ring::{FileAt, kind};
 
-/// The descriptor that a call writes to, if it is of a candidate's file.
-pub fn written(nr: u32, args: &[u64; 6]) -> Option<(i32, linux::stat)> {
-    let fd = match nr {
+/// The descriptor of the file that a call writes to or resizes.
+pub fn descriptor(nr: u32, args: &[u64; 6]) -> Option<i32> {
+    Some(match nr {
         linux::__NR_write
         | linux::__NR_pwrite64
         | linux::__NR_writev
@@ -24,7 +24,12 @@ pub fn written(nr: u32, args: &[u64; 6]) -> Option<(i32, linux::stat)> {
         | linux::__NR_fallocate => args[0],
         linux::__NR_copy_file_range | linux::__NR_splice => args[2],
         _ => return None,
-    } as i32;
+    } as i32)
+}
+
+/// The descriptor that a call writes to, if it is of a candidate's file.
+pub fn written(nr: u32, args: &[u64; 6]) -> Option<(i32, linux::stat)> {
+    let fd = descriptor(nr, args)?;
     let stat = sys::fstat(fd)?;
     candidates::is_known_file(stat.st_dev, stat.st_ino).then_some((fd, stat))
 }

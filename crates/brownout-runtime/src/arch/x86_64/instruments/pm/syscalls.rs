@@ -41,6 +41,10 @@ pub const SILENT: &[u32] = &[
 /// The call that creates or truncates a file and opens it.
 pub const CREATE: u32 = linux::__NR_creat;
 
+/// Calls that give a file another name; its path is their second argument.
+pub const RENAME: u32 = linux::__NR_rename;
+pub const LINK: u32 = linux::__NR_link;
+
 /// Whether a call that has succeeded opened a file and truncated it.
 pub fn truncates(nr: u32, args: &[u64; 6]) -> bool {
     match nr {

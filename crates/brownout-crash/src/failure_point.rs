@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::even_sample::EvenSample;
 use crate::function_set::FunctionSet;
 use crate::operation::{Operation, Operations};
+use crate::pool_creation::PoolCreations;
 
 /// The kind of event that a failure point precedes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -131,6 +132,8 @@ pub struct Scope {
     pub occurrences: usize,
     /// No failure point before this function has returned for the first time.
     pub after: Option<FunctionPattern>,
+    /// Failure points inside the creation of a pool, too.
+    pub from_start: bool,
     /// The functions that perform one operation of the workload each.
     pub operations: Vec<FunctionPattern>,
 }
@@ -148,6 +151,7 @@ pub struct FailurePoints {
     by_context: FxHashMap<(PointKind, Option<StackId>), usize>,
     operations: Operations,
     after: FunctionSet,
+    creations: PoolCreations,
     /// Whether `after` has returned, or there is none.
     begun: bool,
     /// Failure points before that.
@@ -163,6 +167,7 @@ impl FailurePoints {
         Self {
             operations: Operations::new(&scope.operations),
             after: FunctionSet::new(scope.after.as_slice()),
+            creations: PoolCreations::default(),
             begun: scope.after.is_none(),
             scope,
             leaves: Vec::new(),
@@ -229,6 +234,11 @@ impl FailurePoints {
         self.too_early
     }
 
+    /// The pools that were created, and the failure points inside their creation, which are left out.
+    pub fn creations(&self) -> &PoolCreations {
+        &self.creations
+    }
+
     /// Those of [`Scope::operations`] that no call in the run matches.
     pub fn missing_operations(&self) -> impl Iterator<Item = &FunctionPattern> {
         self.operations.missing()
@@ -278,6 +288,9 @@ impl FailurePoints {
         if !contexts.wanted(stack) {
             return None;
         }
+        if !self.scope.from_start && self.creations.leave_out(event, definitions, (kind, stack)) {
+            return None;
+        }
         let leaf = *self.by_context.entry((kind, stack)).or_insert_with(|| {
             self.leaves.push(Leaf {
                 kind,
@@ -304,6 +317,7 @@ impl FailurePoints {
     #[cold]
     fn follow(&mut self, event: &Event<'_>, definitions: &Definitions) {
         self.operations.observe(event, definitions);
+        self.creations.observe(event, definitions);
         if self.begun {
             return;
         }

@@ -45,6 +45,9 @@ pub struct TestConfiguration {
     pub occurrences: Option<usize>,
     pub after: Option<String>,
     pub operations: Vec<String>,
+    /// Whether crashes are tried inside the creation of pools.
+    #[serde(default)]
+    pub from_start: bool,
     /// Functions, files and modules in which crashes are tried.
     pub within: Vec<String>,
     /// The time limit of a recovery in milliseconds, if the user gave one.
@@ -304,6 +307,7 @@ mod tests {
             occurrences: None,
             after: None,
             operations: Vec::new(),
+            from_start: false,
             within: Vec::new(),
             time_limit: None,
             expected: String::new(),

@@ -32,6 +32,7 @@ mod narrow;
 mod operation;
 mod persistency;
 mod persistent_files;
+mod pool_creation;
 mod progress;
 mod recorded_run;
 mod recovery_environment;
@@ -58,6 +59,7 @@ pub use journal::{Journal, JournalError, Shard, TestConfiguration, TraceIdentity
 pub use narrow::{Narrowed, narrow};
 pub use operation::Operation;
 pub use persistent_files::PersistentFiles;
+pub use pool_creation::PoolCreations;
 pub use progress::{Progress, ProgressObserver};
 pub use recorded_run::{RecordedRun, Survey};
 pub use recovery_environment::CrashSituation;

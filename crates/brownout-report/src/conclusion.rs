@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::CrashCoverage;
+use crate::{CrashCoverage, LeftOut};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct Conclusion {
     /// What crash testing has tried; `None` if no crash was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crash: Option<CrashCoverage>,
+    /// What crash testing left out on purpose.
+    #[serde(skip_serializing_if = "LeftOut::is_empty")]
+    pub left_out: LeftOut,
 }
 
 impl Conclusion {

@@ -17,6 +17,7 @@ mod finding;
 mod fingerprint;
 mod format;
 mod join;
+mod left_out;
 mod library_frames;
 
 mod report;
@@ -38,6 +39,7 @@ pub use format::{
     Format, Github, Html, Human, JsonLines, Junit, ParseError, Sarif, SuppressedLines,
     parse_json_lines, parse_suppressed_lines,
 };
+pub use left_out::LeftOut;
 pub use library_frames::primary_frame;
 pub use report::{Report, Subject, Suppressed};
 pub use rule::{Category, FailOn, RuleInfo, Severity};

@@ -48,6 +48,7 @@ impl Html {
                         @if !subject.is_empty() { p { code { (subject) } } }
                         @if let Some(problem) = report.conclusion.problem() { (banner(report, &problem)) }
                         @for gap in &report.subject.gaps { p.gap { (gap) } }
+                        @for sentence in report.conclusion.left_out.sentences() { p.gap { (sentence) } }
                         (summary(report))
                     }
                     @if !report.findings().is_empty() { (filters(report)) }

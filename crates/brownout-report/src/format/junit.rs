@@ -35,6 +35,10 @@ impl Format for Junit {
             case.set_classname(rule.id);
             case
         }));
+        let left_out = report.conclusion.left_out.sentences();
+        if !left_out.is_empty() {
+            suite.set_system_out(left_out.join("\n"));
+        }
         let mut junit = quick_junit::Report::new("brownout");
         junit.add_test_suite(suite);
         let text = junit.to_string().map_err(io::Error::other)?;

@@ -83,7 +83,10 @@ fn invocation(report: &Report) -> Value {
     let problem = problem.map(|problem| json!({"level": "error", "message": {"text": problem}}));
     let gaps = report.subject.gaps.iter();
     let gaps = gaps.map(|gap| json!({"level": "warning", "message": {"text": gap}}));
-    let notifications: Vec<Value> = unique(problem.into_iter().chain(gaps).collect());
+    let left_out = conclusion.left_out.sentences().into_iter();
+    let left_out = left_out.map(|text| json!({"level": "note", "message": {"text": text}}));
+    let all = problem.into_iter().chain(gaps).chain(left_out);
+    let notifications: Vec<Value> = unique(all.collect());
     if !notifications.is_empty() {
         invocation["toolExecutionNotifications"] = notifications.into();
     }

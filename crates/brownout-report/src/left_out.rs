@@ -1,0 +1,117 @@
+//! What crash testing leaves out on purpose. It is the object `left_out` of `run.json`, and every format shows its sentences.
+
+use serde::{Deserialize, Serialize};
+
+/// Files that a sentence names, at most.
+const SHOWN: usize = 5;
+
+/// What crash testing leaves out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LeftOut {
+    /// Failure points inside the creation of a pool.
+    pub failure_points: u64,
+    /// The functions that created the pools.
+    pub functions: Vec<String>,
+    /// Files that the target wrote with system calls beside its persistent files. They are not part of a crash image:
+    /// recovery finds them as the target left them in the end.
+    pub files: Vec<String>,
+}
+
+impl LeftOut {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds what another part of the same test left out.
+    pub fn merge(&mut self, other: Self) {
+        self.failure_points = self.failure_points.max(other.failure_points);
+        for (own, more) in [
+            (&mut self.functions, other.functions),
+            (&mut self.files, other.files),
+        ] {
+            own.extend(more);
+            own.sort();
+            own.dedup();
+        }
+    }
+
+    /// One sentence for each kind.
+    pub fn sentences(&self) -> Vec<String> {
+        self.points_sentence()
+            .into_iter()
+            .chain(self.files_sentence())
+            .collect()
+    }
+
+    fn points_sentence(&self) -> Option<String> {
+        let noun = match self.failure_points {
+            0 => return None,
+            1 => "failure point",
+            _ => "failure points",
+        };
+        Some(format!(
+            "{} {noun} inside {} left out; `--from-start` includes them",
+            self.failure_points,
+            quoted(&self.functions)
+        ))
+    }
+
+    /// The sentence about files that crash images do not contain.
+    pub fn files_sentence(&self) -> Option<String> {
+        if self.files.is_empty() {
+            return None;
+        }
+        let shown = quoted(&self.files[..self.files.len().min(SHOWN)]);
+        let more = match self.files.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!(
+            "not in the crash images: {shown}{more}, written with system calls; recovery finds what the program left there in the end"
+        ))
+    }
+}
+
+fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_sentence() {
+        assert!(LeftOut::default().sentences().is_empty());
+        let left_out = LeftOut {
+            failure_points: 12,
+            functions: vec!["pmemobj_create".to_owned()],
+            files: (0..7).map(|number| format!("/d/{number}")).collect(),
+        };
+        let [points, files] = &left_out.sentences()[..] else {
+            panic!("two sentences are expected");
+        };
+        assert_eq!(
+            points,
+            "12 failure points inside `pmemobj_create` left out; `--from-start` includes them"
+        );
+        assert!(files.contains("`/d/4` and 2 more"), "{files}");
+    }
+
+    #[test]
+    fn parts_leave_out_the_same() {
+        let part = |file: &str| LeftOut {
+            failure_points: 3,
+            functions: vec!["create".to_owned()],
+            files: vec![file.to_owned()],
+        };
+        let mut whole = part("b");
+        whole.merge(part("a"));
+        assert_eq!(
+            (whole.failure_points, &whole.files[..]),
+            (3, &["a".to_owned(), "b".to_owned()][..])
+        );
+    }
+}

@@ -6,6 +6,7 @@ mod coverage_gap;
 mod crash_coverage;
 mod function_name;
 mod interrupt;
+mod left_out;
 mod missing_function;
 mod monitor;
 mod plan;
@@ -21,7 +22,7 @@ use brownout_crash::{
     group, narrow, recover_without_crash,
 };
 use brownout_recovery::{Isolation, RecoveryRunner, RunnerPool, Sandbox, SandboxServerCommand};
-use brownout_report::{CrashCoverage, Finding, Sources};
+use brownout_report::{CrashCoverage, Finding, LeftOut, Sources};
 
 use crate::arguments::SERVE_SANDBOX;
 use crate::commands::describe_candidates;
@@ -32,10 +33,12 @@ use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::trace_file::TraceFile;
 
 pub use calling_contexts::CrashSymbols;
+pub use continuation::crash_command;
 pub use coverage_gap::unfinished;
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, merged_coverage};
 pub use function_name::program_file;
+pub use left_out::demote;
 pub use missing_function::{RecordedBy, why_never_called};
 pub use monitor::{CrashTestMonitor, counted};
 pub use plan::{Plan, scope};
@@ -47,6 +50,8 @@ const MOST_NARROWED: usize = 64;
 /// The results of crash testing.
 pub struct CrashTest {
     pub findings: Vec<Finding>,
+    /// What was left out on purpose.
+    pub left_out: LeftOut,
     /// What was not tested, in sentences.
     pub gaps: Vec<String>,
     /// What was done, in a sentence.
@@ -171,7 +176,9 @@ pub fn crash_test(
         causes.extend(found);
     }
     let findings = findings(groups, &causes, |trial| token(trial, &head.configuration));
-    let findings = identified(findings);
+    let mut findings = identified(findings);
+    let left_out = left_out::left_out(survey.points.creations(), survey.files.paths(), trace);
+    let incomplete_images = demote(&mut findings, &left_out);
     let mut gaps: Vec<String> = symbols.problems().collect();
     gaps.extend(monitor.gap());
     let ending = earlier_ending.map_or(ending, |earlier| earlier.continued(ending));
@@ -180,7 +187,11 @@ pub fn crash_test(
         findings,
         gaps,
         summary: coverage_sentence(&coverage, progress.failed),
-        shortfalls: shortfalls(&coverage, &ending, progress, &monitor),
+        shortfalls: shortfalls(&coverage, &ending, progress, &monitor, &left_out)
+            .into_iter()
+            .chain(incomplete_images)
+            .collect(),
+        left_out,
         coverage,
     }))
 }

@@ -27,6 +27,7 @@ mod shortfall;
 mod source_gaps;
 mod stacks;
 mod trace_file;
+mod trace_notes;
 mod watch_list;
 
 use std::io::{self, Write as _};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use brownout_report::{
-    Conclusion, CrashCoverage, Finding, Report, Subject, Suppressed, parse_json_lines,
+    Conclusion, CrashCoverage, Finding, LeftOut, Report, Subject, Suppressed, parse_json_lines,
     parse_suppressed_lines,
 };
 
@@ -19,6 +19,7 @@ use crate::rules;
 use crate::settings::Settings;
 use crate::shortfall::{Shortfall, conclude};
 use crate::trace_file::TraceFile;
+use crate::trace_notes::TraceNotes;
 
 /// Whose findings are taken from earlier results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub struct Results {
     /// What was examined, one sentence each.
     tested: Vec<String>,
     crash: Option<CrashCoverage>,
+    pub left_out: LeftOut,
 }
 
 impl Results {
@@ -46,6 +48,7 @@ impl Results {
             shortfalls: Vec::new(),
             tested: Vec::new(),
             crash: None,
+            left_out: LeftOut::default(),
         }
     }
 
@@ -71,6 +74,10 @@ impl Results {
         match tested {
             Ok(test) => {
                 console.remark(&test.summary);
+                for sentence in test.left_out.sentences() {
+                    console.remark(sentence);
+                }
+                self.left_out = test.left_out;
                 for why in test.shortfalls {
                     self.fall_short(ExitCode::NothingTested, why);
                 }
@@ -78,6 +85,18 @@ impl Results {
                 self.add(settings.levels.apply(test.findings), test.gaps, console);
             }
             Err(Refused { why, code }) => self.fall_short(code, why),
+        }
+    }
+
+    /// Takes over what the notes of the trace say about the recording.
+    pub fn note(&mut self, notes: &TraceNotes) {
+        for why in &notes.unrecorded {
+            self.fall_short(ExitCode::NothingTested, why);
+        }
+        for gap in &notes.gaps {
+            if !self.subject.gaps.contains(gap) {
+                self.subject.gaps.push(gap.clone());
+            }
         }
     }
 
@@ -155,6 +174,7 @@ impl Results {
         let (code, conclusion) = conclude(&report, &self.shortfalls, self.tested);
         report.conclusion = Conclusion {
             crash: self.crash,
+            left_out: self.left_out,
             ..conclusion
         };
         if let Some(directory) = directory {

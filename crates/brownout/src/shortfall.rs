@@ -35,7 +35,7 @@ pub fn conclude(
         exit_code: Some(code as u8),
         reasons: reasons.collect(),
         tested,
-        crash: None,
+        ..Conclusion::default()
     };
     (code, conclusion)
 }

@@ -10,8 +10,8 @@ use std::time::UNIX_EPOCH;
 use brownout_crash::TraceIdentity;
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
-    Address, Damage, Definitions, EarlyStop, Event, EventIndex, EventPosition, FenceKind,
-    FlushKind, Header, ReadError, StoreFlavor, Summary, ThreadRun, TraceReader, Visitor,
+    Address, Damage, Definitions, EarlyStop, Event, EventIndex, EventKind, EventPosition,
+    FenceKind, FlushKind, Header, ReadError, StoreFlavor, Summary, ThreadRun, TraceReader, Visitor,
 };
 
 use crate::console::Console;
@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::output_directory::OutputDirectory;
 use crate::progress::Progress;
 use crate::shortfall::Shortfall;
+use crate::trace_notes::TraceNotes;
 
 /// An open trace.
 pub struct TraceFile {
@@ -29,6 +30,10 @@ pub struct TraceFile {
     damage: Option<Damage>,
     /// The damage at which an earlier pass stopped.
     earlier_damage: Option<Damage>,
+    /// The notes of the part that was read.
+    notes: TraceNotes,
+    /// Device and inode numbers of the files that were mapped, once [`select`](Self::select) has read the trace.
+    mapped: Vec<(u64, u64)>,
 }
 
 impl TraceFile {
@@ -45,6 +50,8 @@ impl TraceFile {
             reader,
             damage: None,
             earlier_damage: None,
+            notes: TraceNotes::default(),
+            mapped: Vec::new(),
         })
     }
 
@@ -104,8 +111,12 @@ impl TraceFile {
         if self.damage.is_some() {
             return Ok(());
         }
+        let notes = &mut self.notes;
         let walked = self.reader.for_each(|event, definitions| {
             progress.step(event.index.0);
+            if let EventKind::Note { text } = event.kind {
+                notes.add(text);
+            }
             match visit(event, definitions) {
                 Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
                 Ok(ControlFlow::Break(())) => ControlFlow::Break(Ok(())),
@@ -131,7 +142,13 @@ impl TraceFile {
         if self.damage.is_some() {
             return Ok(());
         }
-        match self.reader.visit(&mut WithProgress { progress, visitor }) {
+        let notes = &mut self.notes;
+        let mut visitor = Watchful {
+            progress,
+            notes,
+            visitor,
+        };
+        match self.reader.visit(&mut visitor) {
             Ok(_) => Ok(()),
             Err(ReadError::Damaged(damage)) => {
                 self.damage = Some(damage);
@@ -151,6 +168,9 @@ impl TraceFile {
             Ok(ControlFlow::Continue(()))
         })?;
         let selection = survey.select(self.definitions(), patterns.as_ref());
+        let files = self.definitions().files();
+        let identities = files.map(|file| (file.identity.dev, file.identity.ino));
+        self.mapped = identities.collect();
         self.earlier_damage = self.damage.take();
         self.seek(EventIndex(0))?;
         Ok(selection)
@@ -166,6 +186,16 @@ impl TraceFile {
             let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
             Patterns::new(given, &here)?
         })
+    }
+
+    /// The notes in the part of the trace that was read.
+    pub fn notes(&self) -> &TraceNotes {
+        &self.notes
+    }
+
+    /// Device and inode numbers of the files that were mapped. Empty before [`select`](Self::select).
+    pub fn mapped_files(&self) -> &[(u64, u64)] {
+        &self.mapped
     }
 
     /// Why the rest of the trace could not be read, if it could not.
@@ -229,18 +259,22 @@ impl TraceFile {
     }
 }
 
-/// Wraps a visitor and shows its progress.
-struct WithProgress<'a, V> {
+/// Wraps a visitor, shows its progress and collects the notes.
+struct Watchful<'a, V> {
     progress: &'a mut Progress,
+    notes: &'a mut TraceNotes,
     visitor: &'a mut V,
 }
 
-impl<V: Visitor> Visitor for WithProgress<'_, V> {
+impl<V: Visitor> Visitor for Watchful<'_, V> {
     type Break = V::Break;
 
     #[inline]
     fn event(&mut self, event: &Event<'_>, definitions: &Definitions) -> ControlFlow<V::Break> {
         self.progress.step(event.index.0);
+        if let EventKind::Note { text } = event.kind {
+            self.notes.add(text);
+        }
         self.visitor.event(event, definitions)
     }
 

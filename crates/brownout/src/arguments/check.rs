@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use brownout_trace::ProcessEnd;
 use clap::Args;
 
+use super::target_end::target_end;
 use super::{CrashTestArgs, FindingArgs, RecordingArgs};
 
 /// Run a program once and report its crash-consistency bugs
@@ -47,6 +49,12 @@ pub struct CheckArgs {
     /// The program is not run again if DIR contains its whole trace, and crashes that were tried are not tried again.
     #[arg(long)]
     pub resume: bool,
+
+    /// An exit status of the program, or a signal that ends it, that counts as success: 3, SIGTERM; may be given several times
+    ///
+    /// 0 always counts as success. Use it for servers that are ended by a signal.
+    #[arg(long, value_name = "STATUS|SIGNAL", value_parser = target_end, value_delimiter = ',')]
+    pub target_success: Vec<ProcessEnd>,
 
     #[command(flatten)]
     pub findings: FindingArgs,

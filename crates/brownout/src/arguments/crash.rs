@@ -207,6 +207,13 @@ pub struct FailurePointArgs {
     #[arg(long, value_name = "FUNCTION")]
     pub after: Option<String>,
 
+    /// Crashes inside the creation of a pool, too
+    ///
+    /// Functions that create pools, such as pmemobj_create, are not expected to survive a crash: a program whose pool is
+    /// not complete creates it again. Failure points inside of them are left out and counted.
+    #[arg(long)]
+    pub from_start: bool,
+
     /// Only where FUNCTION is on the call stack
     ///
     /// FUNCTION is a name as for --op. This option, --in-file and --in-module can be given several times: a failure point is
@@ -229,6 +236,7 @@ impl FailurePointArgs {
         let Self {
             granularity,
             after,
+            from_start,
             functions,
             files,
             modules,
@@ -236,6 +244,7 @@ impl FailurePointArgs {
         let options = [
             ("--granularity", granularity.is_some()),
             ("--after", after.is_some()),
+            ("--from-start", *from_start),
             ("--in-function", !functions.is_empty()),
             ("--in-file", !files.is_empty()),
             ("--in-module", !modules.is_empty()),

@@ -14,6 +14,7 @@ mod recording;
 mod replay;
 mod report;
 mod stat;
+pub mod target_end;
 
 use std::ffi::OsString;
 

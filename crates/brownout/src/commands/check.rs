@@ -1,23 +1,22 @@
 //! `brownout check`: records a program, lints the trace, and tests crashes if there is a recovery.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use brownout_engine::{Recording, StopReason, is_unrecorded_program};
+use brownout_engine::{Recording, StopReason};
 use brownout_report::Subject;
-use brownout_trace::{EarlyStop, EventKind, ProcessEnd};
+use brownout_trace::{EarlyStop, ProcessEnd};
 
 use super::record;
+use crate::arguments::target_end;
 use crate::arguments::{CheckArgs, CrashTestArgs, RecordArgs, RecordingArgs};
 use crate::console::Console;
-use crate::crash_test::{Plan, crash_test, program_file};
+use crate::crash_test::{Plan, crash_command, crash_test, program_file};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, sentence};
 use crate::finding_output::Stream;
 use crate::lint_run::lint;
 use crate::output_directory::{OutputDirectory, TRACE};
-use crate::progress::Progress;
 use crate::results::Results;
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
@@ -100,15 +99,18 @@ pub fn check(
     if let Some(damage) = lint_run.trace.damage() {
         results.fall_short(damage.exit_code(), damage.sentence());
     }
-    let failed = end.failed();
+    let continuation = plan.as_ref().and_then(|plan| {
+        let trace = directory.file(TRACE);
+        crash_command(plan.target_arguments, &trace)
+    });
+    let failed = end.failed(&arguments.target_success, continuation);
     let can_crash = failed.is_none() && lint_run.nothing_persistent.is_none();
     if let Some((code, why)) = failed {
         results.fall_short(code, why);
     }
-    results.subject.gaps.extend(end.gaps);
-    for why in end.unrecorded {
-        results.fall_short(ExitCode::NothingTested, why);
-    }
+    let mut notes = lint_run.trace.notes().clone();
+    end.notes.iter().for_each(|note| notes.add(note));
+    results.note(&notes);
     if let Some(why) = lint_run.nothing_persistent {
         results.fall_short(ExitCode::NothingTested, why);
     }
@@ -180,10 +182,8 @@ struct RecordedEnd {
     /// Why the trace does not contain the whole run.
     incomplete: Option<String>,
     target: Option<ProcessEnd>,
-    /// Programs that ran without being recorded, one sentence each.
-    unrecorded: Vec<String>,
-    /// What else could not be recorded, one sentence each.
-    gaps: Vec<String>,
+    /// What could not be recorded, one sentence each. Most of it is in the trace, too.
+    notes: Vec<String>,
 }
 
 impl RecordedEnd {
@@ -192,15 +192,10 @@ impl RecordedEnd {
             None | Some(StopReason::Interrupted) => None,
             Some(reason) => Some(format!("the recording is incomplete: {}", sentence(reason))),
         };
-        let (unrecorded, gaps) = recording
-            .notes
-            .into_iter()
-            .partition(|note| is_unrecorded_program(note));
         Self {
             incomplete,
             target: Some(recording.end),
-            unrecorded,
-            gaps,
+            notes: recording.notes,
         }
     }
 
@@ -215,45 +210,46 @@ impl RecordedEnd {
             console.remark("there is no recording to resume; the program is recorded again");
             return Ok(None);
         }
-        let mut trace = TraceFile::open(&path)?;
+        let trace = TraceFile::open(&path)?;
         if trace.header().command != arguments.recording.command {
             return Err(Failure::OtherConfiguration { path });
         }
-        let mut notes: Vec<String> = Vec::new();
-        trace.walk(&mut Progress::hidden(), |event, _| {
-            if let EventKind::Note { text } = event.kind
-                && !notes.iter().any(|note| note == text)
-            {
-                notes.push(text.to_owned());
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        let (unrecorded, gaps) = notes
-            .into_iter()
-            .partition(|note| is_unrecorded_program(note));
         let ending = trace.summary().map(|summary| &summary.ending);
         let interrupted =
             ending.is_some_and(|ending| matches!(ending.stopped, Some(EarlyStop::Interrupted)));
         Ok(Some(Self {
             incomplete: trace.incomplete_reason().filter(|_| !interrupted),
             target: ending.and_then(|ending| ending.target),
-            unrecorded,
-            gaps,
+            notes: Vec::new(),
         }))
     }
 
-    /// Why the run is not complete and successful, and what the check exits with because of it.
-    fn failed(&self) -> Option<(ExitCode, String)> {
+    /// Why the run is not complete and successful, and what the check exits with because of it. `accepted` are ends that count
+    /// as success; `continuation` is the command that tests crashes nevertheless.
+    fn failed(
+        &self,
+        accepted: &[ProcessEnd],
+        continuation: Option<String>,
+    ) -> Option<(ExitCode, String)> {
         if let Some(why) = &self.incomplete {
             return Some((ExitCode::Usage, why.clone()));
         }
-        let how = match self.target {
-            None | Some(ProcessEnd::Exited { status: 0 }) => return None,
-            Some(ProcessEnd::Exited { status }) => format!("exited with status {status}"),
-            Some(ProcessEnd::Signaled { signal }) => format!("was killed by signal {signal}"),
-            Some(_) => "did not exit".to_owned(),
-        };
-        let why = format!("the program {how}; the findings are those of a failed run");
+        let target = self.target.filter(|end| !is_success(*end, accepted))?;
+        let how = target_end::describe(target);
+        let mut why = format!("the program {how}; the findings are those of a failed run");
+        if let Some(argument) = target_end::argument(target) {
+            why.push_str(&format!(
+                "; if that is how it is supposed to end, add --target-success {argument}"
+            ));
+        }
+        if let Some(command) = continuation {
+            why.push_str(&format!("; to test crashes of this run: `{command}`"));
+        }
         Some((ExitCode::TargetFailed, why))
     }
+}
+
+/// Whether a target that ended so has done what it should.
+fn is_success(end: ProcessEnd, accepted: &[ProcessEnd]) -> bool {
+    end == ProcessEnd::Exited { status: 0 } || accepted.contains(&end)
 }

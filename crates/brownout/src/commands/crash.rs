@@ -51,6 +51,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     // Damage first: it may be the reason of everything else.
     let tested = tested.map_err(|failure| trace.damage().unwrap_or(failure))?;
     results.shortfalls.extend(trace.shortfall());
+    results.note(trace.notes());
     results.add_crash_test(tested, &settings, console);
     let code = results.conclude(
         decisions,

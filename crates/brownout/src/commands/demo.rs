@@ -28,6 +28,7 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
         patterns: Vec::new(),
         out: None,
         resume: false,
+        target_success: Vec::new(),
         findings: FindingArgs::default(),
         crash: CrashTestArgs {
             recover: Some(recovery(&program)),

@@ -26,6 +26,7 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
         directory.set_trace(trace);
     }
     results.shortfalls.extend(lint_run.trace.shortfall());
+    results.note(lint_run.trace.notes());
     if let Some(why) = lint_run.nothing_persistent {
         results.fall_short(ExitCode::NothingTested, why);
     }

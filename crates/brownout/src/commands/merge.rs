@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use brownout_crash::journal::{self, Entries};
 use brownout_crash::{CampaignEnd, CrashError, Journal, Shard};
+use brownout_report::LeftOut;
 
 use super::check::OUT;
 use crate::arguments::MergeArgs;
 use crate::console::Console;
 use crate::crash_test::{
-    check_same_test, coverage_sentence, findings_of, merged_coverage, unfinished,
+    check_same_test, coverage_sentence, demote, findings_of, merged_coverage, unfinished,
 };
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
@@ -23,12 +24,14 @@ use crate::settings::Settings;
 pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure> {
     let settings = Settings::new(&arguments.findings, &[], console)?;
     let decisions = Decisions::read(&settings)?;
+    let mut left_out = LeftOut::default();
     let mut joined: Option<(Entries, Results, PathBuf)> = None;
     for path in &arguments.parts {
         let (part, subject, _) = OutputDirectory::open(path)?;
         let journal = part.file(JOURNAL);
         let entries = journal::read(&journal).map_err(CrashError::from)?;
         let entries = entries.ok_or_else(|| Failure::NoJournal { path: path.clone() })?;
+        left_out.merge(part.conclusion()?.left_out);
         let others = earlier_findings(&part, FindingsOf::TraceAnalyses)?;
         match &mut joined {
             None => {
@@ -62,7 +65,12 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     directory.set_trace(&trace);
     results.write_unfinished(&decisions, &settings, &directory, "merging")?;
     write_journal(&entries, &directory)?;
-    let findings = settings.levels.apply(findings_of(&entries));
+    let mut findings = findings_of(&entries);
+    if let Some(why) = demote(&mut findings, &left_out) {
+        results.fall_short(ExitCode::NothingTested, why);
+    }
+    results.left_out = left_out;
+    let findings = settings.levels.apply(findings);
     results.add(findings, Vec::new(), console);
     if let Some(gap) = gap {
         results.fall_short(ExitCode::NothingTested, gap);

@@ -29,6 +29,7 @@ pub struct CrashKeys {
     expect_one_of: Option<PathBuf>,
     op: Option<OneOrMore>,
     after: Option<String>,
+    from_start: Option<bool>,
     granularity: Option<GranularityArg>,
     strategy: Option<String>,
     occurrences: Option<u32>,
@@ -67,6 +68,7 @@ impl CrashKeys {
             expect_one_of: self.expect_one_of.or(base.expect_one_of),
             op: self.op.or(base.op),
             after: self.after.or(base.after),
+            from_start: self.from_start.or(base.from_start),
             granularity: self.granularity.or(base.granularity),
             strategy: self.strategy.or(base.strategy),
             occurrences: self.occurrences.or(base.occurrences),
@@ -129,6 +131,7 @@ impl CrashKeys {
             options.op = keys.op.map(OneOrMore::into_list).unwrap_or_default();
         }
         options.points.after = options.points.after.or(keys.after);
+        options.points.from_start |= keys.from_start.unwrap_or_default();
         options.points.granularity = options.points.granularity.or(keys.granularity);
         options.strategy = options.strategy.or_else(|| strategy(&keys.strategy?).ok());
         options.occurrences = options.occurrences.or(keys.occurrences);

@@ -2,6 +2,7 @@
 //! limit.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 /// How many times as long as this test the next may take.
@@ -18,6 +19,45 @@ pub fn continuing_command(target: usize, limit: Duration) -> Option<String> {
         .collect();
     let pid = std::process::id().to_string();
     continued(&texts?, target, (limit * FACTOR).max(LEAST), &pid)
+}
+
+/// The command that tests crashes of the recorded run with the options of this process, which is a check.
+pub fn crash_command(target: usize, trace: &Path) -> Option<String> {
+    let arguments: Option<Vec<String>> = std::env::args_os()
+        .skip(1)
+        .map(|argument| argument.into_string().ok())
+        .collect();
+    crash_of(&arguments?, target, trace.to_str()?)
+}
+
+/// Options of `check` that `crash` does not have, and whether a value follows.
+const NOT_OF_CRASH: [(&str, bool); 7] = [
+    ("--watch", true),
+    ("--coverage", true),
+    ("--coverage-format", true),
+    ("--on-full", true),
+    ("--target-success", true),
+    ("--loads", false),
+    ("--resume", false),
+];
+
+fn crash_of(arguments: &[String], target: usize, trace: &str) -> Option<String> {
+    let command = arguments.iter().position(|argument| argument == "check")?;
+    let own = arguments.get(command + 1..arguments.len().checked_sub(target)?)?;
+    let mut words = vec!["brownout".to_owned(), "crash".to_owned(), trace.to_owned()];
+    let mut options = own.iter().filter(|option| *option != "--");
+    while let Some(option) = options.next() {
+        let name = option.split('=').next().unwrap_or(option);
+        match NOT_OF_CRASH.iter().find(|(known, _)| *known == name) {
+            Some((_, true)) if name == option => {
+                options.next();
+            }
+            Some(_) => {}
+            None => words.push(option.clone()),
+        }
+    }
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    Some(words.join(" "))
 }
 
 /// `None` if the command line is not one of a command that can resume.
@@ -92,6 +132,28 @@ mod tests {
             command(&arguments, 3).as_deref(),
             Some("brownout check --resume --time-limit 10m --out o-7 ./a --time-limit 3")
         );
+    }
+
+    #[test]
+    fn a_crash_test_of_the_trace_has_the_options_that_it_knows() {
+        let arguments = [
+            "check",
+            "--watch",
+            "f",
+            "--loads",
+            "--on-full=stop",
+            "--recover",
+            "./a {pm}",
+            "--",
+            "./a",
+            "--loads",
+        ];
+        let arguments = arguments.map(str::to_owned);
+        assert_eq!(
+            crash_of(&arguments, 2, "o/trace").as_deref(),
+            Some("brownout crash o/trace --recover './a {pm}'")
+        );
+        assert_eq!(crash_of(&arguments[1..], 2, "o/trace"), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use brownout_crash::journal::Entries;
 use brownout_crash::{CampaignEnd, Ending, Extent, Progress, Trial, tried};
-use brownout_report::{Covered, CrashCoverage};
+use brownout_report::{Covered, CrashCoverage, LeftOut};
 
 use super::continuation::continuing_command;
 use super::coverage_gap::unfinished;
@@ -73,10 +73,17 @@ pub fn shortfalls(
     ending: &Ending,
     progress: Progress,
     monitor: &CrashTestMonitor,
+    left_out: &LeftOut,
 ) -> Vec<String> {
     if ending.end == CampaignEnd::Exhausted {
         let none = ending.extent.failure_points == 0;
-        let why = "no crash was tested: there is no failure point".to_owned();
+        let why = match left_out.failure_points {
+            0 => "no crash was tested: there is no failure point".to_owned(),
+            _ => {
+                let why = left_out.sentences().swap_remove(0);
+                format!("no crash was tested: there is no other failure point; {why}")
+            }
+        };
         return none.then_some(why).into_iter().collect();
     }
     if progress.done == 0 {

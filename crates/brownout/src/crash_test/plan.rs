@@ -127,6 +127,7 @@ impl Plan {
             occurrences: self.occurrences,
             after: text(&self.scope.after).pop(),
             operations: text(&self.scope.operations),
+            from_start: self.scope.from_start,
             within: self.filters.texts(),
             expected: self.expected.digest(),
             time_limit: self
@@ -142,6 +143,7 @@ pub fn scope(points: &FailurePointArgs) -> Scope {
         granularity: points.granularity.map(Into::into).unwrap_or_default(),
         after: points.after.as_ref().map(FunctionPattern::new),
         occurrences: 1,
+        from_start: points.from_start,
         operations: Vec::new(),
     }
 }

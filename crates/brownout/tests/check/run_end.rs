@@ -1,7 +1,7 @@
 //! How a run ended, in every format: a run that tested too little never looks like one that passed.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -122,22 +122,22 @@ fn a_program_that_does_not_start_replaces_earlier_results() {
     assert_ends(&dir, &run, 2, "error", "no-such-program");
 }
 
-#[test]
-fn a_killed_check_keeps_the_findings_of_lint_and_can_be_resumed() {
-    let dir = TestDir::new();
-    let slow = "sh -c 'test ! -e slow || sleep 60'";
+/// A check whose recovery does not end while there is a file `slow`.
+const SLOW_CHECK: [&str; 7] = [
+    "check",
+    "--recover",
+    "sh -c 'test ! -e slow || sleep 60'",
+    "--",
+    "./counter",
+    "pool",
+    "last",
+];
+
+/// Starts the check and waits until it tests crashes.
+fn start_slow_check(dir: &TestDir) -> Child {
     dir.write("slow", "");
-    let arguments = [
-        "check",
-        "--recover",
-        slow,
-        "--",
-        "./counter",
-        "pool",
-        "last",
-    ];
-    let mut command = dir.command(&arguments);
-    let mut child = command
+    let mut command = dir.command(&SLOW_CHECK);
+    let child = command
         .stderr(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
@@ -151,6 +151,37 @@ fn a_killed_check_keeps_the_findings_of_lint_and_can_be_resumed() {
         assert!(Instant::now() < deadline, "crash testing begins");
         sleep(Duration::from_millis(10));
     }
+    child
+}
+
+#[test]
+fn two_signals_leave_the_findings_of_lint() {
+    let dir = TestDir::new();
+    let mut child = start_slow_check(&dir);
+    let pid = child.id().to_string();
+    // As `timeout -k` does it: to the process, and again if that does not help.
+    for signal in ["-TERM", "-TERM", "-KILL"] {
+        let sent = std::process::Command::new("kill")
+            .args([signal, &pid])
+            .stderr(Stdio::null())
+            .status();
+        // It may have ended already, after which there is no such process until it is waited for.
+        sent.unwrap();
+    }
+    child.wait().unwrap();
+    assert_eq!(bugs(&dir.findings()), ["missing-flush"]);
+    let run = run_file(&dir);
+    assert_ne!(run["verdict"], "passed", "{run}");
+    assert_ne!(run["exit_code"], 0, "{run}");
+    let again = dir.brownout(&["report", "brownout.out"]);
+    assert!(!matches!(again.status, None | Some(0)), "{}", again.stderr);
+    assert!(again.stdout.contains("missing-flush"), "{}", again.stdout);
+}
+
+#[test]
+fn a_killed_check_keeps_the_findings_of_lint_and_can_be_resumed() {
+    let dir = TestDir::new();
+    let mut child = start_slow_check(&dir);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_inconclusive(&dir, 2, "unfinished", "testing crashes");
@@ -160,7 +191,7 @@ fn a_killed_check_keeps_the_findings_of_lint_and_can_be_resumed() {
     fs::remove_file(dir.path("slow")).unwrap();
     fs::remove_file(dir.path("pool")).unwrap();
     let mut resumed = vec!["check", "--resume"];
-    resumed.extend(&arguments[1..]);
+    resumed.extend(&SLOW_CHECK[1..]);
     let run = dir.brownout(&resumed);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert_eq!(run.stdout, "", "the program did not run again");
@@ -211,6 +242,23 @@ fn a_child_that_cannot_be_recorded() {
         );
         let stat = dir.brownout(&["stat", "brownout.out/trace"]);
         assert!(stat.stdout.contains(why), "{}", stat.stdout);
+        for again in [
+            &["lint", "brownout.out/trace"][..],
+            &[
+                "crash",
+                "brownout.out/trace",
+                "--recover",
+                "true",
+                "--out",
+                "crashes",
+            ],
+        ] {
+            let run = dir.brownout(again);
+            assert_eq!(run.status, Some(3), "{again:?}: {}", run.stderr);
+            assert!(run.stderr.contains(why), "{again:?}: {}", run.stderr);
+        }
+        assert!(dir.read("crashes/run.json").contains("nothing-tested"));
+        assert!(dir.read("crashes/junit.xml").contains("<error"));
         let run = check("last");
         assert_eq!(run.status, Some(1), "bugs are still bugs: {}", run.stderr);
         assert!(run.stderr.contains(why), "{}", run.stderr);

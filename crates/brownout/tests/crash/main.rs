@@ -5,6 +5,7 @@
 mod budget;
 mod causes;
 mod endings;
+mod left_out;
 mod names;
 mod oracles;
 mod paths;

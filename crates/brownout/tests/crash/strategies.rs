@@ -476,6 +476,7 @@ fn head(recovery: &Recovery, strategy: StrategyId) -> Head {
         occurrences: None,
         after: None,
         operations: Vec::new(),
+        from_start: false,
         within: Vec::new(),
         time_limit: None,
         expected: String::new(),

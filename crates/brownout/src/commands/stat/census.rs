@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use brownout_engine::WrittenFile;
 use brownout_trace::{
     Address, Definitions, Event, EventCounts, EventKind, FileId, ProcessId, ThreadId,
 };
@@ -74,7 +75,10 @@ impl Census {
     }
 
     fn is_new_note(&self, note: &str) -> bool {
-        self.notes.len() < MAX_NOTES && self.notes.iter().all(|known| known != note)
+        // Ordinary files are no gap in the recording.
+        WrittenFile::parse(note).is_none()
+            && self.notes.len() < MAX_NOTES
+            && self.notes.iter().all(|known| known != note)
     }
 
     /// The notes of the recording, without repetitions.

@@ -1,0 +1,65 @@
+//! What a crash test leaves out: failure points inside the creation of pools, and files that are not in the crash images.
+
+use std::path::PathBuf;
+
+use brownout_crash::PoolCreations;
+use brownout_report::{Finding, LeftOut, Severity};
+
+use crate::trace_file::TraceFile;
+
+/// What is left out of the tests of a run with these persistent files.
+pub fn left_out(creations: &PoolCreations, persistent: &[PathBuf], trace: &TraceFile) -> LeftOut {
+    let files = trace.notes().files_beside(persistent, trace.mapped_files());
+    LeftOut {
+        failure_points: creations.left_out(),
+        functions: creations.functions().map(str::to_owned).collect(),
+        files,
+    }
+}
+
+/// Makes findings warnings if crash images lack files that the target wrote: recovery may have failed because what it finds
+/// there is newer than the image. Returns why the findings do not decide, if there are any.
+pub fn demote(findings: &mut [Finding], left_out: &LeftOut) -> Option<String> {
+    let sentence = left_out.files_sentence()?;
+    for finding in &mut *findings {
+        finding.severity = Severity::Warning;
+        finding
+            .message
+            .push_str(" (perhaps because the crash image lacks files that the program wrote)");
+        let details = &mut finding.evidence.details;
+        details.insert("crash image".to_owned(), sentence.clone());
+    }
+    (!findings.is_empty()).then(|| {
+        format!("recovery failed on images that are not complete, so its findings are only warnings: {sentence}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brownout_report::{Evidence, Stack};
+
+    #[test]
+    fn findings_on_incomplete_images_are_warnings() {
+        let finding = Finding::new(
+            &brownout_crash::rules::RECOVERY_FAILED,
+            "recovery failed",
+            vec![Stack {
+                role: "failure point".into(),
+                frames: Vec::new(),
+            }],
+            Evidence::default(),
+        );
+        let mut findings = vec![finding];
+        assert_eq!(demote(&mut findings, &LeftOut::default()), None);
+        assert_eq!(findings[0].severity, Severity::Bug);
+        let left_out = LeftOut {
+            files: vec!["/d/wal".into()],
+            ..LeftOut::default()
+        };
+        let why = demote(&mut findings, &left_out).unwrap();
+        assert!(why.contains("`/d/wal`"), "{why}");
+        assert_eq!(findings[0].severity, Severity::Warning);
+        assert_eq!(demote(&mut [], &left_out), None);
+    }
+}

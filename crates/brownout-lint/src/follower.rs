@@ -38,7 +38,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::attribution::{Attribution, Origin};
 use crate::follower::address_spaces::AddressSpaces;
 use crate::follower::fast_path::FastPath;
-use crate::follower::files::WrittenBack;
+use crate::follower::files::{StoreCounts, WrittenBack};
 use crate::follower::guarantees::Guarantees;
 use crate::follower::thread::ThreadState;
 use crate::oracle::{Consultation, Oracles};
@@ -54,6 +54,7 @@ pub(crate) struct Follower<A> {
     /// The rules, and what is remembered for them.
     pub(crate) guarantees: Guarantees,
     pub(crate) written_back: WrittenBack,
+    pub(crate) store_counts: StoreCounts,
     /// Processes that ended by themselves.
     pub(crate) completed: FxHashSet<ProcessId>,
     pub(crate) site_keys: SiteKeys<A>,
@@ -72,6 +73,7 @@ impl<A: Attribution> Follower<A> {
             tracker: Tracker::new(profile),
             guarantees: Guarantees::new(),
             written_back: WrittenBack::default(),
+            store_counts: StoreCounts::default(),
             completed: FxHashSet::default(),
             site_keys: SiteKeys::new(attribution),
             oracles: Oracles::default(),

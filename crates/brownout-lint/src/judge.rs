@@ -5,13 +5,14 @@
 
 mod lost_stores;
 
-use brownout_trace::selection::{Patterns, Survey};
+use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{Definitions, Event};
 
 use crate::attribution::Attribution;
 use crate::follower::Follower;
 use crate::judge::lost_stores::LostStores;
-use crate::lint::LintOutcome;
+use crate::lint::{FileStores, LintOutcome};
+use crate::rule_inputs::LostStore;
 
 /// Rules whose findings are not reported for stores that a pointer announced too early.
 const SHOWN_WITH_POINTER: [&str; 2] = ["delayed-persist", "transient-data"];
@@ -45,6 +46,7 @@ impl Judge {
         follower.end();
         let lost = LostStores::new(&mut follower).find(&selection);
         follower.guarantees.end_suspects(&lost);
+        let files = file_stores(&follower, &selection, &lost);
         let sites = follower.guarantees.sites;
         let mut rules = follower.guarantees.rules;
         for lost in &lost {
@@ -63,8 +65,30 @@ impl Judge {
         findings.extend(follower.oracles.into_findings(&sites, &selection));
         LintOutcome {
             findings,
+            files,
             selection,
             attribution: follower.site_keys.into_attribution(),
         }
     }
+}
+
+/// The stores to each persistent file.
+fn file_stores<A: Attribution>(
+    follower: &Follower<A>,
+    selection: &Selection,
+    lost: &[LostStore],
+) -> Vec<FileStores> {
+    let sites = &follower.guarantees.sites;
+    let persistent = selection.candidates().filter(|file| file.reason.is_some());
+    let counted = persistent.map(|candidate| {
+        let lost = lost.iter().filter(|lost| {
+            lost.file() == candidate.file && sites.is_users(lost.tag.site) && !lost.tag.exempt
+        });
+        FileStores {
+            file: candidate.file,
+            stores: follower.store_counts.of(candidate.file),
+            never_guaranteed: lost.map(|lost| lost.count).sum(),
+        }
+    });
+    counted.collect()
 }

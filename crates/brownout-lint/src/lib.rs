@@ -33,7 +33,7 @@ mod transactions;
 
 pub use attribution::{Attribution, Origin, origin_of};
 pub use brownout_model::Profile;
-pub use lint::{Lint, LintOutcome};
+pub use lint::{FileStores, Lint, LintOutcome};
 pub use raw_finding::{RawFinding, RawRange, RawSite, RawValue};
 pub use rules::{RULES, rule};
 pub use site_keys::SiteKey;

@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use brownout_model::Profile;
 use brownout_trace::selection::{Patterns, Selection};
 use brownout_trace::{
-    Address, Definitions, Event, EventPosition, FenceKind, FlushKind, StoreFlavor, ThreadRun,
-    Visitor,
+    Address, Definitions, Event, EventPosition, FenceKind, FileId, FlushKind, StoreFlavor,
+    ThreadRun, Visitor,
 };
 
 use crate::attribution::Attribution;
@@ -29,8 +29,19 @@ pub struct LintOutcome<A> {
     pub selection: Selection,
     /// By rule, then in the order in which they first occurred.
     pub findings: Vec<RawFinding>,
+    /// The stores to each of them.
+    pub files: Vec<FileStores>,
     /// As it was given to [`Lint::new`].
     pub attribution: A,
+}
+
+/// How many stores to a persistent file there were. A store counts once for each cache line that it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStores {
+    pub file: FileId,
+    pub stores: u64,
+    /// Stores of the user's code that never became guaranteed, nor did what overwrote them.
+    pub never_guaranteed: u64,
 }
 
 impl<A: Attribution> Lint<A> {

@@ -26,6 +26,7 @@ mod rule;
 mod samples;
 mod source;
 mod stack;
+mod stored_file;
 mod suppression;
 
 pub use baseline::{Baseline, BaselineError};
@@ -45,6 +46,7 @@ pub use report::{Report, Subject, Suppressed};
 pub use rule::{Category, FailOn, RuleInfo, Severity};
 pub use source::Sources;
 pub use stack::{Frame, Stack, role};
+pub use stored_file::StoredFile;
 pub use suppression::{
     SuppressionError, SuppressionOrigin, Suppressions, TomlError, UnusedSuppression, ValgrindError,
     suppressions_for,

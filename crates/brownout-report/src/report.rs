@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Baseline, Category, Conclusion, FailOn, Finding, FindingId, Frame, RuleInfo, Severity, Sources,
-    Suppressions,
+    StoredFile, Suppressions,
 };
 use crate::{explain, join};
 
@@ -35,6 +35,8 @@ pub struct Subject {
     pub directory: Option<String>,
     /// What could not be examined, one sentence each.
     pub gaps: Vec<String>,
+    /// The persistent files, as far as rules were applied to the stores to them.
+    pub files: Vec<StoredFile>,
 }
 
 /// A finding that the user has suppressed.
@@ -158,6 +160,12 @@ impl Report {
             .and_then(|rest| rest.strip_prefix('/'))
             .filter(|rest| !rest.is_empty())
             .unwrap_or(path)
+    }
+
+    /// A sentence for each file to which a notable share of the stores is never guaranteed.
+    pub fn weights(&self) -> impl Iterator<Item = String> {
+        let files = self.subject.files.iter();
+        files.filter_map(|file| file.weight(self.shown_path(&file.path)))
     }
 
     /// A frame with its path shortened.

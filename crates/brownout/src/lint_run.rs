@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use brownout_libraries::FrameNames;
-use brownout_lint::{Attribution, Lint, Origin, RawFinding, RawSite, SiteKey, oracle, origin_of};
-use brownout_report::{ByteRange, Evidence, Finding, Sources, Stack, Subject, Value};
+use brownout_lint::{
+    Attribution, FileStores, Lint, Origin, RawFinding, RawSite, SiteKey, oracle, origin_of,
+};
+use brownout_report::{ByteRange, Evidence, Finding, Sources, Stack, StoredFile, Subject, Value};
 use brownout_trace::{Definitions, Event};
 use rustc_hash::FxHashMap;
 
@@ -42,7 +44,7 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
 
     let definitions = trace.definitions();
     let outcome = lint.finish(definitions, patterns.as_ref());
-    let selection = outcome.selection;
+    let (selection, files) = (outcome.selection, outcome.files);
     let nothing_persistent = selection.is_empty().then(|| {
         let given = match &settings.patterns[..] {
             [] => &trace.header().pm,
@@ -74,7 +76,10 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
     gaps.extend(trace.incomplete_reason());
     Ok(LintRun {
         findings,
-        subject: subject(&trace, settings, gaps),
+        subject: Subject {
+            files: stored_files(&files, trace.definitions()),
+            ..subject(&trace, settings, gaps)
+        },
         tested: linted(trace.events()),
         nothing_persistent,
         trace,
@@ -86,6 +91,19 @@ fn linted(events: u64) -> String {
         1 => "1 event was linted".to_owned(),
         _ => format!("{events} events were linted"),
     }
+}
+
+fn stored_files(files: &[FileStores], definitions: &Definitions) -> Vec<StoredFile> {
+    let stored = files.iter().map(|stores| {
+        let file = definitions.file(stores.file);
+        let path = file.map(|file| file.path.to_string_lossy().into_owned());
+        StoredFile {
+            path: path.unwrap_or_default(),
+            stores: stores.stores,
+            never_guaranteed: stores.never_guaranteed,
+        }
+    });
+    stored.collect()
 }
 
 /// The stacks of all sites the rules have seen. A stack is interned when its site is first seen: the meaning of an

@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use brownout_report::{Conclusion, Format, Report, Subject};
+use brownout_report::{Conclusion, Format, Report, StoredFile, Subject};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -103,6 +103,7 @@ impl OutputDirectory {
             command: run.command,
             directory: run.directory,
             gaps: run.gaps,
+            files: run.files,
         };
         Ok((directory, subject, run.in_force))
     }
@@ -110,6 +111,11 @@ impl OutputDirectory {
     /// How the run that wrote the results ended.
     pub fn conclusion(&self) -> Result<Conclusion, Failure> {
         Ok(RunFile::read(&self.path)?.conclusion)
+    }
+
+    /// The persistent files that the results are about.
+    pub fn stored_files(&self) -> Result<Vec<StoredFile>, Failure> {
+        Ok(RunFile::read(&self.path)?.files)
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -191,6 +197,7 @@ impl OutputDirectory {
             command: subject.command.clone(),
             directory: subject.directory.clone(),
             gaps: subject.gaps.clone(),
+            files: subject.files.clone(),
             in_force: RulesInForce::of(report),
             conclusion: report.conclusion.clone(),
         };

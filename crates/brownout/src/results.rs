@@ -120,6 +120,9 @@ impl Results {
     ) -> Result<(), Failure> {
         if directory.is_about(trace) && directory.file(FINDINGS).exists() {
             self.findings.extend(earlier_findings(directory, kept)?);
+            if self.subject.files.is_empty() {
+                self.subject.files = directory.stored_files()?;
+            }
         }
         Ok(())
     }
@@ -225,6 +228,7 @@ pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Sub
             .collect(),
         directory: Some(settings.directory.to_string_lossy().into_owned()),
         gaps,
+        files: Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use brownout_report::{Conclusion, FailOn, Report, RuleInfo, Severity};
+use brownout_report::{Conclusion, FailOn, Report, RuleInfo, Severity, StoredFile};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -24,6 +24,9 @@ pub struct RunFile {
     pub trace: Option<PathBuf>,
     #[serde(default)]
     pub gaps: Vec<String>,
+    /// The persistent files, and how many of the stores to them are never guaranteed.
+    #[serde(default)]
+    pub files: Vec<StoredFile>,
     #[serde(flatten)]
     pub in_force: RulesInForce,
     #[serde(flatten)]

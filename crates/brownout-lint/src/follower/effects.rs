@@ -66,6 +66,7 @@ impl<A: Attribution> Follower<A> {
             let exempt = thread.transaction.covers(range);
             let pointers = self.pointer_marks(by, now);
             for (offset, bytes, before) in line_parts(range.offset, range.len) {
+                self.store_counts.count(range.file);
                 let part = StorePart {
                     line: self.tracker.line(pm_address(range.file, offset)),
                     start: bytes.first() as u8,

@@ -109,6 +109,7 @@ impl<A: Attribution> Follower<A> {
             return false;
         };
         self.guarantees.threads[by.thread.index()].file = Some(range.file);
+        self.store_counts.count(range.file);
         let part = StorePart {
             line,
             start: start as u8,

@@ -12,6 +12,38 @@ use crate::follower::unfenced_flushes::UnfencedFlushes;
 use crate::follower::{Follower, pm_address};
 use crate::site_keys::SiteKey;
 
+/// How many stores there were to each file.
+#[derive(Default)]
+pub(crate) struct StoreCounts {
+    by_file: FxHashMap<FileId, u64>,
+    /// The file that was stored to last, whose stores are not in the table yet.
+    current: FileId,
+    stores: u64,
+}
+
+impl StoreCounts {
+    #[inline(always)]
+    pub(crate) fn count(&mut self, file: FileId) {
+        if file != self.current {
+            self.switch_to(file);
+        }
+        self.stores += 1;
+    }
+
+    #[inline(never)]
+    fn switch_to(&mut self, file: FileId) {
+        let stores = std::mem::take(&mut self.stores);
+        *self.by_file.entry(self.current).or_default() += stores;
+        self.current = file;
+    }
+
+    pub(crate) fn of(&self, file: FileId) -> u64 {
+        let counted = self.by_file.get(&file).copied().unwrap_or(0);
+        let current = if file == self.current { self.stores } else { 0 };
+        counted + current
+    }
+}
+
 /// Parts of files that were written back at some time, by pages.
 #[derive(Default)]
 pub(crate) struct WrittenBack {

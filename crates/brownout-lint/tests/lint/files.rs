@@ -2,7 +2,7 @@
 
 use brownout_trace::EventKind;
 
-use crate::target_run::{A, B, POOL, POOL_LEN, TargetRun};
+use crate::target_run::{A, B, C, POOL, POOL_LEN, TargetRun};
 
 const OTHER: u64 = 0x70_0000;
 
@@ -120,4 +120,25 @@ fn a_part_that_is_cut_off_a_mapping_is_unmapped() {
     run.map(pool, OTHER, POOL_LEN, 0);
     run.persist(5, OTHER + POOL_LEN - 0x1000);
     assert_eq!(run.findings(), ["missing-flush store@4"]);
+}
+
+#[test]
+fn stores_to_each_persistent_file_are_counted() {
+    let mut run = TargetRun::new();
+    let other = run.file("/dev/shm/sem", 2);
+    run.map(other, OTHER, 0x1000, 0);
+    run.at(1).store(A).persist(2, A).at(4).store(OTHER);
+    // Overwritten, then lost; and a store to two lines.
+    run.at(5)
+        .store(B)
+        .store(B)
+        .at(6)
+        .store_value(C + 60, &[1; 8]);
+    let outcome = run.lint(|_: &brownout_trace::Event<'_>, _: &_| brownout_lint::Origin::User);
+    let counted: Vec<_> = outcome
+        .files
+        .iter()
+        .map(|file| (file.file, file.stores, file.never_guaranteed))
+        .collect();
+    assert_eq!(counted, [(run.pool, 5, 4)]);
 }

@@ -492,6 +492,9 @@ fn summary(report: &Report) -> String {
         };
     }
     text.push('\n');
+    for weight in report.weights() {
+        let _ = writeln!(text, "{}", clean(&weight));
+    }
     let rules: BTreeSet<&str> = report.findings().iter().map(|f| f.rule.as_str()).collect();
     if !rules.is_empty() {
         let rules: Vec<&str> = rules.into_iter().collect();

@@ -153,6 +153,7 @@ fn planned(arguments: &CheckArgs, settings: &Settings) -> Subject {
             .collect(),
         directory: Some(settings.directory.to_string_lossy().into_owned()),
         gaps: Vec::new(),
+        files: Vec::new(),
     }
 }
 

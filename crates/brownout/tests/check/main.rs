@@ -13,6 +13,7 @@ mod run_end;
 mod schema;
 mod severities;
 mod unusual;
+mod weight;
 
 #[path = "../test_dir/mod.rs"]
 mod test_dir;

@@ -12,6 +12,7 @@ fn report() -> Report {
         command: vec!["./kv".into(), "put".into()],
         directory: Some("/home/u/kv".into()),
         gaps: vec!["the trace is damaged".into()],
+        ..Subject::default()
     };
     let two_stacks = Finding::new(
         &FENCE_RULE,

@@ -1,7 +1,6 @@
 /* libpmemobj: a transaction logs both fields before it changes them, and both are rolled back. */
 // build: -lpmemobj
 // env: PMEM_IS_PMEM_FORCE=1
-// check: --after pmemobj_root
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 #include "../obj.h"

@@ -2,7 +2,6 @@
  * this one is not. */
 // build: -lpmemobj
 // env: PMEM_IS_PMEM_FORCE=1
-// check: --after pmemobj_root
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 #include "../obj.h"

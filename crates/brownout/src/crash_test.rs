@@ -38,7 +38,7 @@ pub use coverage_gap::unfinished;
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, merged_coverage};
 pub use function_name::program_file;
-pub use left_out::demote;
+pub use left_out::{demote, left_out};
 pub use missing_function::{RecordedBy, why_never_called};
 pub use monitor::{CrashTestMonitor, counted};
 pub use plan::{Plan, scope};
@@ -177,7 +177,7 @@ pub fn crash_test(
     }
     let findings = findings(groups, &causes, |trial| token(trial, &head.configuration));
     let mut findings = identified(findings);
-    let left_out = left_out::left_out(survey.points.creations(), survey.files.paths(), trace);
+    let left_out = left_out(survey.points.creations(), survey.files.paths(), trace);
     let incomplete_images = demote(&mut findings, &left_out);
     let mut gaps: Vec<String> = symbols.problems().collect();
     gaps.extend(monitor.gap());

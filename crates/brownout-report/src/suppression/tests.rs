@@ -48,6 +48,18 @@ fn error(file: &str, text: &str) -> String {
 }
 
 #[test]
+fn functions_match_in_every_spelling() {
+    let mut cpp = finding();
+    cpp.stacks[0].frames[0].function = Some("kv::Log<long>::put(long)".into());
+    for name in ["_ZN2kv3LogIlE3putEl", "kv::Log::put", "put", "kv::*"] {
+        let suppression = format!("[[suppression]]\nrule = '*'\nreason = 'r'\nfunction = '{name}'");
+        assert!(reason_for(&cpp, "s.toml", &suppression).is_some(), "{name}");
+        let suppression = format!("{{\n r\n Brownout:*\n fun:{name}\n}}\n");
+        assert!(reason_for(&cpp, "s.supp", &suppression).is_some(), "{name}");
+    }
+}
+
+#[test]
 fn toml_by_rule_function_file_and_module() {
     let matched = Some("r".to_owned());
     assert_eq!(toml("rule = 'missing-flush'"), matched);

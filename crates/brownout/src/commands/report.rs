@@ -35,6 +35,9 @@ pub fn run(arguments: &ReportArgs, console: &Console) -> Result<ExitCode, Failur
         finding_output::print_human(&report, detail, Stream::Output)?;
     }
     let conclusion = &report.conclusion;
+    for sentence in conclusion.left_out.sentences() {
+        console.remark(sentence);
+    }
     for reason in &conclusion.reasons {
         console.warn(reason);
     }

@@ -195,6 +195,18 @@ fn crashes_inside_pool_creation_are_left_out_and_counted() {
             .contains("inside `pmemobj_create` left out")
     );
 
+    let stat = dir.brownout(&[
+        "stat",
+        "brownout.out",
+        "--failure-points",
+        "--format",
+        "json",
+    ]);
+    let stat: Value = serde_json::from_str(&stat.stdout).unwrap();
+    assert_eq!(stat["left_out"]["failure_points"], count);
+    let report = dir.brownout(&["report", "brownout.out"]);
+    assert!(report.stderr.contains(&sentence), "{}", report.stderr);
+
     let run = check(&["--in-function", "pmemobj_create"]);
     assert_eq!(run.status, Some(3), "{}", run.stderr);
     assert!(run.stderr.contains("no crash was tested"), "{}", run.stderr);

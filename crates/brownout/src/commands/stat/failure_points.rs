@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use brownout_crash::{Leaf, RecordedRun, Symbols as _};
-use brownout_report::Frame;
+use brownout_report::{Frame, LeftOut};
 use serde_json::json;
 
 use crate::arguments::{Format, StatArgs};
 use crate::console::{self, Console};
 use crate::crash_test::{
-    CrashSymbols, CrashTestMonitor, PointFilters, RecordedBy, check_scope, counted, scope,
+    CrashSymbols, CrashTestMonitor, PointFilters, RecordedBy, check_scope, counted, left_out, scope,
 };
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -39,13 +39,17 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
         (leaf, frames.unwrap_or_default())
     });
     let leaves: Vec<(&Leaf, Vec<Frame>)> = leaves.collect();
+    let left_out = left_out(survey.points.creations(), survey.files.paths(), &trace);
     let mut out = console::results();
     match arguments.format {
         Format::Human => print_tree(&leaves, &mut out),
-        Format::Json => print_json(&leaves, &mut out),
+        Format::Json => print_json(&leaves, &left_out, &mut out),
     }
     .and_then(|()| out.flush())
     .map_err(Failure::Output)?;
+    for sentence in left_out.sentences() {
+        console.remark(sentence);
+    }
     for problem in symbols.problems() {
         console.warn(problem);
     }
@@ -123,7 +127,11 @@ fn describe(frame: &Frame) -> String {
     format!("{function}{location}{}", frame.remark())
 }
 
-fn print_json(leaves: &[(&Leaf, Vec<Frame>)], out: &mut impl Write) -> io::Result<()> {
+fn print_json(
+    leaves: &[(&Leaf, Vec<Frame>)],
+    left_out: &LeftOut,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let leaves: Vec<_> = leaves
         .iter()
         .map(|(leaf, frames)| {
@@ -135,6 +143,7 @@ fn print_json(leaves: &[(&Leaf, Vec<Frame>)], out: &mut impl Write) -> io::Resul
             })
         })
         .collect();
-    serde_json::to_writer_pretty(&mut *out, &json!({ "failure_points": leaves }))?;
+    let all = json!({ "failure_points": leaves, "left_out": left_out });
+    serde_json::to_writer_pretty(&mut *out, &all)?;
     writeln!(out)
 }

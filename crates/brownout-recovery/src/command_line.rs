@@ -108,6 +108,22 @@ impl CommandLine {
     }
 }
 
+/// The command line that runs a command under a debugger, whose own command line ends before that of the program. The debugger
+/// gets the program, not a shell, if the command needs none.
+pub fn under_debugger(debugger: &str, command: &str) -> String {
+    let is_plain = split_placeholders(command, usize::MAX).is_ok_and(|parts| {
+        parts.iter().all(|part| match part {
+            Part::Text(text) => !text.contains(|c| SHELL_CHARACTERS.contains(c)),
+            Part::File(_) => true,
+        })
+    });
+    if is_plain {
+        format!("{debugger} {command}")
+    } else {
+        format!("{debugger} {SHELL} -c {}", shell_words::quote(command))
+    }
+}
+
 /// A path as a shell reads it.
 fn quoted(path: &Path) -> OsString {
     if let Some(path) = path.to_str() {
@@ -174,6 +190,13 @@ mod tests {
 
     fn words(command: &str) -> Option<Vec<OsString>> {
         CommandLine::new(command, &files()).unwrap().words
+    }
+
+    #[test]
+    fn a_debugger_gets_the_program_or_a_shell() {
+        let gdb = |command| under_debugger("gdb --args", command);
+        assert_eq!(gdb("./check {pm}"), "gdb --args ./check {pm}");
+        assert_eq!(gdb("a || b"), "gdb --args /bin/sh -c 'a || b'");
     }
 
     #[test]

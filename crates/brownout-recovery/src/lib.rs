@@ -47,6 +47,7 @@ mod verdict;
 mod view;
 
 pub use command_check::{CommandProblem, check_command};
+pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use outcome::{Actor, End, Outcome, RawFrame};
 pub use request::{
@@ -56,4 +57,4 @@ pub use runner::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
 pub use runner_pool::RunnerPool;
 pub use sandbox::Sandbox;
 pub use sandbox_server::serve;
-pub use verdict::{Expectation, Verdict, signal_name};
+pub use verdict::{Expectation, Verdict, signal_name, signal_text};

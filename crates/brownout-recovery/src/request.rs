@@ -135,6 +135,8 @@ pub enum Isolation {
 pub struct SandboxServerCommand {
     program: PathBuf,
     arguments: Vec<OsString>,
+    /// In place of the environment of this process.
+    environment: Option<Vec<(OsString, OsString)>>,
     strongest: Isolation,
 }
 
@@ -144,6 +146,7 @@ impl SandboxServerCommand {
         Self {
             program: program.into(),
             arguments: arguments.iter().map(OsString::from).collect(),
+            environment: None,
             strongest: Isolation::Layered,
         }
     }
@@ -152,6 +155,14 @@ impl SandboxServerCommand {
     pub fn this_executable(subcommand: &str) -> Self {
         // Not by its path: the file may have been replaced since.
         Self::new("/proc/self/exe", &[subcommand])
+    }
+
+    /// Lets recoveries have this environment in place of that of this process.
+    pub fn with_environment(self, environment: Vec<(OsString, OsString)>) -> Self {
+        Self {
+            environment: Some(environment),
+            ..self
+        }
     }
 
     /// Limits the isolation to this.
@@ -165,6 +176,10 @@ impl SandboxServerCommand {
 
     pub(super) fn arguments(&self) -> &[OsString] {
         &self.arguments
+    }
+
+    pub(super) fn environment(&self) -> Option<&[(OsString, OsString)]> {
+        self.environment.as_deref()
     }
 
     pub(super) fn strongest(&self) -> Isolation {

@@ -44,7 +44,12 @@ impl Sandbox {
         let (ours, theirs) = Channel::pair()?;
         let stdout = output_file()?;
         let stderr = output_file()?;
-        let child = Command::new(server.program())
+        let mut command = Command::new(server.program());
+        if let Some(environment) = server.environment() {
+            let variables = environment.iter().map(|(name, value)| (name, value));
+            command.env_clear().envs(variables);
+        }
+        let child = command
             .args(server.arguments())
             .stdin(Stdio::from(theirs.into_socket()))
             .stdout(Stdio::null())

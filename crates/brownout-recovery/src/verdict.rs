@@ -62,13 +62,15 @@ impl fmt::Display for Verdict {
             Self::ServerEnded => write!(f, "ends instead of serving its client"),
             Self::WrongOutput => write!(f, "does not print what is expected"),
             Self::OutOfMemory => write!(f, "exceeds the memory limit"),
-            Self::Crashed(signal) => match signal_name(*signal) {
-                Some(name) => write!(f, "is killed by {name}"),
-                None => write!(f, "is killed by signal {signal}"),
-            },
+            Self::Crashed(signal) => write!(f, "is killed by {}", signal_text(*signal)),
             Self::Hung => write!(f, "does not end"),
         }
     }
+}
+
+/// A signal as people know it.
+pub fn signal_text(signal: i32) -> String {
+    signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
 }
 
 /// The name of a signal that can end a process; `None` for one without a common name.

@@ -84,7 +84,7 @@ impl RunEnd {
             Self::Findings => "findings make the run fail",
             Self::Error => "the run ended with an error",
             Self::NothingTested => "not everything was tested",
-            Self::TargetFailed => "the run failed without a crash",
+            Self::TargetFailed => "the program, or recovery without a crash, failed",
             Self::InternalError => "brownout failed",
             Self::Unfinished => "the run did not finish",
         }
@@ -143,6 +143,8 @@ mod tests {
             width: 80,
             verbose: false,
             suppressed: false,
+            all: false,
+            results: None,
             sources: Sources::on_disk(),
         };
         assert_eq!(human.to_text(&report), "the run did not finish\n");

@@ -33,7 +33,7 @@ use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::trace_file::TraceFile;
 
 pub use calling_contexts::CrashSymbols;
-pub use continuation::crash_command;
+pub use continuation::{crash_command, quoted as shell_word};
 pub use coverage_gap::unfinished;
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, merged_coverage};

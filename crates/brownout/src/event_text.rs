@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::path::Path;
 
-use brownout_recovery::signal_name;
+use brownout_recovery::signal_text;
 use brownout_symbols::SourceFrame;
 use brownout_trace::{
     Address, Definitions, Event, EventKind, FileId, FunctionId, Mapping, ProcessEnd, StoreFlavor,
@@ -273,10 +273,7 @@ impl Display for EndText {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
             ProcessEnd::Exited { status } => write!(f, "exit status {status}"),
-            ProcessEnd::Signaled { signal } => match signal_name(signal) {
-                Some(name) => write!(f, "killed by {name}"),
-                None => write!(f, "killed by signal {signal}"),
-            },
+            ProcessEnd::Signaled { signal } => write!(f, "killed by {}", signal_text(signal)),
             _ => f.write_str("ended"),
         }
     }

@@ -32,7 +32,12 @@ pub enum Stream {
 }
 
 /// Prints a report in the chosen format. Machine-readable formats always go to standard output.
-pub fn print(report: &Report, settings: &Settings, stream: Stream) -> Result<(), Failure> {
+pub fn print(
+    report: &Report,
+    settings: &Settings,
+    results: Option<&OutputDirectory>,
+    stream: Stream,
+) -> Result<(), Failure> {
     let text = if settings.gen_suppressions {
         suppressions_for(report.findings(), &Sources::on_disk())
     } else {
@@ -41,8 +46,9 @@ pub fn print(report: &Report, settings: &Settings, stream: Stream) -> Result<(),
                 let detail = Detail {
                     verbose: settings.verbose,
                     suppressed: false,
+                    all: settings.all,
                 };
-                return print_human(report, detail, stream);
+                return print_human(report, detail, results, stream);
             }
             FindingFormat::Json => JsonLines.to_text(report),
             FindingFormat::Sarif => Sarif.to_text(report),
@@ -63,9 +69,16 @@ pub struct Detail {
     pub verbose: bool,
     /// Show suppressed findings.
     pub suppressed: bool,
+    /// Show all findings, however many there are.
+    pub all: bool,
 }
 
-pub fn print_human(report: &Report, detail: Detail, stream: Stream) -> Result<(), Failure> {
+pub fn print_human(
+    report: &Report,
+    detail: Detail,
+    results: Option<&OutputDirectory>,
+    stream: Stream,
+) -> Result<(), Failure> {
     let terminal = match stream {
         Stream::Output => io::stdout().is_terminal(),
         Stream::Error => io::stderr().is_terminal(),
@@ -75,6 +88,8 @@ pub fn print_human(report: &Report, detail: Detail, stream: Stream) -> Result<()
         width: width(stream),
         verbose: detail.verbose,
         suppressed: detail.suppressed,
+        all: detail.all,
+        results: results.map(OutputDirectory::shell_word),
         sources: Sources::on_disk(),
     };
     let mut text = human.to_text(report);

@@ -14,7 +14,9 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::console::Console;
+use crate::crash_test::shell_word;
 use crate::failure::Failure;
+use crate::run_environment::{ENVIRONMENT, RunEnvironment};
 use crate::run_file::{RUN, RulesInForce, RunFile};
 
 pub const FINDINGS: &str = "findings.jsonl";
@@ -27,7 +29,16 @@ pub const JOURNAL: &str = "crash.jsonl";
 pub const TRACE: &str = "trace";
 const UNFINISHED: &str = "unfinished";
 /// Everything but `run.json`, which marks the directory.
-const RESULTS: [&str; 7] = [FINDINGS, SUPPRESSED, HTML, SARIF, JUNIT, JOURNAL, TRACE];
+const RESULTS: [&str; 8] = [
+    FINDINGS,
+    SUPPRESSED,
+    HTML,
+    SARIF,
+    JUNIT,
+    JOURNAL,
+    ENVIRONMENT,
+    TRACE,
+];
 
 /// The directory that this process writes its results to. If the process fails, they have to say so.
 static IN_USE: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -122,6 +133,16 @@ impl OutputDirectory {
         self.path.join(name)
     }
 
+    /// Keeps the environment of this process, in which recoveries run.
+    pub fn write_environment(&self) -> Result<(), Failure> {
+        RunEnvironment::current().write(&self.path)
+    }
+
+    /// The directory as an argument in a shell.
+    pub fn shell_word(&self) -> String {
+        shell_word(&self.path.to_string_lossy())
+    }
+
     /// The path of this process's trace until it is complete.
     pub fn unfinished_trace(&self) -> PathBuf {
         self.file(&format!("{UNFINISHED}.{}", std::process::id()))
@@ -175,9 +196,12 @@ impl OutputDirectory {
         known.is_some() && known == fs::canonicalize(trace).ok()
     }
 
-    /// Prints the path of the directory.
-    pub fn announce(&self, console: &Console) {
+    /// Prints the path of the directory, and what to do next.
+    pub fn announce(&self, next: Option<&str>, console: &Console) {
         console.remark(format_args!("results are in {}", self.path.display()));
+        if let Some(next) = next {
+            console.remark(format_args!("next: {next}"));
+        }
     }
 
     /// Makes the results belong to `trace`, which may be outside the directory.

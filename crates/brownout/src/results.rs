@@ -14,12 +14,20 @@ use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::{self, Stream};
+use crate::next_step::next_step;
 use crate::output_directory::{FINDINGS, OutputDirectory, SUPPRESSED};
 use crate::rules;
 use crate::settings::Settings;
 use crate::shortfall::{Shortfall, conclude};
 use crate::trace_file::TraceFile;
 use crate::trace_notes::TraceNotes;
+
+/// How a run ends.
+pub struct Concluded {
+    pub code: ExitCode,
+    /// What to do next.
+    pub next: Option<String>,
+}
 
 /// Whose findings are taken from earlier results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +174,7 @@ impl Results {
         directory: Option<&OutputDirectory>,
         stream: Stream,
         console: &Console,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<Concluded, Failure> {
         let mut report = Report::new(self.subject, rules::in_force(settings), self.findings);
         report.fail_on = settings.fail_on;
         decisions.apply(&mut report, settings, console)?;
@@ -187,8 +195,9 @@ impl Results {
         for shortfall in &self.shortfalls {
             console.warn(&shortfall.reason);
         }
-        finding_output::print(&report, settings, stream)?;
-        Ok(code)
+        finding_output::print(&report, settings, directory, stream)?;
+        let next = directory.and_then(|directory| next_step(&report, directory));
+        Ok(Concluded { code, next })
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Settings {
     pub format: FindingFormat,
     /// Show every finding in full.
     pub verbose: bool,
+    /// Show all findings, however many there are.
+    pub all: bool,
     pub fail_on: FailOn,
     /// Which rules are on, and their severities.
     pub levels: RuleLevels,
@@ -44,6 +46,7 @@ impl Settings {
             model: Profile::default(),
             format: FindingFormat::default(),
             verbose: false,
+            all: false,
             fail_on: FailOn::default(),
             levels: RuleLevels::default(),
             patterns: Vec::new(),
@@ -81,6 +84,7 @@ impl Settings {
             model: arguments.model.or(config.model).unwrap_or_default(),
             format: arguments.format.or(config.format).unwrap_or_default(),
             verbose: arguments.verbose || config.verbose.unwrap_or_default(),
+            all: arguments.all,
             fail_on: arguments.fail_on.or(config.fail_on).unwrap_or_default(),
             levels: RuleLevels {
                 pedantic: arguments.pedantic || config.pedantic.unwrap_or_default(),

@@ -9,9 +9,18 @@ use annotate_snippets::{
     AnnotationKind, Element, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
 };
 
+mod byte_ranges;
+mod evidence_text;
+mod frame_lines;
+mod short_name;
+mod wrapping;
+
 use super::Format;
 use crate::source::{NoSource, SourceLine};
-use crate::{Evidence, Finding, Frame, Report, Severity, Sources, Stack, Suppressed};
+use crate::{Finding, Frame, Report, Severity, Sources, Stack, Suppressed};
+use evidence_text::evidence_text;
+use frame_lines::{FrameLine, frame_lines, run_text, with_short_name};
+use wrapping::wrapped;
 
 /// Frames shown per stack; recursive programs can have thousands.
 const MAX_FRAMES: usize = 24;
@@ -19,10 +28,10 @@ const MAX_FRAMES: usize = 24;
 const MAX_STACKS: usize = 3;
 /// Characters shown of a caller's statement.
 const MAX_STATEMENT: usize = 60;
-/// Byte ranges shown; the others are only counted.
-const MAX_RANGES: usize = 8;
-/// Bytes shown of a value.
-const MAX_VALUE: usize = 16;
+/// Findings shown unless all are wanted.
+const MAX_FINDINGS: usize = 20;
+/// Columns before the text of a note, besides its name.
+const NOTE_MARGIN: usize = 10;
 
 /// Text for people.
 pub struct Human {
@@ -33,16 +42,31 @@ pub struct Human {
     pub verbose: bool,
     /// Also show suppressed findings, one line each, with the reason.
     pub suppressed: bool,
+    /// Show every finding, however many there are.
+    pub all: bool,
+    /// The results directory as an argument in a shell, if there is one.
+    pub results: Option<String>,
     pub sources: Sources,
 }
 
 impl Format for Human {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-        self.write_all_in_full(report, report.bugs(), out)?;
+        let most = if self.all { usize::MAX } else { MAX_FINDINGS };
+        let bugs = report.bugs().count().min(most);
+        self.write_all_in_full(report, report.bugs().take(bugs), out)?;
+        let lesser = report.lesser().count().min(most - bugs);
         if self.verbose {
-            self.write_all_in_full(report, report.lesser(), out)?;
-        } else if report.lesser().next().is_some() {
-            self.write_lesser_lines(report, out)?;
+            self.write_all_in_full(report, report.lesser().take(lesser), out)?;
+        } else if lesser > 0 {
+            self.write_lesser_lines(report, lesser, out)?;
+        }
+        let more = report.causes().count() - bugs - lesser;
+        if more > 0 {
+            writeln!(
+                out,
+                "{} not shown here; --all shows all, and so do the files with the results\n",
+                counted(more, "more finding")
+            )?;
         }
         if self.suppressed && !report.suppressed().is_empty() {
             self.write_suppressed(report, out)?;
@@ -136,6 +160,8 @@ impl Human {
         text: String,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
+        let margin = finding.rule.len() + "performance[]: ".len();
+        let text = wrapped(&text, self.width.saturating_sub(margin));
         let title = level(finding.severity)
             .primary_title(text)
             .id(clean(&finding.rule));
@@ -158,28 +184,60 @@ impl Human {
             elements.push(origin(report, frame).into());
         }
         for stack in &finding.stacks {
-            elements.push(note(&stack.role, self.stack_text(report, stack)).into());
+            elements.push(
+                self.note(&stack.role, self.stack_text(report, stack))
+                    .into(),
+            );
         }
         let evidence = evidence_text(&finding.evidence, finding.count);
-        elements.push(note("seen", evidence).into());
+        elements.push(self.note("seen", evidence).into());
         if let Some(places) = joined_text(report, finding) {
-            elements.push(note("also", places).into());
+            elements.push(self.note("also", places).into());
         }
         for effect in report.explained_by(finding) {
-            elements.push(note(&effect.rule, effect_text(report, effect)).into());
+            elements.push(note(&effect.rule, self.effect_text(report, effect)).into());
         }
         elements.push(note("id", finding.id.to_string()).into());
         // `event:N` is already shown as the first event. Tokens are long and only in the JSON lines.
         let replay = finding.replay.as_deref();
         if replay.is_some_and(|replay| !replay.starts_with("event:")) {
-            let command = format!("brownout replay DIR {}", finding.id);
-            elements.push(note("replay", command).into());
+            elements.push(note("replay", self.replay_command(finding)).into());
         }
+        // `bug[missing-flush]: ` and the message.
+        let margin = finding.rule.len() + NOTE_MARGIN;
+        let message = wrapped(&clean(&finding.message), self.width.saturating_sub(margin));
         let title = level(finding.severity)
-            .primary_title(clean(&finding.message))
+            .primary_title(message)
             .id(clean(&finding.rule));
         let text = self.renderer().render(&[title.elements(elements)]);
         writeln!(out, "{text}\n")
+    }
+
+    /// A crash finding in a few lines, below the finding that explains it.
+    fn effect_text(&self, report: &Report, effect: &Finding) -> String {
+        let mut lines = vec![clean(&effect.message)];
+        for stack in &effect.stacks {
+            if let Some(frame) = stack.primary_frame().filter(|_| !stack.is_of_cause()) {
+                let frame = with_short_name(report.shown_frame(frame));
+                lines.push(clean(&format!("{}: {frame}", stack.role)));
+            }
+        }
+        lines.push(format!("{}, id {}", times(effect.count), effect.id));
+        let margin = effect.rule.len() + NOTE_MARGIN;
+        let text = wrapped(&lines.join("\n"), self.width.saturating_sub(margin));
+        // Commands are not wrapped, because they are to be copied.
+        format!("{text}\n{}", self.replay_command(effect))
+    }
+
+    fn replay_command(&self, finding: &Finding) -> String {
+        let directory = self.results.as_deref().unwrap_or("DIR");
+        format!("brownout replay {directory} {}", finding.id)
+    }
+
+    /// A note whose lines fit the terminal.
+    fn note(&self, name: &str, text: String) -> annotate_snippets::Message<'static> {
+        let margin = name.chars().count() + NOTE_MARGIN;
+        note(name, wrapped(&text, self.width.saturating_sub(margin)))
     }
 
     /// The source lines of all stacks, one snippet per file.
@@ -235,11 +293,17 @@ impl Human {
             return "unknown location".to_owned();
         }
         let primary = stack.primary_frame();
-        let mut lines: Vec<String> = frames
+        let all_lines = frame_lines(frames, !self.verbose);
+        let mut lines: Vec<String> = all_lines
             .iter()
             .take(MAX_FRAMES)
-            .map(|frame| {
-                let location = format!("{}{}", report.shown_frame(frame), frame.remark());
+            .map(|line| {
+                let frame = match line {
+                    FrameLine::Frame(frame) => *frame,
+                    FrameLine::Run(run) => return clean(&run_text(run)),
+                };
+                let shown_frame = with_short_name(report.shown_frame(frame));
+                let location = format!("{shown_frame}{}", frame.remark());
                 let shown = frame.is_library() || Some(frame) == primary;
                 let statement = self.sources.statement(frame).filter(|_| !shown);
                 clean(&match statement {
@@ -248,8 +312,8 @@ impl Human {
                 })
             })
             .collect();
-        if frames.len() > MAX_FRAMES {
-            lines.push(format!("and {} more", frames.len() - MAX_FRAMES));
+        if all_lines.len() > MAX_FRAMES {
+            lines.push(format!("and {} more", all_lines.len() - MAX_FRAMES));
         }
         lines.join("\n")
     }
@@ -260,12 +324,17 @@ impl Human {
     }
 
     /// One line per rule and location, regardless of the number of stacks.
-    fn write_lesser_lines(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    fn write_lesser_lines(
+        &self,
+        report: &Report,
+        most: usize,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
         let mut lines: Vec<(String, &Finding, u64, usize)> = Vec::new();
-        for finding in report.lesser() {
+        for finding in report.lesser().take(most) {
             let frame = finding
                 .primary_frame()
-                .map(|frame| report.shown_frame(frame));
+                .map(|frame| with_short_name(report.shown_frame(frame)));
             let location =
                 frame.map_or_else(|| "unknown location".to_owned(), |frame| frame.to_string());
             match lines
@@ -316,24 +385,6 @@ fn joined_text(report: &Report, finding: &Finding) -> Option<String> {
     let mut seen = BTreeSet::new();
     lines.retain(|line| seen.insert(line.clone()));
     Some(lines.join("\n"))
-}
-
-/// A crash finding in a few lines, below the finding that explains it.
-fn effect_text(report: &Report, effect: &Finding) -> String {
-    let mut lines = vec![clean(&effect.message)];
-    for stack in &effect.stacks {
-        if let Some(frame) = stack.primary_frame().filter(|_| !stack.is_of_cause()) {
-            let frame = report.shown_frame(frame);
-            lines.push(clean(&format!("{}: {frame}", stack.role)));
-        }
-    }
-    lines.push(format!(
-        "{}, id {}: brownout replay DIR {}",
-        times(effect.count),
-        effect.id,
-        effect.id
-    ));
-    lines.join("\n")
 }
 
 fn level(severity: Severity) -> Level<'static> {
@@ -398,54 +449,10 @@ fn location_of(frame: &Frame) -> String {
     frame.source().unwrap_or_else(|| frame.to_string())
 }
 
-fn evidence_text(evidence: &Evidence, count: u64) -> String {
-    let mut facts = vec![times(count)];
-    if let Some(event) = evidence.events.first() {
-        let first = if count > 1 { "first at" } else { "at" };
-        facts[0] = format!("{}, {first} event {event}", facts[0]);
-    }
-    let ranges = evidence.ranges.iter();
-    facts.extend(
-        ranges
-            .take(MAX_RANGES)
-            .map(|range| clean(&range.to_string())),
-    );
-    if let Some(more) = evidence.ranges.len().checked_sub(MAX_RANGES + 1) {
-        facts.push(format!("and {} more", counted(more + 1, "range")));
-    }
-    for value in &evidence.values {
-        facts.push(clean(&format!(
-            "{} {}",
-            value.name,
-            shown_bytes(&value.bytes)
-        )));
-    }
-    for (name, value) in &evidence.details {
-        let mut lines = value.lines();
-        match (lines.next(), value.contains('\n')) {
-            (Some(only), false) => facts.push(clean(&format!("{name}: {only}"))),
-            _ => {
-                facts.push(clean(&format!("{name}:")));
-                facts.extend(value.lines().map(|line| clean(&format!("  {line}"))));
-            }
-        }
-    }
-    facts.join("\n")
-}
-
 fn shortened(statement: &str) -> String {
     match statement.char_indices().nth(MAX_STATEMENT) {
         Some((end, _)) => format!("{}…", &statement[..end]),
         None => statement.to_owned(),
-    }
-}
-
-fn shown_bytes(digits: &str) -> String {
-    match digits.get(..2 * MAX_VALUE) {
-        Some(start) if start.len() < digits.len() => {
-            format!("{start}… ({} bytes)", digits.len() / 2)
-        }
-        _ => digits.to_owned(),
     }
 }
 

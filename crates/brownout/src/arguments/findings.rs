@@ -32,6 +32,10 @@ pub struct FindingArgs {
     #[arg(long, alias = "warnings")]
     pub verbose: bool,
 
+    /// Print all findings; otherwise at most 20 in human format
+    #[arg(long)]
+    pub all: bool,
+
     /// Leave out the findings that FILE lists; may be given several times
     ///
     /// FILE holds `[[suppression]]` tables with `rule`, `reason` and `function`, `file`, `module` or

@@ -6,7 +6,8 @@ use clap::Args;
 
 /// Rebuild the crash image of a finding and run recovery on it again
 ///
-/// The exit code is 0 if recovery passes this time and 1 if it fails.
+/// Recovery runs in the working directory and with the environment of the run, as far as the results directory has it. The
+/// exit code is 0 if recovery passes this time and 1 if it fails.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout replay brownout.out 3f2a
@@ -22,7 +23,7 @@ pub struct ReplayArgs {
     #[arg(value_name = "FINDING")]
     pub finding: String,
 
-    /// Run recovery under gdb, which stops where recovery crashes
+    /// Run recovery under gdb, which stops where recovery crashes or exits, and shows the stack
     #[arg(long, conflicts_with = "keep")]
     pub gdb: bool,
 

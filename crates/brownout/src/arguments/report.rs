@@ -33,6 +33,10 @@ pub struct ReportArgs {
     #[arg(long, alias = "warnings")]
     pub verbose: bool,
 
+    /// Show all findings; otherwise at most 20
+    #[arg(long)]
+    pub all: bool,
+
     /// Also show suppressed findings, with the reasons
     #[arg(long)]
     pub suppressed: bool,

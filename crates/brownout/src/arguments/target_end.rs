@@ -1,6 +1,6 @@
 //! How a target may end, as users name it: an exit status or a signal.
 
-use brownout_recovery::signal_name;
+use brownout_recovery::{signal_name, signal_text};
 use brownout_trace::ProcessEnd;
 
 /// The highest signal number.
@@ -32,10 +32,7 @@ pub fn target_end(text: &str) -> Result<ProcessEnd, String> {
 pub fn describe(end: ProcessEnd) -> String {
     match end {
         ProcessEnd::Exited { status } => format!("exited with status {status}"),
-        ProcessEnd::Signaled { signal } => match signal_name(signal) {
-            Some(name) => format!("was killed by {name}"),
-            None => format!("was killed by signal {signal}"),
-        },
+        ProcessEnd::Signaled { signal } => format!("was killed by {}", signal_text(signal)),
         _ => "did not exit".to_owned(),
     }
 }

@@ -125,11 +125,11 @@ pub fn check(
         Some(_) => console.remark("crashes are not tested"),
         None => {}
     }
-    let code = results.conclude(decisions, settings, Some(&directory), stream, console)?;
+    let concluded = results.conclude(decisions, settings, Some(&directory), stream, console)?;
     if stay == Stay::Kept {
-        directory.announce(console);
+        directory.announce(concluded.next.as_deref(), console);
     }
-    Ok(code)
+    Ok(concluded.code)
 }
 
 /// Options of crash testing must not be ignored.
@@ -165,6 +165,7 @@ fn try_crashes(
     settings: &Settings,
     console: &Console,
 ) -> Result<(), Failure> {
+    directory.write_environment()?;
     let mut trace = TraceFile::open(&directory.file(TRACE))?;
     let tested = crash_test(&mut trace, plan, directory, console)?;
     results.add_crash_test(tested, settings, console);

@@ -47,19 +47,20 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     // From now on the directory belongs to brownout, even if the test fails.
     directory.set_trace(trace.path());
     results.write_unfinished(&decisions, &settings, &directory, "testing crashes")?;
+    directory.write_environment()?;
     let tested = crash_test(&mut trace, &plan, &directory, console);
     // Damage first: it may be the reason of everything else.
     let tested = tested.map_err(|failure| trace.damage().unwrap_or(failure))?;
     results.shortfalls.extend(trace.shortfall());
     results.note(trace.notes());
     results.add_crash_test(tested, &settings, console);
-    let code = results.conclude(
+    let concluded = results.conclude(
         decisions,
         &settings,
         Some(&directory),
         Stream::Output,
         console,
     )?;
-    directory.announce(console);
-    Ok(code)
+    directory.announce(concluded.next.as_deref(), console);
+    Ok(concluded.code)
 }

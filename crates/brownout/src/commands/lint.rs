@@ -31,9 +31,9 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
         results.fall_short(ExitCode::NothingTested, why);
     }
     let directory = directory.as_ref();
-    let code = results.conclude(decisions, &settings, directory, Stream::Output, console)?;
+    let concluded = results.conclude(decisions, &settings, directory, Stream::Output, console)?;
     if let Some(directory) = directory {
-        directory.announce(console);
+        directory.announce(concluded.next.as_deref(), console);
     }
-    Ok(code)
+    Ok(concluded.code)
 }

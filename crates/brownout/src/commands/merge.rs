@@ -85,15 +85,15 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
             coverage,
         );
     }
-    let code = results.conclude(
+    let concluded = results.conclude(
         decisions,
         &settings,
         Some(&directory),
         Stream::Output,
         console,
     )?;
-    directory.announce(console);
-    Ok(code)
+    directory.announce(concluded.next.as_deref(), console);
+    Ok(concluded.code)
 }
 
 /// Which parts are missing or incomplete.

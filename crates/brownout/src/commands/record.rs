@@ -21,6 +21,7 @@ use brownout_trace::{Definitions, EventClass, EventKind, ProcessEnd, ReadError, 
 use crate::arguments::{OnFull, RecordArgs};
 use crate::console::Console;
 use crate::coverage_output;
+use crate::crash_test::counted;
 use crate::crash_test::{RecordedBy, program_file, why_never_called};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, sentence};
@@ -33,9 +34,9 @@ pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure>
     let recording = record(arguments, None, console)?;
     warn_if_nothing_persistent(&recording, &arguments.output, console);
     console.remark(format_args!(
-        "{} events, {} bytes -> {}",
-        recording.counts.total(),
-        recording.bytes,
+        "{}, {} -> {}",
+        counted(recording.counts.total(), "event"),
+        counted(recording.bytes, "byte"),
         arguments.output.display()
     ));
     let failed = !matches!(recording.stopped, None | Some(StopReason::Interrupted));

@@ -11,6 +11,7 @@ use brownout_crash::{
 };
 use brownout_recovery::{
     Expectation, Recovery, RecoveryRunner, RecoveryTask, Sandbox, SandboxServerCommand, Verdict,
+    under_debugger,
 };
 use brownout_report::Finding;
 use brownout_trace::EventIndex;
@@ -22,6 +23,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output_directory::{FINDINGS, OutputDirectory};
 use crate::results::read_findings;
+use crate::run_environment::RunEnvironment;
 use crate::trace_file::TraceFile;
 
 /// The time limit of recovery if the token has none.
@@ -29,6 +31,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failure> {
     let (trace, token, rule) = find(&arguments.directory, &arguments.finding)?;
+    let server = sandbox_server(&arguments.directory)?;
     let mut file = TraceFile::open(&trace)?;
     if token.trace != file.identity() {
         // A cut trace has another size; that is the better explanation.
@@ -57,16 +60,16 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
         return keep(&image, &files, target);
     }
     if arguments.gdb {
-        return debug(&token, &image, &files);
+        return debug(&token, &image, &files, &server);
     }
     let mut symbols = CrashSymbols::new(&file.header().cwd, PointFilters::default());
-    let verdict = recover(&token, &image, &files, &mut symbols, console)?;
+    let verdict = recover(&token, (&image, &files), &server, &mut symbols, console)?;
     let now = rule_of(&verdict).map(|rule| rule.id);
-    if rule.is_some_and(|rule| now != Some(rule.as_str())) {
-        console.warn(
-            "this is not the result that was found before; has the environment changed, or the program, or files other \
-             than the persistent ones?",
-        );
+    if let Some(rule) = rule.filter(|rule| now != Some(rule.as_str())) {
+        console.warn(format_args!(
+            "this is not the result that was found before, which was {rule}; the program, or files other than the persistent \
+             ones, may have changed"
+        ));
     }
     Ok(if verdict.passed() {
         ExitCode::Success
@@ -134,9 +137,24 @@ fn keep(image: &CrashImage, files: &PersistentFiles, target: &Path) -> Result<Ex
     Ok(ExitCode::Success)
 }
 
-fn runner(recovery: &Recovery, files: &PersistentFiles) -> Result<RecoveryRunner, Failure> {
+/// Recoveries have the environment of the run, if the directory has it.
+fn sandbox_server(directory: &Path) -> Result<SandboxServerCommand, Failure> {
     let server = SandboxServerCommand::this_executable(SERVE_SANDBOX);
-    let sandbox = Sandbox::start(&server, recovery, files.paths()).map_err(CrashError::from)?;
+    Ok(match RunEnvironment::read(directory) {
+        Ok(Some(environment)) => server.with_environment(environment.restored()),
+        Ok(None) => server,
+        // A trace is no directory.
+        Err(_) if directory.is_file() => server,
+        Err(failure) => return Err(failure),
+    })
+}
+
+fn runner(
+    recovery: &Recovery,
+    files: &PersistentFiles,
+    server: &SandboxServerCommand,
+) -> Result<RecoveryRunner, Failure> {
+    let sandbox = Sandbox::start(server, recovery, files.paths()).map_err(CrashError::from)?;
     Ok(RecoveryRunner::new(
         sandbox,
         recovery.clone(),
@@ -153,13 +171,21 @@ fn task(token: &Token) -> RecoveryTask {
     situation.task()
 }
 
+/// How recovery is debugged: it stops where it crashes, or else where it exits, and shows the stack there.
+const GDB: &str = "gdb -q -ex 'set follow-fork-mode child' -ex 'catch syscall exit_group' -ex run -ex backtrace --args";
+
 /// Hands the terminal over to the debugger.
-fn debug(token: &Token, image: &CrashImage, files: &PersistentFiles) -> Result<ExitCode, Failure> {
+fn debug(
+    token: &Token,
+    image: &CrashImage,
+    files: &PersistentFiles,
+    server: &SandboxServerCommand,
+) -> Result<ExitCode, Failure> {
     let mut recovery = token.recovery.clone();
-    recovery.command = format!("gdb -q -ex run --args {}", recovery.command);
+    recovery.command = under_debugger(GDB, &recovery.command);
     recovery.client = None;
     recovery.ready = None;
-    let mut runner = runner(&recovery, files)?;
+    let mut runner = runner(&recovery, files, server)?;
     runner
         .run_interactively(&image.files, &task(token))
         .map_err(CrashError::from)?;
@@ -168,12 +194,12 @@ fn debug(token: &Token, image: &CrashImage, files: &PersistentFiles) -> Result<E
 
 fn recover(
     token: &Token,
-    image: &CrashImage,
-    files: &PersistentFiles,
+    (image, files): (&CrashImage, &PersistentFiles),
+    server: &SandboxServerCommand,
     symbols: &mut CrashSymbols,
     console: &Console,
 ) -> Result<Verdict, Failure> {
-    let mut runner = runner(&token.recovery, files)?;
+    let mut runner = runner(&token.recovery, files, server)?;
     let attempt = runner
         .attempt(&image.files, &task(token))
         .map_err(CrashError::from)?;

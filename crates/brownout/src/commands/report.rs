@@ -11,7 +11,7 @@ use crate::output_directory::write_report;
 use crate::results::read_report;
 
 pub fn run(arguments: &ReportArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let (_, report) = read_report(&arguments.directory)?;
+    let (directory, report) = read_report(&arguments.directory)?;
     let html = Html {
         sources: Sources::on_disk(),
     };
@@ -31,8 +31,9 @@ pub fn run(arguments: &ReportArgs, console: &Console) -> Result<ExitCode, Failur
         let detail = Detail {
             verbose: arguments.verbose,
             suppressed: arguments.suppressed,
+            all: arguments.all,
         };
-        finding_output::print_human(&report, detail, Stream::Output)?;
+        finding_output::print_human(&report, detail, Some(&directory), Stream::Output)?;
     }
     let conclusion = &report.conclusion;
     for sentence in conclusion.left_out.sentences() {

@@ -264,3 +264,36 @@ fn a_child_that_cannot_be_recorded() {
         assert!(run.stderr.contains(why), "{}", run.stderr);
     }
 }
+
+#[test]
+fn a_run_that_failed_does_not_claim_that_nothing_was_found() {
+    let dir = TestDir::new();
+    for (how, words) in [
+        ("fail", "exited with status 7"),
+        ("crash", "was killed by SIGABRT"),
+    ] {
+        let run = dir.check(&[], &[how]);
+        assert_eq!(run.status, Some(4), "{}", run.stderr);
+        assert!(run.stderr.contains(words), "{}", run.stderr);
+        assert!(!run.stderr.contains("nothing found"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn the_last_line_is_what_to_do_next() {
+    let dir = TestDir::new();
+    for (mistakes, step) in [
+        (
+            &[][..],
+            "next: test crashes with the program's own recovery: brownout crash 'my results' --recover CMD",
+        ),
+        (
+            &["last"],
+            "next: read the findings with their source lines: 'my results'/report.html",
+        ),
+    ] {
+        let run = dir.check(&["--out", "my results"], mistakes);
+        let last = run.stderr.lines().last().unwrap();
+        assert!(last.ends_with(step), "{}", run.stderr);
+    }
+}

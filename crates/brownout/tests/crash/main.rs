@@ -9,6 +9,7 @@ mod left_out;
 mod names;
 mod oracles;
 mod paths;
+mod replays;
 mod sharing;
 mod strategies;
 mod verdicts;

@@ -21,6 +21,8 @@ fn human(verbose: bool) -> Human {
         width: 120,
         verbose,
         suppressed: false,
+        all: false,
+        results: Some("'my results'".into()),
         sources: Sources::from_fn(|file| match file {
             "/home/u/kv/kv.c" => Ok(SOURCE.into()),
             _ => Err(io::ErrorKind::NotFound.into()),
@@ -251,4 +253,67 @@ fn only_a_few_stacks_are_shown_per_location() {
         "{many}"
     );
     assert!(many.contains("9 bugs, no warnings"), "{many}");
+}
+
+#[test]
+fn at_most_twenty_findings_are_shown_unless_all_are_wanted() {
+    let at = |line| finding_at(&FLUSH_RULE, "/home/u/kv/kv.c", line);
+    let findings: Vec<Finding> = (1..=25).map(at).collect();
+    let text = shown(findings.clone());
+    assert_eq!(text.matches("bug[missing-flush]").count(), 20, "{text}");
+    assert!(
+        text.contains("\n5 more findings not shown here; --all shows all"),
+        "{text}"
+    );
+    assert!(text.contains("\n25 bugs, no warnings\n"), "{text}");
+    let all = Human {
+        all: true,
+        ..human(false)
+    };
+    let text = all.to_text(&report(findings));
+    assert_eq!(text.matches("bug[missing-flush]").count(), 25, "{text}");
+    assert!(!text.contains("not shown"), "{text}");
+}
+
+#[test]
+fn lines_fit_the_terminal() {
+    let mut bug = finding();
+    bug.message = "words that say what happened, and why, ".repeat(6);
+    let details = &mut bug.evidence.details;
+    details.insert(
+        "last output".into(),
+        "a line that recovery printed ".repeat(8),
+    );
+    for width in [60, 80] {
+        let narrow = Human {
+            width,
+            ..human(false)
+        };
+        let text = narrow.to_text(&report(vec![bug.clone()]));
+        let findings = text.split("`brownout explain").next().unwrap_or_default();
+        for line in findings.lines() {
+            assert!(line.chars().count() <= width, "{line:?} in:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn the_command_that_replays_a_crash_can_be_copied() {
+    let mut crash = finding();
+    crash.replay = Some("crash3:7:abc".into());
+    let text = shown(vec![crash.clone()]);
+    let command = format!("brownout replay 'my results' {}", crash.id);
+    assert!(text.contains(&command), "{text}");
+}
+
+#[test]
+fn long_template_arguments_are_left_out() {
+    let mut bug = finding();
+    let frames = &mut bug.stacks[0].frames;
+    frames[0].function = Some("std::map<int, std::string>::insert".into());
+    let text = shown(vec![bug]);
+    assert!(
+        text.contains("= store: std::map<…>::insert at kv.c:7"),
+        "{text}"
+    );
 }

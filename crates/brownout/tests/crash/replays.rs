@@ -1,0 +1,111 @@
+//! `replay`: the environment of the run, other results than before, and the debugger.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::{Completed, TestDir};
+
+const RECOVER: &str = "sh -c 'test \"$NEEDED\" = yes || exit 9; ./slots {pm} check'";
+
+/// A check whose recovery needs a variable, and the id of its finding.
+fn checked(dir: &TestDir) -> String {
+    let program = ["--", "./slots", "pool", "put", "3", "early"];
+    let arguments = [&["check", "--recover", RECOVER][..], &program].concat();
+    let run: Completed = dir
+        .command(&arguments)
+        .env("NEEDED", "yes")
+        .env("API_TOKEN", "hidden")
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let crash = dir
+        .findings()
+        .into_iter()
+        .find(|finding| finding["rule"] == "recovery-failed");
+    let id = crash.unwrap()["id"].as_str().unwrap().to_owned();
+    // The command in the output can be copied.
+    let command = format!("brownout replay brownout.out {id}");
+    assert!(run.stderr.contains(&command), "{}", run.stderr);
+    let last = run.stderr.lines().last().unwrap();
+    assert!(last.contains("next: ") && last.contains(&command), "{last}");
+    id
+}
+
+#[test]
+fn replay_restores_the_environment_of_the_run() {
+    let dir = TestDir::new();
+    let id = checked(&dir);
+    let again = dir.brownout(&["replay", "brownout.out", &id]);
+    assert_eq!(again.status, Some(1), "{}", again.stderr);
+    assert!(
+        again.stdout.contains("slot 0 is damaged"),
+        "{}",
+        again.stdout
+    );
+    assert!(!again.stderr.contains("not the result"), "{}", again.stderr);
+    let elsewhere = dir
+        .command(&["replay", "../brownout.out", &id])
+        .current_dir({
+            fs::create_dir(dir.path("sub")).unwrap();
+            dir.path("sub")
+        })
+        .output()
+        .unwrap();
+    assert_eq!(
+        elsewhere.status.code(),
+        Some(1),
+        "in the directory of the run"
+    );
+}
+
+#[test]
+fn secrets_are_not_kept_with_the_environment() {
+    let dir = TestDir::new();
+    checked(&dir);
+    let path = dir.path("brownout.out/environment.json");
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let kept: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(kept["variables"]["NEEDED"], "yes");
+    assert_eq!(kept["variables"].get("API_TOKEN"), None);
+    let left_out = kept["left_out"].as_array().unwrap();
+    assert!(left_out.iter().any(|name| name == "API_TOKEN"));
+}
+
+#[test]
+fn another_result_than_before_is_reported() {
+    let dir = TestDir::new();
+    let id = checked(&dir);
+    fs::write(dir.path("slots"), "#!/bin/sh\nexit 0\n").unwrap();
+    let again = dir.brownout(&["replay", "brownout.out", &id]);
+    assert_eq!(again.status, Some(0), "{}", again.stderr);
+    let expected = "not the result that was found before, which was recovery-failed";
+    assert!(again.stderr.contains(expected), "{}", again.stderr);
+}
+
+#[test]
+fn gdb_stops_where_a_failing_recovery_exits() {
+    if Command::new("gdb").arg("--version").output().is_err() {
+        println!("left out: gdb is not installed");
+        return;
+    }
+    let dir = TestDir::new();
+    let run = dir.check("./slots {pm} check", &[], &["3", "early"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let findings = dir.findings();
+    let id = findings[0]["id"].as_str().unwrap();
+    let mut command = dir.command(&["replay", "brownout.out", id, "--gdb"]);
+    let shown: Completed = command.output().unwrap().into();
+    if shown.stderr.contains("ptrace") {
+        println!("left out: processes may not be traced here");
+        return;
+    }
+    let text = format!("{}{}", shown.stdout, shown.stderr);
+    assert!(text.contains("exit_group"), "{text}");
+    let frames: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
+    assert!(!frames.is_empty(), "no stack in:\n{text}");
+}

@@ -145,6 +145,7 @@ mod tests {
             offset: 0x1000,
             inlined: false,
             recursive: false,
+            wrapper: false,
         }
     }
 

@@ -3,9 +3,8 @@
 //! A store inside `memcpy` or a flush inside `pmem_persist` is made by a library on behalf of its caller, and the
 //! caller is what can be fixed. The primary frame is therefore the innermost one that has a source line and
 //! is not library code: the C library, a language's standard library, a library of persistent-memory
-//! primitives, or a compiler's intrinsics. [`brownout_libraries`] lists them.
-//!
-//! Can miss: the target's own wrapper around such primitives counts as the target's code and is shown.
+//! primitives, or a compiler's intrinsics. [`brownout_libraries`] lists them. The target's own wrappers around such
+//! primitives are skipped as well, where the analysis has [marked](Frame::wrapper) them.
 
 use brownout_libraries::{
     is_library_header, is_library_module, is_linked_c_library, is_start_function,
@@ -14,13 +13,15 @@ use brownout_libraries::{
 use crate::{Frame, Stack};
 
 /// The index of the primary frame of these frames, innermost first: the innermost one with a source line that is
-/// not library code, or else the innermost that is not library code, or else the innermost of all. `None` if
+/// neither library code nor a wrapper, or else the innermost that is not library code, or else the innermost of all. `None` if
 /// there are no frames.
 pub fn primary_frame(frames: &[Frame]) -> Option<usize> {
     let is_program = |frame: &Frame| !frame.is_library();
+    let has_line = |frame: &Frame| frame.line.is_some() && is_program(frame);
     frames
         .iter()
-        .position(|frame| frame.line.is_some() && is_program(frame))
+        .position(|frame| has_line(frame) && !frame.wrapper)
+        .or_else(|| frames.iter().position(has_line))
         .or_else(|| frames.iter().position(is_program))
         .or_else(|| (!frames.is_empty()).then_some(0))
 }
@@ -129,6 +130,18 @@ mod tests {
             );
         }
         assert!(!frame("memcpy_all", PROGRAM, None).is_library());
+    }
+
+    #[test]
+    fn the_caller_of_a_wrapper_is_primary() {
+        let mut flush = frame("flush", PROGRAM, Some(("/src/pm.h", 3)));
+        let put = frame("put", PROGRAM, Some(("/src/kv.c", 7)));
+        let frames = [flush.clone(), put.clone()];
+        assert_eq!(stack(&frames).primary_frame(), Some(&flush));
+        flush.wrapper = true;
+        let frames = [flush.clone(), put.clone()];
+        assert_eq!(stack(&frames).primary_frame(), Some(&put));
+        assert_eq!(stack(&frames[..1]).primary_frame(), Some(&flush));
     }
 
     #[test]

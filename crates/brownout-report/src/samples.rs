@@ -39,6 +39,7 @@ pub(crate) fn frame(function: &str, file: &str, line: u32) -> Frame {
         offset: 0x1149,
         inlined: false,
         recursive: false,
+        wrapper: false,
     }
 }
 

@@ -37,6 +37,9 @@ pub struct Frame {
     pub offset: u64,
     /// Whether the function was inlined into that of the next frame.
     pub inlined: bool,
+    /// Whether the function only flushes, fences, copies or syncs for its callers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wrapper: bool,
     /// Whether recursive calls that lead back to this call are folded, so that the stack stands for all depths of recursion.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recursive: bool,

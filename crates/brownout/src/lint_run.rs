@@ -17,13 +17,16 @@ use crate::failure::Failure;
 use crate::results::subject;
 use crate::settings::Settings;
 use crate::source_gaps;
-use crate::stacks::{StackId, StackTable};
+use crate::stacks::{StackId, StackTable, report_frame};
 use crate::trace_file::TraceFile;
+use crate::wrapper_functions::{WrapperFunctions, WrapperSearch};
 
 /// The results of linting a trace.
 pub struct LintRun {
     pub findings: Vec<Finding>,
     pub subject: Subject,
+    /// The functions of the target at whose callers findings are shown.
+    pub wrappers: WrapperFunctions,
     /// What was examined, in a sentence.
     pub tested: String,
     /// If nothing persistent was seen: what the trace shows instead.
@@ -80,6 +83,7 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
             files: stored_files(&files, trace.definitions()),
             ..subject(&trace, settings, gaps)
         },
+        wrappers: stacks.wrappers.find(),
         tested: linted(trace.events()),
         nothing_persistent,
         trace,
@@ -111,6 +115,7 @@ fn stored_files(files: &[FileStores], definitions: &Definitions) -> Vec<StoredFi
 struct SiteStacks {
     table: StackTable,
     by_site: FxHashMap<SiteKey, StackId>,
+    wrappers: WrapperSearch,
 }
 
 impl Attribution for SiteStacks {
@@ -118,12 +123,15 @@ impl Attribution for SiteStacks {
         let stack = self.table.intern(event, definitions);
         self.by_site.insert(site, stack);
         let frames = self.table.called_frames(stack);
-        origin_of(frames.iter().map(|(frame, called)| FrameNames {
+        let origin = origin_of(frames.iter().map(|(frame, called)| FrameNames {
             module: file_name(&frame.module),
             function: frame.function.as_deref(),
             called: called.as_deref(),
             source: frame.file.as_ref().and_then(|file| file.to_str()),
-        }))
+        }));
+        let frames = frames.iter().map(|(frame, _)| report_frame(frame));
+        self.wrappers.observe(&event.kind, origin, frames);
+        origin
     }
 
     fn stack(&mut self, site: SiteKey) -> Vec<oracle::OracleFrame> {
@@ -152,6 +160,7 @@ impl SiteStacks {
         Self {
             table: StackTable::new(directory),
             by_site: FxHashMap::default(),
+            wrappers: WrapperSearch::default(),
         }
     }
 

@@ -31,6 +31,7 @@ mod stacks;
 mod trace_file;
 mod trace_notes;
 mod watch_list;
+mod wrapper_functions;
 
 use std::io::{self, Write as _};
 use std::panic::PanicHookInfo;

@@ -21,6 +21,7 @@ use crate::settings::Settings;
 use crate::shortfall::{Shortfall, conclude};
 use crate::trace_file::TraceFile;
 use crate::trace_notes::TraceNotes;
+use crate::wrapper_functions::WrapperFunctions;
 
 /// How a run ends.
 pub struct Concluded {
@@ -46,6 +47,8 @@ pub struct Results {
     tested: Vec<String>,
     crash: Option<CrashCoverage>,
     pub left_out: LeftOut,
+    /// The functions of the target at whose callers findings are shown.
+    pub wrappers: WrapperFunctions,
 }
 
 impl Results {
@@ -57,6 +60,7 @@ impl Results {
             tested: Vec::new(),
             crash: None,
             left_out: LeftOut::default(),
+            wrappers: WrapperFunctions::default(),
         }
     }
 
@@ -127,7 +131,9 @@ impl Results {
         kept: FindingsOf,
     ) -> Result<(), Failure> {
         if directory.is_about(trace) && directory.file(FINDINGS).exists() {
-            self.findings.extend(earlier_findings(directory, kept)?);
+            let earlier = earlier_findings(directory, kept)?;
+            self.wrappers.learn(&earlier);
+            self.findings.extend(earlier);
             if self.subject.files.is_empty() {
                 self.subject.files = directory.stored_files()?;
             }
@@ -155,7 +161,9 @@ impl Results {
         doing: &str,
     ) -> Result<(), Failure> {
         let rules = rules::in_force(settings);
-        let mut report = Report::new(self.subject.clone(), rules, self.findings.clone());
+        let mut findings = self.findings.clone();
+        self.wrappers.mark(&mut findings);
+        let mut report = Report::new(self.subject.clone(), rules, findings);
         report.fail_on = settings.fail_on;
         decisions.apply_for_now(&mut report);
         report.join();
@@ -168,13 +176,14 @@ impl Results {
 
     /// Writes the report to the directory, if there is one, prints it and returns the exit code.
     pub fn conclude(
-        self,
+        mut self,
         decisions: Decisions,
         settings: &Settings,
         directory: Option<&OutputDirectory>,
         stream: Stream,
         console: &Console,
     ) -> Result<Concluded, Failure> {
+        self.wrappers.mark(&mut self.findings);
         let mut report = Report::new(self.subject, rules::in_force(settings), self.findings);
         report.fail_on = settings.fail_on;
         decisions.apply(&mut report, settings, console)?;

@@ -52,6 +52,7 @@ pub fn report_frame(frame: &SourceFrame) -> brownout_report::Frame {
         offset: frame.offset,
         inlined: frame.inlined,
         recursive: false,
+        wrapper: false,
     }
 }
 

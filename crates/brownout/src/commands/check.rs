@@ -94,6 +94,7 @@ pub fn check(
     };
     let lint_run = lint(&directory.file(TRACE), settings, console)?;
     let mut results = Results::new(lint_run.subject, lint_run.findings);
+    results.wrappers = lint_run.wrappers;
     results.tested(lint_run.tested);
     // Damage first: it may be the reason of everything else.
     if let Some(damage) = lint_run.trace.damage() {

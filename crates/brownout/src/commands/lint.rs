@@ -19,6 +19,7 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
     let mut directory = directory.transpose()?;
     let lint_run = lint(&arguments.trace, &settings, console)?;
     let mut results = Results::new(lint_run.subject, lint_run.findings);
+    results.wrappers = lint_run.wrappers;
     results.tested(lint_run.tested);
     if let Some(directory) = &mut directory {
         let trace = lint_run.trace.path();

@@ -14,6 +14,7 @@ mod schema;
 mod severities;
 mod unusual;
 mod weight;
+mod wrappers;
 
 #[path = "../test_dir/mod.rs"]
 mod test_dir;

@@ -5,6 +5,7 @@
 //! | `// expect: RULE` | exactly one finding of this rule is at this line |
 //! | `// expect: RULE+` | at least one is: the same line seen from several places |
 //! | `// expect: RULE, RULE` | one of each |
+//! | `// confirmed: RULE` | exactly one is, and recovery fails on a crash image that shows it |
 //! | `// expect[clwb, O2]: RULE` | only in builds with these tags, see [`BuildScope`] |
 //! | `// known-miss: RULE because …` | the rule should speak here and does not yet; fails when it does |
 //! | `// missing-store: RULE` | the rule speaks elsewhere, and names the store at this line as the one that recovery misses |
@@ -28,6 +29,8 @@ pub struct Annotation {
 pub enum Claim {
     One,
     OneOrMore,
+    /// One that recovery confirms.
+    Confirmed,
     /// Nothing, though there should be something.
     KnownMiss {
         reason: String,
@@ -80,7 +83,11 @@ fn parse_comment(line: u32, comment: &str) -> Result<Vec<Annotation>, String> {
         .unwrap_or(comment.len());
     let (word, rest) = comment.split_at(word_end);
     // Prose may begin with the same word; only what goes on like an annotation is one.
-    if !matches!(word, "expect" | "known-miss" | "missing-store") || !rest.starts_with(['[', ':']) {
+    let is_annotation = matches!(
+        word,
+        "expect" | "confirmed" | "known-miss" | "missing-store"
+    );
+    if !is_annotation || !rest.starts_with(['[', ':']) {
         return Ok(Vec::new());
     }
     let (scope, body) = parse_scope(rest)?;
@@ -106,6 +113,9 @@ fn parse_comment(line: u32, comment: &str) -> Result<Vec<Annotation>, String> {
     }
     if word == "missing-store" {
         return Ok(vec![annotation(body, Claim::MissingStore)?]);
+    }
+    if word == "confirmed" {
+        return Ok(vec![annotation(body, Claim::Confirmed)?]);
     }
     body.split(',')
         .map(|item| match item.trim().strip_suffix('+') {
@@ -220,6 +230,7 @@ mod tests {
             "x; // expect[nt] a\n",
             "x; // known-miss: a\n",
             "x; // missing-store: a b\n",
+            "x; // confirmed: a, b\n",
             "x;\n// expect: a\n",
         ] {
             assert!(parse(text).is_err(), "{text:?}");
@@ -238,6 +249,7 @@ mod tests {
             Claim::OneOrMore => format!("// expect{scope}: {rule}+"),
             Claim::KnownMiss { reason } => format!("// known-miss{scope}: {rule} {reason}"),
             Claim::MissingStore => format!("// missing-store{scope}: {rule}"),
+            Claim::Confirmed => format!("// confirmed{scope}: {rule}"),
         }
     }
 
@@ -249,6 +261,7 @@ mod tests {
                 Just(Claim::One),
                 Just(Claim::OneOrMore),
                 Just(Claim::MissingStore),
+                Just(Claim::Confirmed),
                 "[a-z]{1,9}( [a-z]{1,9}){0,3}".prop_map(|reason| Claim::KnownMiss { reason }),
             ],
         ) -> (Annotation, Vec<String>) {
@@ -278,7 +291,7 @@ mod tests {
 
         /// No text makes the parser fail other than by saying so, and errors name a line of the text.
         #[test]
-        fn any_text_is_read_or_refused(text in "(expect|known-miss|missing-store|//|\\[|\\]|:|,|[+]|[a-z]|\\PC|\n| ){0,60}") {
+        fn any_text_is_read_or_refused(text in "(expect|confirmed|known-miss|missing-store|//|\\[|\\]|:|,|[+]|[a-z]|\\PC|\n| ){0,60}") {
             if let Err(malformed) = parse(&text) {
                 prop_assert!((malformed.line as usize) <= text.lines().count());
             }

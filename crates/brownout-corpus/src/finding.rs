@@ -14,6 +14,9 @@ pub struct ReportedFinding {
     #[serde(default)]
     pub message: String,
     pub stacks: Vec<ReportedStack>,
+    /// Whether recovery fails because of it, if that was tried.
+    #[serde(default)]
+    pub confirmed: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -32,6 +32,10 @@ pub enum Mismatch {
         rule: String,
         found: usize,
     },
+    /// A finding that recovery should confirm and does not.
+    NotConfirmed { line: u32, rule: String },
+    /// A finding that recovery confirms, where that is not written.
+    Confirmed { line: u32, rule: String },
     /// What was known to be missed is found.
     NoLongerMissed { line: u32, rule: String },
     /// A store that recovery misses, and no finding says so.
@@ -46,6 +50,8 @@ impl Mismatch {
             Mismatch::Unexpected { line, .. } | Mismatch::StoreNamed { line, .. } => line,
             Mismatch::Missing { line, .. }
             | Mismatch::TooMany { line, .. }
+            | Mismatch::NotConfirmed { line, .. }
+            | Mismatch::Confirmed { line, .. }
             | Mismatch::NoLongerMissed { line, .. }
             | Mismatch::StoreNotNamed { line, .. } => Some(line),
         }
@@ -61,6 +67,12 @@ impl fmt::Display for Mismatch {
             Mismatch::Missing { rule, .. } => write!(out, "{rule} is expected and not found"),
             Mismatch::TooMany { rule, found, .. } => {
                 write!(out, "{rule} is found {found} times, expected once")
+            }
+            Mismatch::NotConfirmed { rule, .. } => {
+                write!(out, "{rule} is found, and recovery does not confirm it")
+            }
+            Mismatch::Confirmed { rule, .. } => {
+                write!(out, "recovery confirms {rule}: make it `confirmed`")
             }
             Mismatch::NoLongerMissed { rule, .. } => {
                 write!(out, "{rule} is a known miss and found: make it `expect`")
@@ -127,18 +139,32 @@ pub fn compare(
             line, rule, claim, ..
         } = annotation;
         let place = (Some(*line), rule.as_str());
-        let found = match claim {
-            Claim::MissingStore => usize::from(named.remove(&place)),
-            _ => left.remove(&place).map_or(0, |found| found.len()),
+        let (found, confirmed) = match claim {
+            Claim::MissingStore => (usize::from(named.remove(&place)), false),
+            _ => {
+                let found = left.remove(&place).unwrap_or_default();
+                let confirmed = found.iter().any(|one| one.confirmed == Some(true));
+                (found.len(), confirmed)
+            }
         };
         let (line, rule) = (*line, rule.clone());
         match (claim, found) {
-            (Claim::One, 1)
+            (Claim::Confirmed, 1) if !confirmed => {
+                mismatches.push(Mismatch::NotConfirmed { line, rule });
+            }
+            (Claim::One | Claim::OneOrMore, 1..) if confirmed => {
+                mismatches.push(Mismatch::Confirmed { line, rule });
+            }
+            (Claim::One | Claim::Confirmed, 1)
             | (Claim::OneOrMore | Claim::MissingStore, 1..)
             | (Claim::KnownMiss { .. }, 0) => {}
             (Claim::MissingStore, 0) => mismatches.push(Mismatch::StoreNotNamed { line, rule }),
-            (Claim::One | Claim::OneOrMore, 0) => mismatches.push(Mismatch::Missing { line, rule }),
-            (Claim::One, found) => mismatches.push(Mismatch::TooMany { line, rule, found }),
+            (Claim::One | Claim::OneOrMore | Claim::Confirmed, 0) => {
+                mismatches.push(Mismatch::Missing { line, rule });
+            }
+            (Claim::One | Claim::Confirmed, found) => {
+                mismatches.push(Mismatch::TooMany { line, rule, found });
+            }
             (Claim::KnownMiss { .. }, _) => {
                 mismatches.push(Mismatch::NoLongerMissed { line, rule })
             }
@@ -185,6 +211,7 @@ mod tests {
                 role: String::new(),
                 frames,
             }],
+            confirmed: None,
         }
     }
 
@@ -311,6 +338,28 @@ mod tests {
         };
         assert_eq!(compare_with(text, &[naming(3)]), [not_named, named]);
         assert_eq!(compare_with(text, &[found("a", 1)]).len(), 1);
+    }
+
+    #[test]
+    fn what_recovery_confirms_is_distinguished_from_what_it_does_not() {
+        let proved = || ReportedFinding {
+            confirmed: Some(true),
+            ..found("a", 1)
+        };
+        let (line, rule) = (1, "a".to_owned());
+        assert_eq!(compare_with("x; // confirmed: a\n", &[proved()]), []);
+        assert_eq!(
+            compare_with("x; // confirmed: a\n", &[found("a", 1)]),
+            [Mismatch::NotConfirmed {
+                line,
+                rule: rule.clone()
+            }]
+        );
+        assert_eq!(
+            compare_with("x; // expect: a\n", &[proved()]),
+            [Mismatch::Confirmed { line, rule }]
+        );
+        assert_eq!(compare_with("x; // confirmed: a\n", &[]), [missing(1, "a")]);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub enum Purpose {
     /// To try a failure point for the first time.
     #[default]
     FailurePoint,
+    /// To try a [suspect](crate::Suspect), with an image in which its stores are lost.
+    Suspect,
     /// To try a failure point again, at another occurrence.
     Occurrence,
     /// To try a store as a failure point, although the user did not ask for that granularity.
@@ -62,6 +64,7 @@ pub fn tried(trials: &[Trial]) -> Extent {
                 tried.failure_points += 1;
                 tried.occurrences += 1;
             }
+            Purpose::Suspect => {}
             Purpose::Occurrence => tried.occurrences += 1,
             Purpose::Store => tried.stores += 1,
         }

@@ -39,6 +39,10 @@ impl<T: Copy> EvenSample<T> {
         }
     }
 
+    pub fn is_offered(&self) -> bool {
+        self.offered > 0
+    }
+
     /// What was kept, in the order in which it was offered.
     pub fn chosen(&self) -> Vec<T> {
         let mut all = self.kept.clone();

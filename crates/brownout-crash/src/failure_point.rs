@@ -117,7 +117,7 @@ impl Leaf {
 }
 
 /// A failure point: one occurrence of a leaf.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailurePoint {
     pub kind: PointKind,
     pub stack: Option<StackId>,

@@ -1,7 +1,7 @@
 //! The journal: every trial is written as soon as it is done, so that nothing is lost when crash testing ends early.
 //!
-//! A file of JSON lines. The first describes the test, each other is a [`Trial`], a [`Cause`] or the [`Ending`] of a
-//! campaign. An incomplete last line is dropped when the journal is read again.
+//! A file of JSON lines. The first describes the test, each other is a [`Trial`], a [`Cause`], a suspect with its
+//! images, or the [`Ending`] of a campaign. An incomplete last line is dropped when the journal is read again.
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
 //! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how
@@ -17,6 +17,7 @@ use crate::cause::Cause;
 use crate::coverage::Ending;
 use crate::failure_point::Granularity;
 use crate::strategy::StrategyId;
+use crate::suspect::SuspectImages;
 use crate::trial::Trial;
 use brownout_recovery::Recovery;
 
@@ -41,6 +42,8 @@ pub struct TestConfiguration {
     pub patterns: Vec<String>,
     pub recovery: Recovery,
     pub granularity: Granularity,
+    /// The persistency profile.
+    pub profile: String,
     /// If the user gave a number.
     pub occurrences: Option<usize>,
     pub after: Option<String>,
@@ -102,6 +105,7 @@ struct HeadVersion {
 enum Line {
     Trial(Box<Trial>),
     Cause(Cause),
+    Suspect(SuspectImages),
     Ending(Ending),
 }
 
@@ -111,6 +115,7 @@ pub struct Entries {
     pub head: Head,
     pub trials: Vec<Trial>,
     pub causes: Vec<Cause>,
+    pub suspects: Vec<SuspectImages>,
     /// `None` if no campaign has ended: it is running, or was killed.
     pub ending: Option<Ending>,
 }
@@ -185,6 +190,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         head,
         trials: Vec::new(),
         causes: Vec::new(),
+        suspects: Vec::new(),
         ending: None,
     };
     for line in 2.. {
@@ -196,6 +202,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         match serde_json::from_str(&text) {
             Ok(Line::Trial(trial)) => entries.trials.push(*trial),
             Ok(Line::Cause(cause)) => entries.causes.push(cause),
+            Ok(Line::Suspect(suspect)) => entries.suspects.push(suspect),
             Ok(Line::Ending(ending)) => {
                 entries.ending = Some(match entries.ending {
                     Some(earlier) => earlier.continued(ending),
@@ -265,6 +272,10 @@ impl Journal {
         self.write(cause)
     }
 
+    pub fn suspect(&mut self, suspect: &SuspectImages) -> Result<(), JournalError> {
+        self.write(suspect)
+    }
+
     pub fn ending(&mut self, ending: &Ending) -> Result<(), JournalError> {
         self.write(ending)
     }
@@ -304,6 +315,7 @@ mod tests {
             patterns: Vec::new(),
             recovery: Recovery::new("true", "/"),
             granularity: Granularity::default(),
+            profile: "adr".into(),
             occurrences: None,
             after: None,
             operations: Vec::new(),

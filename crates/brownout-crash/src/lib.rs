@@ -9,6 +9,7 @@
 //! | `crash_point`, `persistency` | a crash: its event and, under the persistency model, which stores are present |
 //! | `image`, `persistent_files` | what a crash leaves |
 //! | [`strategy`] | which crash points are tried; one file a strategy |
+//! | `suspect` | findings of lint that crash images can confirm |
 //! | `coverage` | how much was tried of what there is |
 //! | `recorded_run`, `uncrashed_recovery`, `campaign`, `recovery_environment`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
@@ -38,6 +39,7 @@ mod recorded_run;
 mod recovery_environment;
 pub mod rules;
 pub mod strategy;
+mod suspect;
 mod symbols;
 mod token;
 mod trial;
@@ -64,6 +66,10 @@ pub use progress::{Progress, ProgressObserver};
 pub use recorded_run::{RecordedRun, Survey};
 pub use recovery_environment::CrashSituation;
 pub use strategy::{ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput};
+pub use suspect::{
+    Instruction, NoImage, Suspect, SuspectImages, SuspectVerdict, Suspicion, judge,
+    without_suspects,
+};
 pub use symbols::Symbols;
 pub use token::{Token, TokenError};
 pub use trial::{Failure, Trial};

@@ -29,11 +29,22 @@ pub struct StorePart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartId(u32);
 
+/// The part of a store in one line, when it becomes guaranteed.
+#[derive(Clone, Copy, Debug)]
+pub struct GuaranteedPart {
+    pub store: EventIndex,
+    pub file: FileId,
+    /// Of the line.
+    pub offset: u64,
+}
+
 /// Keeps the parts of stores until they are settled.
 #[derive(Debug, Default)]
 struct Parts {
     parts: Vec<StorePart>,
     free: Vec<PartId>,
+    /// What has become guaranteed, if that is asked for.
+    guaranteed: Option<Vec<GuaranteedPart>>,
 }
 
 impl Parts {
@@ -56,7 +67,22 @@ impl PersistObserver for Parts {
     type Flush = ();
     const HISTORY: bool = true;
 
-    fn guaranteed(&mut self, _: LineRef<'_>, _: Marks<'_>, _: &LiveStore<PartId>, _: Access) {}
+    fn guaranteed(
+        &mut self,
+        line: LineRef<'_>,
+        _: Marks<'_>,
+        store: &LiveStore<PartId>,
+        _: Access,
+    ) {
+        if let Some(guaranteed) = &mut self.guaranteed {
+            let address = line.address();
+            guaranteed.push(GuaranteedPart {
+                store: self.parts[store.tag.0 as usize].event,
+                file: FileId(address.space.0),
+                offset: address.offset,
+            });
+        }
+    }
 
     fn overwritten(
         &mut self,
@@ -110,6 +136,25 @@ impl Persistency {
 
     pub fn part(&self, id: PartId) -> &StorePart {
         &self.parts.parts[id.0 as usize]
+    }
+
+    /// Notes from now on what becomes guaranteed.
+    pub fn note_guarantees(&mut self) {
+        self.parts.guaranteed = Some(Vec::new());
+    }
+
+    /// What has become guaranteed since this was last asked.
+    pub fn take_guarantees(&mut self) -> Vec<GuaranteedPart> {
+        self.parts
+            .guaranteed
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// How many stores a crash could lose, by their parts in lines.
+    pub fn losable_stores(&self) -> usize {
+        self.tracker.live_stores()
     }
 
     /// How many stores there were to a line.

@@ -251,6 +251,11 @@ impl<T> UnitStates<T> {
         self.parts[part].role == Role::Guaranteed
     }
 
+    /// Whether a crash keeps or loses this part independently of all others.
+    pub fn is_optional(&self, part: usize) -> bool {
+        matches!(self.parts[part].role, Role::Optional { .. })
+    }
+
     /// The state with exactly the parts for which `present` holds, none of them torn; `None` if a crash cannot leave it.
     pub fn state_with(&self, present: impl Fn(usize) -> bool) -> Option<UnitState> {
         let mut state = UnitState::default();

@@ -1,6 +1,7 @@
 //! How much of what there is crash testing has tried. It is the object `crash` of `run.json`, and its sentence is among the
 //! last lines of a run.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,11 @@ pub struct CrashCoverage {
     pub failure_points: Covered,
     /// How often all failure points were reached.
     pub occurrences: Covered,
+    /// Findings of lint that a crash image could confirm, and for how many one was tried.
+    pub suspects: Covered,
+    /// For each reason why suspects were not tried, how many.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub suspects_not_tried: BTreeMap<String, u64>,
     /// Stores that are tried as failure points besides flushes, fences and write-backs.
     pub stores: Covered,
     /// Recoveries on different images.
@@ -53,6 +59,7 @@ impl fmt::Display for CrashCoverage {
         let parts = [
             (self.failure_points, "failure point"),
             (self.occurrences, "occurrence"),
+            (self.suspects, "suspect"),
             (self.stores, "store"),
         ];
         for (number, (covered, noun)) in parts.into_iter().enumerate() {

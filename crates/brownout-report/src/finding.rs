@@ -29,6 +29,10 @@ pub struct Finding {
     /// Of a crash finding: the finding that names the same stores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FindingId>,
+    /// Whether recovery fails because of it: true if it failed on an image that shows it, false if it passed on every
+    /// image tried, absent if it was not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmed: Option<bool>,
 }
 
 impl Finding {
@@ -50,6 +54,7 @@ impl Finding {
             evidence,
             replay: None,
             cause: None,
+            confirmed: None,
         }
     }
 
@@ -68,6 +73,22 @@ impl Finding {
     /// when the finding is made: later, the sources may have changed.
     pub fn identify(&mut self, sources: &Sources) {
         self.id = fingerprint::by_text(&self.rule, &self.stacks, sources);
+    }
+
+    /// Takes over what crash images have shown about `other`, which is counted with this finding: it is confirmed if
+    /// one of them is, and harmless as far as is known only if both are.
+    pub(crate) fn adopt_confirmation(&mut self, other: &Self) {
+        if other.confirmed == Some(true) && self.confirmed != Some(true) {
+            self.severity = other.severity;
+            self.replay.clone_from(&other.replay);
+            let proof = other.evidence.details.clone();
+            self.evidence.details.extend(proof);
+        }
+        self.confirmed = match (self.confirmed, other.confirmed) {
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            (Some(false), Some(false)) => Some(false),
+            _ => None,
+        };
     }
 
     /// Whether the id depends on line numbers, because no source text is known.

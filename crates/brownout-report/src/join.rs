@@ -154,6 +154,7 @@ impl Finding {
             self.evidence.joined.splice(0..0, earlier);
         }
         self.count = self.count.saturating_add(other.count);
+        self.adopt_confirmation(&other);
         let joined = &mut self.evidence.joined;
         let keep_stack = joined.len() < STACKS_KEPT;
         let first = other.stacks.into_iter().next().filter(|_| keep_stack);

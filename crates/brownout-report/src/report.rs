@@ -220,12 +220,13 @@ fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
 }
 
 impl Finding {
-    fn absorb(&mut self, other: Self) {
+    fn absorb(&mut self, mut other: Self) {
         let count = self.count.saturating_add(other.count);
         if other.first_event() < self.first_event() {
-            *self = other;
+            std::mem::swap(self, &mut other);
         }
         self.count = count;
+        self.adopt_confirmation(&other);
     }
 
     pub(crate) fn first_event(&self) -> u64 {
@@ -341,6 +342,31 @@ mod tests {
         assert_eq!(explained[0].cause, Some(lint.id));
         let again = Report::new(Subject::default(), vec![], report.findings().to_vec());
         assert_eq!(again.findings(), report.findings());
+    }
+
+    #[test]
+    fn one_confirmed_finding_confirms_those_counted_with_it() {
+        let tried = |confirmed, event, token: &str| {
+            let mut tried = finding();
+            tried.confirmed = confirmed;
+            tried.evidence.events = vec![event];
+            tried.replay = Some(token.to_owned());
+            tried
+        };
+        let merged = |one, other| {
+            let findings = vec![tried(one, 5, "first"), tried(other, 900, "second")];
+            let report = Report::new(Subject::default(), vec![], findings);
+            let merged = report.findings()[0].clone();
+            (merged.confirmed, merged.replay.unwrap())
+        };
+        let first = || "first".to_owned();
+        assert_eq!(
+            merged(Some(false), Some(true)),
+            (Some(true), "second".to_owned())
+        );
+        assert_eq!(merged(Some(true), None), (Some(true), first()));
+        assert_eq!(merged(Some(false), Some(false)), (Some(false), first()));
+        assert_eq!(merged(Some(false), None), (None, first()));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use brownout_crash::{
     Scope, StrategyInput, Survey, TestConfiguration, Token, Trial, UncrashedRecovery, findings,
     group, narrow, recover_without_crash,
 };
+use brownout_crash::{Suspect, SuspectImages, judge, without_suspects};
 use brownout_recovery::{Isolation, RecoveryRunner, RunnerPool, Sandbox, SandboxServerCommand};
 use brownout_report::{CrashCoverage, Finding, LeftOut, Sources};
 
@@ -30,6 +31,7 @@ use crate::console::Console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output_directory::{JOURNAL, OutputDirectory};
+use crate::suspects::{JudgedSuspect, LintSuspect};
 use crate::trace_file::TraceFile;
 
 pub use calling_contexts::CrashSymbols;
@@ -57,6 +59,8 @@ pub struct CrashTest {
     /// What was done, in a sentence.
     pub summary: String,
     pub coverage: CrashCoverage,
+    /// What trying the suspects of lint has shown.
+    pub judged: Vec<JudgedSuspect>,
     /// Why too little was tested, in sentences. A shard that has nothing to test is not meant: the others test.
     pub shortfalls: Vec<String>,
 }
@@ -72,6 +76,7 @@ pub struct Refused {
 pub fn crash_test(
     trace: &mut TraceFile,
     plan: &Plan,
+    suspects: &[LintSuspect],
     directory: &OutputDirectory,
     console: &Console,
 ) -> Result<Result<CrashTest, Refused>, Failure> {
@@ -112,18 +117,22 @@ pub fn crash_test(
         }));
     }
 
+    let suspects: Vec<Suspect> = suspects.iter().map(|known| known.suspect.clone()).collect();
     let mut strategy = (plan.strategy.start)(StrategyInput {
         run: &run,
         survey: &survey,
         symbols: &mut symbols,
         occurrences: plan.occurrences,
+        suspects: &suspects,
+        profile: plan.profile,
     })?;
     let head = Head {
         configuration: plan.configuration(identity),
         shards: vec![plan.shard],
         points: strategy.planned(),
     };
-    let (mut journal, earlier) = open_journal(directory, &head, plan, console)?;
+    let (mut journal, earlier) =
+        open_journal(directory, &head, strategy.suspects(), plan, console)?;
     let mut campaign = Campaign::new(
         &run,
         &survey.files,
@@ -144,7 +153,8 @@ pub fn crash_test(
     })?;
     let progress = campaign.progress();
     let trials = campaign.into_trials();
-    let groups = group(&trials);
+    let suspects = strategy.suspects().to_vec();
+    let groups = group(&without_suspects(&suspects, &trials));
 
     let asked: Vec<Trial> = groups
         .iter()
@@ -182,7 +192,7 @@ pub fn crash_test(
     let mut gaps: Vec<String> = symbols.problems().collect();
     gaps.extend(monitor.gap());
     let ending = earlier_ending.map_or(ending, |earlier| earlier.continued(ending));
-    let coverage = coverage_of(plan, &trials, &ending, &monitor);
+    let coverage = coverage_of(plan, (&trials, &suspects), &ending, &monitor);
     Ok(Ok(CrashTest {
         findings,
         gaps,
@@ -192,6 +202,7 @@ pub fn crash_test(
             .chain(incomplete_images)
             .collect(),
         left_out,
+        judged: judged(&suspects, &trials, &head.configuration),
         coverage,
     }))
 }
@@ -293,6 +304,7 @@ type Earlier = (Vec<Trial>, Vec<brownout_crash::Cause>, Option<Ending>);
 fn open_journal(
     directory: &OutputDirectory,
     head: &Head,
+    suspects: &[SuspectImages],
     plan: &Plan,
     console: &Console,
 ) -> Result<(Journal, Earlier), Failure> {
@@ -308,6 +320,7 @@ fn open_journal(
             trials,
             causes,
             ending,
+            ..
         }) => {
             check_same_test(&path, &found.configuration, &head.configuration)?;
             if found != *head {
@@ -324,7 +337,10 @@ fn open_journal(
             if plan.resume {
                 console.remark("there is nothing to resume; starting from the beginning");
             }
-            let journal = Journal::create(&path, head).map_err(CrashError::from)?;
+            let mut journal = Journal::create(&path, head).map_err(CrashError::from)?;
+            for suspect in suspects {
+                journal.suspect(suspect).map_err(CrashError::from)?;
+            }
             Ok((journal, (Vec::new(), Vec::new(), None)))
         }
     }
@@ -392,10 +408,34 @@ fn report_isolation(sandbox: &Sandbox, console: &Console) {
     }
 }
 
-/// The findings of the trials and causes in journals.
-pub fn findings_of(entries: &Entries) -> Vec<Finding> {
+/// What the trials say about suspects.
+pub fn judged(
+    suspects: &[SuspectImages],
+    trials: &[Trial],
+    configuration: &TestConfiguration,
+) -> Vec<JudgedSuspect> {
+    let verdicts = judge(suspects, trials).into_iter();
+    let judged = verdicts.map(|verdict| JudgedSuspect {
+        token: (verdict.proof.as_ref()).map(|proof| token(proof, configuration).to_string()),
+        verdict,
+    });
+    judged.collect()
+}
+
+/// The findings of the trials and causes in journals, but for trials of suspects whose findings are `reported`.
+pub fn findings_of(entries: &Entries, reported: &[Finding]) -> Vec<Finding> {
     let configuration = &entries.head.configuration;
-    let groups = group(&entries.trials);
+    let is_reported = |suspect: &&SuspectImages| {
+        let mut ids = reported.iter().map(|finding| finding.id.as_str());
+        ids.any(|id| id == suspect.suspect)
+    };
+    let suspects: Vec<SuspectImages> = entries
+        .suspects
+        .iter()
+        .filter(is_reported)
+        .cloned()
+        .collect();
+    let groups = group(&without_suspects(&suspects, &entries.trials));
     identified(findings(groups, &entries.causes, |trial| {
         token(trial, configuration)
     }))

@@ -18,12 +18,15 @@ use crate::results::subject;
 use crate::settings::Settings;
 use crate::source_gaps;
 use crate::stacks::{StackId, StackTable, report_frame};
+use crate::suspects::{self, LintSuspect};
 use crate::trace_file::TraceFile;
 use crate::wrapper_functions::{WrapperFunctions, WrapperSearch};
 
 /// The results of linting a trace.
 pub struct LintRun {
     pub findings: Vec<Finding>,
+    /// Findings that crash images can confirm, also those of pedantic rules that are not shown.
+    pub suspects: Vec<LintSuspect>,
     pub subject: Subject,
     /// The functions of the target at whose callers findings are shown.
     pub wrappers: WrapperFunctions,
@@ -36,6 +39,24 @@ pub struct LintRun {
 
 /// Reads a trace and applies the rules that are on.
 pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintRun, Failure> {
+    let mut run = examine(path, settings, console)?;
+    for gap in &run.subject.gaps {
+        console.warn(gap);
+    }
+    run.subject.gaps.extend(run.trace.incomplete_reason());
+    Ok(run)
+}
+
+/// The findings of a trace that crash images can confirm.
+pub fn suspects(
+    path: &Path,
+    settings: &Settings,
+    console: &Console,
+) -> Result<Vec<LintSuspect>, Failure> {
+    Ok(examine(path, settings, console)?.suspects)
+}
+
+fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<LintRun, Failure> {
     let mut trace = TraceFile::open(path)?;
     let patterns = trace.patterns(&settings.patterns)?;
     let oracles = settings.oracles.iter().map(OracleSpec::oracle).collect();
@@ -60,25 +81,21 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
         stacks.table.note_recursion(process.id, definitions);
     }
     let sources = Sources::on_disk();
-    let findings = outcome
-        .findings
-        .into_iter()
-        .map(|raw| {
-            let mut finding = stacks.finding(raw, definitions);
-            finding.identify(&sources);
-            finding
-        })
-        .collect();
+    let (mut findings, mut suspects) = (Vec::new(), Vec::new());
+    for raw in outcome.findings {
+        let suspicion = suspects::suspicion(&raw).filter(|_| !settings.levels.is_off(raw.rule));
+        let mut finding = stacks.finding(raw, definitions);
+        finding.identify(&sources);
+        suspects.extend(suspicion.map(|suspicion| LintSuspect::new(&finding, suspicion)));
+        findings.push(finding);
+    }
     let findings = settings.levels.apply(findings);
     let mut gaps: Vec<String> = stacks.table.problems().collect();
     gaps.extend(source_gaps::without_lines(&findings, &gaps));
     gaps.extend(source_gaps::newer_sources(&findings));
-    for gap in &gaps {
-        console.warn(gap);
-    }
-    gaps.extend(trace.incomplete_reason());
     Ok(LintRun {
         findings,
+        suspects,
         subject: Subject {
             files: stored_files(&files, trace.definitions()),
             ..subject(&trace, settings, gaps)

@@ -28,6 +28,7 @@ mod settings;
 mod shortfall;
 mod source_gaps;
 mod stacks;
+mod suspects;
 mod trace_file;
 mod trace_notes;
 mod watch_list;

@@ -19,6 +19,7 @@ use crate::output_directory::{FINDINGS, OutputDirectory, SUPPRESSED};
 use crate::rules;
 use crate::settings::Settings;
 use crate::shortfall::{Shortfall, conclude};
+use crate::suspects::{self, LintSuspect};
 use crate::trace_file::TraceFile;
 use crate::trace_notes::TraceNotes;
 use crate::wrapper_functions::WrapperFunctions;
@@ -80,6 +81,7 @@ impl Results {
     pub fn add_crash_test(
         &mut self,
         tested: Result<CrashTest, Refused>,
+        suspects: &[LintSuspect],
         settings: &Settings,
         console: &Console,
     ) {
@@ -93,6 +95,7 @@ impl Results {
                 for why in test.shortfalls {
                     self.fall_short(ExitCode::NothingTested, why);
                 }
+                suspects::apply(&test.judged, suspects, &mut self.findings);
                 self.covered(test.summary, test.coverage);
                 self.add(settings.levels.apply(test.findings), test.gaps, console);
             }

@@ -88,6 +88,11 @@ impl RuleLevels {
         Some(RuleInfo { severity, ..rule })
     }
 
+    /// Whether the user has turned a rule off; a pedantic rule that is not turned on is not meant.
+    pub fn is_off(&self, rule: &RuleInfo) -> bool {
+        self.levels.get(rule.id) == Some(&RuleLevel::Off)
+    }
+
     /// The findings of rules that are on, with the severities that apply.
     pub fn apply(&self, findings: Vec<Finding>) -> Vec<Finding> {
         let pedantic: Vec<&str> = all()

@@ -12,7 +12,7 @@ use brownout_trace::{Definitions, EventIndex, FileId};
 
 use super::{CrashImage, ImageBuilder, ImageDigest};
 use crate::crash_point::{Choice, ImpossibleChoice, LineChoice, OtherLines};
-use crate::persistency::{PartId, Persistency};
+use crate::persistency::{GuaranteedPart, PartId, Persistency};
 
 /// The crash image of a choice.
 #[derive(Clone, Debug)]
@@ -48,6 +48,52 @@ impl ImageBuilder<'_> {
             let all = states.iter();
             all.map(move |state| name(persistency, &holders, &states, &state))
         })
+    }
+
+    /// The state that loses one store, the later ones of its unit that cannot persist without it, and nothing else;
+    /// `None` if no crash now loses the store.
+    pub fn choice_losing(&self, store: EventIndex, definitions: &Definitions) -> Option<Choice> {
+        let persistency = self.persistency.as_ref()?;
+        let states = persistency.crash_states();
+        let state: Option<Vec<UnitState>> = states
+            .units()
+            .iter()
+            .map(|unit| {
+                let is_lost = |part: usize| {
+                    persistency.part(unit.parts()[part].tag).event == store
+                        && !unit.is_guaranteed(part)
+                };
+                let in_sequence =
+                    |part: usize| !unit.is_guaranteed(part) && !unit.is_optional(part);
+                let mut parts = 0..unit.parts().len();
+                let first = parts.find(|&part| is_lost(part) && in_sequence(part));
+                unit.state_with(|part| {
+                    let after = first.is_some_and(|first| part > first);
+                    !is_lost(part) && !(after && in_sequence(part))
+                })
+            })
+            .collect();
+        let choice = name(persistency, &self.holders(definitions), &states, &state?);
+        (!choice.lines.is_empty()).then_some(choice)
+    }
+
+    /// Notes from now on what becomes guaranteed.
+    pub(crate) fn note_guarantees(&mut self) {
+        if let Some(persistency) = &mut self.persistency {
+            persistency.note_guarantees();
+        }
+    }
+
+    /// What has become guaranteed since this was last asked.
+    pub(crate) fn take_guarantees(&mut self) -> Vec<GuaranteedPart> {
+        let persistency = self.persistency.as_mut();
+        persistency.map_or_else(Vec::new, Persistency::take_guarantees)
+    }
+
+    /// How many stores a crash could lose now.
+    pub(crate) fn losable_stores(&self) -> usize {
+        let persistency = self.persistency.as_ref();
+        persistency.map_or(0, Persistency::losable_stores)
     }
 
     /// The image of a choice. `event` is the next event, for messages.

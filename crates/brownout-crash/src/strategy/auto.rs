@@ -2,17 +2,18 @@
 //!
 //! 1. Each failure point once, at its first occurrence, as [`prefix`](super::prefix) does. The test is incomplete before
 //!    that is done.
-//! 2. Occurrences of failure points that differ from those before, the most [different](super::novelty) first.
-//! 3. Stores as failure points, where flushes and fences are few: in operations, and in programs that only write back
+//! 2. Images that try the [suspects](crate::suspect) of lint: their stores are lost, or persist in another order.
+//! 3. Occurrences of failure points that differ from those before, the most [different](super::novelty) first.
+//! 4. Stores as failure points, where flushes and fences are few: in operations, and in programs that only write back
 //!    pages.
-//! 4. All other occurrences and stores, spread over the run.
+//! 5. All other occurrences and stores, spread over the run.
 //!
 //! Failure points at which recovery has failed come after all others: more of them show the same bug again. If everything
 //! is tried before the time is over, the test ends. What is proposed does not depend on time, so an interrupted test can
 //! be resumed, and its parts can be merged.
 //!
-//! Can miss: bugs that only show when stores persist in another order than that of the program. Every image that it tries
-//! can be left by a crash.
+//! Can miss: bugs that only show when stores that lint does not suspect persist in another order than that of the program.
+//! Every image that it tries can be left by a crash.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -22,10 +23,12 @@ use super::occurrences::{Occurrences, in_turns};
 use super::prefix::{in_order, leaf_order};
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput};
 use crate::coverage::{Extent, Purpose};
+use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
 use crate::failure_point::{
     FailurePoint, FailurePoints, Granularity, Leaf, PointKind, Scope, StackId,
 };
+use crate::suspect::{SuspectImages, propose};
 use crate::trial::Trial;
 
 pub static AUTO: StrategyInfo = StrategyInfo {
@@ -46,6 +49,9 @@ type Context = (PointKind, Option<StackId>);
 struct Auto {
     /// What has to be tried, in reverse order.
     required: Vec<ProposedCrash>,
+    /// The images of suspects, and the crashes in program order to compare them with.
+    suspected: [Vec<ProposedCrash>; 2],
+    suspects: Vec<SuspectImages>,
     /// What is tried as long as there is time, in reverse order.
     further: Vec<ProposedCrash>,
     /// Further occurrences of failure points that have failed.
@@ -63,12 +69,33 @@ impl Auto {
         let points = &input.survey.points;
         let mut required = in_order(points, input.symbols);
         let mut extent = Extent::of(points);
+        let suspicion = propose(
+            input.suspects,
+            input.run,
+            input.survey,
+            input.profile,
+            input.symbols,
+        )?;
         // If the user says how many occurrences to try, those are required and no others are tried.
         let all_required = input.occurrences.is_some();
         let mut further = match input.occurrences {
             Some(_) => Vec::new(),
             None => further(input, &mut extent)?,
         };
+        // Each crash point is proposed once.
+        let mut known: HashSet<CrashPoint> = points_of(&required).collect();
+        let occurrences: HashSet<CrashPoint> = points_of(&further).collect();
+        let mut suspected = [suspicion.firsts, suspicion.others];
+        for wave in &mut suspected {
+            for proposal in wave.iter_mut() {
+                if occurrences.contains(&proposal.point) {
+                    proposal.purpose = Purpose::Occurrence;
+                }
+            }
+            wave.retain(|proposal| known.insert(proposal.point.clone()));
+        }
+        let tries: usize = suspected.iter().map(Vec::len).sum();
+        further.retain(|proposal| !known.contains(&proposal.point));
         let contexts = required.iter().map(|proposal| {
             let context = (proposal.kind, proposal.stack);
             (proposal.point.event, context)
@@ -78,9 +105,11 @@ impl Auto {
         further.reverse();
         Ok(Self {
             contexts,
-            planned: (required.len() + further.len()) as u64,
+            planned: (required.len() + tries + further.len()) as u64,
             required_count: (!all_required).then_some(required.len() as u64),
             required,
+            suspected,
+            suspects: suspicion.suspects,
             further,
             deferred: Vec::new(),
             failed: HashSet::new(),
@@ -118,6 +147,10 @@ impl Strategy for Auto {
         if !required.is_empty() {
             return required;
         }
+        let suspected = self.suspected.iter_mut().find(|wave| !wave.is_empty());
+        if let Some(suspected) = suspected {
+            return std::mem::take(suspected);
+        }
         let more = self.more(wave);
         for proposal in &more {
             let context = (proposal.kind, proposal.stack);
@@ -127,6 +160,9 @@ impl Strategy for Auto {
     }
 
     fn learn(&mut self, trial: &Trial) {
+        if trial.point.choice.is_some() {
+            return;
+        }
         let context = self.contexts.remove(&trial.point.event);
         self.failed
             .extend(context.filter(|_| !trial.verdict.passed()));
@@ -143,6 +179,14 @@ impl Strategy for Auto {
     fn required(&self) -> Option<u64> {
         self.required_count
     }
+
+    fn suspects(&self) -> &[SuspectImages] {
+        &self.suspects
+    }
+}
+
+fn points_of(proposals: &[ProposedCrash]) -> impl Iterator<Item = CrashPoint> {
+    proposals.iter().map(|proposal| proposal.point.clone())
 }
 
 fn proposed(point: FailurePoint, purpose: Purpose) -> ProposedCrash {

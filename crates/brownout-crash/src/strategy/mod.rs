@@ -8,8 +8,11 @@ mod most_different_first;
 mod novelty;
 mod occurrences;
 
+pub(crate) use occurrences::in_turns;
+
 use std::time::Duration;
 
+use brownout_model::Profile;
 use brownout_recovery::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +23,7 @@ use crate::failure_point::{FailurePoint, PointKind, StackId};
 use crate::image::CrashImage;
 use crate::operation::Operation;
 use crate::recorded_run::{RecordedRun, Survey};
+use crate::suspect::{Suspect, SuspectImages};
 use crate::symbols::Symbols;
 use crate::trial::Trial;
 
@@ -90,6 +94,10 @@ pub struct StrategyInput<'a> {
     pub symbols: &'a mut dyn Symbols,
     /// How many occurrences of each failure point the user wants; `None` if the strategy decides.
     pub occurrences: Option<usize>,
+    /// Findings of lint that crash images can confirm.
+    pub suspects: &'a [Suspect],
+    /// The persistency profile of the run.
+    pub profile: Profile,
 }
 
 /// A crash point to try, and what is known about its failure point.
@@ -145,6 +153,11 @@ pub trait Strategy {
     /// those with the purpose [`Purpose::FailurePoint`]. `None`, the default, if all have to be tried.
     fn required(&self) -> Option<u64> {
         None
+    }
+
+    /// The suspects that it tries.
+    fn suspects(&self) -> &[SuspectImages] {
+        &[]
     }
 
     /// How a crash point is tried. By default recovery runs natively on its image.

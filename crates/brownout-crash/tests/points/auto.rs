@@ -1,12 +1,16 @@
 //! What the strategy `auto` proposes for small random traces: each occurrence of each failure point, and, in operations,
-//! each store; every one once, those that are required first.
+//! each store; every one once, those that are required first. For suspects it proposes images that the model allows.
 
 use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
 
 use brownout_crash::{
-    Granularity, PointKind, Purpose, RecordedRun, Scope, StrategyInfo, StrategyInput, Survey, Trial,
+    ChosenImage, CrashPoint, Granularity, ImageBuilder, ImpossibleChoice, Instruction, PointKind,
+    Purpose, RecordedRun, Scope, StrategyInfo, StrategyInput, Survey, Suspect, Suspicion, Trial,
 };
+use brownout_model::Profile;
 use brownout_recovery::Verdict;
+use brownout_trace::{AppPc, ContextId, ProcessId};
 use proptest::prelude::*;
 
 use super::traces::{BASE, Made, Numbers, Silent, flush, sfence, store};
@@ -73,6 +77,42 @@ fn occurrences(survey: &Survey, wanted: impl Fn(PointKind, bool) -> bool) -> BTr
         .collect()
 }
 
+/// Lint may suspect each store and each fence.
+fn suspects() -> Vec<Suspect> {
+    let instruction = |pc| Instruction {
+        process: ProcessId(1),
+        pc: AppPc(pc),
+        context: ContextId::ROOT,
+    };
+    let sites = (1..6).map(instruction);
+    let suspicions =
+        sites.flat_map(|site| [Suspicion::LostStore(vec![site]), Suspicion::OpenOrder(site)]);
+    let suspects = suspicions.enumerate().map(|(number, suspicion)| Suspect {
+        finding: number.to_string(),
+        suspicion,
+    });
+    suspects.collect()
+}
+
+/// The image of a choice, which the model must allow.
+fn chosen_image(
+    run: &RecordedRun,
+    survey: &Survey,
+    point: &CrashPoint,
+) -> Result<ChosenImage, ImpossibleChoice> {
+    let builder = ImageBuilder::new(&survey.files, &run.selection);
+    let mut builder = builder.with_states(Profile::ADR);
+    let reader = run.walk(|event, definitions| {
+        if event.index.0 >= point.event {
+            return ControlFlow::Break(());
+        }
+        builder.apply(event, definitions);
+        ControlFlow::Continue(())
+    });
+    let choice = point.choice.as_ref().unwrap();
+    builder.chosen(choice, point.event, reader.unwrap().definitions())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -90,11 +130,14 @@ proptest! {
         });
 
         let once = survey(Scope { occurrences: 1, ..scope(Granularity::Flush) });
+        let suspects = suspects();
         let mut strategy = (StrategyInfo::named("auto").unwrap().start)(StrategyInput {
             run: &run,
             survey: &once,
             symbols: &mut Numbers,
             occurrences: None,
+            suspects: &suspects,
+            profile: Profile::ADR,
         }).unwrap();
         let extent = strategy.extent();
         prop_assert_eq!(extent.failure_points, once.points.leaves().len() as u64);
@@ -124,17 +167,34 @@ proptest! {
             }
         }
         let required = strategy.required().unwrap() as usize;
+        let (chosen, proposed): (Vec<_>, Vec<_>) = proposed
+            .into_iter()
+            .partition(|one| one.point.choice.is_some());
         let firsts = proposed.iter().map(|one| one.purpose == Purpose::FailurePoint);
         let in_order = firsts.enumerate().all(|(at, first)| (at < required) == first);
         prop_assert!(in_order, "first tries come first");
-        let events = |store: bool| -> BTreeSet<u64> {
-            let kind = proposed.iter().filter(|one| (one.purpose == Purpose::Store) == store);
-            kind.map(|one| one.point.event).collect()
+        let events = |purpose, or| -> BTreeSet<u64> {
+            let wanted = proposed.iter().filter(|one| one.purpose == purpose || one.purpose == or);
+            wanted.map(|one| one.point.event).collect()
         };
-        prop_assert_eq!(events(false), points);
-        prop_assert_eq!(events(true), stores);
+        let tried = events(Purpose::FailurePoint, Purpose::Occurrence);
+        prop_assert_eq!(&tried, &points);
+        prop_assert_eq!(events(Purpose::Store, Purpose::Store), stores);
         let different: HashSet<_> = proposed.iter().map(|one| &one.point).collect();
         prop_assert_eq!(different.len(), proposed.len());
-        prop_assert_eq!(strategy.planned(), proposed.len() as u64);
+        prop_assert_eq!(strategy.planned(), (proposed.len() + chosen.len()) as u64);
+
+        // The model allows each image of a suspect, it loses something, and its instant is tried in program order.
+        for one in &chosen {
+            prop_assert_eq!(one.purpose, Purpose::Suspect);
+            let image = chosen_image(&run, &once, &one.point);
+            prop_assert!(!image.unwrap().lost.is_empty());
+            prop_assert!(points.contains(&one.point.event) || one.kind == PointKind::Exit);
+        }
+        let images: usize = strategy.suspects().iter().map(|one| one.images.len()).sum();
+        prop_assert!(images >= chosen.len(), "suspects may share images");
+        for suspect in strategy.suspects() {
+            prop_assert_eq!(suspect.images.is_empty(), suspect.no_image.is_some());
+        }
     }
 }

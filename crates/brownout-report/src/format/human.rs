@@ -52,15 +52,19 @@ pub struct Human {
 impl Format for Human {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
         let most = if self.all { usize::MAX } else { MAX_FINDINGS };
-        let bugs = report.bugs().count().min(most);
-        self.write_all_in_full(report, report.bugs().take(bugs), out)?;
-        let lesser = report.lesser().count().min(most - bugs);
+        let bugs: Vec<&Finding> = report.bugs().take(most).collect();
+        let lesser = report.lesser().take(most - bugs.len());
+        let lesser: Vec<&Finding> = lesser.collect();
+        let more = report.causes().count() - bugs.len() - lesser.len();
+        let (brief, full): (Vec<&Finding>, Vec<&Finding>) = bugs
+            .into_iter()
+            .partition(|bug| !self.verbose && is_brief(report, bug));
+        self.write_all_in_full(report, full.into_iter(), out)?;
         if self.verbose {
-            self.write_all_in_full(report, report.lesser().take(lesser), out)?;
-        } else if lesser > 0 {
-            self.write_lesser_lines(report, lesser, out)?;
+            self.write_all_in_full(report, lesser.into_iter(), out)?;
+        } else if !brief.is_empty() || !lesser.is_empty() {
+            self.write_lines(report, brief.into_iter().chain(lesser), out)?;
         }
-        let more = report.causes().count() - bugs - lesser;
         if more > 0 {
             writeln!(
                 out,
@@ -324,14 +328,14 @@ impl Human {
     }
 
     /// One line per rule and location, regardless of the number of stacks.
-    fn write_lesser_lines(
+    fn write_lines<'a>(
         &self,
         report: &Report,
-        most: usize,
+        findings: impl Iterator<Item = &'a Finding>,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
         let mut lines: Vec<(String, &Finding, u64, usize)> = Vec::new();
-        for finding in report.lesser().take(most) {
+        for finding in findings {
             let frame = finding
                 .primary_frame()
                 .map(|frame| with_short_name(report.shown_frame(frame)));
@@ -355,6 +359,9 @@ impl Human {
             let mut text = format!("{}, {}", clean(&location), times(count));
             if stacks > 1 {
                 let _ = write!(text, " on {stacks} stacks");
+            }
+            if first.confirmed == Some(false) {
+                text.push_str("; recovery passes without it");
             }
             let text = format!("{} ({text})", clean(&first.message));
             self.write_line(first, text, out)?;
@@ -385,6 +392,12 @@ fn joined_text(report: &Report, finding: &Finding) -> Option<String> {
     let mut seen = BTreeSet::new();
     lines.retain(|line| seen.insert(line.clone()));
     Some(lines.join("\n"))
+}
+
+/// Whether a bug is shown in one line: recovery passed on every image that was tried for it, and no crash finding belongs to
+/// it.
+fn is_brief(report: &Report, bug: &Finding) -> bool {
+    bug.confirmed == Some(false) && report.explained_by(bug).next().is_none()
 }
 
 fn level(severity: Severity) -> Level<'static> {

@@ -187,7 +187,7 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
     );
     put(
         "properties",
-        json!({"category": finding.category, "evidence": finding.evidence, "replay": finding.replay}),
+        json!({"category": finding.category, "evidence": finding.evidence, "replay": finding.replay, "confirmed": finding.confirmed}),
     );
     result
 }

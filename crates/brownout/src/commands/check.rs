@@ -19,6 +19,7 @@ use crate::lint_run::lint;
 use crate::output_directory::{OutputDirectory, TRACE};
 use crate::results::Results;
 use crate::settings::Settings;
+use crate::suspects::LintSuspect;
 use crate::trace_file::TraceFile;
 
 /// The default output directory.
@@ -50,7 +51,7 @@ pub fn check(
     console: &Console,
 ) -> Result<ExitCode, Failure> {
     let options = settings.crash.complete(&arguments.crash);
-    let mut plan = Plan::new(&options, &settings.patterns)?;
+    let mut plan = Plan::new(&options, settings)?;
     match &mut plan {
         Some(plan) => {
             plan.resume = arguments.resume;
@@ -119,7 +120,14 @@ pub fn check(
         Some(plan) if can_crash => {
             // Whatever ends crash testing, the findings of lint remain.
             results.write_unfinished(&decisions, settings, &directory, "testing crashes")?;
-            if let Err(failure) = try_crashes(plan, &mut results, &directory, settings, console) {
+            if let Err(failure) = try_crashes(
+                plan,
+                &lint_run.suspects,
+                &mut results,
+                &directory,
+                settings,
+                console,
+            ) {
                 results.fall_short(failure.exit_code(), failure.sentence());
             }
         }
@@ -161,6 +169,7 @@ fn planned(arguments: &CheckArgs, settings: &Settings) -> Subject {
 /// Tests crashes of the recorded run, and adds the findings to the results.
 fn try_crashes(
     plan: &Plan,
+    suspects: &[LintSuspect],
     results: &mut Results,
     directory: &OutputDirectory,
     settings: &Settings,
@@ -168,8 +177,8 @@ fn try_crashes(
 ) -> Result<(), Failure> {
     directory.write_environment()?;
     let mut trace = TraceFile::open(&directory.file(TRACE))?;
-    let tested = crash_test(&mut trace, plan, directory, console)?;
-    results.add_crash_test(tested, settings, console);
+    let tested = crash_test(&mut trace, plan, suspects, directory, console)?;
+    results.add_crash_test(tested, suspects, settings, console);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
+use crate::lint_run;
 use crate::output_directory::OutputDirectory;
 use crate::results::{FindingsOf, Results};
 use crate::settings::Settings;
@@ -27,7 +28,7 @@ fn output(arguments: &CrashArgs, settings: &Settings) -> PathBuf {
 pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure> {
     let settings = Settings::new(&arguments.findings, &arguments.selection.patterns, console)?;
     let options = settings.crash.complete(&arguments.crash);
-    let mut plan = Plan::new(&options, &settings.patterns)?.ok_or(Failure::NoRecovery)?;
+    let mut plan = Plan::new(&options, &settings)?.ok_or(Failure::NoRecovery)?;
     plan.resume = arguments.resume;
     plan.recorded_by = RecordedBy::AnEarlierCommand;
     plan.shard = arguments.shard.unwrap_or_default();
@@ -48,12 +49,13 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     directory.set_trace(trace.path());
     results.write_unfinished(&decisions, &settings, &directory, "testing crashes")?;
     directory.write_environment()?;
-    let tested = crash_test(&mut trace, &plan, &directory, console);
+    let suspects = lint_run::suspects(trace.path(), &settings, console)?;
+    let tested = crash_test(&mut trace, &plan, &suspects, &directory, console);
     // Damage first: it may be the reason of everything else.
     let tested = tested.map_err(|failure| trace.damage().unwrap_or(failure))?;
     results.shortfalls.extend(trace.shortfall());
     results.note(trace.notes());
-    results.add_crash_test(tested, &settings, console);
+    results.add_crash_test(tested, &suspects, &settings, console);
     let concluded = results.conclude(
         decisions,
         &settings,

@@ -11,7 +11,7 @@ use super::check::OUT;
 use crate::arguments::MergeArgs;
 use crate::console::Console;
 use crate::crash_test::{
-    check_same_test, coverage_sentence, demote, findings_of, merged_coverage, unfinished,
+    check_same_test, coverage_sentence, demote, findings_of, judged, merged_coverage, unfinished,
 };
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
@@ -20,6 +20,7 @@ use crate::finding_output::Stream;
 use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::results::{FindingsOf, Results, earlier_findings};
 use crate::settings::Settings;
+use crate::suspects;
 
 pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure> {
     let settings = Settings::new(&arguments.findings, &[], console)?;
@@ -45,6 +46,10 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
                 all.ending = all.ending.zip(entries.ending).map(|(a, b)| a.joined(b));
                 all.trials.extend(entries.trials);
                 all.causes.extend(entries.causes);
+                // All parts have the same suspects.
+                if all.suspects.is_empty() {
+                    all.suspects = entries.suspects;
+                }
                 // All parts are of one run, so equal findings are the same.
                 let mut new = others;
                 new.retain(|other| results.findings.iter().all(|known| known.id != other.id));
@@ -65,7 +70,13 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     directory.set_trace(&trace);
     results.write_unfinished(&decisions, &settings, &directory, "merging")?;
     write_journal(&entries, &directory)?;
-    let mut findings = findings_of(&entries);
+    let judged = judged(
+        &entries.suspects,
+        &entries.trials,
+        &entries.head.configuration,
+    );
+    suspects::apply(&judged, &[], &mut results.findings);
+    let mut findings = findings_of(&entries, &results.findings);
     if let Some(why) = demote(&mut findings, &left_out) {
         results.fall_short(ExitCode::NothingTested, why);
     }
@@ -131,6 +142,9 @@ fn write_journal(entries: &Entries, directory: &OutputDirectory) -> Result<(), F
         let mut journal = Journal::create(&path, &entries.head)?;
         for trial in &entries.trials {
             journal.trial(trial)?;
+        }
+        for suspect in &entries.suspects {
+            journal.suspect(suspect)?;
         }
         if let Some(ending) = &entries.ending {
             journal.ending(ending)?;

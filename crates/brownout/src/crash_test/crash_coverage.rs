@@ -1,7 +1,9 @@
 //! What a crash test has covered: in numbers, in a sentence, and what it means for the verdict.
 
+use std::collections::BTreeMap;
+
 use brownout_crash::journal::Entries;
-use brownout_crash::{CampaignEnd, Ending, Extent, Progress, Trial, tried};
+use brownout_crash::{CampaignEnd, Ending, Extent, Progress, SuspectImages, Trial, judge, tried};
 use brownout_report::{Covered, CrashCoverage, LeftOut};
 
 use super::continuation::continuing_command;
@@ -12,7 +14,7 @@ use super::plan::Plan;
 /// The numbers of a test that has just ended.
 pub fn coverage_of(
     plan: &Plan,
-    trials: &[Trial],
+    (trials, suspects): (&[Trial], &[SuspectImages]),
     ending: &Ending,
     monitor: &CrashTestMonitor,
 ) -> CrashCoverage {
@@ -26,7 +28,7 @@ pub fn coverage_of(
         limit_reached: cut && !monitor.interrupted(),
         complete: ending.end != CampaignEnd::Incomplete && !monitor.interrupted(),
         continue_with,
-        ..numbers(plan.strategy.name, trials, ending)
+        ..numbers(plan.strategy.name, (trials, suspects), ending)
     }
 }
 
@@ -36,16 +38,29 @@ pub fn merged_coverage(entries: &Entries) -> Option<CrashCoverage> {
     let strategy = &entries.head.configuration.strategy.name;
     Some(CrashCoverage {
         complete: ending.end != CampaignEnd::Incomplete,
-        ..numbers(strategy, &entries.trials, &ending)
+        ..numbers(strategy, (&entries.trials, &entries.suspects), &ending)
     })
 }
 
-fn numbers(strategy: &str, trials: &[Trial], ending: &Ending) -> CrashCoverage {
+fn numbers(
+    strategy: &str,
+    (trials, suspects): (&[Trial], &[SuspectImages]),
+    ending: &Ending,
+) -> CrashCoverage {
     let (tried, of): (Extent, Extent) = (tried(trials), ending.extent);
+    let verdicts = judge(suspects, trials);
+    let tried_suspects = verdicts.iter().filter(|verdict| verdict.tried > 0).count();
+    let mut suspects_not_tried: BTreeMap<String, u64> = BTreeMap::new();
+    for reason in suspects.iter().filter_map(|suspect| suspect.no_image) {
+        let count = suspects_not_tried.entry(reason.name().to_owned());
+        *count.or_default() += 1;
+    }
     CrashCoverage {
         strategy: strategy.to_owned(),
         failure_points: Covered::new(tried.failure_points, of.failure_points),
         occurrences: Covered::new(tried.occurrences, of.occurrences),
+        suspects: Covered::new(tried_suspects as u64, suspects.len() as u64),
+        suspects_not_tried,
         stores: Covered::new(tried.stores, of.stores),
         recoveries: ending.recoveries,
         seconds: ending.seconds,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration, TraceIdentity};
+use brownout_model::Profile;
 use brownout_names::FunctionPattern;
 use brownout_recovery::{Expectation, Recovery, check_command};
 
@@ -14,6 +15,7 @@ use super::missing_function::RecordedBy;
 use super::point_filters::PointFilters;
 use crate::arguments::{CrashTestArgs, FailurePointArgs};
 use crate::failure::Failure;
+use crate::settings::Settings;
 
 /// All options of crash testing.
 #[derive(Clone, Debug)]
@@ -21,6 +23,8 @@ pub struct Plan {
     pub recovery: Recovery,
     pub expected: Expectation,
     pub strategy: &'static StrategyInfo,
+    /// The persistency profile of the run.
+    pub profile: Profile,
     pub scope: Scope,
     pub filters: PointFilters,
     pub recorded_by: RecordedBy,
@@ -40,7 +44,7 @@ pub struct Plan {
 
 impl Plan {
     /// `None` if no recovery command is given.
-    pub fn new(arguments: &CrashTestArgs, patterns: &[OsString]) -> Result<Option<Self>, Failure> {
+    pub fn new(arguments: &CrashTestArgs, settings: &Settings) -> Result<Option<Self>, Failure> {
         let Some(command) = &arguments.recover else {
             return Ok(None);
         };
@@ -73,6 +77,7 @@ impl Plan {
             expected: expectation(arguments)?,
             recovery,
             strategy,
+            profile: settings.model,
             scope: Scope {
                 occurrences: occurrences.unwrap_or(1),
                 operations: arguments.op.iter().map(FunctionPattern::new).collect(),
@@ -80,7 +85,7 @@ impl Plan {
             },
             filters: PointFilters::new(&arguments.points)?,
             recorded_by: RecordedBy::ThisCommand,
-            patterns: patterns.to_vec(),
+            patterns: settings.patterns.clone(),
             jobs: arguments.jobs.map_or_else(processors, |jobs| jobs as usize),
             recovery_time_limit: arguments.recover_time_limit,
             time_limit: arguments.time_limit.or(strategy.time_limit),
@@ -124,6 +129,7 @@ impl Plan {
             patterns: self.pattern_texts(),
             recovery: self.recovery.clone(),
             granularity: self.scope.granularity,
+            profile: self.profile.name.to_owned(),
             occurrences: self.occurrences,
             after: text(&self.scope.after).pop(),
             operations: text(&self.scope.operations),

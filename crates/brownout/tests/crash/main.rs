@@ -4,6 +4,7 @@
 
 mod budget;
 mod causes;
+mod confirmed;
 mod endings;
 mod left_out;
 mod names;

@@ -195,6 +195,8 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
         survey: &survey,
         symbols: &mut Bare,
         occurrences: None,
+        suspects: &[],
+        profile: Profile::ADR,
     })
     .unwrap();
     let head = head(&recovery, EVERY_STATE.id());
@@ -473,6 +475,7 @@ fn head(recovery: &Recovery, strategy: StrategyId) -> Head {
         patterns: Vec::new(),
         recovery: recovery.clone(),
         granularity: Default::default(),
+        profile: "adr".into(),
         occurrences: None,
         after: None,
         operations: Vec::new(),

@@ -1,0 +1,254 @@
+//! Suspects: findings of lint whose harm a crash can show, and what trying them says.
+//!
+//! Lint reports stores that can be lost, or whose order is open. Whether that matters, only recovery knows. A suspect is
+//! tried with images in which exactly its stores are lost, and everything else that the persistency model allows is
+//! present: those stores, and the later ones to the same unit, which cannot persist without them.
+//! If recovery fails on such an image and passes in program order at the same instant, the finding is confirmed.
+//!
+//! [`instances`](self) are the occurrences of a suspect in the run and the failure points at which they are tried;
+//! the images are choices of the model, so a crash can leave every one.
+//!
+//! Can miss: harm that only shows if several findings come together, and at occurrences or instants that were not chosen.
+
+mod images;
+mod instances;
+
+use std::collections::HashMap;
+
+use brownout_trace::{AppPc, ContextId, Event, ProcessId};
+use serde::{Deserialize, Serialize};
+
+use crate::crash_point::CrashPoint;
+use crate::trial::Trial;
+
+pub(crate) use images::propose;
+
+/// A finding of lint that crash images can confirm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspect {
+    /// The id of the finding.
+    pub finding: String,
+    pub suspicion: Suspicion,
+}
+
+/// What may go wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Suspicion {
+    /// A store at one of these instructions is lost, and later ones are not.
+    LostStore(Vec<Instruction>),
+    /// What this fence orders persists in another order.
+    OpenOrder(Instruction),
+}
+
+/// An instruction in its calling context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Instruction {
+    pub process: ProcessId,
+    pub pc: AppPc,
+    pub context: ContextId,
+}
+
+impl Instruction {
+    pub(crate) fn of(event: &Event<'_>) -> Self {
+        Self {
+            process: event.process,
+            pc: event.pc,
+            context: event.context,
+        }
+    }
+}
+
+/// A suspect and the images that try it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuspectImages {
+    /// The id of the finding.
+    pub suspect: String,
+    pub images: Vec<CrashPoint>,
+    /// Why there is no image, if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_image: Option<NoImage>,
+}
+
+/// Why a suspect is not tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoImage {
+    /// None of its stores lies before a failure point that is tested.
+    NotReached,
+    /// At every failure point its stores are guaranteed, or lost in every state.
+    NothingToLose,
+    /// A crash could lose so many stores at once that they are not followed.
+    TooManyStores,
+}
+
+impl NoImage {
+    /// The name in output for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotReached => "not-reached",
+            Self::NothingToLose => "nothing-to-lose",
+            Self::TooManyStores => "too-many-stores",
+        }
+    }
+
+    /// Completes "not tried because".
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::NotReached => "no failure point that is tested follows their stores",
+            Self::NothingToLose => "no crash at a failure point can lose their stores",
+            Self::TooManyStores => "a crash could lose too many stores at once to follow them",
+        }
+    }
+}
+
+/// What trying a suspect has shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SuspectVerdict {
+    /// The id of the finding.
+    pub suspect: String,
+    /// Whether recovery fails because of it; `None` if that is not known.
+    pub confirmed: Option<bool>,
+    /// Images tried.
+    pub tried: usize,
+    /// The first trial that confirms it.
+    pub proof: Option<Trial>,
+}
+
+/// What the trials say about each suspect.
+pub fn judge(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<SuspectVerdict> {
+    let by_point: HashMap<&CrashPoint, &Trial> =
+        trials.iter().map(|trial| (&trial.point, trial)).collect();
+    let judged = suspects.iter().map(|suspect| {
+        let tried = suspect.images.iter();
+        let tried: Vec<&Trial> = tried
+            .filter_map(|image| by_point.get(image).copied())
+            .collect();
+        let meanings: Vec<Meaning> = tried
+            .iter()
+            .map(|trial| meaning(trial, &by_point))
+            .collect();
+        let proof = meanings.iter().position(|&known| known == Meaning::Harm);
+        let all_harmless = meanings.iter().all(|&known| known == Meaning::Harmless);
+        SuspectVerdict {
+            suspect: suspect.suspect.clone(),
+            confirmed: match proof {
+                Some(_) => Some(true),
+                None if all_harmless && !tried.is_empty() => Some(false),
+                None => None,
+            },
+            tried: tried.len(),
+            proof: proof.map(|at| tried[at].clone()),
+        }
+    });
+    judged.collect()
+}
+
+/// The trials that are findings of their own: all but those of images that show a suspect's harm, which its finding
+/// reports, and those at an instant at which recovery fails anyway.
+pub fn without_suspects(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<Trial> {
+    let by_point: HashMap<&CrashPoint, &Trial> =
+        trials.iter().map(|trial| (&trial.point, trial)).collect();
+    let of_suspects: std::collections::HashSet<&CrashPoint> = suspects
+        .iter()
+        .flat_map(|suspect| &suspect.images)
+        .collect();
+    let own = trials.iter().filter(|trial| {
+        let explained = matches!(meaning(trial, &by_point), Meaning::Harm | Meaning::Nothing);
+        !(of_suspects.contains(&trial.point) && explained)
+    });
+    own.cloned().collect()
+}
+
+/// What the trial of an image says about its suspect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    /// Recovery fails, and passes if nothing is lost.
+    Harm,
+    Harmless,
+    /// Recovery fails anyway.
+    Nothing,
+    /// Whether recovery fails anyway is not known.
+    Unknown,
+}
+
+fn meaning(trial: &Trial, by_point: &HashMap<&CrashPoint, &Trial>) -> Meaning {
+    if trial.verdict.passed() {
+        return Meaning::Harmless;
+    }
+    let in_order = CrashPoint::program_order(trial.point.event);
+    match by_point.get(&in_order) {
+        Some(control) if control.verdict.passed() => Meaning::Harm,
+        Some(_) => Meaning::Nothing,
+        None => Meaning::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brownout_recovery::Verdict;
+
+    use super::*;
+    use crate::coverage::Purpose;
+    use crate::crash_point::{Choice, OtherLines};
+    use crate::failure_point::PointKind;
+    use crate::trial::Failure;
+
+    fn image(event: u64) -> CrashPoint {
+        CrashPoint {
+            event,
+            choice: Some(Choice {
+                profile: "adr".into(),
+                others: OtherLines::Newest,
+                lines: Vec::new(),
+            }),
+        }
+    }
+
+    fn trial(point: CrashPoint, passed: bool) -> Trial {
+        Trial {
+            point,
+            kind: PointKind::Fence,
+            purpose: Purpose::Suspect,
+            operation: None,
+            image: "0".into(),
+            same_as: None,
+            reached_from: None,
+            verdict: if passed {
+                Verdict::Passed
+            } else {
+                Verdict::Failed(1)
+            },
+            seconds: 0.0,
+            failure: (!passed).then(Failure::default),
+        }
+    }
+
+    fn judged(trials: &[Trial]) -> (Option<bool>, usize, usize) {
+        let suspects = [SuspectImages {
+            suspect: "a".into(),
+            images: vec![image(5), image(9)],
+            no_image: None,
+        }];
+        let verdict = judge(&suspects, trials).remove(0);
+        let own = without_suspects(&suspects, trials);
+        let failures = own.iter().filter(|trial| trial.failure.is_some());
+        (verdict.confirmed, verdict.tried, failures.count())
+    }
+
+    #[test]
+    fn only_a_failure_that_program_order_does_not_show_confirms() {
+        let in_order = |event, passed| trial(CrashPoint::program_order(event), passed);
+        assert_eq!(judged(&[]), (None, 0, 0));
+        assert_eq!(judged(&[trial(image(5), true)]), (Some(false), 1, 0));
+        let failed = trial(image(5), false);
+        assert_eq!(
+            judged(&[failed.clone(), in_order(5, true)]),
+            (Some(true), 1, 0)
+        );
+        // It fails anyway; whether it does is not known.
+        assert_eq!(judged(&[failed.clone(), in_order(5, false)]), (None, 1, 1));
+        assert_eq!(judged(std::slice::from_ref(&failed)), (None, 1, 1));
+        let both = [failed, trial(image(9), true), in_order(5, false)];
+        assert_eq!(judged(&both), (None, 2, 1));
+    }
+}

@@ -1,0 +1,182 @@
+//! Findings of lint that crash images confirm, or do not.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{Completed, TestDir, crashes, findings};
+
+/// A directory with `linked`, a list whose nodes are flushed in different ways.
+struct List(TestDir);
+
+impl List {
+    fn new() -> Self {
+        Self(TestDir::with("crash/linked.c", &["-g"]))
+    }
+
+    fn check(&self, how: &str, recover: &str, options: &[&str]) -> Completed {
+        let _ = fs::remove_file(self.0.path("pool"));
+        let mut arguments = vec!["check", "--recover", recover];
+        arguments.extend(options);
+        arguments.extend(["--", "./linked", "pool", "put", "4", how]);
+        self.0.brownout(&arguments)
+    }
+
+    /// The findings of lint with their severity and whether they are confirmed.
+    fn lint(&self) -> Vec<(String, String, Option<bool>)> {
+        let found = self.0.findings();
+        let of_lint = found
+            .iter()
+            .filter(|finding| !finding["rule"].as_str().unwrap().starts_with("recovery-"));
+        let mut known: Vec<_> = of_lint
+            .map(|finding| {
+                let text = |name: &str| finding[name].as_str().unwrap().to_owned();
+                let confirmed = finding.get("confirmed").and_then(Value::as_bool);
+                (text("rule"), text("severity"), confirmed)
+            })
+            .collect();
+        known.sort();
+        known.dedup();
+        known
+    }
+
+    fn result(&self, name: &str) -> String {
+        fs::read_to_string(self.0.path("brownout.out").join(name)).unwrap()
+    }
+}
+
+const RECOVER: &str = "./linked {pm} check";
+
+#[test]
+fn a_node_linked_before_it_is_flushed_is_a_confirmed_bug() {
+    let list = List::new();
+    let run = list.check("after", RECOVER, &[]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let found = list.0.findings();
+    let delayed: Vec<&Value> = found
+        .iter()
+        .filter(|finding| finding["rule"] == "delayed-persist")
+        .collect();
+    assert!(!delayed.is_empty(), "{found:?}");
+    let confirmed = delayed.iter().find(|finding| finding["confirmed"] == true);
+    let confirmed = confirmed.expect("the node's value is needed");
+    assert_eq!(confirmed["severity"], "bug");
+    let details = &confirmed["evidence"]["details"];
+    assert!(
+        details["last output"].as_str().unwrap().contains("damaged"),
+        "{details}"
+    );
+    // One cause, one finding.
+    assert_eq!(crashes(&found), []);
+
+    let run_file: Value = serde_json::from_str(&list.result("run.json")).unwrap();
+    assert_eq!(run_file["verdict"], "findings");
+    let suspects = &run_file["crash"]["suspects"];
+    assert_eq!(suspects["tried"], suspects["of"], "{run_file}");
+    assert!(run.stderr.contains(" suspect"), "{}", run.stderr);
+    assert!(list.result("junit.xml").contains("<failure"));
+    let sarif = list.result("report.sarif");
+    assert!(sarif.contains("\"confirmed\":true"), "{sarif}");
+
+    let id = confirmed["id"].as_str().unwrap();
+    let replayed = list.0.brownout(&["replay", "brownout.out", id]);
+    assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
+    let reported = list.0.brownout(&["report", "brownout.out"]);
+    assert_eq!(reported.status, Some(1), "{}", reported.stderr);
+}
+
+#[test]
+fn a_node_flushed_before_it_is_linked_is_clean() {
+    let list = List::new();
+    let run = list.check("before", RECOVER, &["--pedantic"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let found = list.lint();
+    assert!(found.iter().all(|one| one.2 != Some(true)), "{found:?}");
+    assert_eq!(crashes(&list.0.findings()), []);
+}
+
+#[test]
+fn a_node_that_is_never_flushed_is_confirmed_and_a_weak_recovery_only_shortens_it() {
+    let list = List::new();
+    let run = list.check("never", RECOVER, &[]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let transient = |confirmed| {
+        let severity = if confirmed { "bug" } else { "warning" };
+        let (rule, severity) = ("transient-data".to_owned(), severity.to_owned());
+        (rule, severity, Some(confirmed))
+    };
+    assert!(list.lint().contains(&transient(true)), "{:?}", list.lint());
+
+    let run = list.check("never", "./linked {pm} check weak", &[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(list.lint(), [transient(false)]);
+    assert!(
+        run.stderr.contains("recovery passes without it"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn an_open_order_that_matters_is_shown_though_its_rule_is_pedantic() {
+    let list = List::new();
+    let run = list.check("one", RECOVER, &[]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let expected = ("fence-orders-many".to_owned(), "bug".to_owned(), Some(true));
+    assert_eq!(list.lint(), [expected]);
+    // Not tried if it is turned off.
+    let off = "[rules]\nfence-orders-many = 'off'\n";
+    fs::write(list.0.path("brownout.toml"), off).unwrap();
+    let run = list.check("one", RECOVER, &[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert!(list.lint().is_empty());
+}
+
+#[test]
+fn a_count_synced_before_its_record_is_a_confirmed_bug() {
+    let dir = TestDir::with("crash/records.c", &["-g"]);
+    let check = |how: &[&str]| {
+        let _ = fs::remove_file(dir.path("pool"));
+        let command = ["check", "--recover", "./records {pm} check", "--"];
+        let target = ["./records", "pool", "put", "4"];
+        dir.brownout(&[&command[..], &target, how].concat())
+    };
+    let run = check(&["early"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let found = dir.findings();
+    let confirmed = found.iter().filter(|finding| finding["confirmed"] == true);
+    assert_eq!(confirmed.count(), 1, "{found:?}");
+    let run = check(&[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let found = dir.findings();
+    assert!(found.iter().all(|finding| finding["confirmed"] != true));
+}
+
+#[test]
+fn crash_tries_suspects_too_and_parts_of_it_merge() {
+    let list = List::new();
+    let record = [
+        "record", "-q", "-o", "trace", "--", "./linked", "pool", "put", "4", "after",
+    ];
+    assert_eq!(list.0.brownout(&record).status, Some(0));
+    let crash = |options: &[&str]| {
+        let command = ["crash", "trace", "--recover", RECOVER];
+        list.0.brownout(&[&command[..], options].concat())
+    };
+    let whole = crash(&["--out", "whole"]);
+    assert_eq!(whole.status, Some(1), "{}", whole.stderr);
+    let confirmed = |out: &str| {
+        let found = findings(&list.0.path(out));
+        let confirmed = found.iter().filter(|finding| finding["confirmed"] == true);
+        (confirmed.count(), crashes(&found).len())
+    };
+    assert!(confirmed("whole").0 > 0);
+    for part in ["1/2", "2/2"] {
+        let run = crash(&["--shard", part, "--out", &part[..1]]);
+        assert!(matches!(run.status, Some(0 | 1)), "{}", run.stderr);
+    }
+    let merged = list.0.brownout(&["merge", "1", "2", "--out", "merged"]);
+    assert_eq!(merged.status, Some(1), "{}", merged.stderr);
+    let (confirmed, failures) = confirmed("merged");
+    assert!(confirmed + failures > 0, "the bug is in the whole");
+}

@@ -11,7 +11,7 @@ use brownout_trace::Address;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::follower::effects::first_bytes;
-use crate::follower::targets::Suspect;
+use crate::follower::targets::SuspectPointer;
 use crate::rule_inputs::StoreTag;
 use crate::site_keys::SiteKey;
 
@@ -69,7 +69,7 @@ pub(crate) struct Pointers {
     /// Object identifiers that were stored by one instruction: the offset, by the time of the store.
     object_ids: FxHashMap<u64, u64>,
     /// Pointers that were guaranteed before their targets.
-    pub(crate) suspects: Vec<Suspect>,
+    pub(crate) suspects: Vec<SuspectPointer>,
     /// The stores that were reported as targets.
     pub(crate) reported: FxHashSet<SiteKey>,
 }

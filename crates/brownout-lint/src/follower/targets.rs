@@ -40,7 +40,7 @@ const MOST_SUSPECTS: usize = 256;
 const MOST_OF_A_SITE: usize = 8;
 
 /// A pointer that was guaranteed before its target.
-pub(crate) struct Suspect {
+pub(crate) struct SuspectPointer {
     pointer: Pointer,
     fence: SiteKey,
     target: Vec<TargetStore>,
@@ -50,7 +50,7 @@ pub(crate) struct Suspect {
     reachable: bool,
 }
 
-impl Suspect {
+impl SuspectPointer {
     /// Whether a pointer to `offset` may be one to the object that holds the suspect.
     fn is_inside_object_at(&self, target: PmAddress) -> bool {
         let location = self.pointer.location;
@@ -89,15 +89,15 @@ impl Guarantees {
 
     /// Reports the suspects that are decided.
     fn report_suspects(&mut self) {
-        let decided = |suspect: &mut Suspect| suspect.reachable && suspect.late.is_some();
+        let decided = |suspect: &mut SuspectPointer| suspect.reachable && suspect.late.is_some();
         let suspects = &mut self.pointers.suspects;
-        let decided: Vec<Suspect> = suspects.extract_if(.., decided).collect();
+        let decided: Vec<SuspectPointer> = suspects.extract_if(.., decided).collect();
         for suspect in decided {
             self.report_suspect(&suspect);
         }
     }
 
-    fn report_suspect(&mut self, suspect: &Suspect) {
+    fn report_suspect(&mut self, suspect: &SuspectPointer) {
         let pointer = &suspect.pointer;
         let sites = suspect.target.iter().map(|store| store.site);
         self.pointers.reported.extend(sites);
@@ -209,7 +209,7 @@ impl<A: Attribution> Follower<A> {
                 });
             }
         }
-        self.guarantees.pointers.suspects.push(Suspect {
+        self.guarantees.pointers.suspects.push(SuspectPointer {
             pointer,
             fence,
             target,

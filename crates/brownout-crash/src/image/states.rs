@@ -69,7 +69,7 @@ impl ImageBuilder<'_> {
                 let first = parts.find(|&part| is_lost(part) && in_sequence(part));
                 unit.state_with(|part| {
                     let after = first.is_some_and(|first| part > first);
-                    !is_lost(part) && !(after && in_sequence(part))
+                    !(is_lost(part) || after && in_sequence(part))
                 })
             })
             .collect();

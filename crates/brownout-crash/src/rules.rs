@@ -84,15 +84,16 @@ The program cannot be restarted after such a crash: each start fails in the same
 ## Example
 
 ```c
-node->next = list->head;
-list->head = offset_of(node);       /* linked */
-persist(&list->head);               /* power is lost; the node itself was never written */
+uint64_t first = list->head;
+list->head = offset_of(node);
+persist(&list->head);               /* power is lost here: the node has no content yet */
+node->next = first;
 persist(node);
 ```
 
 ## Fix
 
-Persist the data before the pointer to it:
+Write and persist the data before the pointer to it:
 
 ```c
 node->next = list->head;

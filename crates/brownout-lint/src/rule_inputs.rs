@@ -206,6 +206,15 @@ pub(crate) struct LostStore {
     /// How many such stores were lost at this site.
     pub(crate) count: u64,
     pub(crate) reason: LossReason,
+    /// Stores become persistent with their page (`msync`), not with their cache line.
+    pub(crate) by_page: bool,
+}
+
+/// The words for what makes a store persistent.
+pub(crate) struct PersistenceWords {
+    pub(crate) unit: &'static str,
+    /// Follows "never".
+    pub(crate) persisted: &'static str,
 }
 
 /// Why a store is not guaranteed.
@@ -230,6 +239,21 @@ impl LostStore {
             tag: store.tag,
             count: 1,
             reason,
+            by_page: false,
+        }
+    }
+
+    pub(crate) fn words(&self) -> PersistenceWords {
+        if self.by_page {
+            PersistenceWords {
+                unit: "page",
+                persisted: "synced",
+            }
+        } else {
+            PersistenceWords {
+                unit: "cache line",
+                persisted: "flushed",
+            }
         }
     }
 

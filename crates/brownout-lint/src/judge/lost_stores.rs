@@ -2,7 +2,7 @@
 //!
 //! Stores are judged only then, because only then is it known which lines were ever flushed.
 
-use brownout_model::{LineSlot, LiveStore, PmAddress, SpaceId, StoreKind};
+use brownout_model::{LineSlot, LiveStore, PmAddress, SpaceId, StoreKind, Wait};
 use brownout_trace::selection::Selection;
 
 use crate::follower::Follower;
@@ -50,6 +50,10 @@ impl<'a, A> LostStores<'a, A> {
         for ((_, line), store) in undecided {
             lost.push(LostStore::new(line, &store, self.not_flushed(line)));
         }
+        let by_page = self.follower.tracker.profile().cached == Wait::WriteBack;
+        for store in &mut lost {
+            store.by_page = by_page;
+        }
         lost
     }
 
@@ -84,6 +88,7 @@ impl<'a, A> LostStores<'a, A> {
                     tag: overwriting.older_value,
                     count: overwriting.count,
                     reason,
+                    by_page: false,
                 });
             }
         });

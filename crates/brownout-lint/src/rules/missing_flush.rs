@@ -45,18 +45,18 @@ lost, although later stores that were flushed are there.
 ## Example
 
 ```c
-item->value = 42;
-item->valid = 1;
-pmem_persist(&item->valid, sizeof item->valid);   /* value may be in another line */
+item->count = 1;
+pmem_persist(&item->count, sizeof item->count);
+item->count += 1;                                 /* the line was flushed before this store, and not after it */
 ```
 
 ## Fix
 
 ```c
-item->value = 42;
-pmem_persist(&item->value, sizeof item->value);
-item->valid = 1;
-pmem_persist(&item->valid, sizeof item->valid);
+item->count = 1;
+pmem_persist(&item->count, sizeof item->count);
+item->count += 1;
+pmem_persist(&item->count, sizeof item->count);
 ```
 
 If the data need not survive (a lock, a statistics counter), keep it in volatile memory, or at least in a
@@ -71,9 +71,10 @@ cache line of its own.
         let key = Key::single(lost.tag.site, Some(lost.file()));
         found.add_many(key, lost.count, lost.time, || Occurrence {
             message: format!(
-                "{} stored here {} never flushed",
+                "{} stored here {} never {}",
                 bytes_text(lost.bytes),
-                be(lost.bytes)
+                be(lost.bytes),
+                lost.words().persisted
             ),
             sites: vec![("store", lost.tag.site, lost.time)],
             bytes: vec![(lost.line, lost.bytes)],

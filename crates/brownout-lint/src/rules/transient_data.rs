@@ -51,9 +51,11 @@ every start, suppress the finding with that reason.
         let key = Key::single(lost.tag.site, Some(lost.file()));
         found.add_many(key, lost.count, lost.time, || Occurrence {
             message: format!(
-                "{} {} stored here in a cache line that is never flushed",
+                "{} {} stored here in a {} that is never {}",
                 bytes_text(lost.bytes),
-                be(lost.bytes)
+                be(lost.bytes),
+                lost.words().unit,
+                lost.words().persisted
             ),
             sites: vec![("store", lost.tag.site, lost.time)],
             bytes: vec![(lost.line, lost.bytes)],

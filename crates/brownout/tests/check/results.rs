@@ -273,3 +273,12 @@ fn rules_are_explained() {
         typo.stderr
     );
 }
+
+#[test]
+fn under_msync_messages_speak_of_pages() {
+    let dir = TestDir::new();
+    let run = dir.check(&["--model", "msync"], &[]);
+    let expected = "stored here in a page that is never synced";
+    assert!(run.stderr.contains(expected), "{}", run.stderr);
+    assert!(!run.stderr.contains("cache line"), "{}", run.stderr);
+}

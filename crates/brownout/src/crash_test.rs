@@ -156,12 +156,13 @@ pub fn crash_test(
     let suspects = strategy.suspects().to_vec();
     let groups = group(&without_suspects(&suspects, &trials));
 
-    let asked: Vec<Trial> = groups
+    let mut asked: Vec<Trial> = groups
         .iter()
         .map(|group| group.first().clone())
         .filter(|first| !causes.iter().any(|cause| cause.cause_of == first.point))
-        .take(MOST_NARROWED)
         .collect();
+    most_promising_first(&mut asked, &trials);
+    asked.truncate(MOST_NARROWED);
     if !monitor.interrupted() && plan.narrowing && !asked.is_empty() {
         // A recovery that goes on after the time limit keeps its runner.
         let runners = match pool.is_idle() {
@@ -406,6 +407,24 @@ fn report_isolation(sandbox: &Sandbox, console: &Console) {
              this machine does not allow namespaces",
         ),
     }
+}
+
+/// Sorts failures by how much the search for their causes promises: those in operations first, whose code the user asks
+/// about, then those between and before operations; and those first that are near an image that passed.
+fn most_promising_first(failures: &mut [Trial], trials: &[Trial]) {
+    let mut passed: Vec<u64> = trials
+        .iter()
+        .filter(|trial| trial.verdict.passed() && trial.point.choice.is_none())
+        .map(|trial| trial.point.event)
+        .collect();
+    passed.sort_unstable();
+    failures.sort_by_key(|failure| {
+        let operation = failure.operation.unwrap_or_default();
+        let before = passed.partition_point(|&event| event < failure.point.event);
+        let nearest = before.checked_sub(1).map_or(0, |at| passed[at]);
+        let distance = failure.point.event - nearest;
+        (!operation.active, operation.completed == 0, distance)
+    });
 }
 
 /// What the trials say about suspects.

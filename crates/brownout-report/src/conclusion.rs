@@ -141,6 +141,7 @@ mod tests {
         let human = Human {
             color: false,
             width: 80,
+            wrap: true,
             verbose: false,
             suppressed: false,
             all: false,

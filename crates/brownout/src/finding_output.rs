@@ -86,6 +86,7 @@ pub fn print_human(
     let human = Human {
         color: terminal && std::env::var_os("NO_COLOR").is_none(),
         width: width(stream),
+        wrap: terminal,
         verbose: detail.verbose,
         suppressed: detail.suppressed,
         all: detail.all,

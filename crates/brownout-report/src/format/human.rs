@@ -38,6 +38,8 @@ pub struct Human {
     pub color: bool,
     /// The width of the output in columns.
     pub width: usize,
+    /// Break lines of text that are wider. Off a terminal, a message is one line.
+    pub wrap: bool,
     /// Show every finding like a bug instead of one line per rule and location.
     pub verbose: bool,
     /// Also show suppressed findings, one line each, with the reason.
@@ -165,7 +167,7 @@ impl Human {
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
         let margin = finding.rule.len() + "performance[]: ".len();
-        let text = wrapped(&text, self.width.saturating_sub(margin));
+        let text = wrapped(&text, self.columns(margin));
         let title = level(finding.severity)
             .primary_title(text)
             .id(clean(&finding.rule));
@@ -209,7 +211,7 @@ impl Human {
         }
         // `bug[missing-flush]: ` and the message.
         let margin = finding.rule.len() + NOTE_MARGIN;
-        let message = wrapped(&clean(&finding.message), self.width.saturating_sub(margin));
+        let message = wrapped(&clean(&finding.message), self.columns(margin));
         let title = level(finding.severity)
             .primary_title(message)
             .id(clean(&finding.rule));
@@ -228,7 +230,7 @@ impl Human {
         }
         lines.push(format!("{}, id {}", times(effect.count), effect.id));
         let margin = effect.rule.len() + NOTE_MARGIN;
-        let text = wrapped(&lines.join("\n"), self.width.saturating_sub(margin));
+        let text = wrapped(&lines.join("\n"), self.columns(margin));
         // Commands are not wrapped, because they are to be copied.
         format!("{text}\n{}", self.replay_command(effect))
     }
@@ -238,10 +240,19 @@ impl Human {
         format!("brownout replay {directory} {}", finding.id)
     }
 
+    /// The columns for text behind a margin.
+    fn columns(&self, margin: usize) -> usize {
+        if self.wrap {
+            self.width.saturating_sub(margin)
+        } else {
+            usize::MAX
+        }
+    }
+
     /// A note whose lines fit the terminal.
     fn note(&self, name: &str, text: String) -> annotate_snippets::Message<'static> {
         let margin = name.chars().count() + NOTE_MARGIN;
-        note(name, wrapped(&text, self.width.saturating_sub(margin)))
+        note(name, wrapped(&text, self.columns(margin)))
     }
 
     /// The source lines of all stacks, one snippet per file.

@@ -19,6 +19,7 @@ fn human(verbose: bool) -> Human {
     Human {
         color: false,
         width: 120,
+        wrap: true,
         verbose,
         suppressed: false,
         all: false,

@@ -1,7 +1,7 @@
 //! Reads a trace as a stream of events, from the start or from any event.
 //!
 //! For a truncated or altered trace, the reader returns all events before the first damage, then one
-//! [`Damage`](crate::Damage) with its position.
+//! [`Damage`] with its position.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

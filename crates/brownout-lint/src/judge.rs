@@ -52,19 +52,19 @@ impl Judge {
         for lost in &lost {
             rules.lost(&sites, lost);
         }
-        let mut findings = rules.into_findings(&sites, &selection);
+        let findings = rules.into_findings(&sites, &selection);
         // One cause, one finding: the pointer is what makes these stores late or missing.
         let targets = &follower.guarantees.pointers.reported;
-        findings.retain(|finding| {
-            !SHOWN_WITH_POINTER.contains(&finding.rule.id)
-                || !finding
-                    .sites
-                    .first()
-                    .is_some_and(|site| targets.contains(&site.key))
-        });
+        let (implied_by_pointers, mut findings): (Vec<_>, Vec<_>) =
+            findings.into_iter().partition(|finding| {
+                let first = finding.sites.first();
+                SHOWN_WITH_POINTER.contains(&finding.rule.id)
+                    && first.is_some_and(|site| targets.contains(&site.key))
+            });
         findings.extend(follower.oracles.into_findings(&sites, &selection));
         LintOutcome {
             findings,
+            implied_by_pointers,
             files,
             selection,
             attribution: follower.site_keys.into_attribution(),

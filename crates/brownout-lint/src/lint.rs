@@ -29,6 +29,9 @@ pub struct LintOutcome<A> {
     pub selection: Selection,
     /// By rule, then in the order in which they first occurred.
     pub findings: Vec<RawFinding>,
+    /// Findings of other rules on the stores that findings of `unpersisted-target` name. They are worth reporting only if
+    /// that rule is off.
+    pub implied_by_pointers: Vec<RawFinding>,
     /// The stores to each of them.
     pub files: Vec<FileStores>,
     /// As it was given to [`Lint::new`].

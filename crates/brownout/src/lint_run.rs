@@ -82,8 +82,12 @@ fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<LintRu
     }
     let sources = Sources::on_disk();
     let (mut findings, mut suspects) = (Vec::new(), Vec::new());
-    for raw in outcome.findings {
-        let suspicion = suspects::suspicion(&raw).filter(|_| !settings.levels.is_off(raw.rule));
+    let implied = match settings.levels.is_off("unpersisted-target") {
+        true => outcome.implied_by_pointers,
+        false => Vec::new(),
+    };
+    for raw in outcome.findings.into_iter().chain(implied) {
+        let suspicion = suspects::suspicion(&raw).filter(|_| !settings.levels.is_off(raw.rule.id));
         let mut finding = stacks.finding(raw, definitions);
         finding.identify(&sources);
         suspects.extend(suspicion.map(|suspicion| LintSuspect::new(&finding, suspicion)));

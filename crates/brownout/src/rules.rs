@@ -89,8 +89,8 @@ impl RuleLevels {
     }
 
     /// Whether the user has turned a rule off; a pedantic rule that is not turned on is not meant.
-    pub fn is_off(&self, rule: &RuleInfo) -> bool {
-        self.levels.get(rule.id) == Some(&RuleLevel::Off)
+    pub fn is_off(&self, rule: &str) -> bool {
+        self.levels.get(rule) == Some(&RuleLevel::Off)
     }
 
     /// The findings of rules that are on, with the severities that apply.

@@ -156,3 +156,23 @@ fn pedantic_rules_are_off_by_default() {
     let explained = dir.brownout(&["explain", "dirty-overwrite"]).stdout;
     assert!(explained.contains("This rule is pedantic"), "{explained}");
 }
+
+#[test]
+fn turning_a_rule_off_shows_the_findings_that_its_own_stood_for() {
+    let dir = TestDir::with("check/early_pointer.c", &["-g"]);
+    let check = ["check", "--", "./early_pointer", "pool"];
+    let run = dir.brownout(&check);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert_eq!(bugs(&dir.findings()), ["unpersisted-target"]);
+    assert_eq!(rules_of(&dir.findings(), "warning"), [""; 0]);
+
+    dir.write("brownout.toml", "[rules]\nunpersisted-target = \"off\"\n");
+    let run = dir.brownout(&check);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let findings = dir.findings();
+    assert_eq!(bugs(&findings), [""; 0]);
+    assert!(
+        rules_of(&findings, "warning").contains(&"delayed-persist"),
+        "{findings:?}"
+    );
+}

@@ -11,7 +11,7 @@ use brownout_recovery::{Attempt, RawFrame, RunnerPool};
 use brownout_report::Frame;
 use brownout_trace::Definitions;
 
-use crate::coverage::{CampaignEnd, Ending, Purpose};
+use crate::coverage::{CampaignEnd, CampaignEnding, TrialPurpose};
 use crate::crash_point::{CrashPoint, common_profile};
 use crate::error::CrashError;
 use crate::image::{ImageBuilder, ImageDigest};
@@ -106,7 +106,7 @@ impl<'a> Campaign<'a> {
     }
 
     /// Tries what the strategy proposes, until it proposes nothing more or the observer stops it.
-    pub fn run(&mut self, with: &mut Collaborators<'_>) -> Result<Ending, CrashError> {
+    pub fn run(&mut self, with: &mut Collaborators<'_>) -> Result<CampaignEnding, CrashError> {
         let start = Instant::now();
         let exhausted = self.try_all(with)?;
         let enough = |required| self.progress.first_tries >= required;
@@ -115,7 +115,7 @@ impl<'a> Campaign<'a> {
             Some(required) if enough(required) => CampaignEnd::Sufficient,
             _ => CampaignEnd::Incomplete,
         };
-        let ending = Ending {
+        let ending = CampaignEnding {
             end,
             proposed: self.progress.done + self.elsewhere,
             extent: with.strategy.extent(),
@@ -217,7 +217,7 @@ impl<'a> Campaign<'a> {
         };
         if !self.shard.takes(digest.0) {
             self.elsewhere += 1;
-            self.progress.first_tries += u64::from(proposal.purpose == Purpose::FailurePoint);
+            self.progress.first_tries += u64::from(proposal.purpose == TrialPurpose::FailurePoint);
             self.progress.points = self.progress.points.saturating_sub(1);
             return Ok(true);
         }

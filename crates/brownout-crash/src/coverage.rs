@@ -10,7 +10,7 @@ use crate::trial::Trial;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
-pub enum Purpose {
+pub enum TrialPurpose {
     /// To try a failure point for the first time.
     #[default]
     FailurePoint,
@@ -60,13 +60,13 @@ pub fn tried(trials: &[Trial]) -> Extent {
             continue;
         }
         match trial.purpose {
-            Purpose::FailurePoint => {
+            TrialPurpose::FailurePoint => {
                 tried.failure_points += 1;
                 tried.occurrences += 1;
             }
-            Purpose::Suspect => {}
-            Purpose::Occurrence => tried.occurrences += 1,
-            Purpose::Store => tried.stores += 1,
+            TrialPurpose::Suspect => {}
+            TrialPurpose::Occurrence => tried.occurrences += 1,
+            TrialPurpose::Store => tried.stores += 1,
         }
     }
     tried
@@ -86,7 +86,7 @@ pub enum CampaignEnd {
 
 /// What a journal says at the end of a campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ending {
+pub struct CampaignEnding {
     pub end: CampaignEnd,
     /// Crash points that the strategy has proposed, those of other shards included.
     pub proposed: u64,
@@ -96,7 +96,7 @@ pub struct Ending {
     pub seconds: f64,
 }
 
-impl Ending {
+impl CampaignEnding {
     /// The ending of this campaign and `later`, which continued it.
     pub fn continued(self, later: Self) -> Self {
         Self {

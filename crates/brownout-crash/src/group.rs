@@ -86,7 +86,7 @@ fn root(united: &[usize], mut number: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coverage::Purpose;
+    use crate::coverage::TrialPurpose;
     use crate::crash_point::CrashPoint;
     use crate::failure_point::PointKind;
     use crate::operation::Operation;
@@ -97,7 +97,7 @@ mod tests {
         Trial {
             point: CrashPoint::program_order(event),
             kind: PointKind::Flush,
-            purpose: Purpose::default(),
+            purpose: TrialPurpose::default(),
             operation: None,
             image: event.to_string(),
             same_as: None,

@@ -1,7 +1,7 @@
 //! The journal: every trial is written as soon as it is done, so that nothing is lost when crash testing ends early.
 //!
 //! A file of JSON lines. The first describes the test, each other is a [`Trial`], a [`Cause`], a suspect with its
-//! images, or the [`Ending`] of a campaign. An incomplete last line is dropped when the journal is read again.
+//! images, or the [`CampaignEnding`] of a campaign. An incomplete last line is dropped when the journal is read again.
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
 //! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Cause;
-use crate::coverage::Ending;
+use crate::coverage::CampaignEnding;
 use crate::failure_point::Granularity;
 use crate::strategy::StrategyId;
 use crate::suspect::SuspectImages;
@@ -106,7 +106,7 @@ enum Line {
     Trial(Box<Trial>),
     Cause(Cause),
     Suspect(SuspectImages),
-    Ending(Ending),
+    Ending(CampaignEnding),
 }
 
 /// What a journal holds.
@@ -117,7 +117,7 @@ pub struct Entries {
     pub causes: Vec<Cause>,
     pub suspects: Vec<SuspectImages>,
     /// `None` if no campaign has ended: it is running, or was killed.
-    pub ending: Option<Ending>,
+    pub ending: Option<CampaignEnding>,
 }
 
 /// Why a journal cannot be used.
@@ -276,7 +276,7 @@ impl Journal {
         self.write(suspect)
     }
 
-    pub fn ending(&mut self, ending: &Ending) -> Result<(), JournalError> {
+    pub fn ending(&mut self, ending: &CampaignEnding) -> Result<(), JournalError> {
         self.write(ending)
     }
 
@@ -297,7 +297,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coverage::{CampaignEnd, Extent, Purpose};
+    use crate::coverage::{CampaignEnd, Extent, TrialPurpose};
     use crate::crash_point::{Choice, CrashPoint, OtherLines};
     use crate::failure_point::PointKind;
 
@@ -335,7 +335,7 @@ mod tests {
         Trial {
             point,
             kind: PointKind::Fence,
-            purpose: Purpose::default(),
+            purpose: TrialPurpose::default(),
             operation: None,
             image: "0".into(),
             same_as: Some(CrashPoint::program_order(1)),
@@ -374,7 +374,7 @@ mod tests {
             .for_each(|trial| journal.trial(trial).unwrap());
         journal.cause(&cause).unwrap();
         assert_eq!(read(&path).unwrap().unwrap().ending, None);
-        let ending = Ending {
+        let ending = CampaignEnding {
             end: CampaignEnd::Sufficient,
             proposed: 3,
             extent: Extent::default(),

@@ -47,7 +47,7 @@ mod uncrashed_recovery;
 
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
-pub use coverage::{CampaignEnd, Ending, Extent, Purpose, tried};
+pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, tried};
 pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines};
 pub use error::CrashError;
 pub use failure_point::{

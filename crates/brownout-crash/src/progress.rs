@@ -2,7 +2,7 @@
 
 use brownout_trace::EventIndex;
 
-use crate::coverage::Purpose;
+use crate::coverage::TrialPurpose;
 use crate::trial::Trial;
 
 /// Observes how testing goes, and decides when it stops.
@@ -37,7 +37,7 @@ impl Progress {
     /// Counts a trial.
     pub(crate) fn count(&mut self, trial: &Trial) {
         self.done += u64::from(trial.reached_from.is_none());
-        let first = trial.purpose == Purpose::FailurePoint && trial.reached_from.is_none();
+        let first = trial.purpose == TrialPurpose::FailurePoint && trial.reached_from.is_none();
         self.first_tries += u64::from(first);
         self.failed += u64::from(!trial.verdict.passed());
     }

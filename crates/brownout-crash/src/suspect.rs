@@ -188,7 +188,7 @@ mod tests {
     use brownout_recovery::Verdict;
 
     use super::*;
-    use crate::coverage::Purpose;
+    use crate::coverage::TrialPurpose;
     use crate::crash_point::{Choice, OtherLines};
     use crate::failure_point::PointKind;
     use crate::trial::Failure;
@@ -208,7 +208,7 @@ mod tests {
         Trial {
             point,
             kind: PointKind::Fence,
-            purpose: Purpose::Suspect,
+            purpose: TrialPurpose::Suspect,
             operation: None,
             image: "0".into(),
             same_as: None,

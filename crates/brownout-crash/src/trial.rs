@@ -3,7 +3,7 @@
 use brownout_report::Frame;
 use serde::{Deserialize, Serialize};
 
-use crate::coverage::Purpose;
+use crate::coverage::TrialPurpose;
 use crate::crash_point::CrashPoint;
 use crate::failure_point::PointKind;
 use crate::operation::Operation;
@@ -16,7 +16,7 @@ pub struct Trial {
     pub point: CrashPoint,
     pub kind: PointKind,
     #[serde(default)]
-    pub purpose: Purpose,
+    pub purpose: TrialPurpose,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
     /// Digest of the crash image, or of that of `reached_from`.

@@ -17,9 +17,9 @@ use std::path::Path;
 
 use brownout_crash::journal::{self, Entries, Head};
 use brownout_crash::{
-    Campaign, Collaborators, CrashError, Ending, FailurePoints, Journal, Operation, RecordedRun,
-    Scope, StrategyInput, Survey, TestConfiguration, Token, Trial, UncrashedRecovery, findings,
-    group, narrow, recover_without_crash,
+    Campaign, CampaignEnding, Collaborators, CrashError, FailurePoints, Journal, Operation,
+    RecordedRun, Scope, StrategyInput, Survey, TestConfiguration, Token, Trial, UncrashedRecovery,
+    findings, group, narrow, recover_without_crash,
 };
 use brownout_crash::{Suspect, SuspectImages, judge, without_suspects};
 use brownout_recovery::{Isolation, RecoveryRunner, RunnerPool, Sandbox, SandboxServerCommand};
@@ -299,7 +299,11 @@ fn describe_uncrashed(uncrashed: &UncrashedRecovery, plan: &Plan) -> String {
     text
 }
 
-type Earlier = (Vec<Trial>, Vec<brownout_crash::Cause>, Option<Ending>);
+type Earlier = (
+    Vec<Trial>,
+    Vec<brownout_crash::Cause>,
+    Option<CampaignEnding>,
+);
 
 /// A new journal, or an existing one to continue with its content.
 fn open_journal(

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: what no other tool checks of the sources, documents and dependencies.
 
 mod dependencies;
+mod exports;
 mod glossary;
 mod layers;
 mod rust_code;
@@ -31,7 +32,7 @@ pub fn run(args: Args) -> Result<()> {
     let mut problems = Vec::new();
     let files = tracked_files()?;
     let instruments = layers::instrument_names(&files);
-    let mut definitions = Vec::new();
+    let (mut definitions, mut exports) = (Vec::new(), Vec::new());
     for path in &files {
         // A file that another change has deleted need not be checked.
         let Ok(bytes) = std::fs::read(root().join(path)) else {
@@ -53,6 +54,7 @@ pub fn run(args: Args) -> Result<()> {
                     .map(|problem| format!("{path}: {problem}")),
             );
         }
+        exports.extend(exports::exported(path, &text));
         if glossary::applies_to(path) {
             definitions.extend(glossary::definitions(path, &text));
         }
@@ -60,6 +62,7 @@ pub fn run(args: Args) -> Result<()> {
     check_documents(&files, &mut problems)?;
     let contributing = std::fs::read_to_string(root().join("CONTRIBUTING.md"))?;
     problems.extend(Glossary::parse(&contributing)?.check(&definitions));
+    problems.extend(exports::check(&exports));
     problems.extend(dependencies::check()?);
     problems.iter().for_each(|problem| println!("{problem}"));
     if !problems.is_empty() {

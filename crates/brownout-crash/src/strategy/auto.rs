@@ -22,7 +22,7 @@ use std::time::Duration;
 use super::occurrences::{Occurrences, in_turns};
 use super::prefix::{in_order, leaf_order};
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput};
-use crate::coverage::{Extent, Purpose};
+use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
 use crate::failure_point::{
@@ -89,7 +89,7 @@ impl Auto {
         for wave in &mut suspected {
             for proposal in wave.iter_mut() {
                 if occurrences.contains(&proposal.point) {
-                    proposal.purpose = Purpose::Occurrence;
+                    proposal.purpose = TrialPurpose::Occurrence;
                 }
             }
             wave.retain(|proposal| known.insert(proposal.point.clone()));
@@ -189,7 +189,7 @@ fn points_of(proposals: &[ProposedCrash]) -> impl Iterator<Item = CrashPoint> {
     proposals.iter().map(|proposal| proposal.point.clone())
 }
 
-fn proposed(point: FailurePoint, purpose: Purpose) -> ProposedCrash {
+fn proposed(point: FailurePoint, purpose: TrialPurpose) -> ProposedCrash {
     ProposedCrash {
         purpose,
         ..ProposedCrash::from(point)
@@ -239,14 +239,14 @@ fn further(
         let points = points.into_iter();
         points.map(move |point| proposed(point, purpose))
     };
-    let mut further: Vec<ProposedCrash> = of(occurrences.novel, Purpose::Occurrence).collect();
-    let mut rest = vec![of(occurrences.rest, Purpose::Occurrence).collect()];
+    let mut further: Vec<ProposedCrash> = of(occurrences.novel, TrialPurpose::Occurrence).collect();
+    let mut rest = vec![of(occurrences.rest, TrialPurpose::Occurrence).collect()];
     if let Some(stores) = stores {
         extent.stores = stores.occurrences.count();
         let stores = stores.occurrences.in_order(&[]);
-        further.extend(of(stores.first, Purpose::Store));
-        further.extend(of(stores.novel, Purpose::Store));
-        rest.push(of(stores.rest, Purpose::Store).collect());
+        further.extend(of(stores.first, TrialPurpose::Store));
+        further.extend(of(stores.novel, TrialPurpose::Store));
+        rest.push(of(stores.rest, TrialPurpose::Store).collect());
     }
     further.extend(in_turns(rest));
     Ok(further)

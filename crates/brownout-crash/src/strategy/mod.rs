@@ -16,7 +16,7 @@ use brownout_model::Profile;
 use brownout_recovery::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
 use serde::{Deserialize, Serialize};
 
-use crate::coverage::{Extent, Purpose};
+use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::{Choice, CrashPoint};
 use crate::error::CrashError;
 use crate::failure_point::{FailurePoint, PointKind, StackId};
@@ -107,7 +107,7 @@ pub struct ProposedCrash {
     pub kind: PointKind,
     pub stack: Option<StackId>,
     pub operation: Operation,
-    pub purpose: Purpose,
+    pub purpose: TrialPurpose,
 }
 
 impl From<FailurePoint> for ProposedCrash {
@@ -118,7 +118,7 @@ impl From<FailurePoint> for ProposedCrash {
             kind: point.kind,
             stack: point.stack,
             operation: point.occurrence.operation,
-            purpose: Purpose::default(),
+            purpose: TrialPurpose::default(),
         }
     }
 }
@@ -150,7 +150,7 @@ pub trait Strategy {
     }
 
     /// How many crash points have to be tried before a time limit may end the test without making it incomplete; they are
-    /// those with the purpose [`Purpose::FailurePoint`]. `None`, the default, if all have to be tried.
+    /// those with the purpose [`TrialPurpose::FailurePoint`]. `None`, the default, if all have to be tried.
     fn required(&self) -> Option<u64> {
         None
     }

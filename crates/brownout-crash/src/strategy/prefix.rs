@@ -10,7 +10,7 @@
 
 use super::most_different_first::most_different_first;
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput};
-use crate::coverage::{Extent, Purpose};
+use crate::coverage::{Extent, TrialPurpose};
 use crate::failure_point::{FailurePoint, FailurePoints, Leaf, Occurrence};
 use crate::symbols::Symbols;
 use crate::trial::Trial;
@@ -93,8 +93,8 @@ pub(super) fn in_order(points: &FailurePoints, symbols: &mut dyn Symbols) -> Vec
     let mut in_order = Vec::new();
     for turn in 0..most {
         let purpose = match turn {
-            0 => Purpose::FailurePoint,
-            _ => Purpose::Occurrence,
+            0 => TrialPurpose::FailurePoint,
+            _ => TrialPurpose::Occurrence,
         };
         in_order.extend(order.iter().filter_map(|&leaf| {
             let point = FailurePoint {

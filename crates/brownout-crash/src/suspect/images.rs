@@ -7,7 +7,7 @@ use brownout_trace::EventKind;
 
 use super::instances::{Instances, Loss};
 use super::{NoImage, Suspect, SuspectImages};
-use crate::coverage::Purpose;
+use crate::coverage::TrialPurpose;
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
 use crate::failure_point::{FailurePoint, FailurePoints, Occurrence, PointKind};
@@ -74,7 +74,7 @@ pub(crate) fn propose(
 fn compared(image: ProposedCrash) -> [ProposedCrash; 2] {
     let in_order = ProposedCrash {
         point: CrashPoint::program_order(image.point.event),
-        purpose: Purpose::Suspect,
+        purpose: TrialPurpose::Suspect,
         ..image.clone()
     };
     [image, in_order]
@@ -150,7 +150,7 @@ fn build(
             };
             let mut crash = ProposedCrash::from(loss.point);
             crash.point.choice = Some(choice);
-            crash.purpose = Purpose::Suspect;
+            crash.purpose = TrialPurpose::Suspect;
             found.push((suspect, number, crash));
         }
         builder.apply(event, definitions);

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 
 use brownout_crash::{
     ChosenImage, CrashPoint, Granularity, ImageBuilder, ImpossibleChoice, Instruction, PointKind,
-    Purpose, RecordedRun, Scope, StrategyInfo, StrategyInput, Survey, Suspect, Suspicion, Trial,
+    RecordedRun, Scope, StrategyInfo, StrategyInput, Survey, Suspect, Suspicion, Trial,
+    TrialPurpose,
 };
 use brownout_model::Profile;
 use brownout_recovery::Verdict;
@@ -170,23 +171,23 @@ proptest! {
         let (chosen, proposed): (Vec<_>, Vec<_>) = proposed
             .into_iter()
             .partition(|one| one.point.choice.is_some());
-        let firsts = proposed.iter().map(|one| one.purpose == Purpose::FailurePoint);
+        let firsts = proposed.iter().map(|one| one.purpose == TrialPurpose::FailurePoint);
         let in_order = firsts.enumerate().all(|(at, first)| (at < required) == first);
         prop_assert!(in_order, "first tries come first");
         let events = |purpose, or| -> BTreeSet<u64> {
             let wanted = proposed.iter().filter(|one| one.purpose == purpose || one.purpose == or);
             wanted.map(|one| one.point.event).collect()
         };
-        let tried = events(Purpose::FailurePoint, Purpose::Occurrence);
+        let tried = events(TrialPurpose::FailurePoint, TrialPurpose::Occurrence);
         prop_assert_eq!(&tried, &points);
-        prop_assert_eq!(events(Purpose::Store, Purpose::Store), stores);
+        prop_assert_eq!(events(TrialPurpose::Store, TrialPurpose::Store), stores);
         let different: HashSet<_> = proposed.iter().map(|one| &one.point).collect();
         prop_assert_eq!(different.len(), proposed.len());
         prop_assert_eq!(strategy.planned(), (proposed.len() + chosen.len()) as u64);
 
         // The model allows each image of a suspect, it loses something, and its instant is tried in program order.
         for one in &chosen {
-            prop_assert_eq!(one.purpose, Purpose::Suspect);
+            prop_assert_eq!(one.purpose, TrialPurpose::Suspect);
             let image = chosen_image(&run, &once, &one.point);
             prop_assert!(!image.unwrap().lost.is_empty());
             prop_assert!(points.contains(&one.point.event) || one.kind == PointKind::Exit);

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use brownout_crash::journal::Entries;
-use brownout_crash::{CampaignEnd, Ending, Extent, Progress, SuspectImages, Trial, judge, tried};
+use brownout_crash::{
+    CampaignEnd, CampaignEnding, Extent, Progress, SuspectImages, Trial, judge, tried,
+};
 use brownout_report::{Covered, CrashCoverage, LeftOut};
 
 use super::continuation::continuing_command;
@@ -15,7 +17,7 @@ use super::plan::Plan;
 pub fn coverage_of(
     plan: &Plan,
     (trials, suspects): (&[Trial], &[SuspectImages]),
-    ending: &Ending,
+    ending: &CampaignEnding,
     monitor: &CrashTestMonitor,
 ) -> CrashCoverage {
     let cut = ending.end != CampaignEnd::Exhausted;
@@ -45,7 +47,7 @@ pub fn merged_coverage(entries: &Entries) -> Option<CrashCoverage> {
 fn numbers(
     strategy: &str,
     (trials, suspects): (&[Trial], &[SuspectImages]),
-    ending: &Ending,
+    ending: &CampaignEnding,
 ) -> CrashCoverage {
     let (tried, of): (Extent, Extent) = (tried(trials), ending.extent);
     let verdicts = judge(suspects, trials);
@@ -85,7 +87,7 @@ pub fn coverage_sentence(coverage: &CrashCoverage, failed: u64) -> String {
 /// Why a test shows too little, in sentences.
 pub fn shortfalls(
     coverage: &CrashCoverage,
-    ending: &Ending,
+    ending: &CampaignEnding,
     progress: Progress,
     monitor: &CrashTestMonitor,
     left_out: &LeftOut,

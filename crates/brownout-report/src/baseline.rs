@@ -1,5 +1,7 @@
 //! Baselines: the findings of an earlier run, so that only new findings fail a check.
 //!
+//! A finding that has become worse since then is new: a warning of which crash testing shows that it is a bug.
+//!
 //! A finding is known if the baseline contains its id, which depends on the text of the source line and not on its
 //! number: code that moves stays known, and a new bug near an old one is new.
 //!
@@ -13,7 +15,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, FindingId, LinelessId};
+use crate::{Finding, FindingId, LinelessId, Severity};
 
 /// The version of the file format.
 const VERSION: u32 = 2;
@@ -31,6 +33,9 @@ struct Entry {
     #[serde(rename = "place")]
     location: String,
     id: FindingId,
+    /// Absent in files of earlier versions of brownout: then whatever the finding is now, it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    severity: Option<Severity>,
     /// Only if the id contains line numbers.
     #[serde(rename = "site", default, skip_serializing_if = "Option::is_none")]
     lineless_id: Option<LinelessId>,
@@ -87,28 +92,32 @@ impl Baseline {
 
     /// Splits findings into known and new ones, keeping their order.
     pub(crate) fn split(&self, findings: Vec<Finding>) -> (Vec<Finding>, Vec<Finding>) {
-        let ids: HashSet<&FindingId> = self.entries.iter().map(|entry| &entry.id).collect();
+        let ids: HashMap<&FindingId, &Entry> = self
+            .entries
+            .iter()
+            .map(|entry| (&entry.id, entry))
+            .collect();
         let seen: HashSet<&FindingId> = findings.iter().map(|finding| &finding.id).collect();
-        let mut moved: HashMap<&LinelessId, usize> = HashMap::new();
+        let mut moved: HashMap<&LinelessId, Vec<&Entry>> = HashMap::new();
         for entry in self
             .entries
             .iter()
             .filter(|entry| !seen.contains(&entry.id))
         {
             if let Some(lineless_id) = &entry.lineless_id {
-                *moved.entry(lineless_id).or_default() += 1;
+                moved.entry(lineless_id).or_default().push(entry);
             }
         }
         let known: Vec<bool> = findings
             .iter()
             .map(|finding| {
                 let by_numbers = finding.is_identified_by_numbers();
-                ids.contains(&finding.id)
+                let entry = ids.get(&finding.id);
+                entry.is_some_and(|entry| entry.covers(finding))
                     || by_numbers
                         && moved.get_mut(&finding.lineless_id()).is_some_and(|left| {
-                            let any = *left > 0;
-                            *left = left.saturating_sub(1);
-                            any
+                            let found = left.iter().position(|entry| entry.covers(finding));
+                            found.map(|at| left.remove(at)).is_some()
                         })
             })
             .collect();
@@ -133,10 +142,16 @@ impl Entry {
                 .map(ToString::to_string)
                 .unwrap_or_default(),
             id: finding.id.clone(),
+            severity: Some(finding.severity),
             lineless_id: finding
                 .is_identified_by_numbers()
                 .then(|| finding.lineless_id()),
         }
+    }
+
+    /// Whether the finding is no worse than it was.
+    fn covers(&self, finding: &Finding) -> bool {
+        self.severity.is_none_or(|known| known <= finding.severity)
     }
 }
 
@@ -200,6 +215,24 @@ mod tests {
             (vec![], vec![Some(2)]),
             "b is fixed, c is new"
         );
+    }
+
+    #[test]
+    fn a_warning_that_turns_out_to_be_a_bug_is_new() {
+        let with = |severity| Finding { severity, ..at(7) };
+        let known = |before, now| {
+            let baseline = Baseline::of(&[with(before)]);
+            let baseline = Baseline::parse(&baseline.to_text()).unwrap();
+            baseline.split(vec![with(now)]).1.is_empty()
+        };
+        assert!(!known(Severity::Warning, Severity::Bug));
+        assert!(known(Severity::Bug, Severity::Warning));
+        assert!(known(Severity::Bug, Severity::Bug));
+        let text = Baseline::of(&[with(Severity::Warning)]).to_text();
+        let without = text.replace("\"severity\":\"warning\",", "");
+        assert_ne!(text, without);
+        let old = Baseline::parse(&without).unwrap();
+        assert!(old.split(vec![with(Severity::Bug)]).1.is_empty());
     }
 
     #[test]

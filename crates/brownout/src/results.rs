@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use brownout_report::{
-    Conclusion, CrashCoverage, Finding, LeftOut, Report, Subject, Suppressed, parse_json_lines,
-    parse_suppressed_lines,
+    Conclusion, CrashCoverage, Finding, LeftOut, Report, RuleInfo, Subject, Suppressed,
+    parse_json_lines, parse_suppressed_lines,
 };
 
 use crate::console::Console;
@@ -155,6 +155,16 @@ impl Results {
         }
     }
 
+    /// The rules that were applied: those of crash testing only if crashes were tested.
+    fn rules(&self, settings: &Settings) -> Vec<RuleInfo> {
+        let mut rules = rules::in_force(settings);
+        rules.retain(|rule| {
+            let found = || self.findings.iter().any(|finding| finding.rule == rule.id);
+            self.crash.is_some() || !rules::is_of_crash_testing(rule.id) || found()
+        });
+        rules
+    }
+
     /// Writes what is known so far, for the case that the run is killed: `doing` is what comes next.
     pub fn write_unfinished(
         &self,
@@ -163,7 +173,7 @@ impl Results {
         directory: &OutputDirectory,
         doing: &str,
     ) -> Result<(), Failure> {
-        let rules = rules::in_force(settings);
+        let rules = self.rules(settings);
         let mut findings = self.findings.clone();
         self.wrappers.mark(&mut findings);
         let mut report = Report::new(self.subject.clone(), rules, findings);
@@ -187,7 +197,8 @@ impl Results {
         console: &Console,
     ) -> Result<Concluded, Failure> {
         self.wrappers.mark(&mut self.findings);
-        let mut report = Report::new(self.subject, rules::in_force(settings), self.findings);
+        let rules = self.rules(settings);
+        let mut report = Report::new(self.subject, rules, self.findings);
         report.fail_on = settings.fail_on;
         decisions.apply(&mut report, settings, console)?;
         // Each finding that would be joined needs a suppression of its own.

@@ -31,7 +31,7 @@ pub fn suspicion(raw: &RawFinding) -> Option<Suspicion> {
     };
     match raw.rule.id {
         "missing-flush" | "missing-fence" | "transient-data" | "delayed-persist"
-        | "unpersisted-target" => Some(Suspicion::LostStore(sites("store"))),
+        | "dirty-overwrite" | "unpersisted-target" => Some(Suspicion::LostStore(sites("store"))),
         "fence-orders-many" => {
             let fence = sites("fence").into_iter().next()?;
             Some(Suspicion::OpenOrder(fence))

@@ -23,6 +23,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output_directory::{FINDINGS, OutputDirectory};
 use crate::results::read_findings;
+use crate::rules;
 use crate::run_environment::RunEnvironment;
 use crate::trace_file::TraceFile;
 
@@ -65,7 +66,12 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     let mut symbols = CrashSymbols::new(&file.header().cwd, PointFilters::default());
     let verdict = recover(&token, (&image, &files), &server, &mut symbols, console)?;
     let now = rule_of(&verdict).map(|rule| rule.id);
-    if let Some(rule) = rule.filter(|rule| now != Some(rule.as_str())) {
+    // A finding of lint is confirmed by any failure of recovery.
+    let as_before = |rule: &String| match rules::is_of_crash_testing(rule) {
+        true => now == Some(rule.as_str()),
+        false => now.is_some(),
+    };
+    if let Some(rule) = rule.filter(|rule| !as_before(rule)) {
         console.warn(format_args!(
             "this is not the result that was found before, which was {rule}; the program, or files other than the persistent \
              ones, may have changed"

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::stack::role;
-use crate::{Finding, Frame, JoinedFinding, Severity, Stack};
+use crate::{Finding, Frame, JoinedFinding, Stack};
 
 /// The joined findings whose stacks are kept; of the others only the ids.
 const STACKS_KEPT: usize = 16;
@@ -44,7 +44,6 @@ impl<'a> CodeLocation<'a> {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct JoinKey<'a> {
     rule: &'a str,
-    severity: Severity,
     location: CodeLocation<'a>,
     symptom: Option<Symptom<'a>>,
 }
@@ -62,7 +61,6 @@ impl<'a> JoinKey<'a> {
         let first = finding.stacks.first()?;
         Some(JoinKey {
             rule: &finding.rule,
-            severity: finding.severity,
             location: CodeLocation::of_stack(first)?,
             symptom: Symptom::of(finding),
         })
@@ -155,6 +153,8 @@ impl Finding {
         }
         self.count = self.count.saturating_add(other.count);
         self.adopt_confirmation(&other);
+        // The worst comes first in the order of severities.
+        self.severity = self.severity.min(other.severity);
         let joined = &mut self.evidence.joined;
         let keep_stack = joined.len() < STACKS_KEPT;
         let first = other.stacks.into_iter().next().filter(|_| keep_stack);
@@ -171,7 +171,7 @@ impl Finding {
 mod tests {
     use super::*;
     use crate::samples::{FENCE_RULE, FLUSH_RULE, finding_at, frame, stack};
-    use crate::{Category, Evidence, RuleInfo};
+    use crate::{Category, Evidence, RuleInfo, Severity};
 
     const FAILED: RuleInfo = RuleInfo {
         id: "recovery-failed",

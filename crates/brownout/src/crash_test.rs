@@ -40,7 +40,7 @@ pub use coverage_gap::unfinished;
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, merged_coverage};
 pub use function_name::program_file;
-pub use left_out::{demote, left_out};
+pub use left_out::{demote, left_out, withdraw_confirmations};
 pub use missing_function::{RecordedBy, why_never_called};
 pub use monitor::{CrashTestMonitor, counted};
 pub use plan::{Plan, scope};
@@ -189,7 +189,11 @@ pub fn crash_test(
     let findings = findings(groups, &causes, |trial| token(trial, &head.configuration));
     let mut findings = identified(findings);
     let left_out = left_out(survey.points.creations(), survey.files.paths(), trace);
-    let incomplete_images = demote(&mut findings, &left_out);
+    let mut judged = judged(&suspects, &trials, &head.configuration);
+    let incomplete_images = [
+        demote(&mut findings, &left_out),
+        withdraw_confirmations(&mut judged, &left_out),
+    ];
     let mut gaps: Vec<String> = symbols.problems().collect();
     gaps.extend(monitor.gap());
     let ending = earlier_ending.map_or(ending, |earlier| earlier.continued(ending));
@@ -200,10 +204,10 @@ pub fn crash_test(
         summary: coverage_sentence(&coverage, progress.failed),
         shortfalls: shortfalls(&coverage, &ending, progress, &monitor, &left_out)
             .into_iter()
-            .chain(incomplete_images)
+            .chain(incomplete_images.into_iter().flatten())
             .collect(),
         left_out,
-        judged: judged(&suspects, &trials, &head.configuration),
+        judged,
         coverage,
     }))
 }

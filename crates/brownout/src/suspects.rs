@@ -1,8 +1,16 @@
 //! Suspects: which findings of lint crash testing tries, and what it makes of them.
 
+use std::collections::BTreeMap;
+
 use brownout_crash::{Instruction, Suspect, SuspectVerdict, Suspicion, Trial};
 use brownout_lint::{RawFinding, RawSite};
 use brownout_report::{Finding, Severity};
+
+/// Names of details that trying a suspect adds to its finding.
+const IMAGES_TRIED: &str = "images tried";
+const CONFIRMED: &str = "confirmed";
+const LAST_OUTPUT: &str = "last output";
+const CRASH_STATE: &str = "crash state";
 
 /// A finding that crash images can confirm.
 #[derive(Clone, Debug)]
@@ -57,27 +65,56 @@ pub struct JudgedSuspect {
 
 /// Marks the findings that were tried. Those that recovery confirms are bugs, and shown even if their rule is not.
 pub fn apply(judged: &[JudgedSuspect], suspects: &[LintSuspect], findings: &mut Vec<Finding>) {
-    for JudgedSuspect { verdict, token } in judged {
-        let Some(confirmed) = verdict.confirmed else {
-            continue;
+    for LintSuspect { finding: fresh, .. } in suspects {
+        for finding in findings.iter_mut().filter(|known| known.id == fresh.id) {
+            forget_earlier_proof(finding, fresh);
+        }
+    }
+    // Several suspects are one finding if their stacks look alike: two stores of one line, code of two processes.
+    let mut by_finding: BTreeMap<&str, Vec<&JudgedSuspect>> = BTreeMap::new();
+    for one in judged {
+        let id = one.verdict.suspect.as_str();
+        by_finding.entry(id).or_default().push(one);
+    }
+    for (id, judged) in by_finding {
+        let proof = judged.iter().find(|one| one.verdict.proof.is_some());
+        let all_harmless = || {
+            let mut verdicts = judged.iter().map(|one| one.verdict.confirmed);
+            verdicts.all(|confirmed| confirmed == Some(false))
         };
-        let is_it = |finding: &Finding| finding.id.as_str() == verdict.suspect;
+        let confirmed = match proof {
+            Some(_) => true,
+            None if all_harmless() => false,
+            None => continue,
+        };
+        let is_it = |finding: &Finding| finding.id.as_str() == id;
         if confirmed && !findings.iter().any(is_it) {
-            let hidden = suspects
-                .iter()
-                .find(|suspect| suspect.suspect.finding == verdict.suspect);
+            let hidden = suspects.iter().find(|known| known.suspect.finding == id);
             findings.extend(hidden.map(|hidden| hidden.finding.clone()));
         }
+        let tried: usize = judged.iter().map(|one| one.verdict.tried).sum();
         for finding in findings.iter_mut().filter(|finding| is_it(finding)) {
             finding.confirmed = Some(confirmed);
-            let images = verdict.tried.to_string();
             let details = &mut finding.evidence.details;
-            details.insert("images tried".to_owned(), images);
-            if let Some(proof) = &verdict.proof {
+            details.insert(IMAGES_TRIED.to_owned(), tried.to_string());
+            if let Some(JudgedSuspect { verdict, token }) = proof
+                && let Some(trial) = &verdict.proof
+            {
                 finding.replay.clone_from(token);
-                confirm(finding, proof);
+                confirm(finding, trial);
             }
         }
+    }
+}
+
+/// A finding of earlier results may be confirmed by another recovery; `fresh` is what lint says now.
+fn forget_earlier_proof(finding: &mut Finding, fresh: &Finding) {
+    if finding.confirmed.take() == Some(true) {
+        finding.severity = fresh.severity;
+        finding.replay.clone_from(&fresh.replay);
+    }
+    for name in [IMAGES_TRIED, CONFIRMED, LAST_OUTPUT, CRASH_STATE] {
+        finding.evidence.details.remove(name);
     }
 }
 
@@ -86,17 +123,17 @@ fn confirm(finding: &mut Finding, proof: &Trial) {
     finding.severity = Severity::Bug;
     let details = &mut finding.evidence.details;
     let how = format!(
-        "recovery {} without it, after power is lost before {} (event {})",
+        "recovery {} if this is lost with the power before {} (event {})",
         proof.verdict,
         proof.kind.describe(),
         proof.point.event
     );
-    details.insert("confirmed".to_owned(), how);
+    details.insert(CONFIRMED.to_owned(), how);
     let failure = proof.failure.as_ref();
     if let Some(failure) = failure.filter(|failure| !failure.output.is_empty()) {
-        details.insert("last output".to_owned(), failure.output.join("\n"));
+        details.insert(LAST_OUTPUT.to_owned(), failure.output.join("\n"));
     }
     if let Some(choice) = &proof.point.choice {
-        details.insert("crash state".to_owned(), choice.describe());
+        details.insert(CRASH_STATE.to_owned(), choice.describe());
     }
 }

@@ -80,8 +80,8 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
                 .map(|store| store.bytes.0.count_ones())
                 .sum();
             let until = match pointer.guaranteed {
-                Some(time) => format!("only from event {time} on"),
-                None => "never".to_owned(),
+                Some(time) => format!("not persistent before event {time}"),
+                None => "never persistent".to_owned(),
             };
             let mut sites = vec![("pointer", pointer.site, pointer.time)];
             for store in pointer.target {
@@ -93,8 +93,8 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
             sites.push(("fence", fence, fence_time));
             Occurrence {
                 message: format!(
-                    "the pointer stored here is persistent from event {fence_time} on, {bytes} bytes that were stored into its \
-                     target before {until}"
+                    "the pointer stored here is persistent from event {fence_time} on, but what was stored into its target \
+                     before ({bytes} bytes) is {until}"
                 ),
                 sites,
                 bytes: pointer

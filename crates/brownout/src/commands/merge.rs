@@ -12,6 +12,7 @@ use crate::arguments::MergeArgs;
 use crate::console::Console;
 use crate::crash_test::{
     check_same_test, coverage_sentence, demote, findings_of, judged, merged_coverage, unfinished,
+    withdraw_confirmations,
 };
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
@@ -70,14 +71,16 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     directory.set_trace(&trace);
     results.write_unfinished(&decisions, &settings, &directory, "merging")?;
     write_journal(&entries, &directory)?;
-    let judged = judged(
+    let mut judged = judged(
         &entries.suspects,
         &entries.trials,
         &entries.head.configuration,
     );
+    let unconfirmed = withdraw_confirmations(&mut judged, &left_out);
     suspects::apply(&judged, &[], &mut results.findings);
     let mut findings = findings_of(&entries, &results.findings);
-    if let Some(why) = demote(&mut findings, &left_out) {
+    let demoted = demote(&mut findings, &left_out);
+    for why in [demoted, unconfirmed].into_iter().flatten() {
         results.fall_short(ExitCode::NothingTested, why);
     }
     results.left_out = left_out;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use brownout_crash::PoolCreations;
 use brownout_report::{Finding, LeftOut, Severity};
 
+use crate::suspects::JudgedSuspect;
 use crate::trace_file::TraceFile;
 
 /// What is left out of the tests of a run with these persistent files.
@@ -31,6 +32,21 @@ pub fn demote(findings: &mut [Finding], left_out: &LeftOut) -> Option<String> {
     }
     (!findings.is_empty()).then(|| {
         format!("recovery failed on images that are not complete, so its findings are only warnings: {sentence}")
+    })
+}
+
+/// Takes back confirmations by images that lack files: what is lost may be in one of them. Returns why, if there are any.
+pub fn withdraw_confirmations(judged: &mut [JudgedSuspect], left_out: &LeftOut) -> Option<String> {
+    let sentence = left_out.files_sentence()?;
+    let mut any = false;
+    for one in judged {
+        any |= one.verdict.proof.take().is_some();
+        one.verdict.confirmed = one.verdict.confirmed.filter(|confirmed| !confirmed);
+    }
+    any.then(|| {
+        format!(
+            "recovery failed on images that are not complete, so it confirms no finding: {sentence}"
+        )
     })
 }
 

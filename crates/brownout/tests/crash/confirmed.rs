@@ -81,6 +81,11 @@ fn a_node_linked_before_it_is_flushed_is_a_confirmed_bug() {
     let id = confirmed["id"].as_str().unwrap();
     let replayed = list.0.brownout(&["replay", "brownout.out", id]);
     assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
+    assert!(
+        !replayed.stderr.contains("not the result"),
+        "{}",
+        replayed.stderr
+    );
     let reported = list.0.brownout(&["report", "brownout.out"]);
     assert_eq!(reported.status, Some(1), "{}", reported.stderr);
 }
@@ -105,9 +110,17 @@ fn a_node_that_is_never_flushed_is_confirmed_and_a_weak_recovery_only_shortens_i
         let (rule, severity) = ("transient-data".to_owned(), severity.to_owned());
         (rule, severity, Some(confirmed))
     };
-    assert!(list.lint().contains(&transient(true)), "{:?}", list.lint());
+    assert_eq!(list.lint(), [transient(true)]);
 
-    let run = list.check("never", "./linked {pm} check weak", &[]);
+    // What another recovery has shown before does not count.
+    let weak = "./linked {pm} check weak";
+    let run = (list.0).brownout(&["crash", "brownout.out", "--recover", weak]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(list.lint(), [transient(false)]);
+    let found = list.0.findings();
+    assert!(!found[0].to_string().contains("damaged"), "{found:?}");
+
+    let run = list.check("never", weak, &[]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert_eq!(list.lint(), [transient(false)]);
     assert!(
@@ -115,6 +128,31 @@ fn a_node_that_is_never_flushed_is_confirmed_and_a_weak_recovery_only_shortens_i
         "{}",
         run.stderr
     );
+}
+
+#[test]
+fn images_that_lack_files_confirm_nothing() {
+    let list = List::new();
+    let script = "./linked pool put 4 never; echo done > log";
+    let target = ["--", "sh", "-c", script];
+    let command = ["check", "--recover", RECOVER];
+    let run = list.0.brownout(&[&command[..], &target].concat());
+    assert_eq!(run.status, Some(3), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("it confirms no finding"),
+        "{}",
+        run.stderr
+    );
+    let found = list.lint();
+    assert!(
+        found
+            .iter()
+            .all(|one| one.1 == "warning" && one.2.is_none()),
+        "{found:?}"
+    );
+    let run_file: Value = serde_json::from_str(&list.result("run.json")).unwrap();
+    assert_eq!(run_file["exit_code"], 3);
+    assert!(list.result("junit.xml").contains("<error"));
 }
 
 #[test]

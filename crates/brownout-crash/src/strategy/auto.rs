@@ -4,9 +4,9 @@
 //!    that is done.
 //! 2. Images that try the [suspects](crate::suspect) of lint: their stores are lost, or persist in another order.
 //! 3. Occurrences of failure points that differ from those before, the most [different](super::novelty) first.
-//! 4. All other occurrences, spread over the run, and in turn with them stores as failure points: first those in
-//!    operations, then those that differ from the stores before.
-//! 5. All other stores.
+//! 4. Stores as failure points, where flushes and fences are few: in operations, and in programs that only write back
+//!    pages.
+//! 5. All other occurrences and stores, spread over the run.
 //!
 //! Failure points at which recovery has failed come after all others: more of them show the same bug again. If everything
 //! is tried before the time is over, the test ends. What is proposed does not depend on time, so an interrupted test can
@@ -15,7 +15,7 @@
 //! Can miss: bugs that only show when stores that lint does not suspect persist in another order than that of the program.
 //! Every image that it tries can be left by a crash.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -25,7 +25,9 @@ use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput};
 use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
-use crate::failure_point::{FailurePoint, FailurePoints, Granularity, PointKind, Scope, StackId};
+use crate::failure_point::{
+    FailurePoint, FailurePoints, Granularity, Leaf, PointKind, Scope, StackId,
+};
 use crate::suspect::{SuspectImages, propose};
 use crate::trial::Trial;
 
@@ -220,7 +222,8 @@ fn further(
                 .points
                 .observe(event, definitions, &run.selection, &mut *symbols);
             if let Some(point) = reached {
-                let wanted = point.kind == PointKind::Store;
+                let wanted = point.kind == PointKind::Store
+                    && (stores.everywhere || point.occurrence.operation.active);
                 stores.occurrences.reach(&point, wanted);
             }
             stores.occurrences.observe(event);
@@ -237,18 +240,15 @@ fn further(
         points.map(move |point| proposed(point, purpose))
     };
     let mut further: Vec<ProposedCrash> = of(occurrences.novel, TrialPurpose::Occurrence).collect();
-    let others: VecDeque<_> = of(occurrences.rest, TrialPurpose::Occurrence).collect();
-    let Some(stores) = stores else {
-        further.extend(others);
-        return Ok(further);
-    };
-    extent.stores = stores.occurrences.count();
-    let stores = stores.occurrences.in_order(&[]);
-    let mut different = [stores.first, stores.novel].concat();
-    different.sort_by_key(|point| !point.occurrence.operation.active);
-    let different = of(different, TrialPurpose::Store).collect();
-    further.extend(in_turns(vec![others, different]));
-    further.extend(of(stores.rest, TrialPurpose::Store));
+    let mut rest = vec![of(occurrences.rest, TrialPurpose::Occurrence).collect()];
+    if let Some(stores) = stores {
+        extent.stores = stores.occurrences.count();
+        let stores = stores.occurrences.in_order(&[]);
+        further.extend(of(stores.first, TrialPurpose::Store));
+        further.extend(of(stores.novel, TrialPurpose::Store));
+        rest.push(of(stores.rest, TrialPurpose::Store).collect());
+    }
+    further.extend(in_turns(rest));
     Ok(further)
 }
 
@@ -256,19 +256,34 @@ fn further(
 struct StorePoints {
     points: FailurePoints,
     occurrences: Occurrences,
+    /// Not only those in operations.
+    everywhere: bool,
 }
 
 impl StorePoints {
-    /// `None` if stores are failure points anyway.
+    /// `None` if stores are failure points anyway, or there are enough others.
     fn new(points: &FailurePoints) -> Option<Self> {
         let scope = points.scope();
-        (scope.granularity != Granularity::Store).then(|| Self {
+        let everywhere = only_writes_back(points.leaves());
+        let worthwhile = everywhere || !scope.operations.is_empty();
+        if scope.granularity == Granularity::Store || !worthwhile {
+            return None;
+        }
+        Some(Self {
             points: FailurePoints::new(Scope {
                 granularity: Granularity::Store,
                 occurrences: 1,
                 ..scope.clone()
             }),
             occurrences: Occurrences::default(),
+            everywhere,
         })
     }
+}
+
+/// Whether the target makes its files durable by writing back pages (`msync`), and never by flushing lines: then a failure
+/// point is far from the next one.
+fn only_writes_back(leaves: &[Leaf]) -> bool {
+    let has = |kind| leaves.iter().any(|leaf| leaf.kind == kind);
+    has(PointKind::WriteBack) && !has(PointKind::Flush)
 }

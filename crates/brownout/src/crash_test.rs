@@ -72,12 +72,14 @@ pub struct Refused {
 }
 
 /// Tests crashes of the run in `trace`, with a journal in `directory`. Of a damaged trace it uses the part before the damage;
-/// [`TraceFile::shortfall`] then reports the damage.
+/// [`TraceFile::shortfall`] then reports the damage. `begin` is called when the options are known to fit the run and the
+/// test that is resumed: until then nothing of earlier results may be replaced.
 pub fn crash_test(
     trace: &mut TraceFile,
     plan: &Plan,
     suspects: &[LintSuspect],
     directory: &OutputDirectory,
+    begin: impl Fn() -> Result<(), Failure>,
     console: &Console,
 ) -> Result<Result<CrashTest, Refused>, Failure> {
     let mut monitor = CrashTestMonitor::new(plan.time_limit, console);
@@ -97,6 +99,9 @@ pub fn crash_test(
     let survey = run.survey(plan.scope.clone(), &mut symbols, &mut monitor)?;
     check_scope(&survey.points, &plan.scope, &run, plan.recorded_by)?;
     symbols.check_filters()?;
+    if !plan.resume {
+        begin()?;
+    }
     let counts_operations = !plan.scope.operations.is_empty();
     let operation = counts_operations.then(|| survey.points.operation());
 
@@ -131,8 +136,18 @@ pub fn crash_test(
         shards: vec![plan.shard],
         points: strategy.planned(),
     };
-    let (mut journal, earlier) =
-        open_journal(directory, &head, strategy.suspects(), plan, console)?;
+    let earlier = earlier_entries(directory, &head, plan)?;
+    if plan.resume {
+        begin()?;
+    }
+    let (mut journal, earlier) = open_journal(
+        directory,
+        &head,
+        earlier,
+        strategy.suspects(),
+        plan,
+        console,
+    )?;
     let mut campaign = Campaign::new(
         &run,
         &survey.files,
@@ -309,32 +324,43 @@ type Earlier = (
     Option<CampaignEnding>,
 );
 
+/// The journal of the test that is resumed, which must be the same test.
+fn earlier_entries(
+    directory: &OutputDirectory,
+    head: &Head,
+    plan: &Plan,
+) -> Result<Option<Entries>, Failure> {
+    if !plan.resume {
+        return Ok(None);
+    }
+    let path = directory.file(JOURNAL);
+    let earlier = journal::read(&path).map_err(CrashError::from)?;
+    if let Some(Entries { head: found, .. }) = &earlier {
+        check_same_test(&path, &found.configuration, &head.configuration)?;
+        if found != head {
+            return Err(Failure::OtherOptions { path });
+        }
+    }
+    Ok(earlier)
+}
+
 /// A new journal, or an existing one to continue with its content.
 fn open_journal(
     directory: &OutputDirectory,
     head: &Head,
+    earlier: Option<Entries>,
     suspects: &[SuspectImages],
     plan: &Plan,
     console: &Console,
 ) -> Result<(Journal, Earlier), Failure> {
     let path = directory.file(JOURNAL);
-    let earlier = if plan.resume {
-        journal::read(&path).map_err(CrashError::from)?
-    } else {
-        None
-    };
     match earlier {
         Some(Entries {
-            head: found,
             trials,
             causes,
             ending,
             ..
         }) => {
-            check_same_test(&path, &found.configuration, &head.configuration)?;
-            if found != *head {
-                return Err(Failure::OtherConfiguration { path });
-            }
             console.remark(format_args!(
                 "{} tried before",
                 counted(trials.len() as u64, "crash point")
@@ -384,10 +410,12 @@ pub fn check_same_test(
             wanted: wanted.strategy.clone(),
         });
     }
+    let path = journal.to_owned();
+    if found.trace != wanted.trace {
+        return Err(Failure::OtherConfiguration { path });
+    }
     if found != wanted {
-        return Err(Failure::OtherConfiguration {
-            path: journal.to_owned(),
-        });
+        return Err(Failure::OtherOptions { path });
     }
     Ok(())
 }

@@ -171,6 +171,8 @@ pub enum Failure {
     },
     #[error("`{}` contains results for another trace or other options; choose another directory with --out", path.display())]
     OtherConfiguration { path: PathBuf },
+    #[error("`{}` contains results for other options; give the same options, or choose another directory with --out", path.display())]
+    OtherOptions { path: PathBuf },
     #[error(
         "`{}` contains results of the strategy {found}, which cannot be combined with those of {wanted}; \
          choose another directory with --out, or start again without --resume",

@@ -133,6 +133,11 @@ impl OutputDirectory {
         self.path.join(name)
     }
 
+    /// Whether there are results, of an earlier process or of this one.
+    pub fn has_results(&self) -> bool {
+        self.file(RUN).is_file()
+    }
+
     /// Keeps the environment of this process, in which recoveries run.
     pub fn write_environment(&self) -> Result<(), Failure> {
         RunEnvironment::current().write(&self.path)

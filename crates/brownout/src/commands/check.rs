@@ -10,16 +10,15 @@ use super::record;
 use crate::arguments::target_end;
 use crate::arguments::{CheckArgs, CrashTestArgs, RecordArgs, RecordingArgs};
 use crate::console::Console;
-use crate::crash_test::{Plan, crash_command, crash_test, program_file};
+use crate::crash_test::{Plan, check_resumable, crash_command, crash_test, program_file};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, sentence};
 use crate::finding_output::Stream;
 use crate::lint_run::lint;
-use crate::output_directory::{OutputDirectory, TRACE};
+use crate::output_directory::{self, OutputDirectory, TRACE};
 use crate::results::Results;
 use crate::settings::Settings;
-use crate::suspects::LintSuspect;
 use crate::trace_file::TraceFile;
 
 /// The default output directory.
@@ -65,7 +64,7 @@ pub fn check(
     let decisions = Decisions::read(settings)?;
     let mut directory = OutputDirectory::claim(out)?;
     let earlier = if arguments.resume {
-        RecordedEnd::of_earlier_run(arguments, &directory, console)?
+        RecordedEnd::of_earlier_run(arguments, plan.as_ref(), &directory, console)?
     } else {
         None
     };
@@ -118,17 +117,21 @@ pub fn check(
     }
     match &plan {
         Some(plan) if can_crash => {
-            // Whatever ends crash testing, the findings of lint remain.
-            results.write_unfinished(&decisions, settings, &directory, "testing crashes")?;
-            if let Err(failure) = try_crashes(
-                plan,
-                &lint_run.suspects,
-                &mut results,
-                &directory,
-                settings,
-                console,
-            ) {
-                results.fall_short(failure.exit_code(), failure.sentence());
+            let begin = || {
+                results.write_unfinished(&decisions, settings, &directory, "testing crashes")?;
+                directory.write_environment()
+            };
+            if output_directory::in_use().is_some() {
+                // Whatever ends crash testing, the findings of lint remain.
+                begin()?;
+            }
+            let mut trace = TraceFile::open(&directory.file(TRACE))?;
+            let suspects = &lint_run.suspects;
+            match crash_test(&mut trace, plan, suspects, &directory, begin, console) {
+                Ok(tested) => results.add_crash_test(tested, suspects, settings, console),
+                // The results that were to be resumed stay as they are.
+                Err(failure) if output_directory::in_use().is_none() => return Err(failure),
+                Err(failure) => results.fall_short(failure.exit_code(), failure.sentence()),
             }
         }
         Some(_) => console.remark("crashes are not tested"),
@@ -166,22 +169,6 @@ fn planned(arguments: &CheckArgs, settings: &Settings) -> Subject {
     }
 }
 
-/// Tests crashes of the recorded run, and adds the findings to the results.
-fn try_crashes(
-    plan: &Plan,
-    suspects: &[LintSuspect],
-    results: &mut Results,
-    directory: &OutputDirectory,
-    settings: &Settings,
-    console: &Console,
-) -> Result<(), Failure> {
-    directory.write_environment()?;
-    let mut trace = TraceFile::open(&directory.file(TRACE))?;
-    let tested = crash_test(&mut trace, plan, suspects, directory, console)?;
-    results.add_crash_test(tested, suspects, settings, console);
-    Ok(())
-}
-
 /// Recording options, including those of the configuration file.
 fn recording(arguments: &CheckArgs, settings: &Settings) -> RecordingArgs {
     let mut recording = arguments.recording.clone();
@@ -211,9 +198,11 @@ impl RecordedEnd {
         }
     }
 
-    /// The run whose trace is in the directory, if there is one. It must be of the same command.
+    /// The run whose trace is in the directory, if there is one. It must be of the same command, and crashes must have been
+    /// tested with the same options.
     fn of_earlier_run(
         arguments: &CheckArgs,
+        plan: Option<&Plan>,
         directory: &OutputDirectory,
         console: &Console,
     ) -> Result<Option<Self>, Failure> {
@@ -225,6 +214,9 @@ impl RecordedEnd {
         let trace = TraceFile::open(&path)?;
         if trace.header().command != arguments.recording.command {
             return Err(Failure::OtherConfiguration { path });
+        }
+        if let Some(plan) = plan {
+            check_resumable(directory, &trace, plan)?;
         }
         let ending = trace.summary().map(|summary| &summary.ending);
         let interrupted =

@@ -45,12 +45,18 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     }
     let mut results = Results::about(&trace, &settings);
     results.keep(&directory, trace.path(), FindingsOf::TraceAnalyses)?;
-    // From now on the directory belongs to brownout, even if the test fails.
+    let has_results = directory.has_results();
     directory.set_trace(trace.path());
-    results.write_unfinished(&decisions, &settings, &directory, "testing crashes")?;
-    directory.write_environment()?;
+    let begin = || {
+        results.write_unfinished(&decisions, &settings, &directory, "testing crashes")?;
+        directory.write_environment()
+    };
+    if !has_results {
+        // The directory belongs to brownout, even if the test fails.
+        begin()?;
+    }
     let suspects = lint_run::suspects(trace.path(), &settings, console)?;
-    let tested = crash_test(&mut trace, &plan, &suspects, &directory, console);
+    let tested = crash_test(&mut trace, &plan, &suspects, &directory, begin, console);
     // Damage first: it may be the reason of everything else.
     let tested = tested.map_err(|failure| trace.damage().unwrap_or(failure))?;
     results.shortfalls.extend(trace.shortfall());

@@ -1,6 +1,8 @@
 //! Work in parts, and work that goes on later.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 use crate::{TestDir, crashes, findings};
 
@@ -114,6 +116,35 @@ fn a_run_that_was_cut_off_goes_on() {
         again,
         "nothing is lost"
     );
+}
+
+#[test]
+fn options_that_are_refused_leave_the_results_as_they_are() {
+    let dir = TestDir::new();
+    let recover = "./slots {pm} check";
+    let run = dir.check(recover, &["--no-narrowing"], &["3", "early"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let content = || -> BTreeMap<PathBuf, Vec<u8>> {
+        let entries = fs::read_dir(dir.path("brownout.out")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths
+            .map(|path| (path.clone(), fs::read(path).unwrap()))
+            .collect()
+    };
+    let before = content();
+    let other = dir.check(
+        recover,
+        &["--resume", "--occurrences", "2"],
+        &["3", "early"],
+    );
+    assert_eq!(other.status, Some(2), "{}", other.stderr);
+    assert!(other.stderr.contains("other options"), "{}", other.stderr);
+    assert!(content() == before, "a check has changed the results");
+    let crash = ["crash", "brownout.out", "--recover", recover];
+    let filtered = dir.brownout(&[&crash[..], &["--in-function", "typo"]].concat());
+    assert_eq!(filtered.status, Some(2), "{}", filtered.stderr);
+    assert!(filtered.stderr.contains("typo"), "{}", filtered.stderr);
+    assert!(content() == before, "a crash test has changed the results");
 }
 
 #[test]

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::ModuleProblem;
+use crate::elf::ElfFile;
+
 /// A build-id: usually 20 bytes, never empty.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BuildId(Vec<u8>);
@@ -11,6 +14,11 @@ impl BuildId {
     /// `None` if `bytes` is empty: an empty note identifies nothing.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         (!bytes.is_empty()).then(|| Self(bytes.to_vec()))
+    }
+
+    /// The build-id of an ELF file; `None` if it has none.
+    pub fn of_file(path: &Path) -> Result<Option<Self>, ModuleProblem> {
+        Ok(ElfFile::open(path)?.build_id())
     }
 
     pub fn as_bytes(&self) -> &[u8] {

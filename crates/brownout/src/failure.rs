@@ -173,6 +173,8 @@ pub enum Failure {
     OtherConfiguration { path: PathBuf },
     #[error("`{}` contains results for other options; give the same options, or choose another directory with --out", path.display())]
     OtherOptions { path: PathBuf },
+    #[error("`{}` has changed since it was recorded; run without --resume to record it again", path.display())]
+    ProgramChanged { path: PathBuf },
     #[error(
         "`{}` contains results of the strategy {found}, which cannot be combined with those of {wanted}; \
          choose another directory with --out, or start again without --resume",

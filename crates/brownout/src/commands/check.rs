@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use brownout_engine::{Recording, StopReason};
 use brownout_report::Subject;
+use brownout_symbols::BuildId;
 use brownout_trace::{EarlyStop, ProcessEnd};
 
 use super::record;
@@ -68,6 +69,7 @@ pub fn check(
     } else {
         None
     };
+    let is_resumed = earlier.is_some();
     let end = match earlier {
         Some(end) => end,
         None => {
@@ -93,6 +95,9 @@ pub fn check(
         }
     };
     let lint_run = lint(&directory.file(TRACE), settings, console)?;
+    if is_resumed {
+        refuse_changed_program(&lint_run.trace)?;
+    }
     let mut results = Results::new(lint_run.subject, lint_run.findings);
     results.wrappers = lint_run.wrappers;
     results.tested(lint_run.tested);
@@ -154,6 +159,24 @@ fn refuse_without_recovery(arguments: &CrashTestArgs) -> Result<(), Failure> {
         options: given.join(", "),
         several: given.len() > 1,
     })
+}
+
+/// Results of an old build must not pass for those of the new one. A program or library without a build-id cannot be compared,
+/// and one that is gone has no new build.
+fn refuse_changed_program(trace: &TraceFile) -> Result<(), Failure> {
+    let processes = trace.definitions().processes();
+    for module in processes.flat_map(|process| process.modules()) {
+        let path = trace.header().cwd.join(&module.path);
+        let recorded = BuildId::new(&module.build_id);
+        let changed =
+            recorded.is_some() && BuildId::of_file(&path).is_ok_and(|found| found != recorded);
+        if changed {
+            return Err(Failure::ProgramChanged {
+                path: module.path.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// What is about to be recorded.

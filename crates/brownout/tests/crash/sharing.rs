@@ -118,20 +118,22 @@ fn a_run_that_was_cut_off_goes_on() {
     );
 }
 
+/// All files in `brownout.out`.
+fn results(dir: &TestDir) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(dir.path("brownout.out")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .map(|path| (path.clone(), fs::read(path).unwrap()))
+        .collect()
+}
+
 #[test]
 fn options_that_are_refused_leave_the_results_as_they_are() {
     let dir = TestDir::new();
     let recover = "./slots {pm} check";
     let run = dir.check(recover, &["--no-narrowing"], &["3", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    let content = || -> BTreeMap<PathBuf, Vec<u8>> {
-        let entries = fs::read_dir(dir.path("brownout.out")).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
-        paths
-            .map(|path| (path.clone(), fs::read(path).unwrap()))
-            .collect()
-    };
-    let before = content();
+    let before = results(&dir);
     let other = dir.check(
         recover,
         &["--resume", "--occurrences", "2"],
@@ -139,12 +141,32 @@ fn options_that_are_refused_leave_the_results_as_they_are() {
     );
     assert_eq!(other.status, Some(2), "{}", other.stderr);
     assert!(other.stderr.contains("other options"), "{}", other.stderr);
-    assert!(content() == before, "a check has changed the results");
+    assert!(results(&dir) == before, "a check has changed the results");
     let crash = ["crash", "brownout.out", "--recover", recover];
     let filtered = dir.brownout(&[&crash[..], &["--in-function", "typo"]].concat());
     assert_eq!(filtered.status, Some(2), "{}", filtered.stderr);
     assert!(filtered.stderr.contains("typo"), "{}", filtered.stderr);
-    assert!(content() == before, "a crash test has changed the results");
+    assert!(
+        results(&dir) == before,
+        "a crash test has changed the results"
+    );
+}
+
+#[test]
+fn a_program_that_was_built_again_is_not_resumed() {
+    let dir = TestDir::new();
+    let check = |options: &[&str]| dir.check("./slots {pm} check", options, &["3"]);
+    let run = check(&[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let resumed = check(&["--resume"]);
+    assert_eq!(resumed.status, Some(0), "the same: {}", resumed.stderr);
+    let before = results(&dir);
+    dir.compile("crash/slots.c", &["-g", "-O0"]);
+    let changed = check(&["--resume"]);
+    assert_eq!(changed.status, Some(2), "{}", changed.stderr);
+    let why = "slots` has changed since it was recorded; run without --resume";
+    assert!(changed.stderr.contains(why), "{}", changed.stderr);
+    assert!(results(&dir) == before, "the earlier results have changed");
 }
 
 #[test]

@@ -293,6 +293,9 @@ fn strategy_help() -> String {
     format!("How crash points are chosen [default: {default}]")
 }
 
+/// The longest time that an option may give, so that sums and multiples of times do not overflow.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// `500ms`, `30s`, `2m`, `1h`; a bare number is seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let end = text
@@ -308,6 +311,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     };
     let seconds = number.parse::<f64>().ok().map(|number| number * factor);
     match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        Some(time) if time > LONGEST => Err("more than a year".to_owned()),
         Some(time) if !time.is_zero() => Ok(time),
         _ => Err("not a time such as 500ms, 30s or 2m".to_owned()),
     }
@@ -369,6 +373,10 @@ mod tests {
         assert_eq!(duration("1.5m").unwrap(), Duration::from_secs(90));
         for wrong in ["", "x", "5y", "-1s", "0", "1e9h", "9999999999999999999999h"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(duration("8784h").unwrap(), LONGEST);
+        for long in ["8785h", "10000000000000000000"] {
+            assert_eq!(duration(long).unwrap_err(), "more than a year");
         }
     }
 

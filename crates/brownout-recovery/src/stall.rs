@@ -5,7 +5,8 @@
 //!   a system call, no page of memory for the first time, and no process has started or ended. A walk of a list that has become a
 //!   circle looks like this, whether it counts the entries or not.
 //!
-//! Processor time counts, not time on the clock, so that a busy machine makes no difference. A thread that waits for a time, for a
+//! Processor time counts, so that a busy machine makes no difference. It is that of all threads together, so as much time must have passed on
+//! the clock, too. A thread that waits for a time, for a
 //! socket or in a system call that is not known here is never taken for stuck. Nothing is recognised if `/proc` does not show the
 //! processes of the run.
 //!
@@ -31,8 +32,8 @@ const LEAST_COMPUTING: Duration = Duration::from_secs(5);
 pub struct StallDetector {
     computing_limit: Duration,
     next_look: Instant,
-    /// The last progress, with the processor time used by then.
-    progress: Option<(Progress, Duration)>,
+    /// The last progress, with the processor time used by then, and when it was seen.
+    progress: Option<(Progress, Duration, Instant)>,
     /// The threads, if all of them wait for each other, and since when they do.
     waiting: Option<(Vec<WaitingThread>, Instant)>,
 }
@@ -76,7 +77,7 @@ impl StallDetector {
         let processes: Vec<Pid> = processes.map(|process| process.pid).collect();
         !processes.is_empty()
             && (self.is_deadlocked(waiting_threads(&processes), now)
-                || self.computes_without_progress(Progress::of(processes)))
+                || self.computes_without_progress(Progress::of(processes), now))
     }
 
     fn is_deadlocked(&mut self, waiting: Option<Vec<WaitingThread>>, now: Instant) -> bool {
@@ -93,13 +94,18 @@ impl StallDetector {
         }
     }
 
-    fn computes_without_progress(&mut self, now: Option<(Progress, Duration)>) -> bool {
-        match (&self.progress, now) {
-            (Some((before, since)), Some((progress, used))) if *before == progress => {
-                used.saturating_sub(*since) >= self.computing_limit
+    fn computes_without_progress(
+        &mut self,
+        seen: Option<(Progress, Duration)>,
+        now: Instant,
+    ) -> bool {
+        match (&self.progress, seen) {
+            (Some((before, used_before, since)), Some((progress, used))) if *before == progress => {
+                let computed = used.saturating_sub(*used_before);
+                computed.min(now.duration_since(*since)) >= self.computing_limit
             }
-            (_, now) => {
-                self.progress = now;
+            (_, seen) => {
+                self.progress = seen.map(|(progress, used)| (progress, used, now));
                 false
             }
         }
@@ -253,16 +259,42 @@ mod tests {
 
     #[test]
     fn computing_counts_from_the_last_progress_on() {
-        let mut detector = StallDetector::new(Duration::from_secs(5), Instant::now());
+        let start = Instant::now();
+        let mut detector = StallDetector::new(Duration::from_secs(5), start);
         let mut at = |bytes, seconds| {
             let used = Duration::from_secs(seconds);
-            detector.computes_without_progress(Some((progress(bytes), used)))
+            detector.computes_without_progress(Some((progress(bytes), used)), start + used)
         };
         assert!(!at(1, 0));
         assert!(!at(1, 4));
         assert!(!at(2, 6), "it has read something");
         assert!(!at(2, 10));
         assert!(at(2, 11));
+    }
+
+    #[test]
+    fn many_threads_have_as_much_time_as_one() {
+        let start = Instant::now();
+        let mut detector = StallDetector::new(Duration::from_secs(5), start);
+        let mut at = |used, seconds| {
+            let seen = Some((progress(1), Duration::from_secs(used)));
+            detector.computes_without_progress(seen, start + Duration::from_secs(seconds))
+        };
+        assert!(!at(0, 0));
+        assert!(!at(32, 4), "eight threads");
+        assert!(at(40, 5));
+    }
+
+    #[test]
+    fn time_on_the_clock_is_not_enough() {
+        let start = Instant::now();
+        let mut detector = StallDetector::new(Duration::from_secs(5), start);
+        let mut at = |used, seconds| {
+            let seen = Some((progress(1), Duration::from_secs(used)));
+            detector.computes_without_progress(seen, start + Duration::from_secs(seconds))
+        };
+        assert!(!at(0, 0));
+        assert!(!at(4, 60), "a busy machine");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `environment.json`: the environment in which recoveries ran, so that `replay` can restore it.
 //!
-//! Environments contain secrets. The file can be read by its owner only, and variables whose names look like those of secrets are
-//! left out; their names are kept. For them, `replay` uses its own environment.
+//! Environments contain secrets. The file can be read by its owner only, and variables whose names look like those of secrets, or whose
+//! values are URLs with a password, are left out; their names are kept. For them, `replay` uses its own environment.
+//!
+//! Can miss: secrets under any other name.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -18,7 +20,20 @@ use crate::failure::Failure;
 pub const ENVIRONMENT: &str = "environment.json";
 
 /// Parts of the names of variables that hold secrets.
-const SECRETS: [&str; 6] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"];
+const SECRETS: [&str; 10] = [
+    "TOKEN",
+    "SECRET",
+    "PASS",
+    "PWD",
+    "KEY",
+    "CREDENTIAL",
+    "AUTH",
+    "SESSION",
+    "COOKIE",
+    "DSN",
+];
+/// The shell's variables for directories.
+const DIRECTORIES: [&str; 2] = ["PWD", "OLDPWD"];
 
 /// The environment of a run. Names and values that are not UTF-8 are escaped as in [`path_text`].
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,11 +52,11 @@ impl RunEnvironment {
     fn of(all: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut environment = Self::default();
         for (name, value) in all {
-            let name = text(&name);
-            if is_secret(&name) {
+            let (name, value) = (text(&name), text(&value));
+            if is_secret(&name) || has_password(&value) {
                 environment.left_out.push(name);
             } else {
-                environment.variables.insert(name, text(&value));
+                environment.variables.insert(name, value);
             }
         }
         environment.left_out.sort();
@@ -96,8 +111,20 @@ impl RunEnvironment {
 }
 
 fn is_secret(name: &str) -> bool {
+    if DIRECTORIES.contains(&name) {
+        return false;
+    }
     let name = name.to_ascii_uppercase();
     SECRETS.iter().any(|part| name.contains(part))
+}
+
+/// Whether a value contains a URL of the form `scheme://user:password@host`; the user may be empty.
+fn has_password(value: &str) -> bool {
+    value.split("://").skip(1).any(|rest| {
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+        let user = authority.rsplit_once('@').map(|(user, _)| user);
+        user.is_some_and(|user| user.contains(':'))
+    })
 }
 
 fn text(text: &OsStr) -> String {
@@ -133,6 +160,21 @@ mod tests {
         let read = RunEnvironment::read(root.path()).unwrap().unwrap();
         assert_eq!(read, environment);
         assert!(read.restored().contains(&("POOL".into(), odd)));
+    }
+
+    #[test]
+    fn names_and_values_that_look_like_secrets() {
+        let names = ["PGPASS", "MYSQL_PWD", "HTTP_AUTH", "SESSION_ID", "cookie"];
+        assert!(names.into_iter().all(is_secret));
+        assert!(!["PWD", "OLDPWD", "PATH", "HOME"].into_iter().any(is_secret));
+        for value in ["db://me:secret@host/x", "a redis://:secret@host"] {
+            assert!(has_password(value), "{value}");
+        }
+        for value in ["http://host:80/a@b:c", "ssh://me@host:22", "me:x@host", ""] {
+            assert!(!has_password(value), "{value}");
+        }
+        let all = [("DATABASE".into(), "db://me:secret@host/x".into())];
+        assert_eq!(RunEnvironment::of(all).left_out, ["DATABASE"]);
     }
 
     #[test]

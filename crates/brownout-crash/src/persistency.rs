@@ -134,6 +134,12 @@ impl Persistency {
         self.tracker.crash_states(Tearing::Whole)
     }
 
+    /// Like [`crash_states`](Self::crash_states), of the units that contain bytes of `range` alone.
+    pub fn crash_states_in(&self, file: FileId, range: Range<u64>) -> CrashStates<PartId> {
+        let space = SpaceId(file.0);
+        self.tracker.crash_states_in(space, range, Tearing::Whole)
+    }
+
     pub fn part(&self, id: PartId) -> &StorePart {
         &self.parts.parts[id.0 as usize]
     }

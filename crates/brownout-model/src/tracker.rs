@@ -446,17 +446,38 @@ impl<W: PersistObserver> Tracker<W> {
 
     /// The states that a crash at this time can leave. Needs [history](PersistObserver::HISTORY).
     pub fn crash_states(&self, tearing: Tearing) -> CrashStates<W::Store> {
-        let lines = self
-            .pages
-            .all_pages()
-            .into_iter()
-            .flat_map(|(address, first)| {
-                (0..PAGE / LINE).map(move |number| {
-                    let offset = address.offset + number * LINE;
-                    (PmAddress { offset, ..address }, first.in_page(number))
-                })
-            });
+        self.states_of(self.pages.all_pages(), tearing, |_| true)
+    }
+
+    /// Like [`crash_states`](Self::crash_states), of the units that contain bytes of `range` alone.
+    pub fn crash_states_in(
+        &self,
+        space: SpaceId,
+        range: Range<u64>,
+        tearing: Tearing,
+    ) -> CrashStates<W::Store> {
+        let unit = self.profile.unit;
+        let end = range.end.checked_next_multiple_of(unit).unwrap_or(u64::MAX);
+        let units = range.start - range.start % unit..end;
+        let pages = self.pages.pages_in(space, units.clone()).into_iter();
+        let pages = pages.map(|(offset, first)| (PmAddress { space, offset }, first));
+        self.states_of(pages, tearing, |line| units.contains(&line.offset))
+    }
+
+    fn states_of(
+        &self,
+        pages: impl IntoIterator<Item = (PmAddress, LineSlot)>,
+        tearing: Tearing,
+        wanted: impl Fn(PmAddress) -> bool,
+    ) -> CrashStates<W::Store> {
+        let lines = pages.into_iter().flat_map(|(address, first)| {
+            (0..PAGE / LINE).map(move |number| {
+                let offset = address.offset + number * LINE;
+                (PmAddress { offset, ..address }, first.in_page(number))
+            })
+        });
         let live = lines
+            .filter(|&(address, _)| wanted(address))
             .filter(|&(_, line)| self.has_live(line))
             .map(|(address, line)| (address, self.live(line)));
         CrashStates::new(&self.profile, tearing, live)

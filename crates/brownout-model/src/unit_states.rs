@@ -284,7 +284,11 @@ impl<T> UnitStates<T> {
                 });
             }
         }
-        let has = |number: usize| state.pieces.iter().any(|piece| piece.part == number);
+        let has = |number: usize| {
+            let pieces = &state.pieces;
+            let at = pieces.binary_search_by_key(&number, |piece| piece.part);
+            at.is_ok()
+        };
         let is_prefix = self.parts.iter().enumerate().all(|(number, part)| {
             !matches!(part.role, Role::Step(step) if step < whole) || has(number)
         });

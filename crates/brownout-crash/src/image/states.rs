@@ -4,7 +4,8 @@
 //! was settled is found by undoing the stores that a crash may lose, newest first, from the line's present content.
 //! Only lines with such stores differ from the image in program order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
 
 use brownout_model::{CrashStates, LINE, Profile, UnitState, UnitStates};
 use brownout_trace::replay::{Content, PAGE};
@@ -50,11 +51,16 @@ impl ImageBuilder<'_> {
         })
     }
 
-    /// The state that loses one store, the later ones of its unit that cannot persist without it, and nothing else;
-    /// `None` if no crash now loses the store.
-    pub fn choice_losing(&self, store: EventIndex, definitions: &Definitions) -> Option<Choice> {
+    /// The state that loses the part of a store in `range`, which holds whole units, the later stores to these units that
+    /// cannot persist without it, and nothing else; `None` if no crash now loses it.
+    pub(crate) fn choice_losing(
+        &self,
+        store: EventIndex,
+        (file, range): (FileId, Range<u64>),
+        definitions: &Definitions,
+    ) -> Option<Choice> {
         let persistency = self.persistency.as_ref()?;
-        let states = persistency.crash_states();
+        let states = persistency.crash_states_in(file, range);
         let state: Option<Vec<UnitState>> = states
             .units()
             .iter()
@@ -111,12 +117,12 @@ impl ImageBuilder<'_> {
                 followed: followed.map_or("none".into(), |known| known.profile().name.into()),
             })?;
         let holders = self.holders(definitions);
-        let states = persistency.crash_states();
-        check(choice, event, &holders, persistency, &states)?;
+        let units = units_of(choice, &holders, persistency);
+        check(choice, event, &holders, persistency, &units)?;
         let mut image = self.image(definitions);
         let mut lost = Vec::new();
         let mut changed: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-        for unit in states.units() {
+        for unit in &units {
             let Some(file) = number_of(&holders, unit) else {
                 continue;
             };
@@ -160,21 +166,43 @@ fn number_of(holders: &[Option<FileId>], unit: &UnitStates<PartId>) -> Option<us
     holders.iter().position(|holder| *holder == Some(file))
 }
 
+/// The units in which a choice may lose stores.
+fn units_of(
+    choice: &Choice,
+    holders: &[Option<FileId>],
+    persistency: &Persistency,
+) -> Vec<UnitStates<PartId>> {
+    if choice.others != OtherLines::Newest {
+        return persistency.crash_states().units().to_vec();
+    }
+    let unit = persistency.profile().unit;
+    let starts: BTreeSet<(FileId, u64)> = choice
+        .lines
+        .iter()
+        .filter_map(|line| {
+            let holder = holders.get(line.file).copied().flatten()?;
+            Some((holder, line.offset - line.offset % unit))
+        })
+        .collect();
+    let of_unit = |(file, start)| persistency.crash_states_in(file, start..start + 1);
+    let states = starts.into_iter().map(of_unit);
+    states.flat_map(|states| states.units().to_vec()).collect()
+}
+
 /// Whether the lines of a choice exist, and all stores that it says are absent are ones that a crash may lose.
 fn check(
     choice: &Choice,
     event: u64,
     holders: &[Option<FileId>],
     persistency: &Persistency,
-    states: &CrashStates<PartId>,
+    units: &[UnitStates<PartId>],
 ) -> Result<(), ImpossibleChoice> {
     for line in &choice.lines {
         let LineChoice { file, offset, .. } = *line;
         let holder = holders.get(file).copied().flatten();
         let holder = holder.ok_or(ImpossibleChoice::File { file, event })?;
         let total = persistency.stores_to(holder, offset);
-        let of_line = states
-            .units()
+        let of_line = units
             .iter()
             .filter(|unit| unit.address().space.0 == holder.0)
             .flat_map(UnitStates::parts)
@@ -247,12 +275,12 @@ fn lost_parts(
     state: &UnitState,
     file: usize,
 ) -> Vec<LostStore> {
-    let present = |number| state.pieces.iter().any(|piece| piece.part == number);
+    let present = present_parts(state);
     let absent = unit
         .parts()
         .iter()
         .enumerate()
-        .filter(|(number, _)| !present(*number));
+        .filter(|(number, _)| !present.contains(number));
     absent
         .flat_map(|(_, part)| {
             let known = persistency.part(part.tag);
@@ -264,6 +292,10 @@ fn lost_parts(
             })
         })
         .collect()
+}
+
+fn present_parts(state: &UnitState) -> HashSet<usize> {
+    state.pieces.iter().map(|piece| piece.part).collect()
 }
 
 /// The choice that leads to a state.
@@ -280,8 +312,9 @@ fn name(
         };
         // For each line with stores that may be lost, the numbers of those that are.
         let mut absent: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        let present = present_parts(state);
         for (number, part) in unit.parts().iter().enumerate() {
-            if !state.pieces.iter().any(|piece| piece.part == number) {
+            if !present.contains(&number) {
                 let of_line = absent.entry(part.line.offset).or_default();
                 of_line.insert(persistency.part(part.tag).number);
             }

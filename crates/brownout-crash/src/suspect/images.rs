@@ -43,10 +43,7 @@ pub(crate) fn propose(
     if suspects.is_empty() {
         return Ok(proposed);
     }
-    let mut losses = find(suspects, run, survey, profile, symbols)?;
-    for losses in losses.iter_mut().flatten() {
-        losses.truncate(MOST_IMAGES);
-    }
+    let losses = find(suspects, run, survey, profile, symbols)?;
     let images = build(&losses, run, survey, profile)?;
     for ((suspect, losses), images) in suspects.iter().zip(&losses).zip(&images) {
         let points: Vec<CrashPoint> = images.iter().map(|crash| crash.point.clone()).collect();
@@ -91,7 +88,7 @@ fn find(
     let mut points = FailurePoints::new(survey.points.scope().clone());
     let mut builder = ImageBuilder::new(&survey.files, &run.selection).with_states(profile);
     builder.note_guarantees();
-    let mut instances = Instances::new(suspects, &profile);
+    let mut instances = Instances::new(suspects, &run.selection, &profile);
     let (mut cut, mut end) = (false, None);
     run.walk(|event, definitions| {
         symbols.observe(event, definitions);
@@ -135,7 +132,7 @@ fn build(
     let mut wanted: Vec<(usize, usize, Loss)> = Vec::new();
     for (suspect, losses) in losses.iter().enumerate() {
         let losses = losses.iter().flatten().enumerate();
-        wanted.extend(losses.map(|(number, &loss)| (suspect, number, loss)));
+        wanted.extend(losses.map(|(number, loss)| (suspect, number, loss.clone())));
     }
     wanted.sort_by_key(|(_, _, loss)| loss.point.occurrence.event);
     let mut wanted = wanted.into_iter().peekable();
@@ -145,7 +142,7 @@ fn build(
         while let Some((suspect, number, loss)) =
             wanted.next_if(|(_, _, loss)| loss.point.occurrence.event <= event.index)
         {
-            let Some(choice) = builder.choice_losing(loss.store, definitions) else {
+            let Some(choice) = builder.choice_losing(loss.store, loss.units, definitions) else {
                 continue;
             };
             let mut crash = ProposedCrash::from(loss.point);
@@ -162,11 +159,10 @@ fn build(
     found.sort_by_key(|&(suspect, number, _)| (suspect, number));
     let mut images: Vec<Vec<ProposedCrash>> = vec![Vec::new(); losses.len()];
     for (suspect, _, crash) in found {
-        if !images[suspect]
-            .iter()
-            .any(|known| known.point == crash.point)
-        {
-            images[suspect].push(crash);
+        let images = &mut images[suspect];
+        let is_known = images.iter().any(|known| known.point == crash.point);
+        if !is_known && images.len() < MOST_IMAGES {
+            images.push(crash);
         }
     }
     Ok(images)

@@ -2,13 +2,16 @@
 //!
 //! Of a store that may be lost, several occurrences are tried, from the first to the last, each at up to four instants
 //! while it is not guaranteed: when something else was stored since; when something stored later is guaranteed; when its
-//! operation has ended; and at the last failure point before it is guaranteed, or of the run. Of a fence, several
+//! operation has ended; and at the last failure point before it is guaranteed, or of the run. A store to several units is
+//! lost as a whole, and in its first or its last unit alone; it is guaranteed when all of it is. Of a fence, several
 //! occurrences are tried, each at the failure point before it: all that it orders is stored then, and nothing guaranteed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
-use brownout_model::Profile;
-use brownout_trace::{Definitions, Event, EventIndex, EventKind, FileId};
+use brownout_model::{Profile, line_parts};
+use brownout_trace::selection::Selection;
+use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind, FileId, FileRange};
 use rustc_hash::FxHashMap;
 
 use super::{Instruction, NoImage, Suspect, Suspicion};
@@ -27,11 +30,12 @@ const VICTIMS: usize = 3;
 /// A unit of the model: a line, or a page.
 type UnitKey = (FileId, u64);
 
-/// Which store is lost in an image, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which store is lost in an image, in which units, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
     pub(super) point: FailurePoint,
     pub(super) store: EventIndex,
+    pub(super) units: (FileId, Range<u64>),
 }
 
 /// The newest of some stores, and the newest of those to another unit.
@@ -70,7 +74,11 @@ impl Newest {
 #[derive(Clone, Copy, Debug)]
 struct Live {
     store: EventIndex,
+    /// The first unit, and where the last one starts.
     unit: UnitKey,
+    last_unit: u64,
+    /// Lines with a part that is not guaranteed.
+    lines: u64,
     /// Operations that were complete.
     completed: u64,
     /// Something else was stored since.
@@ -83,19 +91,35 @@ struct Live {
 }
 
 impl Live {
-    fn losses(&self) -> impl Iterator<Item = Loss> + use<> {
+    /// What to lose of it, and when. Another `turn` begins with another part of a store to several units.
+    fn losses(&self, unit: u64, turn: usize) -> Vec<Loss> {
+        let (file, first) = self.unit;
+        let last = self.last_unit;
+        let whole = first..last + unit;
+        let mut parts = vec![whole];
+        if first != last {
+            parts.extend([first..first + unit, last..last + unit]);
+            parts.rotate_left(turn % 3);
+        }
         let instants = [self.overtaken, self.followed, self.ended, self.last];
-        let store = self.store;
         let points = instants.into_iter().flatten();
-        points.map(move |point| Loss { point, store })
+        let losses = points.flat_map(|point| {
+            let store = self.store;
+            parts.iter().map(move |part| Loss {
+                point,
+                store,
+                units: (file, part.clone()),
+            })
+        });
+        losses.collect()
     }
 }
 
-/// An occurrence of a fence: the failure point before it, and the stores to lose.
+/// An occurrence of a fence: the failure point before it, and the stores to lose, each in one unit.
 #[derive(Clone, Copy, Debug)]
 struct OpenFence {
     point: FailurePoint,
-    victims: [Option<EventIndex>; VICTIMS],
+    victims: [Option<(UnitKey, EventIndex)>; VICTIMS],
 }
 
 /// What is known about one suspect.
@@ -109,9 +133,14 @@ struct Followed {
 }
 
 /// Follows the occurrences of suspects through a run.
-pub(super) struct Instances {
+pub(super) struct Instances<'a> {
+    selection: &'a Selection,
     unit: u64,
     suspects: Vec<Followed>,
+    /// For each store that is followed, the suspects that follow it.
+    followers: FxHashMap<EventIndex, Vec<usize>>,
+    /// The suspects that follow a store.
+    following: BTreeSet<usize>,
     stores: FxHashMap<Instruction, Vec<usize>>,
     fences: FxHashMap<Instruction, Vec<usize>>,
     stored: Newest,
@@ -120,8 +149,8 @@ pub(super) struct Instances {
     last: Option<FailurePoint>,
 }
 
-impl Instances {
-    pub(super) fn new(suspects: &[Suspect], profile: &Profile) -> Self {
+impl<'a> Instances<'a> {
+    pub(super) fn new(suspects: &[Suspect], selection: &'a Selection, profile: &Profile) -> Self {
         let mut stores: FxHashMap<Instruction, Vec<usize>> = FxHashMap::default();
         let mut fences: FxHashMap<Instruction, Vec<usize>> = FxHashMap::default();
         for (number, suspect) in suspects.iter().enumerate() {
@@ -142,8 +171,11 @@ impl Instances {
             seen: false,
         });
         Self {
+            selection,
             unit: profile.unit,
             suspects: followed.collect(),
+            followers: FxHashMap::default(),
+            following: BTreeSet::new(),
             stores,
             fences,
             stored: Newest::default(),
@@ -157,8 +189,8 @@ impl Instances {
         self.last = Some(point);
         let (stored, guaranteed) = (self.stored, self.guaranteed);
         let completed = point.occurrence.operation.completed;
-        for followed in &mut self.suspects {
-            for live in followed.first.iter_mut().chain(&mut followed.newest) {
+        for &number in &self.following {
+            for live in self.suspects[number].live_mut() {
                 let event = live.store.0;
                 if stored.is_past(live.unit, event) {
                     live.followed.get_or_insert(point);
@@ -191,55 +223,97 @@ impl Instances {
                 self.open_fence(&numbers.clone(), guaranteed);
             }
         }
-        let EventKind::Store { addr, .. } = event.kind else {
+        let EventKind::Store { addr, bytes, .. } = event.kind else {
             return;
         };
-        let process = definitions.process(event.process);
-        let range = process.and_then(|process| process.address_space().resolve(addr, 1));
-        let Some(range) = range else {
+        let Some(process) = definitions.process(event.process) else {
             return;
         };
-        let unit = (range.file, range.offset - range.offset % self.unit);
-        self.stored.add(unit, event.index.0);
-        for &number in self
-            .stores
-            .get(&Instruction::of(event))
-            .into_iter()
-            .flatten()
-        {
-            self.suspects[number].add(Live {
-                store: event.index,
-                unit,
-                completed,
-                followed: None,
-                overtaken: None,
-                ended: None,
-                last: None,
-            });
+        let (mut addr, mut left) = (addr, bytes.len() as u64);
+        while left > 0 {
+            let Some(range) = process.address_space().resolve(addr, left) else {
+                break;
+            };
+            if !self.selection.is_persistent(range.file) {
+                break;
+            }
+            addr = Address(addr.0.wrapping_add(range.len));
+            left -= range.len;
+            self.store(event, range, completed);
+        }
+    }
+
+    /// A store to one range of a file.
+    fn store(&mut self, event: &Event<'_>, range: FileRange, completed: u64) {
+        let unit = |offset: u64| offset - offset % self.unit;
+        let first = (range.file, unit(range.offset));
+        let last_unit = unit(range.offset + range.len - 1);
+        self.stored.add(first, event.index.0);
+        let Some(numbers) = self.stores.get(&Instruction::of(event)) else {
+            return;
+        };
+        let live = Live {
+            store: event.index,
+            unit: first,
+            last_unit,
+            lines: line_parts(range.offset, range.len).count() as u64,
+            completed,
+            followed: None,
+            overtaken: None,
+            ended: None,
+            last: None,
+        };
+        for &number in numbers {
+            let dropped = self.suspects[number].add(live);
+            self.following.insert(number);
+            self.followers.entry(live.store).or_default().push(number);
+            if let Some(dropped) = dropped {
+                forget(&mut self.followers, dropped.store, number);
+            }
         }
     }
 
     /// Stores of suspects that are guaranteed are over.
     fn settle(&mut self, guaranteed: &[GuaranteedPart]) {
-        let last = self.last;
-        let is_over = |live: &Live| guaranteed.iter().any(|part| part.store == live.store);
-        for followed in &mut self.suspects {
+        let mut settled: BTreeSet<usize> = BTreeSet::new();
+        for part in guaranteed {
+            let unit = part.offset - part.offset % self.unit;
+            let followers = self.followers.get(&part.store).into_iter().flatten();
+            let followers: BTreeSet<usize> = followers.copied().collect();
+            for number in followers {
+                for live in self.suspects[number].live_mut() {
+                    let is_part = live.store == part.store
+                        && live.unit.0 == part.file
+                        && (live.unit.1..=live.last_unit).contains(&unit);
+                    live.lines -= u64::from(is_part && live.lines > 0);
+                    if is_part && live.lines == 0 {
+                        settled.insert(number);
+                    }
+                }
+            }
+        }
+        for number in settled {
             let Followed {
                 first,
                 newest,
                 over,
                 ..
-            } = followed;
+            } = &mut self.suspects[number];
             let mut end = |live: &mut Live| {
-                let ended = is_over(live);
+                let ended = live.lines == 0;
                 if ended {
+                    let last = self.last;
                     live.last = last.filter(|point| point.occurrence.event > live.store);
                     over.offer(*live);
+                    forget(&mut self.followers, live.store, number);
                 }
                 !ended
             };
             first.retain_mut(&mut end);
             newest.retain_mut(&mut end);
+            if first.is_empty() && newest.is_empty() {
+                self.following.remove(&number);
+            }
         }
     }
 
@@ -253,8 +327,8 @@ impl Instances {
             *first = part.store.min(*first);
             *newest = part.store.max(*newest);
         }
-        let mut units: Vec<_> = units.into_values().collect();
-        units.sort_unstable_by_key(|&(first, newest)| (newest, first));
+        let mut units: Vec<_> = units.into_iter().collect();
+        units.sort_unstable_by_key(|&(unit, (first, newest))| (newest, first, unit));
         // To lose the newest alone is what program order leaves a little earlier.
         units.pop();
         let Some(point) = self.last.filter(|_| !units.is_empty()) else {
@@ -263,9 +337,9 @@ impl Instances {
         let mut victims = [None; VICTIMS];
         let before = units
             .iter()
-            .filter(|(_, newest)| *newest < point.occurrence.event);
-        for (victim, (first, _)) in victims.iter_mut().zip(before) {
-            *victim = Some(*first);
+            .filter(|(_, (_, newest))| *newest < point.occurrence.event);
+        for (victim, &(unit, (first, _))) in victims.iter_mut().zip(before) {
+            *victim = Some((unit, first));
         }
         for &number in suspects {
             self.suspects[number].seen = true;
@@ -284,10 +358,10 @@ impl Instances {
     ) -> Vec<Result<Vec<Loss>, NoImage>> {
         let last = end.or(self.last);
         let results = self.suspects.into_iter().map(|mut followed| {
-            for live in followed.first.iter_mut().chain(&mut followed.newest) {
+            for live in followed.live_mut() {
                 live.last = last.filter(|point| point.occurrence.event > live.store);
             }
-            let losses = followed.losses();
+            let losses = followed.losses(self.unit);
             match (losses.is_empty(), followed.seen) {
                 (false, _) => Ok(losses),
                 (true, _) if cut => Err(NoImage::TooManyStores),
@@ -299,32 +373,50 @@ impl Instances {
     }
 }
 
+/// A suspect no longer follows a store.
+fn forget(followers: &mut FxHashMap<EventIndex, Vec<usize>>, store: EventIndex, suspect: usize) {
+    if let Some(numbers) = followers.get_mut(&store) {
+        let at = numbers.iter().position(|&number| number == suspect);
+        at.map(|at| numbers.swap_remove(at));
+        if numbers.is_empty() {
+            followers.remove(&store);
+        }
+    }
+}
+
 impl Followed {
-    fn add(&mut self, live: Live) {
+    /// Follows a store; returns the one that is not followed any more because of it.
+    fn add(&mut self, live: Live) -> Option<Live> {
         self.seen = true;
         if self.first.len() < FIRST {
             self.first.push(live);
-            return;
+            return None;
         }
-        if self.newest.len() == NEWEST {
-            self.newest.pop_front();
-        }
+        let is_full = self.newest.len() == NEWEST;
+        let dropped = is_full.then(|| self.newest.pop_front()).flatten();
         self.newest.push_back(live);
+        dropped
+    }
+
+    fn live_mut(&mut self) -> impl Iterator<Item = &mut Live> {
+        self.first.iter_mut().chain(&mut self.newest)
     }
 
     /// One loss of each occurrence in turn.
-    fn losses(&self) -> Vec<Loss> {
+    fn losses(&self, unit: u64) -> Vec<Loss> {
         let mut occurrences: Vec<Vec<Loss>> = Vec::new();
         let live = self.first.iter().chain(self.newest.iter().rev()).copied();
         let over = self.over.is_offered().then(|| self.over.chosen());
         let stores = live.chain(over.into_iter().flatten());
-        occurrences.extend(stores.map(|live| live.losses().collect()));
+        let stores = stores.enumerate();
+        occurrences.extend(stores.map(|(turn, live)| live.losses(unit, turn)));
         let fences = self.fences.is_offered().then(|| self.fences.chosen());
         for fence in fences.into_iter().flatten() {
             let victims = fence.victims.into_iter().flatten();
-            let losses = victims.map(|store| Loss {
+            let losses = victims.map(|((file, start), store)| Loss {
                 point: fence.point,
                 store,
+                units: (file, start..start + unit),
             });
             occurrences.push(losses.collect());
         }

@@ -41,7 +41,9 @@ fn made(steps: &[(u64, Step)]) -> Made {
     for &(pc, step) in steps {
         match step {
             Step::Store(line, value) => {
-                made.at(pc, store(BASE + 64 * line, &[value]));
+                // Some lie in two lines.
+                let start = if value == 3 { 60 } else { 0 };
+                made.at(pc, store(BASE + 64 * line + start, &[value; 8]));
             }
             Step::Flush(line) => {
                 made.at(pc, flush(BASE + 64 * line));
@@ -112,6 +114,78 @@ fn chosen_image(
     });
     let choice = point.choice.as_ref().unwrap();
     builder.chosen(choice, point.event, reader.unwrap().definitions())
+}
+
+/// Offset and bytes of a store that is lost.
+type Lost = (u64, Vec<u8>);
+
+/// The images with which `auto` tries the stores at one instruction: each with its event and what it loses.
+fn images_losing(made: &Made, pc: u64) -> Vec<(u64, Vec<Lost>)> {
+    let run = RecordedRun::new(made.path(), made.selection());
+    let survey = run.survey(scope(Granularity::Flush), &mut Numbers, &mut Silent);
+    let survey = survey.unwrap();
+    let site = Instruction {
+        process: ProcessId(1),
+        pc: AppPc(pc),
+        context: ContextId::ROOT,
+    };
+    let suspects = [Suspect {
+        finding: "0".to_owned(),
+        suspicion: Suspicion::LostStore(vec![site]),
+    }];
+    let strategy = (StrategyInfo::named("auto").unwrap().start)(StrategyInput {
+        run: &run,
+        survey: &survey,
+        symbols: &mut Numbers,
+        occurrences: None,
+        suspects: &suspects,
+        profile: Profile::ADR,
+    })
+    .unwrap();
+    let images = strategy.suspects()[0].images.iter();
+    images
+        .map(|point| {
+            let lost = chosen_image(&run, &survey, point).unwrap().lost.into_iter();
+            let lost = lost.map(|store| (store.offset, store.bytes));
+            (point.event, lost.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn a_store_to_two_lines_is_tried_until_both_are_guaranteed() {
+    let mut made = Made::new();
+    made.at(1, store(BASE + 56, &[1; 16]));
+    made.at(2, flush(BASE));
+    made.at(3, sfence());
+    made.at(4, store(BASE + 256, &[2]));
+    made.at(5, flush(BASE + 256));
+    made.at(6, sfence());
+    made.at(7, store(BASE + 320, &[3]));
+    let late = made.at(8, flush(BASE + 320));
+    made.exit();
+    let images = images_losing(&made.finish(), 1);
+    // What is stored at 4 is guaranteed, and half of the store is not.
+    let second = (late, vec![(64, vec![1; 8])]);
+    assert!(images.contains(&second), "{images:?}");
+}
+
+#[test]
+fn either_line_of_a_store_is_lost_alone() {
+    let mut made = Made::new();
+    made.at(1, store(BASE + 56, &[1; 16]));
+    made.at(2, store(BASE + 256, &[2]));
+    let point = made.at(3, flush(BASE + 256));
+    made.exit();
+    let images = images_losing(&made.finish(), 1);
+    let (first, second) = ((56, vec![1; 8]), (64, vec![1; 8]));
+    for lost in [
+        vec![first.clone(), second.clone()],
+        vec![first.clone()],
+        vec![second.clone()],
+    ] {
+        assert!(images.contains(&(point, lost)), "{images:?}");
+    }
 }
 
 proptest! {

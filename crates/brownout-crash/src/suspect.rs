@@ -64,7 +64,7 @@ pub struct SuspectImages {
     /// The id of the finding.
     pub suspect: String,
     pub images: Vec<CrashPoint>,
-    /// Why there is no image, if there is none.
+    /// Why there is no image, or none of the later part of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_image: Option<NoImage>,
 }
@@ -133,6 +133,7 @@ pub fn judge(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<SuspectVerdict
             suspect: suspect.suspect.clone(),
             confirmed: match proof {
                 Some(_) => Some(true),
+                None if suspect.no_image.is_some() => None,
                 None if all_harmless && !tried.is_empty() => Some(false),
                 None => None,
             },
@@ -233,6 +234,22 @@ mod tests {
         let own = without_suspects(&suspects, trials);
         let failures = own.iter().filter(|trial| trial.failure.is_some());
         (verdict.confirmed, verdict.tried, failures.count())
+    }
+
+    #[test]
+    fn what_was_not_followed_to_the_end_is_not_harmless() {
+        let mut suspects = [SuspectImages {
+            suspect: "a".into(),
+            images: vec![image(5)],
+            no_image: Some(NoImage::TooManyStores),
+        }];
+        let passed = [trial(image(5), true)];
+        assert_eq!(judge(&suspects, &passed)[0].confirmed, None);
+        let in_order = trial(CrashPoint::program_order(5), true);
+        let failed = [trial(image(5), false), in_order];
+        assert_eq!(judge(&suspects, &failed)[0].confirmed, Some(true));
+        suspects[0].no_image = None;
+        assert_eq!(judge(&suspects, &passed)[0].confirmed, Some(false));
     }
 
     #[test]

@@ -21,6 +21,9 @@ const MOST_IMAGES: usize = 10;
 /// Stores that a crash could lose at once; if there are more, following them all takes too much memory.
 const MOST_LIVE: usize = 1 << 19;
 
+/// The losses with which a suspect is tried, or why there are none.
+type Losses = Result<Vec<Loss>, NoImage>;
+
 /// Suspects, and the crash points that try them.
 #[derive(Default)]
 pub(crate) struct Proposed {
@@ -43,12 +46,13 @@ pub(crate) fn propose(
     if suspects.is_empty() {
         return Ok(proposed);
     }
-    let losses = find(suspects, run, survey, profile, symbols)?;
+    let (losses, cut) = find(suspects, run, survey, profile, symbols)?;
     let images = build(&losses, run, survey, profile)?;
     for ((suspect, losses), images) in suspects.iter().zip(&losses).zip(&images) {
         let points: Vec<CrashPoint> = images.iter().map(|crash| crash.point.clone()).collect();
         let no_image = match losses {
             Err(reason) => Some(*reason),
+            Ok(_) if cut => Some(NoImage::TooManyStores),
             Ok(_) if points.is_empty() => Some(NoImage::NothingToLose),
             Ok(_) => None,
         };
@@ -77,14 +81,14 @@ fn compared(image: ProposedCrash) -> [ProposedCrash; 2] {
     [image, in_order]
 }
 
-/// What each suspect loses, and when.
+/// What each suspect loses, and when; and whether the end of the run is left out because there is too much to lose.
 fn find(
     suspects: &[Suspect],
     run: &RecordedRun,
     survey: &Survey,
     profile: Profile,
     symbols: &mut dyn Symbols,
-) -> Result<Vec<Result<Vec<Loss>, NoImage>>, CrashError> {
+) -> Result<(Vec<Losses>, bool), CrashError> {
     let mut points = FailurePoints::new(survey.points.scope().clone());
     let mut builder = ImageBuilder::new(&survey.files, &run.selection).with_states(profile);
     builder.note_guarantees();
@@ -119,12 +123,12 @@ fn find(
             ControlFlow::Continue(())
         }
     })?;
-    Ok(instances.finish(end, cut))
+    Ok((instances.finish(end, cut), cut))
 }
 
 /// For each suspect the crashes with its losses, as far as the model allows them.
 fn build(
-    losses: &[Result<Vec<Loss>, NoImage>],
+    losses: &[Losses],
     run: &RecordedRun,
     survey: &Survey,
     profile: Profile,

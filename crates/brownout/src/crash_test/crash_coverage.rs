@@ -51,17 +51,22 @@ fn numbers(
 ) -> CrashCoverage {
     let (tried, of): (Extent, Extent) = (tried(trials), ending.extent);
     let verdicts = judge(suspects, trials);
-    let tried_suspects = verdicts.iter().filter(|verdict| verdict.tried > 0).count();
+    let mut tried_suspects = 0;
     let mut suspects_not_tried: BTreeMap<String, u64> = BTreeMap::new();
-    for reason in suspects.iter().filter_map(|suspect| suspect.no_image) {
-        let count = suspects_not_tried.entry(reason.name().to_owned());
-        *count.or_default() += 1;
+    for (suspect, verdict) in suspects.iter().zip(&verdicts) {
+        match suspect.no_image {
+            Some(reason) if verdict.confirmed != Some(true) => {
+                let count = suspects_not_tried.entry(reason.name().to_owned());
+                *count.or_default() += 1;
+            }
+            _ => tried_suspects += u64::from(verdict.tried > 0),
+        }
     }
     CrashCoverage {
         strategy: strategy.to_owned(),
         failure_points: Covered::new(tried.failure_points, of.failure_points),
         occurrences: Covered::new(tried.occurrences, of.occurrences),
-        suspects: Covered::new(tried_suspects as u64, suspects.len() as u64),
+        suspects: Covered::new(tried_suspects, suspects.len() as u64),
         suspects_not_tried,
         stores: Covered::new(tried.stores, of.stores),
         recoveries: ending.recoveries,

@@ -3,7 +3,9 @@
 //! The signal handler recognises the instructions that touch that memory ([`fault`]) and lets the thread continue
 //! where the failure is returned.
 
+use crate::memory;
 use core::arch::global_asm;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 global_asm!(
     ".text",
@@ -52,6 +54,21 @@ global_asm!(
     "ret",
     "3:",
     "mov eax, 1",
+    "ret",
+    // --- a comparison that faults: rdi = the last byte that can be read, which is not 0xff; rax = the flags.
+    // --- The zero flag is set before, and not by the bytes.
+    ".globl guarded_scan",
+    "guarded_scan:",
+    "mov eax, 0xff",
+    "mov ecx, 2",
+    "cmp ecx, ecx",
+    ".globl guarded_scan_insn",
+    "guarded_scan_insn:",
+    "repne scasb",
+    ".globl guarded_scan_fault",
+    "guarded_scan_fault:",
+    "pushfq",
+    "pop rax",
     "ret",
     // --- a branch to an address that is not canonical: rdi = target, esi = form; rax = 1 if the fault
     // --- was reported at the target, rdx = by how much the stack pointer had moved --------------------
@@ -151,6 +168,9 @@ unsafe extern "C" {
     fn guarded_verify(base: u64, words: *const Word, count: usize) -> u32;
     fn guarded_verify_insn();
     fn guarded_verify_fault();
+    fn guarded_scan(last: u64) -> u64;
+    fn guarded_scan_insn();
+    fn guarded_scan_fault();
     fn guarded_branch(target: u64, form: u64) -> Branched;
     fn guarded_branch_insns();
     fn guarded_branch_insns_end();
@@ -168,6 +188,7 @@ pub fn fault(rip: u64) -> Option<u64> {
         (at(guarded_copy_insn), at(guarded_copy_fault)),
         (at(guarded_load_insn), at(guarded_load_fault)),
         (at(guarded_verify_insn), at(guarded_verify_fault)),
+        (at(guarded_scan_insn), at(guarded_scan_fault)),
     ]
     .into_iter()
     .find_map(|(insn, fault)| (insn == rip).then_some(fault))
@@ -191,6 +212,27 @@ pub unsafe fn branch(target: u64, form: BranchForm) -> FaultedBranch {
         at_target: branched.taken != 0,
         stack_moved: branched.stack != 0,
     }
+}
+
+/// Whether a string comparison that faults has changed the flags: CPUs of some makers then leave those of the last
+/// elements that were compared, others those from before the instruction.
+pub fn faulting_comparison_sets_flags() -> bool {
+    const ZERO: u64 = 0x40;
+    const UNKNOWN: u8 = 2;
+    static SETS: AtomicU8 = AtomicU8::new(UNKNOWN);
+    let known = SETS.load(Ordering::Relaxed);
+    if known != UNKNOWN {
+        return known != 0;
+    }
+    // What follows a mapping of the runtime is never mapped.
+    let page = memory::map(memory::PAGE);
+    // SAFETY: reads the last byte of the page and faults at the next one, which is caught by the signal handler.
+    let flags = unsafe { guarded_scan(page + memory::PAGE - 1) };
+    // SAFETY: nothing refers to the page.
+    unsafe { memory::unmap(page, memory::PAGE) };
+    let sets = flags & ZERO == 0;
+    SETS.store(sets.into(), Ordering::Relaxed);
+    sets
 }
 
 /// Copies `len` bytes, stopping at the first bad address; the number of bytes not copied.

@@ -8,6 +8,7 @@ use super::effective_address::segment_base;
 use crate::arch::instruments::pm::emulate::{BadAccess, load_bytes, record_load, set_register};
 use crate::arch::translator::cpu::TRAP_FLAG;
 use crate::arch::translator::cpu::reg;
+use crate::arch::translator::guarded;
 use crate::instruments::events::calling_context;
 use crate::instruments::pm::access::record_store;
 use crate::instruments::pm::site::PmSite;
@@ -63,6 +64,10 @@ pub fn run(context: &mut Context, site: &PmSite) -> Result<Progress, BadAccess> 
         source_base: segment_base(insn.memory_segment(), context),
         caller: calling_context::context_of(context),
     };
+    let compares = matches!(
+        repetition.operation,
+        StringOperation::Scan | StringOperation::Compare
+    );
     let repeats = insn.has_rep_prefix() || insn.has_repne_prefix();
     let mut left = if repeats {
         repetition.register(context, reg::RCX)
@@ -75,8 +80,10 @@ pub fn run(context: &mut Context, site: &PmSite) -> Result<Progress, BadAccess> 
         let done = match repetition.some(context, if steps { 1 } else { left }) {
             Ok(done) => done,
             Err(bad) => {
-                // The registers show what was done before the fault; the flags change only at the end.
-                context.cpu.flags = flags;
+                // The registers show what was done before the fault; whether the flags do depends on the CPU.
+                if compares && !guarded::faulting_comparison_sets_flags() {
+                    context.cpu.flags = flags;
+                }
                 return Err(bad);
             }
         };
@@ -85,10 +92,6 @@ pub fn run(context: &mut Context, site: &PmSite) -> Result<Progress, BadAccess> 
         if repeats {
             context.cpu.gpr[reg::RCX] = left;
         }
-        let compares = matches!(
-            repetition.operation,
-            StringOperation::Scan | StringOperation::Compare
-        );
         let equal = context.cpu.flags & ZERO != 0;
         if compares && equal == insn.has_repne_prefix() {
             break;

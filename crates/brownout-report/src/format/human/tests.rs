@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::samples::{FLUSH_RULE, WARNING_RULE, finding, finding_at, frame, stack};
-use crate::{Evidence, Subject};
+use crate::{Evidence, Frame, Subject};
 
 const SOURCE: &str = "\
 #include \"kv.h\"

@@ -1,0 +1,89 @@
+//! Findings in one line each: those that are no bugs, those that recovery tolerates, and suppressed ones.
+
+use std::fmt::Write as _;
+use std::io;
+
+use super::frame_lines::with_short_name;
+use super::wrapping::wrapped;
+use super::{Human, clean, level, times};
+use crate::{Finding, Report, Suppressed};
+
+impl Human {
+    pub(super) fn write_suppressed(
+        &self,
+        report: &Report,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        for Suppressed { finding, reason } in report.suppressed() {
+            let frame = finding
+                .primary_frame()
+                .map(|frame| report.shown_frame(frame));
+            let location = frame.map_or_else(String::new, |frame| format!(" ({frame})"));
+            let text = format!(
+                "{}{}, suppressed: {}",
+                clean(&finding.message),
+                clean(&location),
+                clean(reason)
+            );
+            self.write_line(finding, text, out)?;
+        }
+        out.write_all(b"\n")
+    }
+
+    pub(super) fn write_line(
+        &self,
+        finding: &Finding,
+        text: String,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        let margin = finding.rule.len() + "performance[]: ".len();
+        let text = wrapped(&text, self.columns(margin));
+        let title = level(finding.severity)
+            .primary_title(text)
+            .id(clean(&finding.rule));
+        let group = annotate_snippets::Group::with_title(title);
+        writeln!(out, "{}", self.renderer().render(&[group]))
+    }
+
+    /// One line per rule and location, regardless of the number of stacks.
+    pub(super) fn write_lines<'a>(
+        &self,
+        report: &Report,
+        findings: impl Iterator<Item = &'a Finding>,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        let mut lines: Vec<(String, &Finding, u64, usize)> = Vec::new();
+        for finding in findings {
+            let frame = finding
+                .primary_frame()
+                .map(|frame| with_short_name(report.shown_frame(frame)));
+            let location =
+                frame.map_or_else(|| "unknown location".to_owned(), |frame| frame.to_string());
+            match lines
+                .iter_mut()
+                .find(|(known, first, ..)| *known == location && first.rule == finding.rule)
+            {
+                Some((_, _, count, stacks)) => {
+                    *count = count.saturating_add(finding.count);
+                    *stacks += 1 + finding.evidence.joined.len();
+                }
+                None => {
+                    let stacks = 1 + finding.evidence.joined.len();
+                    lines.push((location, finding, finding.count, stacks));
+                }
+            }
+        }
+        for (location, first, count, stacks) in lines {
+            let mut text = format!("{}, {}", clean(&location), times(count));
+            if stacks > 1 {
+                let _ = write!(text, " on {stacks} stacks");
+            }
+            if first.confirmed == Some(false) {
+                text.push_str("; recovery passes without it");
+            }
+            let text = format!("{} ({text})", clean(&first.message));
+            self.write_line(first, text, out)?;
+        }
+        out.write_all(b"\n")
+    }
+}

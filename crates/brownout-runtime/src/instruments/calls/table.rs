@@ -8,6 +8,35 @@ use brownout_ring as ring;
 /// Bytes by which most names can be ruled out.
 const OPENING: usize = 4;
 
+/// What names start with, but for those that are shorter: a bit for each hash. The names of all symbols of a program are
+/// compared with it at every byte, so it must not grow with the number of functions.
+struct Openings([u64; 64]);
+
+impl Openings {
+    fn bit(opening: &[u8; OPENING]) -> (usize, u64) {
+        let hash = u32::from_le_bytes(*opening).wrapping_mul(0x9E37_79B1) >> 20;
+        (hash as usize / 64, 1 << (hash % 64))
+    }
+
+    /// False if no name starts so; fast, and usually false.
+    #[inline]
+    fn may_hold(&self, opening: &[u8; OPENING]) -> bool {
+        let (word, bit) = Openings::bit(opening);
+        self.0[word] & bit != 0
+    }
+}
+
+impl<'a> FromIterator<&'a [u8; OPENING]> for Openings {
+    fn from_iter<I: IntoIterator<Item = &'a [u8; OPENING]>>(openings: I) -> Self {
+        let mut bits = [0; 64];
+        for opening in openings {
+            let (word, bit) = Openings::bit(opening);
+            bits[word] |= bit;
+        }
+        Openings(bits)
+    }
+}
+
 /// A watched function.
 #[derive(Clone, Copy, Debug)]
 struct Watched {
@@ -18,10 +47,7 @@ struct Watched {
 /// The table of watched functions; its numbers are those of the recorder.
 pub struct WatchedFunctions {
     functions: Vec<Watched>,
-    /// Whether a name starts with this byte.
-    initials: [bool; 256],
-    /// What names start with, but for those that are shorter.
-    openings: Vec<[u8; OPENING]>,
+    openings: Openings,
     has_short_names: bool,
 }
 
@@ -43,20 +69,13 @@ impl WatchedFunctions {
         let functions: Vec<Watched> = ring::watch::entries(bytes)
             .map(|(arguments, name)| Watched { name, arguments })
             .collect();
-        let mut initials = [false; 256];
-        for function in &functions {
-            initials[usize::from(function.name[0])] = true;
-        }
-        let mut openings: Vec<[u8; OPENING]> = functions
+        let openings = functions
             .iter()
-            .filter_map(|function| function.name.first_chunk().copied())
+            .filter_map(|function| function.name.first_chunk())
             .collect();
-        openings.sort_unstable();
-        openings.dedup();
         let has_short_names = functions.iter().any(|f| f.name.len() < OPENING);
         WatchedFunctions {
             functions,
-            initials,
             openings,
             has_short_names,
         }
@@ -81,11 +100,10 @@ impl WatchedFunctions {
     /// Whether a name may be at the start of `text`; fast, and usually false.
     #[inline]
     pub fn may_open(&self, text: &[u8]) -> bool {
-        self.initials[usize::from(text.first().copied().unwrap_or(0))]
-            && (self.has_short_names
-                || text
-                    .first_chunk()
-                    .is_some_and(|opening| self.openings.contains(opening)))
+        self.has_short_names
+            || text
+                .first_chunk()
+                .is_some_and(|opening| self.openings.may_hold(opening))
     }
 
     /// The functions whose whole name, ended by a NUL or a version, is at the start of `text`.

@@ -7,6 +7,8 @@
 //! or if the stack has shrunk beyond it. Coroutines leave a stack and come back to it: a call far from the
 //! current stack pointer is therefore dead only if its return address is gone.
 //!
+//! A call before the process has mapped a candidate for persistent memory is recorded without its callers.
+//!
 //! What it can miss: a call whose stack lies just below that of another coroutine is recorded as left too early;
 //! a call that was left by a jump from further away is recorded as left late. A function that ends with a jump
 //! to another watched function ends when that one does; if these jumps form a cycle, the earlier calls count as
@@ -15,6 +17,8 @@
 use crate::arch::translator::guarded;
 use crate::instruments::calls::open_calls::Open;
 use crate::instruments::events::calling_context;
+use crate::instruments::pm::candidates;
+use crate::instruments::unwind::ContextNumber;
 use crate::plain_data::PlainData;
 use crate::translator::context::Context;
 use crate::translator::dispatch::with_translator;
@@ -118,11 +122,17 @@ fn record_left(context: &mut Context, call: &Open) {
 }
 
 fn record(context: &mut Context, kind: u16, function: u32, payload: &[u8]) {
+    // Every process calls `exit`. Most never map a candidate, and are spared what an unwinder needs.
+    let calling_context = if candidates::any() {
+        calling_context::context_of(context)
+    } else {
+        ContextNumber::ROOT.0
+    };
     let head = Head {
         kind,
         flags: 0,
         pc: context.pc,
-        context: calling_context::context_of(context),
+        context: calling_context,
         addr: u64::from(function),
     };
     context.wire.record_short(head, payload);

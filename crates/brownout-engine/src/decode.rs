@@ -58,7 +58,7 @@ pub(crate) enum Decoded<'a> {
         pointer: u64,
         event: Event<'a>,
     },
-    /// A record about a file that was never mapped. It is not part of the trace.
+    /// A record that is not part of the trace: about a file that was never mapped, or a process that does not exist.
     Unrelated,
 }
 
@@ -320,6 +320,7 @@ pub(crate) fn decode<'a>(
                 event: event(kind),
             });
         }
+        kind::NO_PROCESS => return Ok(Decoded::Unrelated),
         kind::THREAD_CREATE => {
             return Ok(Decoded::ThreadCreate {
                 creation: head.addr,

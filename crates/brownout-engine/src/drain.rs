@@ -31,8 +31,10 @@ const LONG_SLEEP: Duration = Duration::from_millis(32);
 const STUCK_SLEEP: Duration = Duration::from_micros(200);
 /// How often the drain checks for threads that ended without closing their slot.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a process that has the wire open may take to claim its first slot.
+/// How long a process that has the wire open may take to claim its first slot, and how long if it was forked and has to
+/// publish that.
 const NEWBORN_GRACE: Duration = Duration::from_millis(100);
+const FORKED_GRACE: Duration = Duration::from_secs(10);
 /// How long the last store of a killed thread waits for earlier records that have not been published.
 const LAST_STORE_PATIENCE: Duration = Duration::from_millis(20);
 /// How often the sink saves its records, so that a crash of the recorder does not lose them.
@@ -177,7 +179,12 @@ impl Drain<'_> {
         // A newly forked process has the wire open before it has a slot. A process that never claims one (a set-user-ID
         // program, for example) is not followed, and the drain does not wait for it.
         let since = self.slotless_since.get_or_insert_with(Instant::now);
-        !self.wire.has_children() || since.elapsed() > NEWBORN_GRACE || !self.wire_processes.exist()
+        let grace = if self.wire.has_births() {
+            FORKED_GRACE
+        } else {
+            NEWBORN_GRACE
+        };
+        !self.wire.has_children() || since.elapsed() > grace || !self.wire_processes.exist()
     }
 
     fn save<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {

@@ -131,6 +131,16 @@ impl Merger {
             .any(|channel| channel.slot.is_some())
     }
 
+    /// Whether a process that has the wire open has no slot: it was just forked, or is about to end.
+    pub(crate) fn has_newborn(&self, wire_processes: &WireProcesses) -> bool {
+        let owners = self.channels.iter().flatten();
+        let known: Vec<u32> = owners
+            .filter(|channel| channel.slot.is_some())
+            .filter_map(|channel| channel.stream.owner.outer_pid())
+            .collect();
+        wire_processes.exist_besides(&known)
+    }
+
     /// Whether records are waiting for one with a lower number.
     pub(crate) fn is_stuck(&self) -> bool {
         !self.fronts.is_empty()

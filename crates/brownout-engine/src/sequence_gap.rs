@@ -7,7 +7,11 @@
 //! - has ended, or
 //! - sleeps in a system call: between drawing and publishing, a producer makes no system call that sleeps except to wait
 //!   for room in its ring, which [`brownout_ring::Slot::waiting`] shows, or
-//! - has used more processor time since the gap was noticed than publishing can take.
+//! - has used more processor time since the gap was noticed than publishing can take, and is not forking: the number of a
+//!   child's first record is drawn before the fork, which can take long.
+//!
+//! The child publishes that record, before which it has no slot. As long as a process without a slot has the wire open
+//! and such a record is outstanding, the number is not skipped.
 //!
 //! A thread whose published records have higher numbers cannot be publishing it either, because numbers increase within a
 //! thread. The drain waits for a thread that is stopped at that point (by `SIGSTOP` or a debugger).
@@ -26,6 +30,9 @@ const GRACE: Duration = Duration::from_millis(2);
 const INTERVAL: Duration = Duration::from_millis(5);
 /// Processor time, in ticks of 10 ms, after which a thread must have finished publishing.
 const TICKS: u64 = 3;
+/// How long a process that has the wire open and no slot can hold up the merge. It is only exceeded if a child was killed
+/// before it published its first record while another process could not get a slot.
+const NEWBORN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The gap that the merge is stuck at, if it is.
 #[derive(Default)]
@@ -72,6 +79,11 @@ impl SequenceGap {
             return None;
         }
         open.next_look = now + INTERVAL;
+        // Checked first: a child that is not newborn any more has a slot, which `discover` finds.
+        let patient = now - open.since < NEWBORN_PATIENCE;
+        if patient && wire.has_births() && merger.has_newborn(wire_processes) {
+            return None;
+        }
         // A thread that drew a number below `drawn` already had a live slot then, so `discover` finds it.
         let drawn = wire.drawn();
         merger.discover(wire, wire_processes);
@@ -101,6 +113,7 @@ fn nobody_publishes(
                 channel.abandoned = true;
                 false
             }
+            _ if wire.slot(slot).forking.load(SeqCst) != 0 => true,
             Activity::Asleep => wire.slot(slot).waiting.load(SeqCst) != 0,
             Activity::Active { cpu_ticks } => {
                 cpu_ticks

@@ -58,6 +58,14 @@ impl SlotOwner {
         }
     }
 
+    /// The id of the process in the recorder's pid namespace, if it is known.
+    pub(crate) fn outer_pid(&self) -> Option<u32> {
+        match self.located {
+            ThreadLocation::Found { pid, .. } => Some(pid),
+            ThreadLocation::Ambiguous | ThreadLocation::Ended => None,
+        }
+    }
+
     pub(crate) fn activity(&self) -> Activity {
         let (pid, tid) = match self.located {
             ThreadLocation::Found { pid, tid } => (pid, tid),

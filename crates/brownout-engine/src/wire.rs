@@ -108,6 +108,11 @@ impl Wire {
         self.table.control().children.load(SeqCst) != 0
     }
 
+    /// Whether a process is being forked, or has been and has not published its first record.
+    pub(crate) fn has_births(&self) -> bool {
+        self.table.control().births.load(SeqCst) != 0
+    }
+
     /// How many sequence numbers have been drawn.
     pub(crate) fn drawn(&self) -> u64 {
         self.table.control().next_seq.0.load(SeqCst)
@@ -123,6 +128,19 @@ impl Wire {
     #[cfg(test)]
     pub(crate) fn draw(&self) -> u64 {
         self.table.control().next_seq.0.fetch_add(1, SeqCst)
+    }
+
+    /// Draws the number of the first record of a child, as producers do before they fork.
+    #[cfg(test)]
+    pub(crate) fn draw_birth(&self) -> u64 {
+        self.table.control().births.fetch_add(1, SeqCst);
+        self.draw()
+    }
+
+    /// The child has published its first record.
+    #[cfg(test)]
+    pub(crate) fn end_birth(&self) {
+        self.table.control().births.fetch_sub(1, SeqCst);
     }
 
     /// Bytes that were published and not yet copied, given that `taken` bytes of this slot were copied.
@@ -175,7 +193,13 @@ impl Wire {
             memory::punch_hole(&self.file, ring_offset(index.0) as u64, bytes)?;
         }
         let slot = self.slot(index);
-        for word in [&slot.process, &slot.pid, &slot.tid, &slot.waiting] {
+        for word in [
+            &slot.process,
+            &slot.pid,
+            &slot.tid,
+            &slot.waiting,
+            &slot.forking,
+        ] {
             word.store(0, Relaxed);
         }
         slot.head.store(0, Relaxed);

@@ -44,7 +44,13 @@ impl WireProcesses {
 
     /// Whether there are any. None are found if `/proc` cannot be read.
     pub(crate) fn exist(&self) -> bool {
-        numbered("/proc").any(|(_, process)| self.holds(&process) == Some(true))
+        self.exist_besides(&[])
+    }
+
+    /// Whether there are any except the processes with the ids `known` in the recorder's pid namespace.
+    pub(crate) fn exist_besides(&self, known: &[u32]) -> bool {
+        numbered("/proc")
+            .any(|(pid, process)| !known.contains(&pid) && self.holds(&process) == Some(true))
     }
 
     /// Finds the thread that has the ids `pid` and `tid` in its own pid namespace.

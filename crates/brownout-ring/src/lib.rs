@@ -14,6 +14,9 @@
 //! one. A thread that is killed between drawing a number and publishing its record leaves a gap. The recorder skips a gap
 //! once no live thread can fill it.
 //!
+//! The number of a forked process's first record is drawn by its parent, before the fork. What the child inherits is then
+//! what there was at that position, however late the child runs for the first time.
+//!
 //! This crate contains only layout and constants, because it is also linked into the target's process: it makes no system
 //! calls and does not allocate.
 #![no_std]
@@ -26,7 +29,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below changes. Both sides come from the same build, so they must agree.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -90,6 +93,9 @@ pub struct Control {
     pub slots_used: AtomicU32,
     /// Number of processes that other processes have started, incremented before the start.
     pub children: AtomicU32,
+    /// Number of forks whose child has not published its first record, the number of which was drawn before the fork.
+    /// Incremented before that number is drawn; decremented by the child, or by the parent if the fork fails.
+    pub births: AtomicU32,
     pub next_seq: Line<AtomicU64>,
     pub files: SharedFiles,
 }
@@ -151,6 +157,8 @@ pub struct Slot {
     pub tail: AtomicU64,
     /// Non-zero while the producer waits on `tail`.
     pub waiting: AtomicU32,
+    /// Non-zero from before the producer draws a number for a process that it forks until the fork is over.
+    pub forking: AtomicU32,
 }
 
 /// What the owner of a slot is about to store. [`evidence`] bytes follow, at most [`MAX_INTENT`].
@@ -264,7 +272,7 @@ pub mod kind {
     /// A thread ends: `addr` is its thread pointer, by which C libraries identify threads.
     pub const THREAD_EXIT: u16 = 16;
     /// A process starts: payload [`super::ProcessStart`], then the executable's path, a NUL, and the arguments, each followed
-    /// by a NUL.
+    /// by a NUL. If it was forked, its parent drew the number of this record before the fork.
     pub const PROCESS_START: u16 = 17;
     /// A process ends: `addr` is the status passed to `exit_group`.
     pub const PROCESS_EXIT: u16 = 18;
@@ -279,6 +287,8 @@ pub mod kind {
     /// The thread is about to create another one, or to fork: `addr` is a number that is unique in its process; payload: the
     /// new thread's thread pointer, 8 bytes (0 if it is not passed to the kernel).
     pub const THREAD_CREATE: u16 = 23;
+    /// The number of this record was drawn for a process that could not be forked.
+    pub const NO_PROCESS: u16 = 24;
 }
 
 /// Flags of [`kind::STORE`].

@@ -5,7 +5,7 @@ use crate::memory;
 use crate::sys;
 use crate::sys::{is_err, linux};
 use brownout_ring as ring;
-use brownout_ring::{Control, Intent, Record, Slot};
+use brownout_ring::{Control, Intent, Record, Slot, kind};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 pub(crate) static CONTROL: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
@@ -156,6 +156,9 @@ pub struct Producer {
     index: u32,
 }
 
+/// The number of the first record of a process that is being forked.
+pub struct Birth(u64);
+
 /// The parts of a record that are not payload.
 #[derive(Clone, Copy, Default)]
 pub struct Head {
@@ -245,8 +248,54 @@ impl Producer {
 
     /// Appends a record with a payload in pieces.
     pub fn record(&mut self, head: Head, payload: &[&[u8]]) {
+        self.record_pieces(None, head, payload);
+    }
+
+    /// Draws the number of the first record of a process that the thread is about to fork: the child inherits what there
+    /// is at this position in the order of records. The recorder waits for this record, so one of [`Producer::record_birth`]
+    /// (by the child) and [`Producer::cancel_birth`] must follow, and in the parent [`Producer::end_fork`]. `None` if
+    /// there is no recorder.
+    pub fn draw_birth(&self) -> Option<Birth> {
+        let (slot, control) = (self.slot?, control()?);
+        if control.recording.load(Ordering::Relaxed) != ring::recording::ON {
+            return None;
+        }
+        control.births.fetch_add(1, Ordering::SeqCst);
+        slot.forking.store(1, Ordering::SeqCst);
+        Some(Birth(control.next_seq.0.fetch_add(1, Ordering::AcqRel)))
+    }
+
+    /// Appends the first record of a forked process.
+    pub fn record_birth(&mut self, birth: Option<Birth>, head: Head, payload: &[&[u8]]) {
+        self.record_pieces(birth.as_ref().map(|birth| birth.0), head, payload);
+        // Even if there was no slot for the record: the recorder need not wait any longer.
+        if let (Some(_), Some(control)) = (birth, control()) {
+            control.births.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// There is no child that could use the number.
+    pub fn cancel_birth(&mut self, birth: Option<Birth>) {
+        if birth.is_some() {
+            let head = Head {
+                kind: kind::NO_PROCESS,
+                ..Head::default()
+            };
+            self.record_birth(birth, head, &[]);
+        }
+    }
+
+    /// The thread's fork is over: either the child exists, or the fork has failed.
+    pub fn end_fork(&self) {
+        if let Some(slot) = self.slot {
+            slot.forking.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Appends a record with a number that was drawn before, or with the next one.
+    fn record_pieces(&mut self, number: Option<u64>, head: Head, payload: &[&[u8]]) {
         let size: usize = payload.iter().map(|piece| piece.len()).sum();
-        let Some((at, len)) = self.begin(&head, size) else {
+        let Some((at, len)) = self.begin(&head, size, number) else {
             return;
         };
         let mut to = at;
@@ -261,7 +310,7 @@ impl Producer {
     /// As [`Producer::record`] for a payload in one piece, which is usually short.
     #[inline]
     pub fn record_short(&mut self, head: Head, payload: &[u8]) {
-        let Some((at, len)) = self.begin(&head, payload.len()) else {
+        let Some((at, len)) = self.begin(&head, payload.len(), None) else {
             return;
         };
         // Word by word: the bytes were often stored a moment ago in words, and wider loads would wait
@@ -297,8 +346,8 @@ impl Producer {
     /// Writes the head of a record with `size` bytes of payload; where those go, and how long the record
     /// is. `None` if there is no recorder.
     #[inline]
-    fn begin(&mut self, head: &Head, size: usize) -> Option<(u64, u64)> {
-        let (at, seq) = self.reserve(size_of::<Record>() + size)?;
+    fn begin(&mut self, head: &Head, size: usize, number: Option<u64>) -> Option<(u64, u64)> {
+        let (at, seq) = self.reserve(size_of::<Record>() + size, number)?;
         let len = (size_of::<Record>() + size + 7) & !7;
         // SAFETY: `reserve` made sure that `len` bytes from `at` are free; the ring is mapped twice in a
         // row, so they do not wrap.
@@ -314,9 +363,10 @@ impl Producer {
         Some((at + size_of::<Record>() as u64, len as u64))
     }
 
-    /// Waits for room for `len` bytes and draws a sequence number; `None` if there is no recorder.
+    /// Waits for room for `len` bytes and draws a sequence number, unless `number` was drawn before; `None` if there is no
+    /// recorder.
     #[inline]
-    fn reserve(&mut self, len: usize) -> Option<(u64, u64)> {
+    fn reserve(&mut self, len: usize, number: Option<u64>) -> Option<(u64, u64)> {
         let slot = self.slot?;
         let control = control()?;
         let need = (len as u64 + 7) & !7;
@@ -332,7 +382,9 @@ impl Producer {
             self.wait(slot, control)?;
         }
         let next = &control.next_seq.0;
-        let seq = if ALONE.load(Ordering::Relaxed) {
+        let seq = if let Some(number) = number {
+            number
+        } else if ALONE.load(Ordering::Relaxed) {
             let seq = next.load(Ordering::Relaxed);
             next.store(seq + 1, Ordering::Release);
             seq

@@ -209,6 +209,25 @@ fn a_number_drawn_by_a_killed_thread_is_skipped() {
 }
 
 #[test]
+fn the_number_drawn_for_a_forked_process_is_not_skipped_before_it_runs() {
+    let wire = Wire::create(0).unwrap();
+    let (sink, lost) = record_while(&wire, || {
+        // A process that has ended. This process, which has the wire open, has no slot until the end: it is the child.
+        let mut parent = FakeProducer::claim_for(&wire, 0, u32::MAX, u32::MAX);
+        let birth = wire.draw_birth();
+        parent.store_own_number();
+        parent.close();
+        thread::sleep(Duration::from_millis(100));
+        let mut child = FakeProducer::claim(&wire, 1);
+        child.publish(&record(head(kind::STORE, birth, birth, 8), &[0; 8]));
+        wire.end_birth();
+        child.close();
+    });
+    assert_eq!(sink.seqs(), [0, 1]);
+    assert_eq!((lost, sink.notes), (0, vec![]));
+}
+
+#[test]
 fn a_busy_thread_with_nothing_to_publish_does_not_keep_a_gap_open() {
     let wire = Wire::create(0).unwrap();
     let (sink, lost) = record_while(&wire, || {

@@ -23,7 +23,7 @@ use crate::sys::{is_err, linux};
 use crate::translator::context::{Context, Exit};
 use crate::translator::load::Image;
 use crate::wire;
-use crate::wire::Head;
+use crate::wire::{Birth, Head};
 use alloc::vec::Vec;
 use brownout_ring::{self as ring, kind, origin};
 use core::ffi::CStr;
@@ -164,28 +164,24 @@ pub fn announce_exec<'a>(
         }
         text.extend_from_slice(argument.to_bytes_with_nul());
     }
-    announce(context, pid, parent, u32::MAX, origin::EXEC, &text);
-}
-
-fn announce(
-    context: &mut Context,
-    pid: u32,
-    parent_pid: u32,
-    parent: u32,
-    origin: u32,
-    text: &[u8],
-) {
     let start = ring::ProcessStart {
         pid,
-        parent_pid,
-        parent,
-        origin,
+        parent_pid: parent,
+        parent: u32::MAX,
+        origin: origin::EXEC,
     };
+    announce(context, start, &text, None);
+}
+
+/// Announces a process and its first thread. `birth` is the number that the parent drew, if the process was forked.
+fn announce(context: &mut Context, start: ring::ProcessStart, text: &[u8], birth: Option<Birth>) {
     let head = Head {
         kind: kind::PROCESS_START,
         ..Head::default()
     };
-    context.wire.record(head, &[start.as_bytes(), text]);
+    context
+        .wire
+        .record_birth(birth, head, &[start.as_bytes(), text]);
     context.wire.record(
         Head {
             kind: kind::THREAD_START,

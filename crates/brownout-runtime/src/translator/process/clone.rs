@@ -13,11 +13,11 @@ use crate::translator::process::{
 use crate::translator::space::SPACE;
 use crate::translator::{map_lock, signal};
 use crate::wire;
-use crate::wire::Head;
+use crate::wire::{Birth, Head};
 use crate::{fatal, target_memory};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use brownout_ring::{kind, origin};
+use brownout_ring::{ProcessStart, kind, origin};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The arguments of `clone` and `clone3` in one form.
@@ -227,6 +227,7 @@ fn fork_process(context: &mut Context, request: CloneRequest, creation: u64) -> 
     // consistent state. The map lock comes first, then the locks of the instrumented: their holders may take any
     // of the others.
     let map_lock = map_lock::acquire();
+    let mut birth = None;
     let raw = hooks::quiesced(|| {
         let _translator = TRANSLATOR.lock();
         let _space = SPACE.lock();
@@ -236,6 +237,7 @@ fn fork_process(context: &mut Context, request: CloneRequest, creation: u64) -> 
             .copied()
             .filter(|thread| thread.0 != &raw mut *context)
             .collect();
+        birth = context.wire.draw_birth();
         let raw = HEAP.quiesced(|| issue(&request, None, core::ptr::null_mut()));
         if raw == 0 {
             threads.retain(|thread| thread.0 == &raw mut *context);
@@ -246,13 +248,23 @@ fn fork_process(context: &mut Context, request: CloneRequest, creation: u64) -> 
     drop(map_lock);
     if raw == 0 {
         context.creation = creation;
-        begin_child(context, parent, parent_pid, request.stack);
+        begin_child(context, (parent, parent_pid), request.stack, birth);
+    } else {
+        if is_err(raw) {
+            context.wire.cancel_birth(birth);
+        }
+        context.wire.end_fork();
     }
     sys::set_mask(before);
     raw
 }
 
-fn begin_child(context: &mut Context, parent: u32, parent_pid: u32, stack: u64) {
+fn begin_child(
+    context: &mut Context,
+    (parent, parent_pid): (u32, u32),
+    stack: u64,
+    birth: Option<Birth>,
+) {
     context.tid = sys::gettid();
     if stack != 0 {
         context.cpu.set_stack_pointer(stack);
@@ -262,6 +274,12 @@ fn begin_child(context: &mut Context, parent: u32, parent_pid: u32, stack: u64) 
     wire::forget_spares();
     wire::enter_process(pid);
     context.wire.claim(pid, context.tid);
-    announce(context, pid, parent_pid, parent, origin::FORK, b"");
+    let start = ProcessStart {
+        pid,
+        parent_pid,
+        parent,
+        origin: origin::FORK,
+    };
+    announce(context, start, b"", birth);
     hooks::process_started(context);
 }

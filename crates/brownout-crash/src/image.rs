@@ -30,7 +30,8 @@ pub struct CrashImage {
 /// Follows a run and builds the crash image of the current instant.
 ///
 /// A file that is not mapped yet has the content that it will have when it is: the trace does not say whether it existed
-/// before the target created it. A file that lost its path to another is gone.
+/// before the target created it. A file that lost its path to another is gone. A file that was renamed has its new path
+/// from then on, and nothing is at its old path.
 #[derive(Debug)]
 pub struct ImageBuilder<'a> {
     files: &'a PersistentFiles,
@@ -75,13 +76,18 @@ impl<'a> ImageBuilder<'a> {
         let files = holders.iter().enumerate().map(|(number, holder)| {
             match holder.and_then(|file| self.images.file(file)) {
                 Some(image) => Some(image.content().clone()),
-                None if self.mapped[number] => None,
-                None => Some(self.files.initial_content(number).clone()),
+                None if self.is_absent(number) => None,
+                None => self.files.initial_content(number).cloned(),
             }
         });
         CrashImage {
             files: files.collect(),
         }
+    }
+
+    /// Whether there is nothing at a path that no file has now.
+    fn is_absent(&self, number: usize) -> bool {
+        self.mapped[number] || self.files.initial_content(number).is_none()
     }
 
     /// The digest of [`image`](Self::image), at the cost of what changed since it was asked for last.
@@ -106,7 +112,7 @@ impl<'a> ImageBuilder<'a> {
                     None => image.digest(),
                 },
                 // No content is assumed to have the digests 0 and 1.
-                None => u128::from(self.mapped[number]),
+                None => u128::from(self.is_absent(number)),
             };
             digests.extend(digest.to_le_bytes());
         }

@@ -55,13 +55,14 @@ impl RecordedRun {
     ) -> Result<Survey, CrashError> {
         let mut points = FailurePoints::new(scope);
         let mut files = PersistentFiles::default();
-        self.walk(|event, definitions| {
+        let read = self.walk(|event, definitions| {
             observer.reading(event.index);
             files.observe(event, definitions, &self.selection);
             contexts.observe(event, definitions);
             points.observe(event, definitions, &self.selection, contexts);
             ControlFlow::Continue(())
         })?;
+        files.settle(read.definitions());
         Ok(Survey { points, files })
     }
 
@@ -71,11 +72,12 @@ impl RecordedRun {
         observer: &mut dyn ProgressObserver,
     ) -> Result<PersistentFiles, CrashError> {
         let mut files = PersistentFiles::default();
-        self.walk(|event, definitions| {
+        let read = self.walk(|event, definitions| {
             observer.reading(event.index);
             files.observe(event, definitions, &self.selection);
             ControlFlow::Continue(())
         })?;
+        files.settle(read.definitions());
         Ok(files)
     }
 

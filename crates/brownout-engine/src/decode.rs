@@ -3,9 +3,10 @@
 //! The bytes come from a process that may have overwritten its own ring. Every field is checked; an impossible value is
 //! reported as a [`Corruption`] and never causes a panic.
 
+use crate::file_names::NameChange;
 use crate::slot_owner::SlotOwner;
 use crate::stream::Corruption;
-use brownout_ring::{Record, fence, flush, kind, map, origin, store, sync};
+use brownout_ring::{Record, fence, flush, kind, map, name, origin, store, sync};
 use brownout_trace::{
     Address, AppPc, Arguments, CallArguments, ContextId, Event, EventIndex, EventKind, FenceKind,
     FileId, FileIdentity, FlushKind, FunctionId, Mapping, ProcessEnd, ProcessId, ProcessOrigin,
@@ -58,6 +59,8 @@ pub(crate) enum Decoded<'a> {
         pointer: u64,
         event: Event<'a>,
     },
+    /// Names of files changed.
+    Name(NameChange<'a>),
     /// A record that is not part of the trace: about a file that was never mapped, or a process that does not exist.
     Unrelated,
 }
@@ -320,6 +323,11 @@ pub(crate) fn decode<'a>(
                 event: event(kind),
             });
         }
+        kind::NAME => {
+            return Ok(Decoded::Name(
+                payload.name_change(head.flags)?.ok_or(wrong_flags)?,
+            ));
+        }
         kind::NO_PROCESS => return Ok(Decoded::Unrelated),
         kind::THREAD_CREATE => {
             return Ok(Decoded::ThreadCreate {
@@ -438,6 +446,24 @@ impl<'a> Payload<'a> {
             ino: self.u64()?,
         };
         Ok((identity, self.u64()?))
+    }
+
+    /// The change of names in a record with these flags; `None` if there are no such flags.
+    fn name_change(&mut self, flags: u16) -> Result<Option<NameChange<'a>>, Corruption> {
+        let (file, _) = self.file_at()?;
+        let old = self.path();
+        let new = self.path();
+        Ok(Some(match flags & !name::REPLACED_UNKNOWN {
+            name::RENAMED => NameChange::Renamed {
+                old,
+                new,
+                replaced_unknown: flags & name::REPLACED_UNKNOWN != 0,
+            },
+            name::EXCHANGED => NameChange::Exchanged { old, new },
+            name::LINKED => NameChange::Linked { file, new },
+            name::UNLINKED => NameChange::Unlinked { old },
+            _ => return Ok(None),
+        }))
     }
 
     /// A [`brownout_ring::Map`].

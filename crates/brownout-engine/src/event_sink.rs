@@ -3,9 +3,11 @@
 use crate::build_ids::BuildIds;
 use crate::decode::{Decoded, EventConsumer, WholeEvent, decode, decode_frequent, event};
 use crate::event_destination::EventDestination;
+use crate::file_names::{FileNames, NameChange};
 use crate::last_store::LastStore;
 use crate::mapped_files::MappedFiles;
 use crate::merge::{Sink, SinkError, SinkProgress};
+use crate::name_note::{NameNote, NameNoteKind};
 use crate::slot_owner::SlotOwner;
 use crate::thread_relations::ThreadRelations;
 use crate::watched_functions::WatchTable;
@@ -42,6 +44,7 @@ pub(crate) struct EventSink<D: EventDestination> {
     joins: Vec<bool>,
     threads: ThreadRelations,
     mapped: MappedFiles,
+    names: FileNames,
     /// The notes of the target's processes, without repetitions.
     notes: Vec<String>,
     /// Files that notes have named.
@@ -63,6 +66,7 @@ impl<D: EventDestination> EventSink<D> {
             joins: Vec::new(),
             threads: ThreadRelations::default(),
             mapped: MappedFiles::default(),
+            names: FileNames::default(),
             notes: Vec::new(),
             written: HashSet::new(),
         }
@@ -142,6 +146,19 @@ impl<D: EventDestination> EventSink<D> {
         Ok(())
     }
 
+    /// Adds notes about names of mapped files that are not in the trace.
+    pub(crate) fn remark_names(&mut self) -> Result<(), WriteError> {
+        let others = self.names.other_names().map(|(identity, path)| NameNote {
+            identity: (identity.dev, identity.ino),
+            kind: NameNoteKind::OtherName,
+            path: path.to_owned(),
+        });
+        for note in others.collect::<Vec<_>>() {
+            self.remark(&note.to_string())?;
+        }
+        Ok(())
+    }
+
     /// Removes and returns the notes for the user.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
@@ -179,6 +196,7 @@ impl<D: EventDestination> EventSink<D> {
                     mapping.file = number;
                 }
                 self.mapped.name(number, file, path);
+                self.names.mapped(number, file, path);
                 self.mapped.follow(&event);
                 self.destination.event(&event)?;
             }
@@ -232,7 +250,35 @@ impl<D: EventDestination> EventSink<D> {
                 self.destination
                     .context(process, context, parent, return_address)?;
             }
+            Decoded::Name(change) => self.rename(owner, change)?,
             Decoded::Unrelated => {}
+        }
+        Ok(())
+    }
+
+    /// Defines the paths that change with names.
+    fn rename(&mut self, owner: &SlotOwner, change: NameChange<'_>) -> Result<(), WriteError> {
+        for renamed in self.names.apply(change) {
+            self.destination.file(renamed.identity, &renamed.path)?;
+            self.mapped
+                .name(renamed.file, renamed.identity, &renamed.path);
+        }
+        if let NameChange::Renamed {
+            new,
+            replaced_unknown: true,
+            ..
+        } = change
+            && let Some(identity) = self.names.named(new)
+        {
+            let note = NameNote {
+                identity: (identity.dev, identity.ino),
+                kind: NameNoteKind::ReplacedUnknown,
+                path: new.to_owned(),
+            };
+            let (process, thread) = (ProcessId(owner.process), ThreadId(owner.tid));
+            let text = &note.to_string();
+            let kind = EventKind::Note { text };
+            self.destination.event(&remark(process, thread, kind))?;
         }
         Ok(())
     }

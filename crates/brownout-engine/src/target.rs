@@ -223,6 +223,7 @@ fn conclude<D: EventDestination>(
     let Drained { mut sink, result } = drained;
     let added = result.and_then(|losses| {
         sink.ended(target, ended.end)?;
+        sink.remark_names()?;
         if losses != Losses::default() {
             let Losses { numbers, found } = losses;
             sink.remark(&format!(

@@ -289,6 +289,9 @@ pub mod kind {
     pub const THREAD_CREATE: u16 = 23;
     /// The number of this record was drawn for a process that could not be forked.
     pub const NO_PROCESS: u16 = 24;
+    /// Names of files changed: payload [`super::FileAt`], the old path, a NUL, and the new path. Flags: [`super::name`]. Only
+    /// [`super::name::LINKED`] has a file and no old path; only [`super::name::UNLINKED`] has no new path.
+    pub const NAME: u16 = 25;
 }
 
 /// Flags of [`kind::STORE`].
@@ -318,6 +321,20 @@ pub mod fence {
     pub const MFENCE: u16 = 2;
     /// A locked instruction on memory outside candidate mappings, or one that stored nothing.
     pub const LOCKED: u16 = 3;
+}
+
+/// Flags of [`kind::NAME`].
+pub mod name {
+    /// What was at the old path is now at the new path. It may be a directory.
+    pub const RENAMED: u16 = 1;
+    /// The file has the new path in addition to others.
+    pub const LINKED: u16 = 2;
+    /// The old path no longer exists.
+    pub const UNLINKED: u16 = 3;
+    /// What was at the two paths has been exchanged.
+    pub const EXCHANGED: u16 = 4;
+    /// Set in addition to `RENAMED`: this replaced a file that no process of the recording had mapped.
+    pub const REPLACED_UNKNOWN: u16 = 0x100;
 }
 
 /// Flags of [`kind::SYNC`].

@@ -28,7 +28,8 @@ pub struct MappedFile {
     pub id: FileId,
     /// Its device and inode.
     pub identity: FileIdentity,
-    /// The path at which it was mapped last.
+    /// Its path: the one at which it was mapped last, or its name since it was renamed. A file that has lost its name to
+    /// another has a path that ends with ` (deleted)`, as in `/proc/PID/maps`.
     pub path: PathBuf,
 }
 
@@ -129,6 +130,7 @@ impl Process {
 pub struct Definitions {
     processes: BTreeMap<ProcessId, Process>,
     files: BTreeMap<FileId, MappedFile>,
+    path_changes: u64,
     functions: BTreeMap<FunctionId, String>,
 }
 
@@ -176,8 +178,15 @@ impl Definitions {
         self.process(process)?.module_at(pc)
     }
 
+    /// How often the path of a file has changed.
+    #[inline]
+    pub fn path_changes(&self) -> u64 {
+        self.path_changes
+    }
+
     /// Defines the file with this number. A later definition replaces an earlier one.
     pub fn define_file(&mut self, id: FileId, identity: FileIdentity, path: &Path) {
+        self.path_changes += u64::from(self.files.contains_key(&id));
         self.files.insert(
             id,
             MappedFile {

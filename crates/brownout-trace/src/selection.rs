@@ -12,6 +12,7 @@
 mod patterns;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 
 use crate::definitions::Definitions;
 use crate::event::{Event, EventKind, StoreFlavor, Sync};
@@ -97,6 +98,8 @@ pub struct Survey {
     stored: HashSet<FileId>,
     /// Files with non-temporal stores that no fence has followed yet.
     unfenced: HashMap<(ProcessId, ThreadId), Vec<FileId>>,
+    /// The paths at which files were mapped. They may have been renamed since.
+    mapped_at: HashSet<(FileId, PathBuf)>,
 }
 
 impl Survey {
@@ -104,7 +107,12 @@ impl Survey {
     #[inline]
     pub fn observe(&mut self, event: &Event<'_>, definitions: &Definitions) {
         match event.kind {
-            EventKind::Map(mapping) => self.mapped(mapping.file, mapping.dax),
+            EventKind::Map(mapping) => {
+                if let Some(file) = definitions.file(mapping.file) {
+                    self.mapped_at.insert((mapping.file, file.path.clone()));
+                }
+                self.mapped(mapping.file, mapping.dax);
+            }
             _ if self.open == 0 => {}
             _ => self.observe_undecided(event, definitions),
         }
@@ -176,10 +184,13 @@ impl Survey {
                 candidates: self.files.clone(),
             };
         };
+        let renamed = |file| definitions.file(file).map(|file| &file.path);
         let named = |file| {
-            definitions
-                .file(file)
-                .is_some_and(|file| patterns.matches(&file.path))
+            let mapped_at = self.mapped_at.iter().filter(|(mapped, _)| *mapped == file);
+            mapped_at
+                .map(|(_, path)| path)
+                .chain(renamed(file))
+                .any(|path| patterns.matches(path))
         };
         let candidates = self
             .files

@@ -4,6 +4,7 @@ mod calling_contexts;
 mod continuation;
 mod coverage_gap;
 mod crash_coverage;
+mod file_names;
 mod function_name;
 mod interrupt;
 mod left_out;
@@ -39,6 +40,7 @@ pub use continuation::{crash_command, quoted as shell_word};
 pub use coverage_gap::unfinished;
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, merged_coverage};
+use file_names::unshown_names;
 pub use function_name::program_file;
 pub use left_out::{demote, left_out, withdraw_confirmations};
 pub use missing_function::{RecordedBy, why_never_called};
@@ -220,6 +222,7 @@ pub fn crash_test(
         shortfalls: shortfalls(&coverage, &ending, progress, &monitor, &left_out)
             .into_iter()
             .chain(incomplete_images.into_iter().flatten())
+            .chain(unshown_names(trace, &survey.files, &plan.recovery.command))
             .collect(),
         left_out,
         judged,

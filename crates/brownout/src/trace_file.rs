@@ -11,7 +11,8 @@ use brownout_crash::TraceIdentity;
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
     Address, Damage, Definitions, EarlyStop, Event, EventIndex, EventKind, EventPosition,
-    FenceKind, FlushKind, Header, ReadError, StoreFlavor, Summary, ThreadRun, TraceReader, Visitor,
+    FenceKind, FlushKind, Header, MappedFile, ReadError, StoreFlavor, Summary, ThreadRun,
+    TraceReader, Visitor,
 };
 
 use crate::console::Console;
@@ -34,6 +35,8 @@ pub struct TraceFile {
     notes: TraceNotes,
     /// Device and inode numbers of the files that were mapped, once [`select`](Self::select) has read the trace.
     mapped: Vec<(u64, u64)>,
+    /// The persistent files, known likewise.
+    persistent: Vec<MappedFile>,
 }
 
 impl TraceFile {
@@ -52,6 +55,7 @@ impl TraceFile {
             earlier_damage: None,
             notes: TraceNotes::default(),
             mapped: Vec::new(),
+            persistent: Vec::new(),
         })
     }
 
@@ -171,6 +175,9 @@ impl TraceFile {
         let files = self.definitions().files();
         let identities = files.map(|file| (file.identity.dev, file.identity.ino));
         self.mapped = identities.collect();
+        let files = self.definitions().files();
+        let persistent = files.filter(|file| selection.is_persistent(file.id));
+        self.persistent = persistent.cloned().collect();
         self.earlier_damage = self.damage.take();
         self.seek(EventIndex(0))?;
         Ok(selection)
@@ -196,6 +203,11 @@ impl TraceFile {
     /// Device and inode numbers of the files that were mapped. Empty before [`select`](Self::select).
     pub fn mapped_files(&self) -> &[(u64, u64)] {
         &self.mapped
+    }
+
+    /// The persistent files, as they were named at the end. Empty before [`select`](Self::select).
+    pub fn persistent_files(&self) -> &[MappedFile] {
+        &self.persistent
     }
 
     /// Why the rest of the trace could not be read, if it could not.

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use brownout_engine::{WrittenFile, is_unrecorded_program};
+use brownout_engine::{NameNote, WrittenFile, is_unrecorded_program};
+use brownout_trace::MappedFile;
 
 /// The notes of a trace, by their meaning, without repetitions.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +14,8 @@ pub struct TraceNotes {
     pub gaps: Vec<String>,
     /// Files that the target wrote with system calls.
     written: Vec<WrittenFile>,
+    /// What crash images cannot show of the names of mapped files.
+    names: Vec<NameNote>,
 }
 
 impl TraceNotes {
@@ -24,6 +27,12 @@ impl TraceNotes {
             }
             return;
         }
+        if let Some(note) = NameNote::parse(text) {
+            if !self.names.contains(&note) {
+                self.names.push(note);
+            }
+            return;
+        }
         let list = if is_unrecorded_program(text) {
             &mut self.unrecorded
         } else {
@@ -32,6 +41,16 @@ impl TraceNotes {
         if !list.iter().any(|known| known == text) {
             list.push(text.to_owned());
         }
+    }
+
+    /// What crash images cannot show of the names of `persistent` files, one sentence each.
+    pub fn unshown_names(&self, persistent: &[MappedFile]) -> Vec<String> {
+        let is_persistent = |note: &&NameNote| {
+            let mut files = persistent.iter().map(|file| file.identity);
+            files.any(|file| (file.dev, file.ino) == note.identity)
+        };
+        let shown = self.names.iter().filter(is_persistent);
+        shown.map(NameNote::sentence).collect()
     }
 
     /// The files below the directories of `persistent` files that the target wrote with system calls and never mapped: crash

@@ -206,6 +206,8 @@ pub mod pm {
         /// Calls that give a file another name: not apart from the general ones.
         pub const RENAME: u32 = linux::__NR_renameat;
         pub const LINK: u32 = linux::__NR_linkat;
+        /// The call that takes a name from a file: not apart from the general one.
+        pub const UNLINK: u32 = linux::__NR_unlinkat;
 
         /// Whether a call that has succeeded opened a file and truncated it.
         pub fn truncates(_nr: u32, _args: &[u64; 6]) -> bool {

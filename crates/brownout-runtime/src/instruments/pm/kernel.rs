@@ -6,6 +6,7 @@
 
 mod file;
 mod io_uring;
+mod names;
 mod outputs;
 mod redirect;
 mod store;
@@ -50,8 +51,10 @@ pub const FILE_CALLS: &[u32] = &[
     linux::__NR_renameat,
     linux::__NR_renameat2,
     linux::__NR_linkat,
+    linux::__NR_unlinkat,
     syscalls::RENAME,
     syscalls::LINK,
+    syscalls::UNLINK,
 ];
 
 /// Makes a system call of the target with its arguments redirected from candidates, and records what it does to
@@ -73,6 +76,7 @@ pub fn syscall(
     let submission = io_uring::before(context, nr, &mut led);
     let mut call = Call::redirected(nr, led);
     let target = file::written(nr, &args);
+    let replaces_unknown = names::replaces_unknown(nr, &args);
     let outcome = make(context, nr, *call.args());
     let taken = match outcome {
         Outcome::Done(raw) if !is_err(raw) => raw,
@@ -89,6 +93,7 @@ pub fn syscall(
                 written_files::changed(context, nr, &args);
             }
             done_to_files(context, nr, &args, raw, target);
+            names::changed(context, nr, &args, replaces_unknown);
         }
     }
     outcome
@@ -131,6 +136,7 @@ fn elsewhere(
     } else {
         None
     };
+    let replaces_unknown = is_shared && names::replaces_unknown(nr, &args);
     let outcome = make(context, nr, args);
     if let Outcome::Done(raw) = outcome
         && !is_err(raw)
@@ -140,6 +146,7 @@ fn elsewhere(
         }
         if is_shared {
             done_to_files(context, nr, &args, raw, target);
+            names::changed(context, nr, &args, replaces_unknown);
         }
     }
     outcome

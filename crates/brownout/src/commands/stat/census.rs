@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use brownout_engine::WrittenFile;
+use brownout_engine::{NameNote, WrittenFile};
 use brownout_trace::{
     Address, Definitions, Event, EventCounts, EventKind, FileId, ProcessId, ThreadId,
 };
@@ -58,7 +58,7 @@ impl Census {
                 file.mappings += 1;
                 file.len = mapping.file_len;
             }
-            EventKind::Note { text } if self.is_new_note(text) => self.notes.push(text.to_owned()),
+            EventKind::Note { text } => self.note(text),
             EventKind::FileResize { file, len } => self.file(file).len = len,
             EventKind::FileWrite {
                 file,
@@ -74,11 +74,15 @@ impl Census {
         }
     }
 
-    fn is_new_note(&self, note: &str) -> bool {
+    fn note(&mut self, note: &str) {
         // Ordinary files are no gap in the recording.
-        WrittenFile::parse(note).is_none()
-            && self.notes.len() < MAX_NOTES
-            && self.notes.iter().all(|known| known != note)
+        if WrittenFile::parse(note).is_some() || self.notes.len() >= MAX_NOTES {
+            return;
+        }
+        let text = NameNote::parse(note).map_or_else(|| note.to_owned(), |note| note.sentence());
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
     }
 
     /// The notes of the recording, without repetitions.

@@ -44,6 +44,8 @@ pub const CREATE: u32 = linux::__NR_creat;
 /// Calls that give a file another name; its path is their second argument.
 pub const RENAME: u32 = linux::__NR_rename;
 pub const LINK: u32 = linux::__NR_link;
+/// The call that takes a name from a file; its path is its first argument.
+pub const UNLINK: u32 = linux::__NR_unlink;
 
 /// Whether a call that has succeeded opened a file and truncated it.
 pub fn truncates(nr: u32, args: &[u64; 6]) -> bool {

@@ -1,0 +1,97 @@
+//! Pools that are renamed or linked after they were mapped: a crash finds them under the names that they have then.
+
+use serde_json::Value;
+
+use crate::{Completed, TestDir, crashes};
+
+fn check(recover: &str, pool: &str, how: &str) -> (TestDir, Completed) {
+    let dir = TestDir::with("crash/renamed.c", &["-g"]);
+    let run = dir.brownout(&["check", "--recover", recover, "--", "./renamed", pool, how]);
+    (dir, run)
+}
+
+fn run_file(dir: &TestDir) -> Value {
+    serde_json::from_str(&dir.read("brownout.out/run.json")).unwrap()
+}
+
+#[test]
+fn recovery_finds_the_file_under_the_name_that_it_has_when_power_fails() {
+    for (how, pool) in [
+        ("rename", "pool"),
+        ("directory", "new/pool"),
+        ("nameless", "pool"),
+        ("moved-link", "pool"),
+    ] {
+        let (dir, run) = check(&format!("./renamed {pool}"), pool, how);
+        if run.stderr.contains("exited with status 77") {
+            println!("left out: the file system has no files without a name");
+            continue;
+        }
+        assert_eq!(run.status, Some(1), "{how}: {}", run.stderr);
+        let found = dir.findings();
+        assert_eq!(crashes(&found), [("recovery-failed", 1)], "{how}");
+        assert_eq!(run_file(&dir)["reasons"], serde_json::json!([]), "{how}");
+    }
+}
+
+#[test]
+fn nothing_is_left_at_the_old_name() {
+    let (dir, run) = check("test ! -e pool.tmp -o ! -e pool", "pool", "rename");
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(run_file(&dir)["verdict"], "passed");
+}
+
+/// Every result gives the reason, and the run does not pass.
+fn assert_inconclusive(dir: &TestDir, run: &Completed, reason: &str) {
+    assert_eq!(run.status, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains(reason), "{}", run.stderr);
+    let file = run_file(dir);
+    assert_eq!(file["verdict"], "nothing-tested");
+    assert!(file["reasons"].to_string().contains(reason), "{file}");
+    let junit = dir.read("brownout.out/junit.xml");
+    assert!(
+        junit.contains("<error") && junit.contains(reason),
+        "{junit}"
+    );
+    let sarif: Value = serde_json::from_str(&dir.read("brownout.out/report.sarif")).unwrap();
+    let invocation = &sarif["runs"][0]["invocations"][0];
+    assert_eq!(invocation["executionSuccessful"], false);
+    assert!(invocation.to_string().contains(reason), "{invocation}");
+}
+
+#[test]
+fn names_that_crash_images_do_not_show_are_reported() {
+    let (dir, run) = check("./renamed pool", "pool", "link");
+    assert_inconclusive(&dir, &run, "is a second name (hard link) of a mapped file");
+    let stat = dir.brownout(&["stat", "brownout.out"]);
+    assert!(stat.stdout.contains("second name"), "{}", stat.stdout);
+    let (dir, run) = check("true", "pool", "replace");
+    assert_inconclusive(&dir, &run, "where another file had been");
+}
+
+#[test]
+fn a_placeholder_for_a_renamed_file_is_ambiguous() {
+    let (dir, run) = check("test ! -e {pm} -o -e {pm}", "pool", "rename");
+    assert_inconclusive(&dir, &run, "in the recovery command stands for");
+    let (_, run) = check("./renamed {pm}", "pool", "rename");
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+}
+
+#[test]
+fn a_pattern_may_match_any_name() {
+    for name in ["pool", "pool.tmp"] {
+        let dir = TestDir::with("crash/renamed.c", &["-g"]);
+        let run = dir.brownout(&[
+            "check",
+            "--pm",
+            name,
+            "--recover",
+            "./renamed pool",
+            "--",
+            "./renamed",
+            "pool",
+            "rename",
+        ]);
+        assert_eq!(run.status, Some(1), "{name}: {}", run.stderr);
+    }
+}

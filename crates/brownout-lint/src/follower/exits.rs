@@ -33,7 +33,7 @@ impl<A: Attribution> Follower<A> {
                 let end = range.offset.saturating_add(range.len);
                 range.file.0 == line.space.0
                     && line.offset < end
-                    && range.offset < line.offset + LINE
+                    && range.offset < line.offset.saturating_add(LINE)
             };
             if within.is_some_and(|ranges| !ranges.iter().any(covers)) {
                 continue;
@@ -47,7 +47,7 @@ impl<A: Attribution> Follower<A> {
                 },
                 Pending::NonTemporal { .. } => LossReason::NotFenced,
             };
-            let bytes = line.offset..line.offset + LINE;
+            let bytes = line.offset..line.offset.saturating_add(LINE);
             self.tracker.retain(line.space, bytes, |line, _, store| {
                 let waits = match pending {
                     Pending::Flush { time, .. } => {

@@ -226,6 +226,8 @@ impl<A: Attribution> Follower<A> {
         if target.space != pointer.location.space {
             return None;
         }
+        // No file reaches that far.
+        start.checked_add(2 * LARGEST_OBJECT)?;
         let is_offset = pointer.kind == PointerKind::Word && start == pointer.value;
         let mut stores: Vec<TargetStore> = Vec::new();
         // From the first byte that was stored to the end of the object.

@@ -5,8 +5,10 @@
 //! which keeps the number of layers logarithmic in the number of forks.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
+use crate::chunk::MixHasher;
 use crate::ids::{AppPc, ContextId};
 
 /// Stands in the place of a return address: the definition is no context of its own. It says that the contexts of recursive
@@ -21,7 +23,7 @@ struct ContextNode {
     depth: u32,
 }
 
-type Layer = HashMap<ContextId, ContextNode>;
+type Layer = HashMap<ContextId, ContextNode, BuildHasherDefault<MixHasher>>;
 
 /// The context tree of a process.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +68,7 @@ impl Contexts {
         }
         Contexts {
             frozen: self.frozen.clone(),
-            own: Layer::new(),
+            own: Layer::default(),
             recursive: Arc::clone(&self.recursive),
         }
     }

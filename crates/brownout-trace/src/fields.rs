@@ -55,13 +55,19 @@ impl<'a> FieldReader<'a> {
         self.at
     }
 
+    /// The bytes that were not read, with their padding.
+    #[inline]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.padded.get(self.at..).unwrap_or_default()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.at >= self.end
     }
 
+    #[inline]
     pub(crate) fn take(&mut self) -> Result<u64, Flaw> {
-        let rest = self.padded.get(self.at..).unwrap_or_default();
-        let (value, rest) = varint::split_first(rest).ok_or(Flaw::FieldCutOff)?;
+        let (value, rest) = varint::split_first(self.rest()).ok_or(Flaw::FieldCutOff)?;
         self.at = self.padded.len() - rest.len();
         Ok(value)
     }
@@ -74,6 +80,7 @@ impl<'a> FieldReader<'a> {
         Ok(self.padded[self.at - 1])
     }
 
+    #[inline]
     pub(crate) fn take_u32(&mut self) -> Result<u32, Flaw> {
         u32::try_from(self.take()?).map_err(|_| Flaw::BadField)
     }

@@ -180,7 +180,7 @@ impl<R: Read + Seek> TraceReader<R> {
     #[inline]
     pub fn visit<V: Visitor>(&mut self, visitor: &mut V) -> Result<Option<V::Break>, ReadError> {
         while !self.ended {
-            match self.chunk.plain_run(visitor, &self.definitions) {
+            match self.chunk.pass_run(visitor, &self.definitions) {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(value)) => return Ok(Some(value)),
                 Err(flaw) => {
@@ -188,7 +188,7 @@ impl<R: Read + Seek> TraceReader<R> {
                     return Err(damage(self.this_section, self.chunk.next_event(), flaw));
                 }
             }
-            // The next row, if there is one, is not plain or belongs to another thread.
+            // The next row, if there is one, is neither plain nor a call, or belongs to another thread.
             match self.next_defined()? {
                 Some((event, definitions)) => {
                     if let ControlFlow::Break(value) = visitor.event(&event, definitions) {

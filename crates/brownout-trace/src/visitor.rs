@@ -48,7 +48,8 @@ pub trait Visitor {
     /// Receives an event, and the definitions after it.
     fn event(&mut self, event: &Event<'_>, definitions: &Definitions) -> ControlFlow<Self::Break>;
 
-    /// The following stores, flushes and fences, until the next call of this method, belong to `run`.
+    /// The following stores, flushes and fences, until the next call of this method, belong to `run`. So do the calls of watched
+    /// functions between them, which are passed as events.
     #[inline]
     fn run(&mut self, run: &ThreadRun<'_>) {
         let _ = run;

@@ -99,9 +99,8 @@ pub(crate) struct ChunkDecoder {
     pub(super) events_left: u32,
     pub(super) run_thread: usize,
     pub(super) run_left: u64,
-    /// Positions in the columns of the same name.
+    /// The position in the column of the same name.
     at_runs: usize,
-    at_fields: usize,
     pub(super) rest: RemainingBytes,
 }
 
@@ -124,7 +123,6 @@ impl ChunkDecoder {
             run_thread: 0,
             run_left: 0,
             at_runs: 0,
-            at_fields: 0,
         })
     }
 
@@ -141,7 +139,7 @@ impl ChunkDecoder {
         (self.next_event, self.events_left) = (section.first_event, section.events);
         self.first_event = section.first_event;
         (self.run_thread, self.run_left) = (0, 0);
-        (self.at_runs, self.at_fields) = (0, 0);
+        self.at_runs = 0;
         self.decompress(stored)?;
         self.rest = RemainingBytes::new(&self.columns);
         self.load_sites()?;
@@ -276,8 +274,7 @@ impl ChunkDecoder {
         let used_up = self.events_left == 0
             && self.run_left == 0
             && self.at_runs == self.column_len(Column::Runs)
-            && self.rest.is_empty()
-            && self.at_fields == self.column_len(Column::Fields);
+            && self.rest.is_empty();
         if used_up {
             Ok(())
         } else {
@@ -294,7 +291,8 @@ impl ChunkDecoder {
             .and_then(|site| self.sites.get(site));
         let op = site.ok_or(Flaw::BadReference)?.op();
         self.row += 1;
-        let mut fields = FieldReader::new(&self.columns[Column::Fields as usize], self.at_fields);
+        let rest = RemainingColumns::new(&mut self.columns, self.rest);
+        let mut fields = FieldReader::new(rest.fields, 0);
         let definition = match op {
             op::DEFINE_CONTEXT => {
                 let process = ProcessId(fields.take_u32()?);
@@ -321,7 +319,7 @@ impl ChunkDecoder {
             },
             _ => return Err(Flaw::BadField),
         };
-        self.at_fields = fields.position();
+        self.rest.read_fields(&fields);
         Ok(definition)
     }
 
@@ -352,7 +350,7 @@ impl ChunkDecoder {
         let kind = if op < op::RARE {
             rest.kind(site, recent)?
         } else {
-            rare(op, &mut rest, &mut self.at_fields)?
+            rare(op, &mut rest)?
         };
         self.rest = rest.len();
         let index = EventIndex(self.next_event);
@@ -389,16 +387,12 @@ impl ChunkDecoder {
 
 /// Decodes a row that is not plain.
 #[cold]
-fn rare<'a>(
-    op: u8,
-    rest: &mut RemainingColumns<'a>,
-    at: &mut usize,
-) -> Result<EventKind<'a>, Flaw> {
-    let mut fields = FieldReader::new(rest.fields, *at);
+fn rare<'a>(op: u8, rest: &mut RemainingColumns<'a>) -> Result<EventKind<'a>, Flaw> {
+    let mut fields = FieldReader::new(rest.fields, 0);
     let kind = rare::take(op, &mut fields, |len| {
         let len = usize::try_from(len).map_err(|_| Flaw::ColumnLength)?;
         rest.value(len)
     })?;
-    *at = fields.position();
+    rest.fields = fields.rest();
     Ok(kind)
 }

@@ -13,11 +13,13 @@ mod encode;
 mod op;
 mod plain;
 mod rare;
+mod run;
 mod sites;
 mod words;
 
 pub(crate) use decode::{ChunkDecoder, ChunkSite, Definition, RowKind};
 pub(crate) use encode::{ChunkEncoder, MAX_EVENT};
+pub(crate) use sites::MixHasher;
 
 /// Columns in the order in which they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -116,6 +116,12 @@ pub(crate) fn fence_kind(op: u8) -> Option<FenceKind> {
     }
 }
 
+/// Whether a watched function is called or left. These are frequent in programs that use libraries.
+#[inline]
+pub(crate) fn is_call(op: u8) -> bool {
+    (CALL..=LEFT).contains(&op)
+}
+
 /// Rejects codes that no writer produces.
 pub(crate) fn check(op: u8) -> Result<(), Flaw> {
     let known = match op {

@@ -1,29 +1,20 @@
-//! Decodes plain rows: stores, loads, flushes and fences. Most rows are plain. They are decoded in runs of consecutive
-//! events of one thread, with the changing state in local variables.
-//!
-//! If a visitor handles the parts of an event, no [`Event`] is built. Otherwise it is built directly at the call of the
-//! visitor, separately for each kind. Copying an event through several wrappers would cost more than decoding it, because
-//! the processor stalls when fields that were written separately are read as one.
-
-use std::ops::ControlFlow;
+//! Decodes plain rows: stores, loads, flushes and fences. Most rows are plain.
 
 use super::address::RecentAddresses;
-use super::decode::{ChunkDecoder, ChunkSite};
+use super::decode::ChunkSite;
 use super::words::WORD;
 use super::{Column, op};
-use crate::definitions::Definitions;
 use crate::error::Flaw;
-use crate::event::{Event, EventKind};
-use crate::ids::{Address, EventIndex};
+use crate::event::EventKind;
+use crate::fields::FieldReader;
+use crate::ids::Address;
 use crate::varint;
-use crate::visitor::{EventPosition, ThreadRun, Visitor};
 
-/// The unread parts of the columns that plain rows use, each with [`varint::PADDING`] after its end.
+/// The unread parts of the columns that rows of all kinds use, each with [`varint::PADDING`] after its end.
 pub(super) struct RemainingColumns<'a> {
     addresses: &'a [u8],
     words: &'a mut [u8],
     values: &'a [u8],
-    /// The whole column, which plain rows do not use.
     pub(super) fields: &'a [u8],
 }
 
@@ -33,6 +24,7 @@ pub(super) struct RemainingBytes {
     addresses: usize,
     words: usize,
     values: usize,
+    fields: usize,
 }
 
 impl RemainingBytes {
@@ -42,12 +34,18 @@ impl RemainingBytes {
             addresses: columns[Column::Addresses as usize].len(),
             words: columns[Column::Words as usize].len(),
             values: columns[Column::Values as usize].len(),
+            fields: columns[Column::Fields as usize].len(),
         }
     }
 
     /// Whether the columns are read completely.
     pub(super) fn is_empty(self) -> bool {
-        [self.addresses, self.words, self.values] == [varint::PADDING; 3]
+        [self.addresses, self.words, self.values, self.fields] == [varint::PADDING; 4]
+    }
+
+    /// A reader of the fields has read some.
+    pub(super) fn read_fields(&mut self, fields: &FieldReader<'_>) {
+        self.fields = fields.rest().len();
     }
 }
 
@@ -61,7 +59,7 @@ impl<'a> RemainingColumns<'a> {
             addresses: &addresses[used(addresses, len.addresses)..],
             words: &mut words[words_used..],
             values: &values[used(values, len.values)..],
-            fields,
+            fields: &fields[used(fields, len.fields)..],
         }
     }
 
@@ -71,6 +69,7 @@ impl<'a> RemainingColumns<'a> {
             addresses: self.addresses.len(),
             words: self.words.len(),
             values: self.values.len(),
+            fields: self.fields.len(),
         }
     }
 
@@ -109,7 +108,7 @@ impl<'a> RemainingColumns<'a> {
 
     /// The address and the bytes of a store or load.
     #[inline(always)]
-    fn access(
+    pub(super) fn access(
         &mut self,
         site: &mut ChunkSite,
         recent: &mut RecentAddresses,
@@ -119,7 +118,7 @@ impl<'a> RemainingColumns<'a> {
     }
 
     #[inline(always)]
-    fn address(
+    pub(super) fn address(
         &mut self,
         site: &mut ChunkSite,
         recent: &mut RecentAddresses,
@@ -160,124 +159,5 @@ impl<'a> RemainingColumns<'a> {
             .ok_or(Flaw::ColumnLength)?;
         self.values = rest;
         Ok(value)
-    }
-}
-
-impl ChunkDecoder {
-    /// Passes the events of the current thread to a visitor, up to the first row that is not plain or until it breaks. On an
-    /// error, [`next_event`](Self::next_event) is the event that cannot be decoded.
-    #[inline(always)]
-    pub(crate) fn plain_run<V: Visitor>(
-        &mut self,
-        visitor: &mut V,
-        definitions: &Definitions,
-    ) -> Result<ControlFlow<V::Break>, Flaw> {
-        let left = self.run_left.min(u64::from(self.events_left)) as usize;
-        let rows = &self.rows[self.row..];
-        let rows = &rows[..left.min(rows.len())];
-        let Some(thread) = self.threads.get_mut(self.run_thread) else {
-            return Ok(ControlFlow::Continue(()));
-        };
-        if !rows.is_empty() {
-            visitor.run(&ThreadRun {
-                process: thread.process,
-                thread: thread.thread,
-                next: EventIndex(self.next_event),
-                stretch: EventIndex(self.first_event),
-                sites: &self.sites,
-            });
-        }
-        let (mut last_sites, mut recent) = (thread.last_sites, thread.recent);
-        let first = self.next_event;
-        let mut rest = RemainingColumns::new(&mut self.columns, self.rest);
-        let mut done = 0;
-        let mut outcome = Ok(ControlFlow::Continue(()));
-        for &row in rows {
-            let predicted = self.predictor.after(last_sites);
-            let number = if row == 0 { *predicted } else { row - 1 };
-            let Some(site) = self.sites.get_mut(usize::from(number)) else {
-                outcome = Err(Flaw::BadReference);
-                break;
-            };
-            if site.op() >= op::RARE {
-                break;
-            }
-            *predicted = number;
-            last_sites.push(number);
-            let (pc, context) = (site.pc, site.context);
-            let at = EventPosition {
-                index: EventIndex(first + done),
-                site: number,
-            };
-            // Builds the event and passes it on, separately for each kind (see the module documentation).
-            macro_rules! pass_event {
-                ($kind:expr) => {{
-                    let event = Event {
-                        index: at.index,
-                        process: thread.process,
-                        thread: thread.thread,
-                        pc,
-                        context,
-                        kind: $kind,
-                    };
-                    visitor.event(&event, definitions)
-                }};
-            }
-            const HANDLED: bool = true;
-            let op = site.op();
-            let passed = if op < op::STORE_END {
-                let (flavor, locked, string) = op::store_parts(op);
-                rest.access(site, &mut recent).map(|(addr, bytes)| {
-                    match !locked && visitor.store(at, addr, bytes, flavor) {
-                        HANDLED => ControlFlow::Continue(()),
-                        _ => pass_event!(EventKind::Store {
-                            addr,
-                            bytes,
-                            flavor,
-                            locked,
-                            string,
-                        }),
-                    }
-                })
-            } else if let Some((kind, volatile)) = op::flush_parts(op) {
-                rest.address(site, &mut recent).map(|addr| {
-                    match !volatile && visitor.flush(at, addr, kind) {
-                        HANDLED => ControlFlow::Continue(()),
-                        _ => pass_event!(EventKind::Flush {
-                            addr,
-                            kind,
-                            volatile,
-                        }),
-                    }
-                })
-            } else if let Some(kind) = op::fence_kind(op) {
-                Ok(match visitor.fence(at, kind) {
-                    HANDLED => ControlFlow::Continue(()),
-                    _ => pass_event!(EventKind::Fence { kind }),
-                })
-            } else {
-                let access = rest.access(site, &mut recent);
-                access.map(|(addr, bytes)| pass_event!(EventKind::Load { addr, bytes }))
-            };
-            match passed {
-                Ok(ControlFlow::Continue(())) => done += 1,
-                Ok(broken) => {
-                    done += 1;
-                    outcome = Ok(broken);
-                    break;
-                }
-                Err(flaw) => {
-                    outcome = Err(flaw);
-                    break;
-                }
-            }
-        }
-        (thread.last_sites, thread.recent) = (last_sites, recent);
-        self.rest = rest.len();
-        self.row += done as usize;
-        self.next_event += done;
-        self.run_left -= done;
-        self.events_left -= done as u32;
-        outcome
     }
 }

@@ -257,19 +257,28 @@ pub(crate) fn take<'a>(
         op::NOTE => EventKind::Note {
             text: fields.take_str()?,
         },
+        op::CALL | op::RETURN | op::LEFT => take_call(op, fields)?,
+        _ => return Err(Flaw::BadField),
+    })
+}
+
+/// Reads the call or the end of a call of a watched function.
+#[inline]
+pub(crate) fn take_call<'a>(op: u8, fields: &mut FieldReader<'_>) -> Result<EventKind<'a>, Flaw> {
+    let function = take_function(fields)?;
+    Ok(match op {
         op::CALL => EventKind::Call {
-            function: take_function(fields)?,
+            function,
             args: take_call_arguments(fields)?,
         },
         op::RETURN => EventKind::Return {
-            function: take_function(fields)?,
+            function,
             value: Some([fields.take()?, fields.take()?]),
         },
-        op::LEFT => EventKind::Return {
-            function: take_function(fields)?,
+        _ => EventKind::Return {
+            function,
             value: None,
         },
-        _ => return Err(Flaw::BadField),
     })
 }
 
@@ -283,10 +292,12 @@ fn take_file(fields: &mut FieldReader<'_>) -> Result<FileId, Flaw> {
     fields.take_u32().map(FileId)
 }
 
+#[inline]
 fn take_function(fields: &mut FieldReader<'_>) -> Result<FunctionId, Flaw> {
     fields.take_u32().map(FunctionId)
 }
 
+#[inline]
 fn take_call_arguments(fields: &mut FieldReader<'_>) -> Result<CallArguments, Flaw> {
     let mut values = [0; CallArguments::MAX];
     let count = usize::try_from(fields.take()?).map_err(|_| Flaw::BadField)?;

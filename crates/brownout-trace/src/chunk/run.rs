@@ -1,0 +1,171 @@
+//! Passes runs of rows to a visitor: consecutive events of one thread, with the changing state in local variables.
+//!
+//! If a visitor handles the parts of an event, no [`Event`] is built. Otherwise it is built directly at the call of the
+//! visitor, separately for each kind. Copying an event through several wrappers would cost more than decoding it, because
+//! the processor stalls when fields that were written separately are read as one.
+
+use std::ops::ControlFlow;
+
+use super::address::RecentAddresses;
+use super::decode::{ChunkDecoder, ChunkSite};
+use super::plain::RemainingColumns;
+use super::{op, rare};
+use crate::definitions::Definitions;
+use crate::error::Flaw;
+use crate::event::{Event, EventKind};
+use crate::fields::FieldReader;
+use crate::ids::{EventIndex, ProcessId, ThreadId};
+use crate::visitor::{EventPosition, ThreadRun, Visitor};
+
+/// Passes rows of one thread to a visitor.
+struct RowPasser<'a, V> {
+    visitor: &'a mut V,
+    definitions: &'a Definitions,
+    process: ProcessId,
+    thread: ThreadId,
+    recent: RecentAddresses,
+    rest: RemainingColumns<'a>,
+}
+
+impl<V: Visitor> RowPasser<'_, V> {
+    /// Passes the next row, which is plain or a [call](op::is_call).
+    #[inline(always)]
+    fn pass(
+        &mut self,
+        site: &mut ChunkSite,
+        at: EventPosition,
+    ) -> Result<ControlFlow<V::Break>, Flaw> {
+        let op = site.op();
+        Ok(if op < op::STORE_END {
+            let (flavor, locked, string) = op::store_parts(op);
+            let (addr, bytes) = self.rest.access(site, &mut self.recent)?;
+            if !locked && self.visitor.store(at, addr, bytes, flavor) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let kind = EventKind::Store {
+                addr,
+                bytes,
+                flavor,
+                locked,
+                string,
+            };
+            self.event(site, at, kind)
+        } else if let Some((kind, volatile)) = op::flush_parts(op) {
+            let addr = self.rest.address(site, &mut self.recent)?;
+            if !volatile && self.visitor.flush(at, addr, kind) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let kind = EventKind::Flush {
+                addr,
+                kind,
+                volatile,
+            };
+            self.event(site, at, kind)
+        } else if let Some(kind) = op::fence_kind(op) {
+            if self.visitor.fence(at, kind) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.event(site, at, EventKind::Fence { kind })
+        } else if op::is_call(op) {
+            let mut fields = FieldReader::new(self.rest.fields, 0);
+            let kind = rare::take_call(op, &mut fields)?;
+            self.rest.fields = fields.rest();
+            self.event(site, at, kind)
+        } else {
+            let (addr, bytes) = self.rest.access(site, &mut self.recent)?;
+            self.event(site, at, EventKind::Load { addr, bytes })
+        })
+    }
+
+    #[inline(always)]
+    fn event(
+        &mut self,
+        site: &ChunkSite,
+        at: EventPosition,
+        kind: EventKind<'_>,
+    ) -> ControlFlow<V::Break> {
+        let event = Event {
+            index: at.index,
+            process: self.process,
+            thread: self.thread,
+            pc: site.pc,
+            context: site.context,
+            kind,
+        };
+        self.visitor.event(&event, self.definitions)
+    }
+}
+
+impl ChunkDecoder {
+    /// Passes the events of the current thread to a visitor, up to the first row that is neither plain nor a call, or until it
+    /// breaks. On an error, [`next_event`](Self::next_event) is the event that cannot be decoded.
+    #[inline(always)]
+    pub(crate) fn pass_run<V: Visitor>(
+        &mut self,
+        visitor: &mut V,
+        definitions: &Definitions,
+    ) -> Result<ControlFlow<V::Break>, Flaw> {
+        let left = self.run_left.min(u64::from(self.events_left)) as usize;
+        let rows = &self.rows[self.row..];
+        let rows = &rows[..left.min(rows.len())];
+        let Some(thread) = self.threads.get_mut(self.run_thread) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        if !rows.is_empty() {
+            visitor.run(&ThreadRun {
+                process: thread.process,
+                thread: thread.thread,
+                next: EventIndex(self.next_event),
+                stretch: EventIndex(self.first_event),
+                sites: &self.sites,
+            });
+        }
+        let mut last_sites = thread.last_sites;
+        let mut passer = RowPasser {
+            visitor,
+            definitions,
+            process: thread.process,
+            thread: thread.thread,
+            recent: thread.recent,
+            rest: RemainingColumns::new(&mut self.columns, self.rest),
+        };
+        let mut done = 0;
+        let mut outcome = Ok(ControlFlow::Continue(()));
+        for &row in rows {
+            let predicted = self.predictor.after(last_sites);
+            let number = if row == 0 { *predicted } else { row - 1 };
+            let Some(site) = self.sites.get_mut(usize::from(number)) else {
+                outcome = Err(Flaw::BadReference);
+                break;
+            };
+            if site.op() >= op::RARE && !op::is_call(site.op()) {
+                break;
+            }
+            *predicted = number;
+            last_sites.push(number);
+            let at = EventPosition {
+                index: EventIndex(self.next_event + done),
+                site: number,
+            };
+            match passer.pass(site, at) {
+                Ok(ControlFlow::Continue(())) => done += 1,
+                Ok(broken) => {
+                    done += 1;
+                    outcome = Ok(broken);
+                    break;
+                }
+                Err(flaw) => {
+                    outcome = Err(flaw);
+                    break;
+                }
+            }
+        }
+        (thread.last_sites, thread.recent) = (last_sites, passer.recent);
+        self.rest = passer.rest.len();
+        self.row += done as usize;
+        self.next_event += done;
+        self.run_left -= done;
+        self.events_left -= done as u32;
+        outcome
+    }
+}

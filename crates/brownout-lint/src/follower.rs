@@ -9,6 +9,7 @@
 //! - `files`: what system calls on files, unmapping and the ends of processes do.
 //! - `guarantees`: what the model reports back: stores that become guaranteed or are overwritten.
 //! - `pointers`, `targets`: guaranteed pointers, and whether what they point to is guaranteed, too.
+//! - `transaction_calls`: what calls of watched functions, and stores in transactions, do.
 //! - `thread`, `line_marks`, `overwrites`, `unfenced_flushes`, `address_spaces`: what is remembered of threads, lines,
 //!   stores, flushes and mappings.
 
@@ -23,30 +24,28 @@ pub(crate) mod overwrites;
 mod pointers;
 mod targets;
 pub(crate) mod thread;
+mod transaction_calls;
 pub(crate) mod unfenced_flushes;
 
 use brownout_model::{
-    Access, FlushEffect, LINE, PmAddress, Profile, SpaceId, StoreKind, ThreadSlot, Time, Tracker,
-    Wait,
+    Access, FlushEffect, PmAddress, Profile, SpaceId, ThreadSlot, Time, Tracker, Wait,
 };
 use brownout_trace::{
-    Address, CallArguments, Definitions, Event, EventKind, FileId, FlushKind, FunctionId,
-    ProcessEnd, ProcessId, ProcessOrigin, StoreFlavor, ThreadId,
+    Address, Definitions, Event, EventKind, FileId, FlushKind, ProcessEnd, ProcessId,
+    ProcessOrigin, ThreadId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::attribution::{Attribution, Origin};
+use crate::attribution::Attribution;
 use crate::follower::address_spaces::AddressSpaces;
+use crate::follower::effects::StoreManner;
 use crate::follower::fast_path::FastPath;
 use crate::follower::files::{StoreCounts, WrittenBack};
 use crate::follower::guarantees::Guarantees;
 use crate::follower::thread::ThreadState;
 use crate::oracle::{Consultation, Oracles};
-use crate::rule_inputs::{LogAdd, TransactionEnd};
 use crate::site_keys::{SiteKey, SiteKeys};
-use crate::transactions::{
-    CallMeaning, Functions, OpenCall, ProcessMemory, Reservations, TransactionStep,
-};
+use crate::transactions::{Functions, Reservations};
 
 /// Follows a trace, event by event.
 pub(crate) struct Follower<A> {
@@ -110,14 +109,12 @@ impl<A: Attribution> Follower<A> {
                 locked,
                 ..
             } => {
-                if locked || self.is_in_transaction(by) {
-                    self.before_store(event, by, site, locked && fences);
+                if locked && fences {
+                    // A locked instruction is a fence first.
+                    self.real_fence(by, site);
                 }
-                let kind = match flavor {
-                    StoreFlavor::NonTemporal | StoreFlavor::Direct => StoreKind::NonTemporal,
-                    _ => StoreKind::Cached,
-                };
-                self.store(event.process, by, site, addr, bytes, kind);
+                let manner = StoreManner::of_instruction(flavor, locked);
+                self.store(by, site, (event.process, addr), bytes, manner);
             }
             EventKind::Flush {
                 addr,
@@ -133,20 +130,10 @@ impl<A: Attribution> Follower<A> {
             }
             EventKind::Fence { kind } => self.fence(by, site, kind),
             EventKind::KernelWrite { addr, bytes, .. } => {
-                self.store(event.process, by, site, addr, bytes, StoreKind::Cached);
+                let by_kernel = StoreManner::BY_KERNEL;
+                self.store(by, site, (event.process, addr), bytes, by_kernel);
             }
             _ => {}
-        }
-    }
-
-    /// A store is about to be made by a locked instruction, which is a fence first, or in a transaction.
-    #[inline(never)]
-    fn before_store(&mut self, event: &Event<'_>, by: Access, site: SiteKey, fence: bool) {
-        if fence {
-            self.real_fence(by, site);
-        }
-        if self.is_in_transaction(by) {
-            self.store_in_transaction(event, by, site);
         }
     }
 
@@ -280,135 +267,6 @@ impl<A: Attribution> Follower<A> {
             site,
         };
         self.oracles.consult(consultation);
-    }
-
-    /// Whether user code of the thread runs in a transaction.
-    #[inline]
-    fn is_in_transaction(&self, by: Access) -> bool {
-        let thread = &self.guarantees.threads[by.thread.index()];
-        thread.transaction.is_in_user_code()
-    }
-
-    /// The thread enters a watched function.
-    fn called(
-        &mut self,
-        event: &Event<'_>,
-        definitions: &Definitions,
-        function: FunctionId,
-        args: CallArguments,
-    ) {
-        let function = match self.functions.get(function, definitions) {
-            None => return,
-            Some(CallMeaning::Leave) => {
-                let by = self.access(event);
-                return self.leave(by.thread);
-            }
-            Some(CallMeaning::Transaction(function)) => function,
-        };
-        let site = self.site(event, definitions);
-        let by = self.access(event);
-        let call = OpenCall {
-            function,
-            args,
-            site,
-            time: by.time.0,
-        };
-        let memory = ProcessMemory {
-            process: event.process,
-            addresses: &mut self.addresses,
-            reservations: &mut self.reservations,
-        };
-        let transaction = &mut self.guarantees.threads[by.thread.index()].transaction;
-        match transaction.called(call, &memory) {
-            TransactionStep::Nothing => {}
-            TransactionStep::Add(ranges) => {
-                if self.guarantees.sites.origin(site) != Origin::Bindings {
-                    self.guarantees.rules.log_add(&LogAdd {
-                        time: by.time.0,
-                        site,
-                        ranges: &ranges,
-                        transaction,
-                    });
-                }
-            }
-            TransactionStep::End(end) => self.transaction_ended(by, &end),
-        }
-    }
-
-    /// A watched function was left; without a value, by a jump.
-    fn returned(
-        &mut self,
-        event: &Event<'_>,
-        definitions: &Definitions,
-        function: FunctionId,
-        value: Option<[u64; 2]>,
-    ) {
-        let meaning = self.functions.get(function, definitions);
-        let Some(CallMeaning::Transaction(function)) = meaning else {
-            return;
-        };
-        let by = self.access(event);
-        let mut memory = ProcessMemory {
-            process: event.process,
-            addresses: &mut self.addresses,
-            reservations: &mut self.reservations,
-        };
-        let transaction = &mut self.guarantees.threads[by.thread.index()].transaction;
-        let step = transaction.returned(function, value, &mut memory);
-        if let TransactionStep::End(end) = step {
-            self.transaction_ended(by, &end);
-        }
-    }
-
-    #[inline(never)]
-    fn store_in_transaction(&mut self, event: &Event<'_>, by: Access, site: SiteKey) {
-        let EventKind::Store {
-            addr,
-            bytes,
-            flavor: StoreFlavor::Temporal,
-            locked,
-            ..
-        } = event.kind
-        else {
-            return;
-        };
-        if !self.guarantees.sites.is_users(site) {
-            return;
-        }
-        let len = bytes.len() as u64;
-        let Some(range) = self.addresses.resolve(event.process, addr, len) else {
-            return;
-        };
-        let memory = ProcessMemory {
-            process: event.process,
-            addresses: &mut self.addresses,
-            reservations: &mut self.reservations,
-        };
-        let bytes = &bytes[..range.len as usize];
-        let transaction = &mut self.guarantees.threads[by.thread.index()].transaction;
-        transaction.stored((site, by.time.0), range, bytes, locked, &memory);
-    }
-
-    /// One cause, one finding: what is reported as not logged is not reported again as lost, late or
-    /// overwritten.
-    fn transaction_ended(&mut self, by: Access, end: &TransactionEnd) {
-        self.guarantees.rules.transaction_end(end);
-        let overwrites = &mut self.guarantees.overwrites;
-        for unlogged in &end.unlogged {
-            let since = end.begun.map_or(unlogged.time, |(_, time)| time);
-            let PmAddress { space, offset } = unlogged.line;
-            self.tracker
-                .retain(space, offset..offset + LINE, |_, _, store| {
-                    if store.thread == by.thread
-                        && store.time.0 >= since
-                        && store.tag.site == unlogged.site
-                    {
-                        store.tag.exempt = true;
-                        store.tag.overwrote = overwrites.before(store.tag.overwrote, since);
-                    }
-                    true
-                });
-        }
     }
 }
 

@@ -62,10 +62,28 @@ impl AddressSpaces {
         range.or_else(|| self.look_up(process, addr, len))
     }
 
-    /// The same, if it is in the mapping of the [current](Self::switch_to) process that was used last.
+    /// The file bytes behind `len` bytes at `addr`, if there are any and all of them lie in one mapping.
+    #[inline]
+    pub(crate) fn resolve_whole(
+        &mut self,
+        process: ProcessId,
+        addr: Address,
+        len: u64,
+    ) -> Option<FileRange> {
+        let range = self.resolve(process, addr, len);
+        range.filter(|range| range.len == len && len > 0)
+    }
+
+    /// Like [`resolve`](Self::resolve), if it is in the mapping of the [current](Self::switch_to) process that was used last.
     #[inline]
     pub(crate) fn resolve_again(&self, addr: Address, len: u64) -> Option<FileRange> {
         self.windows[0].find(addr, len)
+    }
+
+    /// The process that [`switch_to`](Self::switch_to) made the current one.
+    #[inline]
+    pub(crate) fn current(&self) -> ProcessId {
+        self.current
     }
 
     /// Makes a process the current one.

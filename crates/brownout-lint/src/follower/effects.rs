@@ -4,7 +4,7 @@ use brownout_model::{
     Access, ByteMask, FlushEffect, LINE, LineSlot, Pending, PmAddress, StoreKind, ThreadSlot,
     line_parts,
 };
-use brownout_trace::{Address, FenceKind, FileId, FileRange, ProcessId};
+use brownout_trace::{Address, FenceKind, FileId, FileRange, ProcessId, StoreFlavor};
 
 use crate::attribution::{Attribution, Origin};
 use crate::follower::line_marks::{self, DIRTY, NON_TEMPORAL};
@@ -29,6 +29,36 @@ pub(crate) struct StorePart {
     pub(crate) pointers: PointerMarks,
 }
 
+/// How a store is made.
+#[derive(Clone, Copy)]
+pub(crate) struct StoreManner {
+    pub(crate) kind: StoreKind,
+    /// By a locked instruction.
+    pub(crate) locked: bool,
+    /// User code that makes it in a transaction has to log it first.
+    pub(crate) needs_log: bool,
+}
+
+impl StoreManner {
+    pub(crate) const BY_KERNEL: StoreManner = StoreManner {
+        kind: StoreKind::Cached,
+        locked: false,
+        needs_log: false,
+    };
+
+    #[inline]
+    pub(crate) fn of_instruction(flavor: StoreFlavor, locked: bool) -> Self {
+        StoreManner {
+            kind: match flavor {
+                StoreFlavor::NonTemporal | StoreFlavor::Direct => StoreKind::NonTemporal,
+                _ => StoreKind::Cached,
+            },
+            locked,
+            needs_log: flavor == StoreFlavor::Temporal,
+        }
+    }
+}
+
 /// Up to eight bytes as a little-endian number.
 #[inline]
 pub(crate) fn first_bytes(bytes: &[u8]) -> u64 {
@@ -46,12 +76,11 @@ impl<A: Attribution> Follower<A> {
     /// Cuts a store into its parts, one for each line.
     pub(crate) fn store(
         &mut self,
-        process: ProcessId,
         by: Access,
         site: SiteKey,
-        addr: Address,
+        (process, addr): (ProcessId, Address),
         bytes: &[u8],
-        kind: StoreKind,
+        manner: StoreManner,
     ) {
         let (mut addr, mut bytes) = (addr, bytes);
         // Almost always once.
@@ -61,9 +90,9 @@ impl<A: Attribution> Follower<A> {
                 return;
             };
             let (now, later) = bytes.split_at(range.len as usize);
-            let thread = &mut self.guarantees.threads[by.thread.index()];
-            thread.file = Some(range.file);
-            let exempt = thread.transaction.covers(range);
+            self.guarantees.threads[by.thread.index()].file = Some(range.file);
+            let exempt = self.is_in_transaction(by)
+                && self.store_in_transaction((by, site), process, range, now, manner);
             let pointers = self.pointer_marks(by, now);
             for (offset, bytes, before) in line_parts(range.offset, range.len) {
                 self.store_counts.count(range.file);
@@ -72,7 +101,7 @@ impl<A: Attribution> Follower<A> {
                     start: bytes.first() as u8,
                     len: bytes.0.count_ones() as u8,
                     value: first_bytes(&now[before as usize..]),
-                    kind,
+                    kind: manner.kind,
                     exempt,
                     pointers,
                 };

@@ -1,14 +1,14 @@
-//! The fast path for what most events are: stores, flushes and fences of a thread outside of transactions, at sites
-//! that have a key, to a mapping and a line that are known. It has the same effect as
+//! The fast path for what most events are: stores, flushes and fences of a thread, at sites that have a key, to a mapping
+//! and a line that are known. It has the same effect as
 //! [`observe`](Follower::observe). Events that do not qualify are left to that.
 
-use brownout_model::{Access, LINE, StoreKind, ThreadSlot, Time};
+use brownout_model::{Access, LINE, ThreadSlot, Time};
 use brownout_trace::{
     Address, EventIndex, EventPosition, FenceKind, FlushKind, ProcessId, StoreFlavor, ThreadRun,
 };
 
 use crate::attribution::Attribution;
-use crate::follower::effects::{StorePart, first_bytes};
+use crate::follower::effects::{StoreManner, StorePart, first_bytes};
 use crate::follower::{Follower, flush_effect, pm_address};
 use crate::site_keys::{SiteInContext, SiteKey};
 
@@ -62,10 +62,7 @@ impl<A: Attribution> Follower<A> {
         let Some(thread) = self.known_thread((run.process, run.thread)) else {
             return;
         };
-        let state = &self.guarantees.threads[thread.index()];
-        let attentive =
-            every_event || !self.oracles.are_none() || !self.tracker.profile().needs_fences();
-        if attentive || state.transaction.is_in_user_code() {
+        if every_event || !self.oracles.are_none() || !self.tracker.profile().needs_fences() {
             return;
         }
         let stretch = Some((run.stretch, run.process));
@@ -110,16 +107,18 @@ impl<A: Attribution> Follower<A> {
         };
         self.guarantees.threads[by.thread.index()].file = Some(range.file);
         self.store_counts.count(range.file);
+        let manner = StoreManner::of_instruction(flavor, false);
+        let exempt = self.is_in_transaction(by) && {
+            let process = self.addresses.current();
+            self.store_in_transaction((by, site), process, range, bytes, manner)
+        };
         let part = StorePart {
             line,
             start: start as u8,
             len: len as u8,
             value: first_bytes(bytes),
-            kind: match flavor {
-                StoreFlavor::NonTemporal | StoreFlavor::Direct => StoreKind::NonTemporal,
-                _ => StoreKind::Cached,
-            },
-            exempt: false,
+            kind: manner.kind,
+            exempt,
             pointers: self.pointer_marks(by, bytes),
         };
         self.store_part(by, site, part);

@@ -68,22 +68,16 @@ Add each range once, before its first change; do not add what the transaction ha
         if !others.iter().all(|range| safe(range).is_some()) {
             return;
         }
-        let (role, message) = match first.reason {
-            SafeReason::Added => (
-                "added before",
-                format!("all {} bytes are in the log of this transaction", range.len),
-            ),
+        let (role, belong) = match first.reason {
+            SafeReason::Added => ("added before", "are in the log of this transaction"),
             SafeReason::Allocated => (
                 "allocation",
-                format!(
-                    "all {} bytes belong to an object that this transaction has allocated",
-                    range.len
-                ),
+                "belong to an object that this transaction has allocated",
             ),
         };
         let key = Key::single(add.site, Some(range.file));
         found.add(key, add.time, || Occurrence {
-            message,
+            message: format!("all {} bytes {belong}", range.len),
             sites: vec![("add", add.site, add.time), (role, first.site, first.time)],
             bytes: lines(*range),
             values: Vec::new(),

@@ -29,7 +29,7 @@ impl Reservations {
         }
     }
 
-    fn cover(&self, process: ProcessId, range: FileRange) -> bool {
+    pub(crate) fn cover(&self, process: ProcessId, range: FileRange) -> bool {
         let reserved = self.by_process.get(&process);
         reserved.is_some_and(|reserved| reserved.cover(range).is_some())
     }
@@ -43,8 +43,16 @@ pub(crate) struct ProcessMemory<'a> {
 }
 
 impl ProcessMemory<'_> {
-    fn ranges(&self, addr: u64, len: u64) -> Vec<FileRange> {
-        self.addresses.resolve_all(self.process, Address(addr), len)
+    /// Calls `each` with the file bytes behind all mapped parts of `len` bytes at `addr`.
+    fn for_each_range(&mut self, (addr, len): (u64, u64), mut each: impl FnMut(FileRange)) {
+        let addr = Address(addr);
+        match self.addresses.resolve_whole(self.process, addr, len) {
+            Some(range) => each(range),
+            None => {
+                let ranges = self.addresses.resolve_all(self.process, addr, len);
+                ranges.into_iter().for_each(each);
+            }
+        }
     }
 }
 
@@ -52,15 +60,18 @@ impl ProcessMemory<'_> {
 #[derive(Debug)]
 pub(crate) enum TransactionStep {
     Nothing,
-    /// The user adds these bytes to the log.
-    Add(Vec<FileRange>),
+    /// The user adds `len` bytes at `addr` to the log.
+    Add {
+        addr: Address,
+        len: u64,
+    },
     /// The outermost transaction is committed or aborted.
     End(TransactionEnd),
 }
 
 impl Transaction {
     /// The thread enters a function of the library.
-    pub(crate) fn called(&mut self, call: OpenCall, memory: &ProcessMemory<'_>) -> TransactionStep {
+    pub(crate) fn called(&mut self, call: OpenCall) -> TransactionStep {
         if call.function == TxFunction::End {
             // The library never calls it: calls that are still open were left by a jump.
             self.open.clear();
@@ -84,7 +95,10 @@ impl Transaction {
             TxFunction::End => self.leave(),
             TxFunction::Add | TxFunction::AddDirect if self.working => {
                 match call.function.added(self.pool, call.args.as_slice()) {
-                    Some((addr, len)) => TransactionStep::Add(memory.ranges(addr, len)),
+                    Some((addr, len)) => TransactionStep::Add {
+                        addr: Address(addr),
+                        len,
+                    },
                     None => TransactionStep::Nothing,
                 }
             }
@@ -114,8 +128,9 @@ impl Transaction {
                 self.begun(&call, memory);
             }
             (TxFunction::Reserve, Some(result)) => {
-                if let Some((addr, len)) = function.allocated(0, call.args.as_slice(), result) {
-                    let ranges = memory.ranges(addr, len);
+                if let Some(object) = function.allocated(0, call.args.as_slice(), result) {
+                    let mut ranges = Vec::new();
+                    memory.for_each_range(object, |range| ranges.push(range));
                     memory.reservations.add(memory.process, ranges);
                 }
             }
@@ -182,18 +197,18 @@ impl Transaction {
     }
 
     /// Bytes were added to the log, or an object was allocated.
-    fn made_safe(&mut self, call: &OpenCall, result: [u64; 2], memory: &ProcessMemory<'_>) {
+    fn made_safe(&mut self, call: &OpenCall, result: [u64; 2], memory: &mut ProcessMemory<'_>) {
         if !self.working {
             return;
         }
         let (pool, function) = (self.pool, call.function);
         let added = function.added(pool, call.args.as_slice());
-        let added = added.map(|(addr, len)| (SafeReason::Added, addr, len));
+        let added = added.map(|bytes| (SafeReason::Added, bytes));
         let allocated = || {
-            let (addr, len) = function.allocated(pool, call.args.as_slice(), result)?;
-            Some((SafeReason::Allocated, addr, len))
+            let object = function.allocated(pool, call.args.as_slice(), result)?;
+            Some((SafeReason::Allocated, object))
         };
-        let Some((reason, addr, len)) = added.or_else(allocated) else {
+        let Some((reason, bytes)) = added.or_else(allocated) else {
             return;
         };
         let safe = Safe {
@@ -201,35 +216,23 @@ impl Transaction {
             site: call.site,
             time: call.time,
         };
-        for range in memory.ranges(addr, len) {
-            self.safe.insert(range, safe);
+        memory.for_each_range(bytes, |range| self.safe.insert(range, safe));
+    }
+
+    /// A locked instruction of the user stores to `range` while the transaction is running.
+    pub(crate) fn locked(&mut self, range: FileRange) {
+        if self.file == Some(range.file) {
+            self.add_lock(start_of(range));
         }
     }
 
-    /// The user stores `bytes` to `range` through the cache while the transaction is running.
-    pub(crate) fn stored(
-        &mut self,
-        (site, time): (SiteKey, u64),
-        range: FileRange,
-        bytes: &[u8],
-        locked: bool,
-        memory: &ProcessMemory<'_>,
-    ) {
-        if self.file != Some(range.file) {
+    /// The user stores `bytes` to `range` through the cache while the transaction is running. Not all of the range is safe.
+    pub(crate) fn stored(&mut self, (site, time): (SiteKey, u64), range: FileRange, bytes: &[u8]) {
+        let start = start_of(range);
+        if self.file != Some(range.file) || self.is_lock(start) {
             return;
         }
-        let space = SpaceId(range.file.0);
-        let word = PmAddress {
-            space,
-            offset: range.offset,
-        };
-        if locked {
-            return self.locked(word);
-        }
-        let is_safe = self.covers(range) || self.is_lock(word);
-        if is_safe || memory.reservations.cover(memory.process, range) {
-            return;
-        }
+        let space = start.space;
         for (offset, mask, before) in line_parts(range.offset, range.len) {
             let part = &bytes[before as usize..];
             let mut value = [0; KNOWN];
@@ -244,5 +247,12 @@ impl Transaction {
                 len: len as u8,
             });
         }
+    }
+}
+
+fn start_of(range: FileRange) -> PmAddress {
+    PmAddress {
+        space: SpaceId(range.file.0),
+        offset: range.offset,
     }
 }

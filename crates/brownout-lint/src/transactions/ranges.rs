@@ -1,20 +1,32 @@
 //! Sets of bytes of files, each with a note on how it was first added.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use brownout_trace::{FileId, FileRange};
 
 /// A set of bytes. Each byte keeps the note of its first insertion.
 #[derive(Debug)]
-pub(crate) struct ByteRanges<T> {
+pub(crate) struct ByteRanges<T: Copy> {
     /// Ranges that do not overlap: file and start, end, and note.
     ranges: BTreeMap<(FileId, u64), (u64, T)>,
+    /// The range that was inserted or found last: after a range is logged, the program stores to it.
+    last: Cell<Option<KnownRange<T>>>,
 }
 
-impl<T> Default for ByteRanges<T> {
+#[derive(Clone, Copy, Debug)]
+struct KnownRange<T> {
+    file: FileId,
+    start: u64,
+    end: u64,
+    note: T,
+}
+
+impl<T: Copy> Default for ByteRanges<T> {
     fn default() -> Self {
         ByteRanges {
             ranges: BTreeMap::new(),
+            last: Cell::new(None),
         }
     }
 }
@@ -22,10 +34,31 @@ impl<T> Default for ByteRanges<T> {
 impl<T: Copy> ByteRanges<T> {
     pub(crate) fn clear(&mut self) {
         self.ranges.clear();
+        self.last.set(None);
     }
 
     /// Adds those bytes that are not in the set yet.
     pub(crate) fn insert(&mut self, range: FileRange, note: T) {
+        let (file, start) = (range.file, range.offset);
+        let end = start.saturating_add(range.len);
+        let before = self.ranges.range(..(file, end)).next_back();
+        let is_new = before.is_none_or(|(&(of, _), &(end, _))| of != file || end <= start);
+        if !is_new {
+            return self.insert_missing(range, note);
+        }
+        if start < end {
+            self.ranges.insert((file, start), (end, note));
+            self.last.set(Some(KnownRange {
+                file,
+                start,
+                end,
+                note,
+            }));
+        }
+    }
+
+    /// Adds those bytes of a range that are not in the set; some are.
+    fn insert_missing(&mut self, range: FileRange, note: T) {
         let (mut from, to) = (range.offset, range.offset.saturating_add(range.len));
         while from < to {
             if let Some((end, _)) = self.around(range.file, from) {
@@ -50,9 +83,29 @@ impl<T: Copy> ByteRanges<T> {
     }
 
     /// The end of the range that holds a byte, and its note.
+    #[inline]
     fn around(&self, file: FileId, byte: u64) -> Option<(u64, T)> {
-        let (&(of, _), &(end, note)) = self.ranges.range(..=(file, byte)).next_back()?;
-        (of == file && byte < end).then_some((end, note))
+        match self.last.get() {
+            Some(last) if last.file == file && (last.start..last.end).contains(&byte) => {
+                Some((last.end, last.note))
+            }
+            _ => self.look_up(file, byte),
+        }
+    }
+
+    #[inline(never)]
+    fn look_up(&self, file: FileId, byte: u64) -> Option<(u64, T)> {
+        let (&(of, start), &(end, note)) = self.ranges.range(..=(file, byte)).next_back()?;
+        if of != file || end <= byte {
+            return None;
+        }
+        self.last.set(Some(KnownRange {
+            file,
+            start,
+            end,
+            note,
+        }));
+        Some((end, note))
     }
 }
 

@@ -93,7 +93,7 @@ impl Transaction {
     }
 
     /// A locked instruction has stored to a word.
-    pub(super) fn locked(&mut self, word: PmAddress) {
+    pub(super) fn add_lock(&mut self, word: PmAddress) {
         if !self.locks.contains(&word) {
             self.locks.push(word);
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::address::PmAddress;
 use crate::live_stores::LiveStore;
+use crate::observer::StoreKind;
 use crate::profile::Profile;
-use crate::tracker::StoreKind;
 use crate::unit_states::{Presence, Tearing, UnitState, UnitStates};
 
 /// The states that a crash can leave of the units with stores that are not settled. All other bytes have their

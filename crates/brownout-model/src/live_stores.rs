@@ -3,7 +3,7 @@
 
 use crate::address::{LINES_IN_PAGE, ThreadSlot, Time};
 use crate::byte_mask::ByteMask;
-use crate::tracker::{Access, StoreKind};
+use crate::observer::{Access, StoreKind};
 
 /// The index of no store.
 const NIL: u32 = u32::MAX;

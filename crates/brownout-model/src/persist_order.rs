@@ -1,7 +1,7 @@
 //! Which of two stores persists first: an interval order, computed without building a graph.
 
 use crate::address::{PmAddress, Time};
-use crate::tracker::StoreKind;
+use crate::observer::StoreKind;
 
 /// When a store was issued and when it became guaranteed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ mod gpf;
 mod msync;
 
 use crate::address::LINE;
-use crate::tracker::StoreKind;
+use crate::observer::StoreKind;
 
 /// What a store needs before it is guaranteed to survive a crash. Writing back its page (`msync`, `fsync`)
 /// always guarantees it.

@@ -205,8 +205,11 @@ impl<P: Default> Shadow<P> {
         touched.sort_unstable();
         for (region, table) in touched {
             let first = region * PAGES_IN_REGION;
-            for (number, &index) in (first..).zip(&self.tables[table as usize]) {
-                if index != ABSENT && pages.contains(&number) {
+            let from = first.max(*pages.start());
+            let to = (first + PAGES_IN_REGION - 1).min(*pages.end());
+            let wanted = (from - first) as usize..=(to - first) as usize;
+            for (number, &index) in (from..).zip(&self.tables[table as usize][wanted]) {
+                if index != ABSENT {
                     found.push((number * PAGE, LineSlot::first_of(index)));
                 }
             }

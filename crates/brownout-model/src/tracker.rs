@@ -6,79 +6,16 @@
 //! [history](PersistObserver::HISTORY), memory use per line is bounded, because only the latest store to each byte is
 //! kept.
 
-use std::ops::Range;
+mod ranges;
 
 use crate::address::{LINE, LineSlot, PAGE, PmAddress, SpaceId, ThreadSlot, Time};
 use crate::byte_mask::ByteMask;
-use crate::crash_states::CrashStates;
 use crate::line_marks::{Mark, Marks, PageMarks};
 use crate::live_stores::{LiveStore, Slab, TableId};
+use crate::observer::{Access, FlushEffect, PersistObserver, StoreKind};
 use crate::pending::{Pending, PendingList};
 use crate::profile::{Profile, Wait};
-use crate::shadow::{LineRef, Shadow};
-use crate::unit_states::Tearing;
-
-/// How a store travels to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StoreKind {
-    /// Through the cache, as part of the sequence of its unit.
-    Cached,
-    /// Past the cache, in no sequence.
-    NonTemporal,
-}
-
-/// When a flush instruction takes effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FlushEffect {
-    /// `clflush`: takes effect at once.
-    Immediate,
-    /// `clflushopt`, `clwb`: takes effect at the next fence of its thread.
-    Deferred,
-}
-
-/// The thread and time of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// The thread that executes the instruction.
-    pub thread: ThreadSlot,
-    /// The position in the order of all events.
-    pub time: Time,
-}
-
-/// Is notified of what happens to stores, and defines what the tracker keeps with them.
-pub trait PersistObserver {
-    /// Kept with each store.
-    type Store: Copy;
-    /// Kept with each flush that waits for a fence.
-    type Flush: Copy;
-    /// Whether to keep stores that are completely overwritten by later ones. [`CrashStates`] need them, because
-    /// a crash may still expose them.
-    const HISTORY: bool;
-
-    /// `store` is guaranteed from `by.time` on, because of an action of `by.thread`.
-    fn guaranteed(
-        &mut self,
-        line: LineRef<'_>,
-        marks: Marks<'_>,
-        store: &LiveStore<Self::Store>,
-        by: Access,
-    );
-
-    /// `newer` overwrites `bytes` of `older`, which is not guaranteed. Called only without history.
-    fn overwritten(
-        &mut self,
-        line: LineRef<'_>,
-        older: &LiveStore<Self::Store>,
-        newer: &mut LiveStore<Self::Store>,
-        bytes: ByteMask,
-    );
-
-    /// `store` is guaranteed, and so are all earlier stores to the same bytes: every later crash keeps it unless
-    /// it is overwritten. Stores to a byte settle in the order of issue.
-    fn settled(&mut self, line: LineRef<'_>, store: &LiveStore<Self::Store>) {
-        let _ = (line, store);
-    }
-}
+use crate::shadow::Shadow;
 
 /// The state of a page and its lines. Two fit in a cache line.
 #[derive(Default)]
@@ -321,15 +258,6 @@ impl<W: PersistObserver> Tracker<W> {
         self.threads[thread].reuse(pending);
     }
 
-    /// Processes a write-back by the kernel of the pages that contain bytes of `range`.
-    pub fn write_back(&mut self, observer: &mut W, by: Access, space: SpaceId, range: Range<u64>) {
-        for (_, first) in self.pages.pages_in(space, range) {
-            for number in 0..PAGE / LINE {
-                self.guarantee(observer, by, first.in_page(number), |_| true);
-            }
-        }
-    }
-
     /// What the thread's next fence will guarantee. Stores to a line may have been guaranteed since: see
     /// [`live`](Self::live).
     #[inline]
@@ -361,25 +289,6 @@ impl<W: PersistObserver> Tracker<W> {
         });
     }
 
-    /// The stores to bytes of `range` that are not settled, ordered by address, then by issue.
-    pub fn live_in(
-        &self,
-        space: SpaceId,
-        range: Range<u64>,
-    ) -> impl Iterator<Item = (PmAddress, LineSlot, &LiveStore<W::Store>)> {
-        let pages = self.pages.pages_in(space, range.clone()).into_iter();
-        let lines = pages.flat_map(|(offset, first)| {
-            (0..PAGE / LINE).map(move |number| (offset + number * LINE, first.in_page(number)))
-        });
-        lines.flat_map(move |(offset, line)| {
-            let inside = bytes_in(offset, &range);
-            let stores = self.live(line);
-            stores
-                .filter(move |store| !store.bytes.and(inside).is_empty())
-                .map(move |store| (PmAddress { space, offset }, line, store))
-        })
-    }
-
     /// The bytes of a line that are not settled.
     #[inline]
     pub fn live_bytes(&self, line: LineSlot) -> ByteMask {
@@ -399,88 +308,6 @@ impl<W: PersistObserver> Tracker<W> {
     /// The number of pages with state.
     pub fn pages(&self) -> usize {
         self.pages.len()
-    }
-
-    /// Calls `visit` with every live store to bytes of `range`, ordered by address, then by issue. It returns
-    /// whether to keep the store.
-    pub fn retain(
-        &mut self,
-        space: SpaceId,
-        range: Range<u64>,
-        mut visit: impl FnMut(PmAddress, LineSlot, &mut LiveStore<W::Store>) -> bool,
-    ) {
-        for (offset, first) in self.pages.pages_in(space, range.clone()) {
-            for number in 0..PAGE / LINE {
-                let start = offset + number * LINE;
-                let inside = bytes_in(start, &range);
-                let line = first.in_page(number);
-                if self.live_bytes(line).and(inside).is_empty() {
-                    continue;
-                }
-                let address = self.address(line);
-                let page = &mut self.pages[line].live;
-                self.live.retain(page, line.number(), |store| {
-                    store.bytes.and(inside).is_empty() || visit(address, line, store)
-                });
-            }
-        }
-    }
-
-    /// Drops live stores to the bytes of `range`, which no longer exist or were replaced by other means. Calls `dropped` with
-    /// the tag of each store of which no byte is left.
-    pub fn discard(
-        &mut self,
-        space: SpaceId,
-        range: Range<u64>,
-        mut dropped: impl FnMut(&W::Store),
-    ) {
-        let gone = range.clone();
-        self.retain(space, range, |address, _, store| {
-            store.bytes = store.bytes.without(bytes_in(address.offset, &gone));
-            if store.bytes.is_empty() {
-                dropped(&store.tag);
-            }
-            !store.bytes.is_empty()
-        });
-    }
-
-    /// The states that a crash at this time can leave. Needs [history](PersistObserver::HISTORY).
-    pub fn crash_states(&self, tearing: Tearing) -> CrashStates<W::Store> {
-        self.states_of(self.pages.all_pages(), tearing, |_| true)
-    }
-
-    /// Like [`crash_states`](Self::crash_states), of the units that contain bytes of `range` alone.
-    pub fn crash_states_in(
-        &self,
-        space: SpaceId,
-        range: Range<u64>,
-        tearing: Tearing,
-    ) -> CrashStates<W::Store> {
-        let unit = self.profile.unit;
-        let end = range.end.checked_next_multiple_of(unit).unwrap_or(u64::MAX);
-        let units = range.start - range.start % unit..end;
-        let pages = self.pages.pages_in(space, units.clone()).into_iter();
-        let pages = pages.map(|(offset, first)| (PmAddress { space, offset }, first));
-        self.states_of(pages, tearing, |line| units.contains(&line.offset))
-    }
-
-    fn states_of(
-        &self,
-        pages: impl IntoIterator<Item = (PmAddress, LineSlot)>,
-        tearing: Tearing,
-        wanted: impl Fn(PmAddress) -> bool,
-    ) -> CrashStates<W::Store> {
-        let lines = pages.into_iter().flat_map(|(address, first)| {
-            (0..PAGE / LINE).map(move |number| {
-                let offset = address.offset + number * LINE;
-                (PmAddress { offset, ..address }, first.in_page(number))
-            })
-        });
-        let live = lines
-            .filter(|&(address, _)| wanted(address))
-            .filter(|&(_, line)| self.has_live(line))
-            .map(|(address, line)| (address, self.live(line)));
-        CrashStates::new(&self.profile, tearing, live)
     }
 
     /// Guarantees the stores to a line that `which` accepts.
@@ -520,11 +347,4 @@ fn covers<F, T>(pending: &Pending<F>, store: &LiveStore<T>) -> bool {
             store.kind == StoreKind::NonTemporal && store.time == *time
         }
     }
-}
-
-/// The bytes of the line at `start` that are in `range`.
-fn bytes_in(start: u64, range: &Range<u64>) -> ByteMask {
-    let from = range.start.saturating_sub(start).min(LINE);
-    let to = range.end.saturating_sub(start).min(LINE);
-    ByteMask::range(from, to.saturating_sub(from))
 }

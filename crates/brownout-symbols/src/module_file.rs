@@ -39,7 +39,8 @@ impl ModuleFile {
     }
 
     pub(crate) fn is(&self, path: &Path, recorded: Option<&BuildId>) -> bool {
-        self.path == path && self.recorded.as_ref() == recorded
+        // Comparing paths by their components takes far longer, and modules are looked up for every frame.
+        self.path.as_os_str() == path.as_os_str() && self.recorded.as_ref() == recorded
     }
 
     /// The frames at one code location. Problems are added to `problems`.

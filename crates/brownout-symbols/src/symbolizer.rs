@@ -50,6 +50,7 @@ pub struct Symbolizer {
     directories: DebugDirectories,
     modules: Vec<ModuleFile>,
     frames: HashMap<(ModuleId, Probe), Arc<[SourceFrame]>>,
+    callees: HashMap<(ModuleId, FileOffset), Option<Arc<str>>>,
     problems: Vec<ModuleProblem>,
 }
 
@@ -88,6 +89,7 @@ impl Symbolizer {
             modules,
             frames,
             problems,
+            ..
         } = self;
         frames
             .entry((module, probe))
@@ -105,8 +107,19 @@ impl Symbolizer {
     ///
     /// # Panics
     /// If `module` came from another symbolizer.
-    pub fn callee(&mut self, module: ModuleId, returns_to: FileOffset) -> Option<String> {
-        self.modules[module.0].callee(returns_to, &self.directories, &mut self.problems)
+    pub fn callee(&mut self, module: ModuleId, returns_to: FileOffset) -> Option<Arc<str>> {
+        let Self {
+            directories,
+            modules,
+            callees,
+            problems,
+            ..
+        } = self;
+        let callee = callees.entry((module, returns_to)).or_insert_with(|| {
+            let name = modules[module.0].callee(returns_to, directories, problems);
+            name.map(Into::into)
+        });
+        callee.clone()
     }
 
     /// The symbol (mangled name) of the function that contains `line` of a source file whose path ends with

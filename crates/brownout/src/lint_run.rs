@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::results::subject;
 use crate::settings::Settings;
 use crate::source_gaps;
-use crate::stacks::{StackId, StackTable, report_frame};
+use crate::stacks::{StackId, StackLevel, StackTable, report_frame};
 use crate::suspects::{self, LintSuspect};
 use crate::trace_file::TraceFile;
 use crate::wrapper_functions::{WrapperFunctions, WrapperSearch};
@@ -143,14 +143,15 @@ impl Attribution for SiteStacks {
     fn origin(&mut self, site: SiteKey, event: &Event<'_>, definitions: &Definitions) -> Origin {
         let stack = self.table.intern(event, definitions);
         self.by_site.insert(site, stack);
-        let frames = self.table.called_frames(stack);
-        let origin = origin_of(frames.iter().map(|(frame, called)| FrameNames {
+        let levels = self.table.levels(stack);
+        let frames = || levels.iter().flat_map(StackLevel::frames);
+        let origin = origin_of(frames().map(|(frame, called)| FrameNames {
             module: file_name(&frame.module),
             function: frame.function.as_deref(),
-            called: called.as_deref(),
+            called,
             source: frame.file.as_ref().and_then(|file| file.to_str()),
         }));
-        let frames = frames.iter().map(|(frame, _)| report_frame(frame));
+        let frames = frames().map(|(frame, _)| report_frame(frame));
         self.wrappers.observe(&event.kind, origin, frames);
         origin
     }

@@ -4,13 +4,12 @@
 //! while the process keeps its modules. A stack is therefore translated to offsets in module files at
 //! the event itself, and to source lines when it is shown.
 
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brownout_symbols::{BuildId, FileOffset, ModuleId, Probe, SourceFrame, Symbolizer};
 use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, Process, ProcessId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::failure::sentence;
 
@@ -36,6 +35,22 @@ enum CodeAddress {
     InModule(ModuleId, Probe),
     /// Code outside every known module, such as generated code.
     Unknown(AppPc),
+}
+
+/// One level of a stack, symbolised: the function that runs there, and those inlined into it.
+pub struct StackLevel {
+    frames: Arc<[SourceFrame]>,
+    /// The function that the caller has called by name. It differs from the last frame if it ended with a jump into that.
+    called: Option<Arc<str>>,
+}
+
+impl StackLevel {
+    /// The frames, innermost first, each with the name by which it was called, if that is known.
+    pub fn frames(&self) -> impl Iterator<Item = (&SourceFrame, Option<&str>)> {
+        let last = self.frames.len() - 1;
+        let frames = self.frames.iter().enumerate();
+        frames.map(move |(index, frame)| (frame, self.called.as_deref().filter(|_| index == last)))
+    }
 }
 
 /// The frame in the form that findings use.
@@ -87,12 +102,12 @@ pub struct StackTable {
     directory: PathBuf,
     symbolizer: Symbolizer,
     stacks: Vec<Arc<[CodeAddress]>>,
-    ids: HashMap<Arc<[CodeAddress]>, StackId>,
+    ids: FxHashMap<Arc<[CodeAddress]>, StackId>,
     /// Cache from an event to its stack.
     by_event: FxHashMap<(ProcessId, AppPc, ContextId), StackId>,
     primary: FxHashMap<StackId, Arc<PrimaryFrame>>,
     /// Calling contexts into which recursive calls are folded.
-    recursive: HashSet<Arc<[CodeAddress]>>,
+    recursive: FxHashSet<Arc<[CodeAddress]>>,
 }
 
 impl StackTable {
@@ -102,10 +117,10 @@ impl StackTable {
             directory: directory.to_owned(),
             symbolizer: Symbolizer::new(),
             stacks: Vec::new(),
-            ids: HashMap::new(),
+            ids: FxHashMap::default(),
             by_event: FxHashMap::default(),
             primary: FxHashMap::default(),
-            recursive: HashSet::new(),
+            recursive: FxHashSet::default(),
         }
     }
 
@@ -195,7 +210,7 @@ impl StackTable {
         let addresses = Arc::clone(&self.stacks[stack.0]);
         let mut frames = Vec::new();
         for &address in &addresses[..] {
-            frames.append(&mut self.frames_of(address));
+            frames.extend_from_slice(&self.frames_of(address));
         }
         frames
     }
@@ -213,27 +228,22 @@ impl StackTable {
         frames
     }
 
-    /// The frames of a stack. A function that was called by name from another module comes with that name: if the
-    /// called function ends with a jump into another one, only the caller knows it.
-    pub fn called_frames(&mut self, stack: StackId) -> Vec<(SourceFrame, Option<String>)> {
+    /// The frames of a stack, innermost first, for each level.
+    pub fn levels(&mut self, stack: StackId) -> Vec<StackLevel> {
         let addresses = Arc::clone(&self.stacks[stack.0]);
-        let mut frames: Vec<(SourceFrame, Option<String>)> = Vec::new();
-        for (depth, &address) in addresses.iter().enumerate() {
-            let inner = self
-                .frames_of(address)
-                .into_iter()
-                .map(|frame| (frame, None));
-            frames.extend(inner);
-            let Some(&CodeAddress::InModule(module, Probe::ReturnAddress(offset))) =
-                addresses.get(depth + 1)
-            else {
-                continue;
+        let levels = addresses.iter().enumerate().map(|(depth, &address)| {
+            let called = match addresses.get(depth + 1) {
+                Some(&CodeAddress::InModule(module, Probe::ReturnAddress(offset))) => {
+                    self.symbolizer.callee(module, offset)
+                }
+                _ => None,
             };
-            if let Some((_, called)) = frames.last_mut() {
-                *called = self.symbolizer.callee(module, offset);
+            StackLevel {
+                frames: self.frames_of(address),
+                called,
             }
-        }
-        frames
+        });
+        levels.collect()
     }
 
     /// The frame to show if there is room for only one.
@@ -255,10 +265,10 @@ impl StackTable {
         PrimaryFrame::new(frame, frames.into_iter().next())
     }
 
-    fn frames_of(&mut self, address: CodeAddress) -> Vec<SourceFrame> {
+    fn frames_of(&mut self, address: CodeAddress) -> Arc<[SourceFrame]> {
         match address {
-            CodeAddress::InModule(module, probe) => self.symbolizer.frames(module, probe).to_vec(),
-            CodeAddress::Unknown(pc) => vec![unknown(pc)],
+            CodeAddress::InModule(module, probe) => self.symbolizer.frames(module, probe),
+            CodeAddress::Unknown(pc) => [unknown(pc)].into(),
         }
     }
 
@@ -281,7 +291,8 @@ impl StackTable {
         } else {
             Probe::Instruction(offset)
         };
-        self.frames_of(CodeAddress::InModule(module, probe))
+        let address = CodeAddress::InModule(module, probe);
+        self.frames_of(address).to_vec()
     }
 
     /// Why some frames are incomplete.

@@ -10,7 +10,9 @@ fn callee(program: &Program, label: &str) -> Option<String> {
     };
     let mut symbolizer = Symbolizer::new();
     let module = symbolizer.add_module(&program.path, program.build_id().as_ref());
-    symbolizer.callee(module, offset)
+    symbolizer
+        .callee(module, offset)
+        .map(|name| name.to_string())
 }
 
 #[test]

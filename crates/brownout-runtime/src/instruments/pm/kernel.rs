@@ -19,6 +19,7 @@ pub(crate) use outputs::Extent;
 pub use store::write;
 pub use written_files::create;
 
+use self::file::WriteTarget;
 use self::redirect::Call;
 use crate::arch::instruments::pm::syscalls;
 use crate::instruments::pm::{candidates, shared_files};
@@ -75,7 +76,7 @@ pub fn syscall(
     let mut led = args;
     let submission = io_uring::before(context, nr, &mut led);
     let mut call = Call::redirected(nr, led);
-    let target = file::written(nr, &args);
+    let target = file::write_target(nr, &args);
     let replaces_unknown = names::replaces_unknown(nr, &args);
     let outcome = make(context, nr, *call.args());
     let taken = match outcome {
@@ -89,9 +90,6 @@ pub fn syscall(
         io_uring::attach(context, nr, args[1], raw);
         collect(context);
         if !is_err(raw) {
-            if target.is_none() {
-                written_files::changed(context, nr, &args);
-            }
             done_to_files(context, nr, &args, raw, target);
             names::changed(context, nr, &args, replaces_unknown);
         }
@@ -130,38 +128,35 @@ fn elsewhere(
         }
         return outcome;
     }
-    let is_shared = shared_files::any();
-    let target = if is_shared {
-        file::written(nr, &args)
-    } else {
-        None
-    };
-    let replaces_unknown = is_shared && names::replaces_unknown(nr, &args);
+    if !shared_files::any() {
+        return make(context, nr, args);
+    }
+    let target = file::write_target(nr, &args);
+    let replaces_unknown = names::replaces_unknown(nr, &args);
     let outcome = make(context, nr, args);
     if let Outcome::Done(raw) = outcome
         && !is_err(raw)
     {
-        if target.is_none() {
-            written_files::changed(context, nr, &args);
-        }
-        if is_shared {
-            done_to_files(context, nr, &args, raw, target);
-            names::changed(context, nr, &args, replaces_unknown);
-        }
+        done_to_files(context, nr, &args, raw, target);
+        names::changed(context, nr, &args, replaces_unknown);
     }
     outcome
 }
 
-/// Records what a call that succeeded did to files of candidates.
+/// Records what a call that succeeded did to files of candidates, and names other files that it changed.
 fn done_to_files(
     context: &mut Context,
     nr: u32,
     args: &[u64; 6],
     raw: u64,
-    target: Option<(i32, linux::stat)>,
+    target: Option<WriteTarget>,
 ) {
-    if let Some((fd, stat)) = target {
-        file::record_written(context, nr, args, raw, fd, &stat);
+    match target {
+        Some(target) if target.is_candidate => {
+            file::record_written(context, nr, args, raw, target.fd, &target.stat);
+        }
+        Some(target) => written_files::written(context, &target),
+        None => written_files::named(context, nr, args),
     }
     file::changed_otherwise(context, nr, args, raw);
     write_back::synchronized(context, nr, args);

@@ -11,8 +11,18 @@ use crate::wire::Head;
 use crate::{memory, target_memory};
 use brownout_ring::{FileAt, kind};
 
+/// The file that a call writes to or resizes.
+#[derive(Clone, Copy)]
+pub struct WriteTarget {
+    pub fd: i32,
+    /// Before the call.
+    pub stat: linux::stat,
+    /// It is a candidate's file.
+    pub is_candidate: bool,
+}
+
 /// The descriptor of the file that a call writes to or resizes.
-pub fn descriptor(nr: u32, args: &[u64; 6]) -> Option<i32> {
+fn descriptor(nr: u32, args: &[u64; 6]) -> Option<i32> {
     Some(match nr {
         linux::__NR_write
         | linux::__NR_pwrite64
@@ -27,11 +37,15 @@ pub fn descriptor(nr: u32, args: &[u64; 6]) -> Option<i32> {
     } as i32)
 }
 
-/// The descriptor that a call writes to, if it is of a candidate's file.
-pub fn written(nr: u32, args: &[u64; 6]) -> Option<(i32, linux::stat)> {
+/// The file that a call is about to write to or resize.
+pub fn write_target(nr: u32, args: &[u64; 6]) -> Option<WriteTarget> {
     let fd = descriptor(nr, args)?;
     let stat = sys::fstat(fd)?;
-    candidates::is_known_file(stat.st_dev, stat.st_ino).then_some((fd, stat))
+    Some(WriteTarget {
+        fd,
+        stat,
+        is_candidate: candidates::is_known_file(stat.st_dev, stat.st_ino),
+    })
 }
 
 /// Records what a call did to a candidate's file.

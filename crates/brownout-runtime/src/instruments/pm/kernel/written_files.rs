@@ -2,9 +2,10 @@
 //! recording names them: each name once in a process.
 //!
 //! What it can miss: files written through `io_uring` or `io_submit`, and files beyond the first [`MOST`] of a
-//! process. Standard streams that the program inherited are left out: they belong to the caller.
+//! process. Standard streams that the program inherited are left out: they belong to the caller. So are files that were written
+//! only before the first candidate was mapped: no crash is tried before that.
 
-use super::file;
+use super::file::WriteTarget;
 use crate::arch::instruments::pm::syscalls;
 use crate::sys::{self, is_err, linux};
 use crate::translator::context::Context;
@@ -29,11 +30,14 @@ pub fn create() {
     }
 }
 
-/// Notes the file that a call, which succeeded, has written, resized or given a name.
-pub fn changed(context: &mut Context, nr: u32, args: &[u64; 6]) {
-    if let Some(fd) = file::descriptor(nr, args) {
-        note(context, fd, Change::Content);
-    } else if let Some((directory, path)) = named(nr, args) {
+/// Notes the file that a call, which succeeded, has written or resized.
+pub fn written(context: &mut Context, target: &WriteTarget) {
+    note(context, target.fd, &target.stat, Change::Content);
+}
+
+/// Notes the file to which a call, which succeeded, has given a name, or that it has resized by its name.
+pub fn named(context: &mut Context, nr: u32, args: &[u64; 6]) {
+    if let Some((directory, path)) = name(nr, args) {
         // SAFETY: the target's path, which the kernel has just used.
         let opened = unsafe {
             crate::sys!(
@@ -45,14 +49,16 @@ pub fn changed(context: &mut Context, nr: u32, args: &[u64; 6]) {
             )
         };
         if !is_err(opened) {
-            note(context, opened as i32, Change::Name);
+            if let Some(stat) = sys::fstat(opened as i32) {
+                note(context, opened as i32, &stat, Change::Name);
+            }
             sys::close(opened as i32);
         }
     }
 }
 
 /// The directory and the path of the name that a call has written to or given to a file.
-fn named(nr: u32, args: &[u64; 6]) -> Option<(i32, u64)> {
+fn name(nr: u32, args: &[u64; 6]) -> Option<(i32, u64)> {
     match nr {
         linux::__NR_truncate => Some((linux::AT_FDCWD, args[0])),
         linux::__NR_renameat | linux::__NR_renameat2 | linux::__NR_linkat => {
@@ -70,19 +76,19 @@ enum Change {
     Name,
 }
 
-fn note(context: &mut Context, fd: i32, change: Change) {
-    let Some(stat) = sys::fstat(fd).filter(is_regular) else {
-        return;
-    };
+fn note(context: &mut Context, fd: i32, stat: &linux::stat, change: Change) {
     // A file without a name cannot be in an image.
-    if stat.st_nlink == 0 || (change == Change::Content && !is_new(file_digest(&stat))) {
+    if !is_regular(stat) || stat.st_nlink == 0 {
+        return;
+    }
+    if change == Change::Content && !is_new(file_digest(stat)) {
         return;
     }
     let mut buffer = [0u8; PATH];
     let Some(path) = sys::fd_path(fd, &mut buffer) else {
         return;
     };
-    if change == Change::Name && !is_new(path.iter().fold(file_digest(&stat), digest)) {
+    if change == Change::Name && !is_new(path.iter().fold(file_digest(stat), digest)) {
         return;
     }
     let head = Head {

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::fake_producer::owner;
+use brownout_ring::{map, origin, sync};
+use brownout_trace::{Arguments, ProcessOrigin, Sync};
 
 /// The number of watched functions: `ADDR`, read as a function number, is the last one.
 const WATCHED: usize = 0x7001;

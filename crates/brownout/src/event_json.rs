@@ -70,10 +70,76 @@ fn word(value: &u64) -> String {
     format!("{value:#x}")
 }
 
+/// The fields of an event that depend on its kind.
 fn details(event: &Event<'_>, definitions: &Definitions) -> Value {
     let at = |addr: Address| file_location(definitions, event.process, addr);
     let path = |file: FileId| definitions.file(file).map(|file| text(&file.path));
     match event.kind {
+        EventKind::Store { .. }
+        | EventKind::Load { .. }
+        | EventKind::Flush { .. }
+        | EventKind::Fence { .. }
+        | EventKind::KernelWrite { .. } => access_json(&event.kind, at),
+        EventKind::FileWrite {
+            file,
+            offset,
+            bytes,
+            syscall,
+        } => json!({
+            "path": path(file),
+            "offset": offset,
+            "bytes": hex(bytes),
+            "syscall": syscall,
+        }),
+        EventKind::Content {
+            file,
+            offset,
+            bytes,
+        } => json!({
+            "path": path(file),
+            "offset": offset,
+            "bytes": hex(bytes),
+        }),
+        EventKind::FileResize { file, len } => json!({ "path": path(file), "length": len }),
+        EventKind::Sync(sync) => sync_json(sync, at, path),
+        EventKind::Map(mapping) => map_json(&mapping, path),
+        EventKind::Unmap { addr, len } => json!({ "address": addr.to_string(), "length": len }),
+        EventKind::Remap {
+            old,
+            old_len,
+            new,
+            new_len,
+        } => json!({
+            "address": old.to_string(),
+            "length": old_len,
+            "new_address": new.to_string(),
+            "new_length": new_len,
+        }),
+        EventKind::Protect {
+            addr,
+            len,
+            writable,
+        } => json!({
+            "address": addr.to_string(),
+            "length": len,
+            "writable": writable,
+        }),
+        EventKind::Note { text } => json!({ "text": text }),
+        EventKind::Call { function, args } => json!({
+            "function": definitions.function(function),
+            "arguments": args.as_slice().iter().map(word).collect::<Vec<_>>(),
+        }),
+        EventKind::Return { function, value } => json!({
+            "function": definitions.function(function),
+            "result": value.map(|words| words.each_ref().map(word)),
+        }),
+        _ => process_json(&event.kind),
+    }
+}
+
+/// A store, load, flush, fence or write by the kernel.
+fn access_json(kind: &EventKind<'_>, at: impl Fn(Address) -> Value) -> Value {
+    match *kind {
         EventKind::Store {
             addr,
             bytes,
@@ -91,6 +157,16 @@ fn details(event: &Event<'_>, definitions: &Definitions) -> Value {
             "bytes": hex(bytes),
             "at": at(addr),
         }),
+        EventKind::KernelWrite {
+            addr,
+            bytes,
+            syscall,
+        } => json!({
+            "address": addr.to_string(),
+            "bytes": hex(bytes),
+            "syscall": syscall,
+            "at": at(addr),
+        }),
         EventKind::Flush {
             addr,
             kind,
@@ -102,60 +178,13 @@ fn details(event: &Event<'_>, definitions: &Definitions) -> Value {
             "at": at(addr),
         }),
         EventKind::Fence { kind } => json!({ "instruction": kind.name() }),
-        EventKind::KernelWrite {
-            addr,
-            bytes,
-            syscall,
-        } => json!({
-            "address": addr.to_string(),
-            "bytes": hex(bytes),
-            "syscall": syscall,
-            "at": at(addr),
-        }),
-        EventKind::FileWrite {
-            file,
-            offset,
-            bytes,
-            syscall,
-        } => json!({
-            "path": path(file),
-            "offset": offset,
-            "bytes": hex(bytes),
-            "syscall": syscall,
-        }),
-        EventKind::FileResize { file, len } => json!({ "path": path(file), "length": len }),
-        EventKind::Sync(sync) => sync_json(sync, at, path),
-        EventKind::Map(mapping) => map_json(&mapping, path),
-        EventKind::Unmap { addr, len } => json!({ "address": addr.to_string(), "length": len }),
-        EventKind::Remap {
-            old,
-            old_len,
-            new,
-            new_len,
-        } => json!({
-            "address": old.to_string(),
-            "length": old_len,
-            "new_address": new.to_string(),
-            "new_length": new_len,
-        }),
-        EventKind::Content {
-            file,
-            offset,
-            bytes,
-        } => json!({
-            "path": path(file),
-            "offset": offset,
-            "bytes": hex(bytes),
-        }),
-        EventKind::Protect {
-            addr,
-            len,
-            writable,
-        } => json!({
-            "address": addr.to_string(),
-            "length": len,
-            "writable": writable,
-        }),
+        _ => json!({}),
+    }
+}
+
+/// A module, a thread or a process.
+fn process_json(kind: &EventKind<'_>) -> Value {
+    match *kind {
         EventKind::Module {
             addr,
             len,
@@ -192,15 +221,6 @@ fn details(event: &Event<'_>, definitions: &Definitions) -> Value {
             "args": args.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>(),
         }),
         EventKind::ProcessExit { end: how } => json!({ "end": end(how) }),
-        EventKind::Note { text } => json!({ "text": text }),
-        EventKind::Call { function, args } => json!({
-            "function": definitions.function(function),
-            "arguments": args.as_slice().iter().map(word).collect::<Vec<_>>(),
-        }),
-        EventKind::Return { function, value } => json!({
-            "function": definitions.function(function),
-            "result": value.map(|words| words.each_ref().map(word)),
-        }),
         // The end of a thread, and kinds that have no fields here.
         _ => json!({}),
     }

@@ -30,6 +30,54 @@ impl Display for EventText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{:<13}", self.event.kind.class().name())?;
         match self.event.kind {
+            EventKind::Store { .. }
+            | EventKind::Load { .. }
+            | EventKind::Flush { .. }
+            | EventKind::Fence { .. }
+            | EventKind::KernelWrite { .. } => self.access(f),
+            EventKind::FileWrite {
+                file,
+                offset,
+                bytes,
+                syscall,
+            } => {
+                let (path, bytes) = (self.path(file), self.hex(bytes));
+                write!(f, " {path}:{offset:#x} {bytes} syscall {syscall}")
+            }
+            EventKind::Content {
+                file,
+                offset,
+                bytes,
+            } => write!(f, " {}:{offset:#x} {}", self.path(file), self.hex(bytes)),
+            EventKind::FileResize { file, len } => write!(f, " {} to {len}", self.path(file)),
+            EventKind::Sync(sync) => self.sync(f, sync),
+            EventKind::Map(mapping) => self.map(f, &mapping),
+            EventKind::Unmap { addr, len } => write!(f, " {}", Span(addr, len)),
+            EventKind::Remap {
+                old,
+                old_len,
+                new,
+                new_len,
+            } => write!(f, " {} to {}", Span(old, old_len), Span(new, new_len)),
+            EventKind::Protect {
+                addr,
+                len,
+                writable,
+            } => {
+                let now = if writable { "writable" } else { "read-only" };
+                write!(f, " {} {now}", Span(addr, len))
+            }
+            EventKind::Call { .. } | EventKind::Return { .. } => self.call(f),
+            EventKind::Note { text } => write!(f, " {}", OneLine(text.into())),
+            _ => self.process(f),
+        }
+    }
+}
+
+impl EventText<'_> {
+    /// A store, load, flush, fence or write by the kernel.
+    fn access(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let addr = match self.event.kind {
             EventKind::Store {
                 addr,
                 bytes,
@@ -41,11 +89,19 @@ impl Display for EventText<'_> {
                 for word in store_attributes(flavor, locked, string) {
                     write!(f, " {word}")?;
                 }
-                self.file_location(f, addr)
+                addr
             }
             EventKind::Load { addr, bytes } => {
                 write!(f, " {addr} {}", self.hex(bytes))?;
-                self.file_location(f, addr)
+                addr
+            }
+            EventKind::KernelWrite {
+                addr,
+                bytes,
+                syscall,
+            } => {
+                write!(f, " {addr} {} syscall {syscall}", self.hex(bytes))?;
+                addr
             }
             EventKind::Flush {
                 addr,
@@ -56,101 +112,17 @@ impl Display for EventText<'_> {
                 if volatile {
                     f.write_str(" volatile")?;
                 }
-                self.file_location(f, addr)
+                addr
             }
-            EventKind::Fence { kind } => write!(f, " {}", kind.name()),
-            EventKind::KernelWrite {
-                addr,
-                bytes,
-                syscall,
-            } => {
-                write!(f, " {addr} {} syscall {syscall}", self.hex(bytes))?;
-                self.file_location(f, addr)
-            }
-            EventKind::FileWrite {
-                file,
-                offset,
-                bytes,
-                syscall,
-            } => {
-                let path = self.path(file);
-                write!(
-                    f,
-                    " {path}:{offset:#x} {} syscall {syscall}",
-                    self.hex(bytes)
-                )
-            }
-            EventKind::FileResize { file, len } => write!(f, " {} to {len}", self.path(file)),
-            EventKind::Sync(sync) => self.sync(f, sync),
-            EventKind::Map(mapping) => self.map(f, &mapping),
-            EventKind::Unmap { addr, len } => write!(f, " {}", Span(addr, len)),
-            EventKind::Remap {
-                old,
-                old_len,
-                new,
-                new_len,
-            } => {
-                write!(f, " {} to {}", Span(old, old_len), Span(new, new_len))
-            }
-            EventKind::Content {
-                file,
-                offset,
-                bytes,
-            } => {
-                write!(f, " {}:{offset:#x} {}", self.path(file), self.hex(bytes))
-            }
-            EventKind::Protect {
-                addr,
-                len,
-                writable,
-            } => {
-                let now = if writable { "writable" } else { "read-only" };
-                write!(f, " {} {now}", Span(addr, len))
-            }
-            EventKind::Module {
-                addr,
-                len,
-                file_offset,
-                path,
-                build_id,
-            } => {
-                write!(
-                    f,
-                    " {} {}:{file_offset:#x}",
-                    Span(addr, len),
-                    OneLine::of(path)
-                )?;
-                if !build_id.is_empty() {
-                    write!(f, " build-id {}", Hex(build_id))?;
-                }
-                Ok(())
-            }
-            EventKind::ThreadStart { parent: None } => Ok(()),
-            EventKind::ThreadStart {
-                parent: Some(parent),
-            } => write!(f, " by thread {}", parent.thread),
-            EventKind::ThreadJoin { joined } => write!(f, " of thread {joined}"),
-            EventKind::ProcessStart {
-                pid,
-                parent_pid,
-                origin,
-                exe,
-                args,
-                ..
-            } => {
-                let origin = origin.name();
-                write!(
-                    f,
-                    " {origin} pid {pid} of {parent_pid} {}",
-                    OneLine::of(exe)
-                )?;
-                for argument in args.iter().skip(1) {
-                    write!(f, " {}", OneLine::of(argument.as_ref()))?;
-                }
-                Ok(())
-            }
-            EventKind::ProcessExit { end } => write!(f, " {}", EndText(end)),
-            EventKind::Note { text } => write!(f, " {}", OneLine(text.into())),
+            EventKind::Fence { kind } => return write!(f, " {}", kind.name()),
+            _ => return Ok(()),
+        };
+        self.file_location(f, addr)
+    }
+
+    /// The call or the end of a call of a watched function.
+    fn call(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.event.kind {
             EventKind::Call { function, args } => {
                 write!(f, " {}(", self.function(function))?;
                 for (index, arg) in args.as_slice().iter().enumerate() {
@@ -166,13 +138,52 @@ impl Display for EventText<'_> {
                     None => f.write_str(" left without returning"),
                 }
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// A module, a thread or a process.
+    fn process(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.event.kind {
+            EventKind::Module {
+                addr,
+                len,
+                file_offset,
+                path,
+                build_id,
+            } => {
+                let (span, path) = (Span(addr, len), OneLine::of(path));
+                write!(f, " {span} {path}:{file_offset:#x}")?;
+                if !build_id.is_empty() {
+                    write!(f, " build-id {}", Hex(build_id))?;
+                }
+                Ok(())
+            }
+            EventKind::ThreadStart {
+                parent: Some(parent),
+            } => write!(f, " by thread {}", parent.thread),
+            EventKind::ThreadJoin { joined } => write!(f, " of thread {joined}"),
+            EventKind::ProcessStart {
+                pid,
+                parent_pid,
+                origin,
+                exe,
+                args,
+                ..
+            } => {
+                let (origin, exe) = (origin.name(), OneLine::of(exe));
+                write!(f, " {origin} pid {pid} of {parent_pid} {exe}")?;
+                for argument in args.iter().skip(1) {
+                    write!(f, " {}", OneLine::of(argument.as_ref()))?;
+                }
+                Ok(())
+            }
+            EventKind::ProcessExit { end } => write!(f, " {}", EndText(end)),
             // The end of a thread, and kinds without fields.
             _ => Ok(()),
         }
     }
-}
 
-impl EventText<'_> {
     fn hex<'b>(&self, bytes: &'b [u8]) -> HexPreview<'b> {
         let limit = if self.full { usize::MAX } else { SHOWN_BYTES };
         HexPreview { bytes, limit }

@@ -54,6 +54,8 @@ impl<'a, A> LostStores<'a, A> {
         for store in &mut lost {
             store.by_page = by_page;
         }
+        // A finding describes its first occurrence.
+        lost.sort_by_key(|store| store.time);
         lost
     }
 

@@ -11,7 +11,7 @@ use crate::verdict::{Expectation, Verdict};
 use crate::{EngineRun, Execution, Outcome, RawFrame, Recovery, RunRequest, Sandbox, SandboxError};
 
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
-pub(crate) const RETRY_FACTOR: u32 = 4;
+const RETRY_FACTOR: u32 = 4;
 
 /// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]

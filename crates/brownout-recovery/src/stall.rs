@@ -1,7 +1,7 @@
 //! Recognises a run that cannot end before its time limit is over.
 //!
 //! - All its threads wait for each other, without a time limit of their own, and none has run for a while: a deadlock.
-//! - It computes, for as long as a whole recovery may take, and in all that time it has neither read nor written anything new: no byte by
+//! - It computes, for half of its time limit, and in all that time it has neither read nor written anything new: no byte by
 //!   a system call, no page of memory for the first time, and no process has started or ended. A walk of a list that has become a
 //!   circle looks like this, whether it counts the entries or not.
 //!
@@ -10,7 +10,8 @@
 //! socket or in a system call that is not known here is never taken for stuck. Nothing is recognised if `/proc` does not show the
 //! processes of the run.
 //!
-//! Can miss: threads that wait for each other by polling.
+//! Can miss: threads that wait for each other by polling. Can be wrong: a recovery that computes for so long, in memory that it has already
+//! used, and would end.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -55,10 +56,10 @@ struct WaitingThread {
 }
 
 impl StallDetector {
-    /// For a run that starts now. `usual` is the time that a recovery may take.
-    pub fn new(usual: Duration, now: Instant) -> Self {
+    /// For a run that starts now, and that may compute for so long without reading or writing anything new.
+    pub fn new(computing: Duration, now: Instant) -> Self {
         Self {
-            computing_limit: usual.max(LEAST_COMPUTING),
+            computing_limit: computing.max(LEAST_COMPUTING),
             next_look: now + INTERVAL,
             progress: None,
             waiting: None,

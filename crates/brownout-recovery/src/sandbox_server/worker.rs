@@ -17,7 +17,6 @@ use crate::channel::{
 };
 use crate::command_line::CommandLine;
 use crate::run_monitor::{MonitorError, RunEvent, RunMonitor};
-use crate::runner::RETRY_FACTOR;
 use crate::stall::StallDetector;
 use crate::tracer::Tracer;
 use crate::view::Condition;
@@ -271,8 +270,7 @@ impl<'a> Worker<'a> {
         );
         // Under the engine, processes also wait for the recorder.
         if let Some(limit) = time_limit.filter(|_| !request.is_under_engine()) {
-            let usual = limit / RETRY_FACTOR;
-            monitor.stall = Some(StallDetector::new(usual, Instant::now()));
+            monitor.stall = Some(StallDetector::new(limit / 2, Instant::now()));
         }
         monitor
     }

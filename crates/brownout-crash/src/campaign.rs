@@ -24,8 +24,9 @@ use crate::recovery_environment::CrashSituation;
 use crate::strategy::{ProposedCrash, Strategy, TrialResults, TriedState};
 use crate::symbols::Symbols;
 use crate::trial::{Failure, Trial};
+use crate::uniform_failures::UniformFailures;
 
-/// How long running recoveries may continue when testing is stopped.
+/// How long running recoveries may continue, at least, when testing is stopped.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// Recovery runs once for each different image, and for each state of the workload if operations are counted.
@@ -65,6 +66,7 @@ pub struct Campaign<'a> {
     /// Crash points that wait for the verdict of a key whose recovery is running.
     waiting: HashMap<Key, Vec<ProposedCrash>>,
     trials: Vec<Trial>,
+    uniform_failures: UniformFailures,
 }
 
 impl<'a> Campaign<'a> {
@@ -87,6 +89,7 @@ impl<'a> Campaign<'a> {
             known: HashMap::new(),
             waiting: HashMap::new(),
             trials: Vec::new(),
+            uniform_failures: UniformFailures::default(),
         }
     }
 
@@ -105,13 +108,15 @@ impl<'a> Campaign<'a> {
         self.trials = trials;
     }
 
-    /// Tries what the strategy proposes, until it proposes nothing more or the observer stops it.
+    /// Tries what the strategy proposes, until it proposes nothing more, the observer stops it, or recovery has failed
+    /// everywhere in the same way.
     pub fn run(&mut self, with: &mut Collaborators<'_>) -> Result<CampaignEnding, CrashError> {
         let start = Instant::now();
         let exhausted = self.try_all(with)?;
         let enough = |required| self.progress.first_tries >= required;
         let end = match with.strategy.required() {
             _ if exhausted => CampaignEnd::Exhausted,
+            _ if self.uniform_failures.are_enough() => CampaignEnd::FailsEverywhere,
             Some(required) if enough(required) => CampaignEnd::Sufficient,
             _ => CampaignEnd::Incomplete,
         };
@@ -154,9 +159,16 @@ impl<'a> Campaign<'a> {
             if !wave.is_empty() && !self.try_wave(&wave, with)? {
                 break;
             }
+            // Not within a wave, whose crash points are in the order of the trace.
+            if self.uniform_failures.are_enough() {
+                break;
+            }
         }
         self.finish_running(with)?;
-        Ok(false)
+        // It may have been stopped just when there was nothing left.
+        let all_known = self.trials.len() as u64 + self.elsewhere == self.tried.len() as u64;
+        self.progress.running = self.waiting.len() as u64;
+        Ok(all_known && with.strategy.propose().is_empty())
     }
 
     pub fn progress(&self) -> Progress {
@@ -325,14 +337,19 @@ impl<'a> Campaign<'a> {
         with.journal.trial(&trial)?;
         with.strategy.learn(&trial);
         self.progress.count(&trial);
+        self.uniform_failures.add(&trial);
         self.trials.push(trial);
         Ok(())
     }
 
-    /// Waits a little for recoveries that are running.
+    /// Waits for recoveries that are running, unless they take much longer than those that passed.
     fn finish_running(&mut self, with: &mut Collaborators<'_>) -> Result<(), CrashError> {
         let start = Instant::now();
-        while !with.pool.is_idle() && start.elapsed() < STOP_GRACE {
+        let passed = self.trials.iter().filter(|trial| trial.verdict.passed());
+        let slowest = passed.map(|trial| trial.seconds).fold(0.0, f64::max);
+        let slowest = Duration::try_from_secs_f64(slowest).unwrap_or_default();
+        let grace = STOP_GRACE.max((2 * slowest).min(self.time_limit));
+        while !with.pool.is_idle() && start.elapsed() < grace {
             self.collect(with)?;
         }
         Ok(())

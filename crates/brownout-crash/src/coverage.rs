@@ -18,7 +18,7 @@ pub enum TrialPurpose {
     Suspect,
     /// To try a failure point again, at another occurrence.
     Occurrence,
-    /// To try a store as a failure point, although the user did not ask for that granularity.
+    /// To try a state between stores, although the user did not ask for that granularity.
     Store,
 }
 
@@ -28,7 +28,7 @@ pub struct Extent {
     pub failure_points: u64,
     /// Occurrences of all failure points.
     pub occurrences: u64,
-    /// Stores that are tried as failure points.
+    /// States between stores.
     pub stores: u64,
 }
 
@@ -82,6 +82,15 @@ pub enum CampaignEnd {
     Sufficient,
     /// It was stopped before.
     Incomplete,
+    /// It ended early because recovery failed on every image in the same way.
+    FailsEverywhere,
+}
+
+impl CampaignEnd {
+    /// Whether everything was tried that the strategy requires.
+    pub fn is_complete(self) -> bool {
+        matches!(self, Self::Exhausted | Self::Sufficient)
+    }
 }
 
 /// What a journal says at the end of a campaign.
@@ -109,7 +118,10 @@ impl CampaignEnding {
     /// The ending of this part of a test and `other`, another part.
     pub fn joined(self, other: Self) -> Self {
         let end = match (self.end, other.end) {
-            (CampaignEnd::Incomplete, _) | (_, CampaignEnd::Incomplete) => CampaignEnd::Incomplete,
+            (CampaignEnd::FailsEverywhere, CampaignEnd::FailsEverywhere) => {
+                CampaignEnd::FailsEverywhere
+            }
+            (one, other) if !(one.is_complete() && other.is_complete()) => CampaignEnd::Incomplete,
             (CampaignEnd::Exhausted, CampaignEnd::Exhausted) => CampaignEnd::Exhausted,
             _ => CampaignEnd::Sufficient,
         };

@@ -1,10 +1,11 @@
 //! From groups of failures to findings: one cause is one finding.
 //!
-//! Several groups are one finding if narrowing finds the same stores for them.
+//! Several groups are one finding if narrowing finds the same stores for them. A recovery that fails and then passes on the
+//! same image is a warning: it does not show what the image does to it.
 
 use std::collections::{BTreeMap, HashMap};
 
-use brownout_report::{Evidence, Finding, Frame, Stack, primary_frame, role};
+use brownout_report::{Evidence, Finding, Frame, Severity, Stack, primary_frame, role};
 
 use crate::cause::{Cause, Culprit};
 use crate::crash_point::CrashPoint;
@@ -137,6 +138,12 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
         evidence
             .details
             .insert("recoveries to narrow it down".into(), tests);
+    }
+    if first.is_flaky() {
+        finding.severity = Severity::Warning;
+        finding
+            .message
+            .push_str("; it passes when it runs again on the same image");
     }
     finding.evidence = evidence;
     finding.count = group.failures.len() as u64;

@@ -8,25 +8,106 @@
 
 use std::collections::HashMap;
 
+use crate::coverage::TrialPurpose;
+use crate::crash_point::CrashPoint;
 use crate::trial::Trial;
 
-/// Similar failures, in the order of the trace.
+/// Similar failures, the one that represents them first.
 #[derive(Debug)]
 pub struct Group {
     pub(crate) failures: Vec<Trial>,
 }
 
 impl Group {
-    /// The earliest, which represents all.
+    /// The one that represents all: the earliest failure point, or the earliest state between stores.
     pub fn first(&self) -> &Trial {
         &self.failures[0]
     }
 }
 
 /// Groups failures by how recovery failed and by the line of the failure point; neighbours are one group.
+///
+/// Failure points are grouped as if no state between stores had been tried. A state then belongs to a neighbouring
+/// failure point that fails alike, or to the failure between whose failure points it lies; only other states are groups of their own.
 pub fn group(trials: &[Trial]) -> Vec<Group> {
     let mut trials: Vec<&Trial> = trials.iter().collect();
     trials.sort_by(|a, b| a.point.cmp(&b.point));
+    let points = trials.iter().copied().filter(|trial| !is_state(trial));
+    let mut groups = group_in_order(points);
+    let mut by_point: HashMap<CrashPoint, usize> = HashMap::new();
+    for (number, group) in groups.iter().enumerate() {
+        let points = group.failures.iter().map(|trial| trial.point.clone());
+        by_point.extend(points.map(|point| (point, number)));
+    }
+    let in_order: Vec<&Trial> = trials
+        .iter()
+        .copied()
+        .filter(|trial| trial.point.choice.is_none())
+        .collect();
+    let owners = owners(&in_order, &by_point);
+    let mut own = Vec::new();
+    for (trial, owner) in in_order.into_iter().zip(owners) {
+        match owner {
+            Some(owner) if is_state(trial) => groups[owner].failures.push(trial.clone()),
+            Some(_) => {}
+            // Those that pass separate others.
+            None => own.push(trial),
+        }
+    }
+    groups.extend(group_in_order(own.into_iter()));
+    for group in &mut groups {
+        // What happens each time represents the group, and of that a failure point, if there is one.
+        group.failures.sort_by(|a, b| {
+            let order = |trial: &Trial| (trial.is_flaky(), is_state(trial));
+            order(a).cmp(&order(b)).then_with(|| a.point.cmp(&b.point))
+        });
+    }
+    groups
+}
+
+/// Whether a trial is of a state between stores.
+fn is_state(trial: &Trial) -> bool {
+    trial.purpose == TrialPurpose::Store
+}
+
+/// For each trial in program order the group of failure points that it belongs to, if it fails.
+fn owners(in_order: &[&Trial], by_point: &HashMap<CrashPoint, usize>) -> Vec<Option<usize>> {
+    let signature = |trial: &Trial| {
+        let failure = trial.failure.as_ref()?;
+        Some((failure.signature(&trial.verdict), trial.operation))
+    };
+    let signatures: Vec<_> = in_order.iter().map(|trial| signature(trial)).collect();
+    // What each trial knows from its neighbours on one side: the group that fails alike, and the one that fails at all.
+    let pass = |numbers: &mut dyn Iterator<Item = usize>| {
+        let mut known = vec![(None, None); in_order.len()];
+        let mut last: Option<usize> = None;
+        for number in numbers {
+            let (mut alike, mut any) = (None, None);
+            if signatures[number].is_some() {
+                let group = by_point.get(&in_order[number].point).copied();
+                let (last_alike, last_any) = last.map_or((None, None), |last| known[last]);
+                let is_alike = last.is_some_and(|last| signatures[last] == signatures[number]);
+                alike = group.or(last_alike.filter(|_| is_alike));
+                any = group.or(last_any);
+            }
+            known[number] = (alike, any);
+            last = Some(number);
+        }
+        known
+    };
+    let before = pass(&mut (0..in_order.len()));
+    let after = pass(&mut (0..in_order.len()).rev());
+    let owners = before.into_iter().zip(after);
+    owners
+        .map(|((alike_before, any_before), (alike_after, any_after))| {
+            let between = any_before.filter(|_| any_after.is_some());
+            alike_before.or(alike_after).or(between)
+        })
+        .collect()
+}
+
+/// Groups trials that are given in the order of the trace.
+fn group_in_order<'t>(trials: impl Iterator<Item = &'t Trial>) -> Vec<Group> {
     let mut numbers: HashMap<(&str, String), usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     // The group that each one was united with, itself if none.
@@ -86,8 +167,6 @@ fn root(united: &[usize], mut number: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coverage::TrialPurpose;
-    use crate::crash_point::CrashPoint;
     use crate::failure_point::PointKind;
     use crate::operation::Operation;
     use crate::trial::Failure;
@@ -177,5 +256,53 @@ mod tests {
             in_operation(1, failed(3, "a.c:3", "broken")),
         ];
         assert_eq!(groups(&trials), [[2], [3]]);
+    }
+
+    fn state(trial: Trial) -> Trial {
+        Trial {
+            purpose: TrialPurpose::Store,
+            ..trial
+        }
+    }
+
+    #[test]
+    fn states_between_stores_belong_to_failure_points_that_fail_alike() {
+        let trials = [
+            passed(1),
+            state(failed(2, "a.c:2", "broken")),
+            state(failed(3, "a.c:3", "broken")),
+            failed(4, "a.c:4", "broken"),
+            passed(5),
+        ];
+        assert_eq!(groups(&trials), [[4, 2, 3]]);
+        let between = [
+            failed(2, "a.c:2", "broken"),
+            state(failed(3, "a.c:3", "the key is lost")),
+            failed(4, "a.c:4", "broken"),
+        ];
+        assert_eq!(groups(&between), [[2, 4, 3]]);
+    }
+
+    #[test]
+    fn an_update_that_is_torn_between_failure_points_that_pass_is_a_failure_of_its_own() {
+        let trials = [
+            failed(1, "a.c:9", "broken"),
+            passed(2),
+            state(failed(3, "a.c:3", "broken")),
+            passed(4),
+            state(failed(13, "a.c:3", "broken")),
+            passed(14),
+        ];
+        assert_eq!(groups(&trials), [vec![1], vec![3, 13]]);
+    }
+
+    #[test]
+    fn a_state_that_passes_does_not_separate_failure_points() {
+        let trials = [
+            failed(2, "a.c:2", "broken"),
+            state(passed(3)),
+            failed(4, "a.c:4", "broken"),
+        ];
+        assert_eq!(groups(&trials), [[2, 4]]);
     }
 }

@@ -57,6 +57,9 @@ pub struct TestConfiguration {
     pub time_limit: Option<u64>,
     /// Digest of the expected outputs.
     pub expected: String,
+    /// Digest of the programs that the commands of recovery start.
+    #[serde(default)]
+    pub programs: String,
 }
 
 impl TestConfiguration {
@@ -323,6 +326,7 @@ mod tests {
             within: Vec::new(),
             time_limit: None,
             expected: String::new(),
+            programs: String::new(),
         };
         Head {
             configuration,

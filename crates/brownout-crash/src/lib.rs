@@ -11,7 +11,7 @@
 //! | [`strategy`] | which crash points are tried; one file a strategy |
 //! | `suspect` | findings of lint that crash images can confirm |
 //! | `coverage` | how much was tried of what there is |
-//! | `recorded_run`, `uncrashed_recovery`, `campaign`, `recovery_environment`, `journal`, `trial` | a whole test, and the result of each crash point |
+//! | `recorded_run`, `uncrashed_recovery`, `campaign`, `uniform_failures`, `recovery_environment`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
 //! | `symbols`, `progress` | what the caller provides |
 //! | `group`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
@@ -44,6 +44,7 @@ mod symbols;
 mod token;
 mod trial;
 mod uncrashed_recovery;
+mod uniform_failures;
 
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
@@ -67,7 +68,7 @@ pub use recorded_run::{RecordedRun, Survey};
 pub use recovery_environment::CrashSituation;
 pub use strategy::{ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput};
 pub use suspect::{
-    Instruction, NoImage, Suspect, SuspectImages, SuspectVerdict, Suspicion, judge,
+    NoImage, Suspect, SuspectImages, SuspectSite, SuspectStore, SuspectVerdict, Suspicion, judge,
     without_suspects,
 };
 pub use symbols::Symbols;

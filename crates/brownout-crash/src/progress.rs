@@ -31,6 +31,8 @@ pub struct Progress {
     pub failed: u64,
     /// First tries of failure points whose results are known, or that other shards try.
     pub first_tries: u64,
+    /// Recoveries that had not ended when testing was stopped.
+    pub running: u64,
 }
 
 impl Progress {

@@ -3,19 +3,22 @@
 //! Lint reports stores that can be lost, or whose order is open. Whether that matters, only recovery knows. A suspect is
 //! tried with images in which exactly its stores are lost, and everything else that the persistency model allows is
 //! present: those stores, and the later ones to the same unit, which cannot persist without them.
-//! If recovery fails on such an image and passes in program order at the same instant, the finding is confirmed.
+//! If recovery fails on such an image, and passes at the same instant both in program order and if those later stores alone
+//! are lost, the finding is confirmed.
 //!
-//! [`instances`](self) are the occurrences of a suspect in the run and the failure points at which they are tried;
-//! the images are choices of the model, so a crash can leave every one.
+//! `occurrences` finds the stores and fences of a suspect in the run, `live_store` the failure points at which they are tried;
+//! `images` makes choices of the model of them, so a crash can leave every image.
 //!
 //! Can miss: harm that only shows if several findings come together, and at occurrences or instants that were not chosen.
 
 mod images;
-mod instances;
+mod live_store;
+mod occurrences;
+mod open_syncs;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use brownout_trace::{AppPc, ContextId, Event, ProcessId};
+use brownout_trace::{AppPc, ContextId, Event, EventIndex, ProcessId};
 use serde::{Deserialize, Serialize};
 
 use crate::crash_point::CrashPoint;
@@ -34,21 +37,38 @@ pub struct Suspect {
 /// What may go wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Suspicion {
-    /// A store at one of these instructions is lost, and later ones are not.
-    LostStore(Vec<Instruction>),
+    /// One of these stores is lost, and later ones are not.
+    LostStore {
+        stores: Vec<SuspectStore>,
+        /// Whether they never become guaranteed.
+        forever: bool,
+    },
     /// What this fence orders persists in another order.
-    OpenOrder(Instruction),
+    OpenOrder(SuspectSite),
 }
 
-/// An instruction in its calling context.
+impl Suspicion {
+    fn is_forever(&self) -> bool {
+        matches!(self, Self::LostStore { forever: true, .. })
+    }
+}
+
+/// A store that may be lost: its site, and the first event of that site of which lint says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SuspectStore {
+    pub site: SuspectSite,
+    pub event: EventIndex,
+}
+
+/// The site of a suspect: an instruction in its calling context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Instruction {
+pub struct SuspectSite {
     pub process: ProcessId,
     pub pc: AppPc,
     pub context: ContextId,
 }
 
-impl Instruction {
+impl SuspectSite {
     pub(crate) fn of(event: &Event<'_>) -> Self {
         Self {
             process: event.process,
@@ -64,6 +84,10 @@ pub struct SuspectImages {
     /// The id of the finding.
     pub suspect: String,
     pub images: Vec<CrashPoint>,
+    /// For each image that loses later stores with the suspect's, the one that loses those alone. It is tried if the
+    /// image fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keeping: Vec<Option<CrashPoint>>,
     /// Why there is no image, or none of the later part of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_image: Option<NoImage>,
@@ -114,21 +138,34 @@ pub struct SuspectVerdict {
     pub proof: Option<Trial>,
 }
 
+impl SuspectImages {
+    /// The images, each with the one that keeps the suspect's store, if there is one.
+    fn compared(&self) -> impl Iterator<Item = (&CrashPoint, Option<&CrashPoint>)> {
+        let keeping = self.keeping.iter().map(Option::as_ref);
+        let keeping = keeping.chain(std::iter::repeat(None));
+        self.images.iter().zip(keeping)
+    }
+}
+
+/// The trial of each crash point.
+type TrialsByPoint<'t> = HashMap<&'t CrashPoint, &'t Trial>;
+
+fn by_point(trials: &[Trial]) -> TrialsByPoint<'_> {
+    trials.iter().map(|trial| (&trial.point, trial)).collect()
+}
+
 /// What the trials say about each suspect.
 pub fn judge(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<SuspectVerdict> {
-    let by_point: HashMap<&CrashPoint, &Trial> =
-        trials.iter().map(|trial| (&trial.point, trial)).collect();
+    let by_point = by_point(trials);
     let judged = suspects.iter().map(|suspect| {
-        let tried = suspect.images.iter();
-        let tried: Vec<&Trial> = tried
-            .filter_map(|image| by_point.get(image).copied())
-            .collect();
-        let meanings: Vec<Meaning> = tried
-            .iter()
-            .map(|trial| meaning(trial, &by_point))
-            .collect();
-        let proof = meanings.iter().position(|&known| known == Meaning::Harm);
-        let all_harmless = meanings.iter().all(|&known| known == Meaning::Harmless);
+        let tried = suspect.compared().filter_map(|(image, keeping)| {
+            let trial = by_point.get(image).copied()?;
+            Some((trial, meaning(trial, keeping, &by_point)))
+        });
+        let tried: Vec<(&Trial, Meaning)> = tried.collect();
+        let proof = tried.iter().find(|(_, known)| *known == Meaning::Harm);
+        let mut meanings = tried.iter().map(|&(_, known)| known);
+        let all_harmless = meanings.all(|known| known == Meaning::Harmless);
         SuspectVerdict {
             suspect: suspect.suspect.clone(),
             confirmed: match proof {
@@ -138,32 +175,36 @@ pub fn judge(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<SuspectVerdict
                 None => None,
             },
             tried: tried.len(),
-            proof: proof.map(|at| tried[at].clone()),
+            proof: proof.map(|&(trial, _)| trial.clone()),
         }
     });
     judged.collect()
 }
 
 /// The trials that are findings of their own: all but those of images that show a suspect's harm, which its finding
-/// reports, and those at an instant at which recovery fails anyway.
+/// reports, and those that fail without its loss as well.
 pub fn without_suspects(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<Trial> {
-    let by_point: HashMap<&CrashPoint, &Trial> =
-        trials.iter().map(|trial| (&trial.point, trial)).collect();
-    let of_suspects: std::collections::HashSet<&CrashPoint> = suspects
+    let by_point = by_point(trials);
+    let explained: HashSet<&CrashPoint> = suspects
         .iter()
-        .flat_map(|suspect| &suspect.images)
+        .flat_map(SuspectImages::compared)
+        .filter(|(image, keeping)| {
+            let trial = by_point.get(image);
+            let meaning = trial.map(|trial| meaning(trial, *keeping, &by_point));
+            matches!(meaning, Some(Meaning::Harm | Meaning::Nothing))
+        })
+        .map(|(image, _)| image)
         .collect();
-    let own = trials.iter().filter(|trial| {
-        let explained = matches!(meaning(trial, &by_point), Meaning::Harm | Meaning::Nothing);
-        !(of_suspects.contains(&trial.point) && explained)
-    });
-    own.cloned().collect()
+    let own = trials.iter();
+    own.filter(|trial| !explained.contains(&trial.point))
+        .cloned()
+        .collect()
 }
 
 /// What the trial of an image says about its suspect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// Recovery fails, and passes if nothing is lost.
+    /// Recovery fails, and passes if the suspect's store is not lost.
     Harm,
     Harmless,
     /// Recovery fails anyway.
@@ -172,16 +213,24 @@ enum Meaning {
     Unknown,
 }
 
-fn meaning(trial: &Trial, by_point: &HashMap<&CrashPoint, &Trial>) -> Meaning {
+/// What an image says, by the trials in program order and of the image that keeps the suspect's store.
+fn meaning(trial: &Trial, keeping: Option<&CrashPoint>, by_point: &TrialsByPoint<'_>) -> Meaning {
     if trial.verdict.passed() {
         return Meaning::Harmless;
     }
-    let in_order = CrashPoint::program_order(trial.point.event);
-    match by_point.get(&in_order) {
-        Some(control) if control.verdict.passed() => Meaning::Harm,
-        Some(_) => Meaning::Nothing,
-        None => Meaning::Unknown,
+    if trial.is_flaky() {
+        return Meaning::Unknown;
     }
+    let in_order = CrashPoint::program_order(trial.point.event);
+    let mut meaning = Meaning::Harm;
+    for without_loss in [Some(&in_order), keeping].into_iter().flatten() {
+        match by_point.get(without_loss) {
+            Some(control) if control.verdict.passed() => {}
+            Some(_) => return Meaning::Nothing,
+            None => meaning = Meaning::Unknown,
+        }
+    }
+    meaning
 }
 
 #[cfg(test)]
@@ -228,6 +277,7 @@ mod tests {
         let suspects = [SuspectImages {
             suspect: "a".into(),
             images: vec![image(5), image(9)],
+            keeping: Vec::new(),
             no_image: None,
         }];
         let verdict = judge(&suspects, trials).remove(0);
@@ -241,6 +291,7 @@ mod tests {
         let mut suspects = [SuspectImages {
             suspect: "a".into(),
             images: vec![image(5)],
+            keeping: Vec::new(),
             no_image: Some(NoImage::TooManyStores),
         }];
         let passed = [trial(image(5), true)];
@@ -267,5 +318,50 @@ mod tests {
         assert_eq!(judged(std::slice::from_ref(&failed)), (None, 1, 1));
         let both = [failed, trial(image(9), true), in_order(5, false)];
         assert_eq!(judged(&both), (None, 2, 1));
+    }
+
+    #[test]
+    fn a_failure_that_shows_without_the_loss_of_the_store_confirms_nothing() {
+        let keeping = image(7);
+        let suspects = [SuspectImages {
+            suspect: "a".into(),
+            images: vec![image(5)],
+            keeping: vec![Some(keeping.clone())],
+            no_image: None,
+        }];
+        let in_order = trial(CrashPoint::program_order(5), true);
+        let mut trials = vec![trial(image(5), false), in_order];
+        assert_eq!(judge(&suspects, &trials)[0].confirmed, None, "not known");
+        trials.push(trial(keeping.clone(), false));
+        assert_eq!(judge(&suspects, &trials)[0].confirmed, None);
+        let own = without_suspects(&suspects, &trials);
+        let failed = own.iter().filter(|trial| trial.failure.is_some());
+        let failed: Vec<&CrashPoint> = failed.map(|trial| &trial.point).collect();
+        assert_eq!(
+            failed,
+            [&keeping],
+            "the loss of the later stores is a finding"
+        );
+        trials.pop();
+        trials.push(trial(keeping, true));
+        assert_eq!(judge(&suspects, &trials)[0].confirmed, Some(true));
+    }
+
+    #[test]
+    fn a_recovery_that_passes_when_it_runs_again_confirms_nothing() {
+        let suspects = [SuspectImages {
+            suspect: "a".into(),
+            images: vec![image(5)],
+            keeping: Vec::new(),
+            no_image: None,
+        }];
+        let mut failed = trial(image(5), false);
+        let in_order = trial(CrashPoint::program_order(5), true);
+        failed.failure = Some(Failure {
+            again: Some(Verdict::Passed),
+            ..Failure::default()
+        });
+        let trials = [failed, in_order];
+        assert_eq!(judge(&suspects, &trials)[0].confirmed, None);
     }
 }

@@ -35,6 +35,15 @@ pub struct Trial {
     pub failure: Option<Failure>,
 }
 
+impl Trial {
+    /// Whether recovery failed, and passed when it ran again on the same image.
+    pub fn is_flaky(&self) -> bool {
+        let failure = self.failure.as_ref();
+        let again = failure.and_then(|failure| failure.again.as_ref());
+        again.is_some_and(Verdict::passed)
+    }
+}
+
 /// What is known about a recovery that did not pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failure {

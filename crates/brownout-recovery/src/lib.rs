@@ -19,7 +19,7 @@
 //! | `sandbox_server` | the server: namespaces, the loop, the fallback without namespaces |
 //! | `view` | the file system that recovery sees |
 //! | `tracer`, `arch` | the stack of a recovery that failed |
-//! | `command_check`, `command_line`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
+//! | `command_check`, `command_line`, `program_digest`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
 //!
 //! When brownout is killed, nothing is left behind: the server sees the socket close and kills the namespace's first
 //! process. The kernel then ends all other processes of the namespace and, with the last of them, every mount.
@@ -33,6 +33,7 @@ mod file_content;
 mod outcome;
 pub mod path_text;
 mod process_tree;
+mod program_digest;
 mod readiness;
 mod request;
 mod run_monitor;
@@ -50,6 +51,7 @@ pub use command_check::{CommandProblem, check_command};
 pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use outcome::{Actor, End, Outcome, RawFrame};
+pub use program_digest::program_digest;
 pub use request::{
     EngineRun, Execution, Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand,
 };

@@ -21,7 +21,7 @@ pub struct CrashCoverage {
     /// For each reason why suspects were not tried, how many.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub suspects_not_tried: BTreeMap<String, u64>,
-    /// Stores that are tried as failure points besides flushes, fences and write-backs.
+    /// States between stores, inside an update without a flush, fence or write-back.
     pub stores: Covered,
     /// Recoveries on different images.
     pub recoveries: u64,
@@ -53,27 +53,23 @@ impl Covered {
     }
 }
 
-/// `63 of 63 failure points, 210 of 917 occurrences`
+/// `63 of 63 failure points, 210 of 917 occurrences, and 40 of 2113 states between stores`
 impl fmt::Display for CrashCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
-            (self.failure_points, "failure point"),
-            (self.occurrences, "occurrence"),
-            (self.suspects, "suspect"),
-            (self.stores, "store"),
+            ("", self.failure_points, "failure point", ""),
+            (", ", self.occurrences, "occurrence", ""),
+            (", ", self.suspects, "suspect", ""),
+            (", and ", self.stores, "state", " between stores"),
         ];
-        for (number, (covered, noun)) in parts.into_iter().enumerate() {
+        for (before, covered, noun, after) in parts {
             // Failure points are named even if there are none.
-            if number > 0 && covered.of == 0 {
+            if !before.is_empty() && covered.of == 0 {
                 continue;
             }
-            let comma = if number == 0 { "" } else { ", " };
             let ending = if covered.of == 1 { "" } else { "s" };
-            write!(
-                f,
-                "{comma}{} of {} {noun}{ending}",
-                covered.tried, covered.of
-            )?;
+            let Covered { tried, of } = covered;
+            write!(f, "{before}{tried} of {of} {noun}{ending}{after}")?;
         }
         Ok(())
     }
@@ -95,7 +91,11 @@ mod tests {
             "1 of 1 failure point, 210 of 917 occurrences"
         );
         coverage.stores = Covered::new(0, 3);
-        assert!(coverage.to_string().ends_with(", 0 of 3 stores"));
+        assert!(
+            coverage
+                .to_string()
+                .ends_with(", and 0 of 3 states between stores")
+        );
         assert_eq!(
             CrashCoverage::default().to_string(),
             "0 of 0 failure points"

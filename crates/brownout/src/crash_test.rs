@@ -5,6 +5,7 @@ mod continuation;
 mod coverage_gap;
 mod crash_coverage;
 mod file_names;
+mod flaky;
 mod function_name;
 mod interrupt;
 mod left_out;
@@ -41,6 +42,7 @@ pub use coverage_gap::unfinished;
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, merged_coverage};
 use file_names::unshown_names;
+pub use flaky::undecided;
 pub use function_name::program_file;
 pub use left_out::{demote, left_out, withdraw_confirmations};
 pub use missing_function::{RecordedBy, why_never_called};
@@ -176,6 +178,8 @@ pub fn crash_test(
     let mut asked: Vec<Trial> = groups
         .iter()
         .map(|group| group.first().clone())
+        // Searching needs a recovery that does the same each time.
+        .filter(|first| !first.is_flaky())
         .filter(|first| !causes.iter().any(|cause| cause.cause_of == first.point))
         .collect();
     most_promising_first(&mut asked, &trials);
@@ -223,6 +227,7 @@ pub fn crash_test(
             .into_iter()
             .chain(incomplete_images.into_iter().flatten())
             .chain(unshown_names(trace, &survey.files, &plan.recovery.command))
+            .chain(undecided(&trials))
             .collect(),
         left_out,
         judged,
@@ -416,6 +421,13 @@ pub fn check_same_test(
     let path = journal.to_owned();
     if found.trace != wanted.trace {
         return Err(Failure::OtherConfiguration { path });
+    }
+    let with_other_programs = TestConfiguration {
+        programs: wanted.programs.clone(),
+        ..found.clone()
+    };
+    if found.programs != wanted.programs && with_other_programs == *wanted {
+        return Err(Failure::RecoveryChanged { path });
     }
     if found != wanted {
         return Err(Failure::OtherOptions { path });

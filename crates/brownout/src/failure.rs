@@ -173,6 +173,12 @@ pub enum Failure {
     OtherConfiguration { path: PathBuf },
     #[error("`{}` contains results for other options; give the same options, or choose another directory with --out", path.display())]
     OtherOptions { path: PathBuf },
+    #[error(
+        "`{}` contains results of another build of the recovery program; \
+         choose another directory with --out, or start again without --resume",
+        path.display()
+    )]
+    RecoveryChanged { path: PathBuf },
     #[error("`{}` has changed since it was recorded; run without --resume to record it again", path.display())]
     ProgramChanged { path: PathBuf },
     #[error(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use brownout_crash::{Instruction, Suspect, SuspectVerdict, Suspicion, Trial};
+use brownout_crash::{Suspect, SuspectSite, SuspectStore, SuspectVerdict, Suspicion, Trial};
 use brownout_lint::{RawFinding, RawSite};
 use brownout_report::{Finding, Severity};
 
@@ -33,23 +33,30 @@ impl LintSuspect {
 
 /// What crash images can show about a finding: nothing if the rule is about something else than lost stores.
 pub fn suspicion(raw: &RawFinding) -> Option<Suspicion> {
-    let sites = |role: &str| -> Vec<Instruction> {
-        let of_role = raw.sites.iter().filter(|site| site.role == role);
-        of_role.map(instruction).collect()
-    };
+    let of_role = |role: &'static str| raw.sites.iter().filter(move |site| site.role == role);
     match raw.rule.id {
         "missing-flush" | "missing-fence" | "transient-data" | "delayed-persist"
-        | "dirty-overwrite" | "unpersisted-target" => Some(Suspicion::LostStore(sites("store"))),
-        "fence-orders-many" => {
-            let fence = sites("fence").into_iter().next()?;
-            Some(Suspicion::OpenOrder(fence))
-        }
+        | "dirty-overwrite" | "unpersisted-target" => Some(Suspicion::LostStore {
+            stores: of_role("store").map(suspect_store).collect(),
+            forever: matches!(raw.rule.id, "missing-flush" | "transient-data"),
+        }),
+        "fence-orders-many" => of_role("fence")
+            .next()
+            .map(suspect_site)
+            .map(Suspicion::OpenOrder),
         _ => None,
     }
 }
 
-fn instruction(site: &RawSite) -> Instruction {
-    Instruction {
+fn suspect_store(site: &RawSite) -> SuspectStore {
+    SuspectStore {
+        site: suspect_site(site),
+        event: site.event,
+    }
+}
+
+fn suspect_site(site: &RawSite) -> SuspectSite {
+    SuspectSite {
         process: site.process,
         pc: site.pc,
         context: site.context,

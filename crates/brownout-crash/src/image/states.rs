@@ -34,6 +34,17 @@ pub struct LostStore {
     pub bytes: Vec<u8>,
 }
 
+/// What a state loses of a unit.
+#[derive(Clone, Copy)]
+enum Without {
+    /// A store, and the later ones that cannot persist without it.
+    StoreAndLater(EventIndex),
+    /// The later ones alone.
+    Later(EventIndex),
+    /// Everything that is not guaranteed.
+    All,
+}
+
 impl ImageBuilder<'_> {
     /// Follows the persistency model too, from the start of the trace, so that choices have images.
     pub fn with_states(mut self, profile: Profile) -> Self {
@@ -52,10 +63,32 @@ impl ImageBuilder<'_> {
     }
 
     /// The state that loses the part of a store in `range`, which holds whole units, the later stores to these units that
-    /// cannot persist without it, and nothing else; `None` if no crash now loses it.
+    /// cannot persist without it, and nothing else; without a store, everything there that can be lost. `None` if no crash
+    /// now loses it.
     pub(crate) fn choice_losing(
         &self,
+        store: Option<EventIndex>,
+        units: (FileId, Range<u64>),
+        definitions: &Definitions,
+    ) -> Option<Choice> {
+        let without = store.map_or(Without::All, Without::StoreAndLater);
+        self.choice_without(without, units, definitions)
+    }
+
+    /// The state that has the store that [`choice_losing`](Self::choice_losing) loses, and loses the same later ones; `None` if there
+    /// are no later ones.
+    pub(crate) fn choice_keeping(
+        &self,
         store: EventIndex,
+        units: (FileId, Range<u64>),
+        definitions: &Definitions,
+    ) -> Option<Choice> {
+        self.choice_without(Without::Later(store), units, definitions)
+    }
+
+    fn choice_without(
+        &self,
+        without: Without,
         (file, range): (FileId, Range<u64>),
         definitions: &Definitions,
     ) -> Option<Choice> {
@@ -65,17 +98,24 @@ impl ImageBuilder<'_> {
             .units()
             .iter()
             .map(|unit| {
-                let is_lost = |part: usize| {
+                let store = match without {
+                    Without::StoreAndLater(store) | Without::Later(store) => store,
+                    Without::All => return unit.state_with(|part| unit.is_guaranteed(part)),
+                };
+                let is_of_store = |part: usize| {
                     persistency.part(unit.parts()[part].tag).event == store
                         && !unit.is_guaranteed(part)
                 };
                 let in_sequence =
                     |part: usize| !unit.is_guaranteed(part) && !unit.is_optional(part);
                 let mut parts = 0..unit.parts().len();
-                let first = parts.find(|&part| is_lost(part) && in_sequence(part));
+                let first = parts.find(|&part| is_of_store(part) && in_sequence(part));
                 unit.state_with(|part| {
                     let after = first.is_some_and(|first| part > first);
-                    !(is_lost(part) || after && in_sequence(part))
+                    match is_of_store(part) {
+                        true => matches!(without, Without::Later(_)),
+                        false => !(after && in_sequence(part)),
+                    }
                 })
             })
             .collect();

@@ -3,39 +3,40 @@
 //! 1. Each failure point once, at its first occurrence, as [`prefix`](super::prefix) does. The test is incomplete before
 //!    that is done.
 //! 2. Images that try the [suspects](crate::suspect) of lint: their stores are lost, or persist in another order.
-//! 3. Occurrences of failure points that differ from those before, the most [different](super::novelty) first.
-//! 4. Stores as failure points, where flushes and fences are few: in operations, and in programs that only write back
-//!    pages.
-//! 5. All other occurrences and stores, spread over the run.
+//! 3. Occurrences of failure points that differ from those before, the most [different](super::novelty) first, and in turn
+//!    with them [states between stores](super::store_states), one of each kind.
+//! 4. All other occurrences, spread over the run, and in turn with them all other states between stores.
 //!
-//! Failure points at which recovery has failed come after all others: more of them show the same bug again. If everything
-//! is tried before the time is over, the test ends. What is proposed does not depend on time, so an interrupted test can
+//! If recovery fails at a state between stores, the failure points on both sides are tried next: they show whether the
+//! state is a failure of its own. What recovery most likely fails at again comes after everything else: failure points that have
+//! failed at another occurrence, and states between stores that lie between two crashes at which it failed. If everything
+//! is tried before the time is over, the test ends. The crash points do not depend on time, so an interrupted test can
 //! be resumed, and its parts can be merged.
 //!
 //! Can miss: bugs that only show when stores that lint does not suspect persist in another order than that of the program.
 //! Every image that it tries can be left by a crash.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::occurrences::{Occurrences, in_turns};
 use super::prefix::{in_order, leaf_order};
+use super::store_states::{StoreStates, Surroundings};
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput};
 use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
-use crate::failure_point::{
-    FailurePoint, FailurePoints, Granularity, Leaf, PointKind, Scope, StackId,
-};
+use crate::failure_point::{FailurePoint, FailurePoints, PointKind, StackId};
 use crate::suspect::{SuspectImages, propose};
 use crate::trial::Trial;
 
 pub static AUTO: StrategyInfo = StrategyInfo {
     name: "auto",
-    version: 1,
+    version: 2,
     summary: "Each failure point, then what differs most from what was tried, within the time limit",
     time_limit: Some(Duration::from_secs(30)),
+    tries_suspects: true,
     start: |input| Ok(Box::new(Auto::new(input)?)),
 };
 
@@ -52,12 +53,24 @@ struct Auto {
     /// The images of suspects, and the crashes in program order to compare them with.
     suspected: [Vec<ProposedCrash>; 2],
     suspects: Vec<SuspectImages>,
+    /// For images of suspects, the image that keeps the suspect's store, as long as it is not proposed.
+    keeping: HashMap<CrashPoint, ProposedCrash>,
+    /// The planned crashes that are not in program order.
+    known_choices: HashSet<CrashPoint>,
+    /// What shows whether recovery fails for the reason for which it was tried: failure points around states between
+    /// stores, and images that keep the stores of suspects.
+    comparisons: Vec<ProposedCrash>,
+    surroundings: Surroundings,
     /// What is tried as long as there is time, in reverse order.
     further: Vec<ProposedCrash>,
-    /// Further occurrences of failure points that have failed.
+    /// What recovery most likely fails at again.
     deferred: Vec<ProposedCrash>,
     contexts: HashMap<u64, Context>,
     failed: HashSet<Context>,
+    /// Whether recovery passes at the crashes in program order that were tried.
+    verdicts: BTreeMap<u64, bool>,
+    /// The planned crashes in program order, and whether they are proposed.
+    proposed: HashMap<u64, bool>,
     wave: usize,
     planned: u64,
     required_count: Option<u64>,
@@ -78,19 +91,21 @@ impl Auto {
         )?;
         // If the user says how many occurrences to try, those are required and no others are tried.
         let all_required = input.occurrences.is_some();
-        let mut further = match input.occurrences {
-            Some(_) => Vec::new(),
+        let (mut further, surroundings) = match input.occurrences {
+            Some(_) => Default::default(),
             None => further(input, &mut extent)?,
         };
         // Each crash point is proposed once.
         let mut known: HashSet<CrashPoint> = points_of(&required).collect();
-        let occurrences: HashSet<CrashPoint> = points_of(&further).collect();
+        let occurrences: HashMap<CrashPoint, TrialPurpose> = further
+            .iter()
+            .map(|proposal| (proposal.point.clone(), proposal.purpose))
+            .collect();
         let mut suspected = [suspicion.firsts, suspicion.others];
         for wave in &mut suspected {
             for proposal in wave.iter_mut() {
-                if occurrences.contains(&proposal.point) {
-                    proposal.purpose = TrialPurpose::Occurrence;
-                }
+                let purpose = occurrences.get(&proposal.point);
+                proposal.purpose = purpose.copied().unwrap_or(proposal.purpose);
             }
             wave.retain(|proposal| known.insert(proposal.point.clone()));
         }
@@ -101,6 +116,15 @@ impl Auto {
             (proposal.point.event, context)
         });
         let contexts = contexts.collect();
+        let planned = required
+            .iter()
+            .chain(suspected.iter().flatten())
+            .chain(&further);
+        let in_program_order = planned.filter(|proposal| proposal.point.choice.is_none());
+        let proposed = in_program_order.map(|proposal| (proposal.point.event, false));
+        let proposed = proposed.collect();
+        let choices = suspected.iter().flat_map(|wave| points_of(wave));
+        let known_choices = choices.filter(|point| point.choice.is_some()).collect();
         required.reverse();
         further.reverse();
         Ok(Self {
@@ -110,38 +134,22 @@ impl Auto {
             required,
             suspected,
             suspects: suspicion.suspects,
+            keeping: suspicion.keeping,
+            known_choices,
+            comparisons: Vec::new(),
+            surroundings,
             further,
             deferred: Vec::new(),
             failed: HashSet::new(),
+            verdicts: BTreeMap::new(),
+            proposed,
             wave: FIRST_WAVE,
             extent,
         })
     }
 
-    /// The next crash points that are not required, of failure points that have not failed.
-    fn more(&mut self, wave: usize) -> Vec<ProposedCrash> {
-        let mut chosen = Vec::new();
-        while chosen.len() < wave
-            && let Some(proposal) = self.further.pop()
-        {
-            if self.failed.contains(&(proposal.kind, proposal.stack)) {
-                self.deferred.push(proposal);
-            } else {
-                chosen.push(proposal);
-            }
-        }
-        if chosen.is_empty() {
-            let rest = self.deferred.len().min(wave);
-            chosen.extend(self.deferred.drain(..rest));
-        }
-        chosen
-    }
-}
-
-impl Strategy for Auto {
-    fn propose(&mut self) -> Vec<ProposedCrash> {
-        let wave = self.wave;
-        self.wave = (2 * wave).min(LARGEST_WAVE);
+    /// The next crash points, in the order of what they promise.
+    fn next(&mut self, wave: usize) -> Vec<ProposedCrash> {
         let rest = self.required.len().saturating_sub(wave);
         let required: Vec<ProposedCrash> = self.required.drain(rest..).rev().collect();
         if !required.is_empty() {
@@ -151,21 +159,103 @@ impl Strategy for Auto {
         if let Some(suspected) = suspected {
             return std::mem::take(suspected);
         }
-        let more = self.more(wave);
-        for proposal in &more {
+        if !self.comparisons.is_empty() {
+            return std::mem::take(&mut self.comparisons);
+        }
+        self.more(wave)
+    }
+
+    /// The next crash points that nothing requires.
+    fn more(&mut self, wave: usize) -> Vec<ProposedCrash> {
+        let mut chosen = Vec::new();
+        while chosen.len() < wave
+            && let Some(proposal) = self.further.pop()
+        {
+            if self.proposed.get(&proposal.point.event) == Some(&true) {
+                continue;
+            }
+            if self.fails_again(&proposal) {
+                self.deferred.push(proposal);
+            } else {
+                chosen.push(proposal);
+            }
+        }
+        if chosen.is_empty() {
+            let is_new =
+                |crash: &ProposedCrash| self.proposed.get(&crash.point.event) != Some(&true);
+            self.deferred.retain(is_new);
+            let rest = self.deferred.len().min(wave);
+            chosen.extend(self.deferred.drain(..rest));
+        }
+        for proposal in &chosen {
             let context = (proposal.kind, proposal.stack);
             self.contexts.insert(proposal.point.event, context);
         }
-        more
+        chosen
+    }
+
+    /// Whether recovery most likely fails for a reason that is known.
+    fn fails_again(&self, proposal: &ProposedCrash) -> bool {
+        let event = proposal.point.event;
+        let before = self.verdicts.range(..event).next_back();
+        let after = self.verdicts.range(event..).next();
+        let surrounded = [before, after].map(|known| known.is_some_and(|(_, passed)| !passed));
+        self.failed.contains(&(proposal.kind, proposal.stack))
+            || proposal.purpose == TrialPurpose::Store && surrounded == [true; 2]
+    }
+
+    /// Recovery has failed on the image of a suspect: another image shows whether the suspect's store is the reason.
+    fn compare_suspect(&mut self, image: &CrashPoint) {
+        let keeping = self.keeping.remove(image);
+        let is_new = |crash: &ProposedCrash| self.known_choices.insert(crash.point.clone());
+        if let Some(keeping) = keeping.filter(is_new) {
+            self.planned += 1;
+            self.comparisons.push(keeping);
+        }
+    }
+
+    /// Recovery has failed at a state between stores: the failure points on both sides show whether it fails there, too.
+    fn compare_state(&mut self, event: u64) {
+        for point in self.surroundings.of(event) {
+            let crash = proposed(point, TrialPurpose::Occurrence);
+            match self.proposed.get(&crash.point.event) {
+                Some(true) => continue,
+                Some(false) => {}
+                None => self.planned += 1,
+            }
+            self.proposed.insert(crash.point.event, true);
+            self.comparisons.push(crash);
+        }
+    }
+}
+
+impl Strategy for Auto {
+    fn propose(&mut self) -> Vec<ProposedCrash> {
+        let wave = self.wave;
+        self.wave = (2 * wave).min(LARGEST_WAVE);
+        let next = self.next(wave);
+        let in_program_order = next.iter().filter(|crash| crash.point.choice.is_none());
+        for crash in in_program_order {
+            self.proposed.insert(crash.point.event, true);
+        }
+        next
     }
 
     fn learn(&mut self, trial: &Trial) {
+        let passed = trial.verdict.passed();
         if trial.point.choice.is_some() {
+            if !passed {
+                self.compare_suspect(&trial.point);
+            }
             return;
         }
-        let context = self.contexts.remove(&trial.point.event);
-        self.failed
-            .extend(context.filter(|_| !trial.verdict.passed()));
+        let event = trial.point.event;
+        self.verdicts.insert(event, passed);
+        let context = self.contexts.remove(&event);
+        self.failed.extend(context.filter(|_| !passed));
+        if trial.purpose == TrialPurpose::Store && !passed {
+            self.compare_state(event);
+        }
     }
 
     fn planned(&self) -> u64 {
@@ -196,11 +286,11 @@ fn proposed(point: FailurePoint, purpose: TrialPurpose) -> ProposedCrash {
     }
 }
 
-/// What is tried after all failure points, in order.
+/// What is tried after all failure points, in order, and the failure points around states between stores.
 fn further(
     input: StrategyInput<'_>,
     extent: &mut Extent,
-) -> Result<Vec<ProposedCrash>, CrashError> {
+) -> Result<(Vec<ProposedCrash>, Surroundings), CrashError> {
     let StrategyInput {
         run,
         survey,
@@ -208,25 +298,19 @@ fn further(
         ..
     } = input;
     let leaves = survey.points.leaves();
-    let mut points = FailurePoints::new(survey.points.scope().clone());
+    let scope = survey.points.scope();
+    let mut points = FailurePoints::new(scope.clone());
     let mut occurrences = Occurrences::default();
-    let mut stores = StorePoints::new(&survey.points);
+    let mut states = StoreStates::new(scope);
     run.walk(|event, definitions| {
         symbols.observe(event, definitions);
-        if let Some(point) = points.observe(event, definitions, &run.selection, &mut *symbols) {
-            occurrences.reach(&point, true);
+        let point = points.observe(event, definitions, &run.selection, &mut *symbols);
+        if let Some(point) = &point {
+            occurrences.reach(point);
         }
         occurrences.observe(event);
-        if let Some(stores) = &mut stores {
-            let reached = stores
-                .points
-                .observe(event, definitions, &run.selection, &mut *symbols);
-            if let Some(point) = reached {
-                let wanted = point.kind == PointKind::Store
-                    && (stores.everywhere || point.occurrence.operation.active);
-                stores.occurrences.reach(&point, wanted);
-            }
-            stores.occurrences.observe(event);
+        if let Some(states) = &mut states {
+            states.observe(event, definitions, &run.selection, &mut *symbols, point);
         }
         ControlFlow::Continue(())
     })?;
@@ -235,55 +319,21 @@ fn further(
         .map(|leaf| (leaves[leaf].kind, leaves[leaf].stack))
         .collect();
     let occurrences = occurrences.in_order(&order);
-    let of = |points: Vec<FailurePoint>, purpose| {
+    let of = |points: Vec<FailurePoint>, purpose| -> VecDeque<ProposedCrash> {
         let points = points.into_iter();
-        points.map(move |point| proposed(point, purpose))
+        points.map(|point| proposed(point, purpose)).collect()
     };
-    let mut further: Vec<ProposedCrash> = of(occurrences.novel, TrialPurpose::Occurrence).collect();
-    let mut rest = vec![of(occurrences.rest, TrialPurpose::Occurrence).collect()];
-    if let Some(stores) = stores {
-        extent.stores = stores.occurrences.count();
-        let stores = stores.occurrences.in_order(&[]);
-        further.extend(of(stores.first, TrialPurpose::Store));
-        further.extend(of(stores.novel, TrialPurpose::Store));
-        rest.push(of(stores.rest, TrialPurpose::Store).collect());
+    let mut different = vec![of(occurrences.novel, TrialPurpose::Occurrence)];
+    let mut rest = vec![of(occurrences.rest, TrialPurpose::Occurrence)];
+    let mut surroundings = Surroundings::default();
+    if let Some(states) = states {
+        let states = states.in_order(symbols);
+        extent.stores = states.count;
+        surroundings = states.surroundings;
+        different.push(of(states.different, TrialPurpose::Store));
+        rest.push(of(states.rest, TrialPurpose::Store));
     }
+    let mut further = in_turns(different);
     further.extend(in_turns(rest));
-    Ok(further)
-}
-
-/// Stores as failure points.
-struct StorePoints {
-    points: FailurePoints,
-    occurrences: Occurrences,
-    /// Not only those in operations.
-    everywhere: bool,
-}
-
-impl StorePoints {
-    /// `None` if stores are failure points anyway, or there are enough others.
-    fn new(points: &FailurePoints) -> Option<Self> {
-        let scope = points.scope();
-        let everywhere = only_writes_back(points.leaves());
-        let worthwhile = everywhere || !scope.operations.is_empty();
-        if scope.granularity == Granularity::Store || !worthwhile {
-            return None;
-        }
-        Some(Self {
-            points: FailurePoints::new(Scope {
-                granularity: Granularity::Store,
-                occurrences: 1,
-                ..scope.clone()
-            }),
-            occurrences: Occurrences::default(),
-            everywhere,
-        })
-    }
-}
-
-/// Whether the target makes its files durable by writing back pages (`msync`), and never by flushing lines: then a failure
-/// point is far from the next one.
-fn only_writes_back(leaves: &[Leaf]) -> bool {
-    let has = |kind| leaves.iter().any(|leaf| leaf.kind == kind);
-    has(PointKind::WriteBack) && !has(PointKind::Flush)
+    Ok((further, surroundings))
 }

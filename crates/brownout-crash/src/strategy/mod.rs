@@ -7,6 +7,7 @@
 mod most_different_first;
 mod novelty;
 mod occurrences;
+mod store_states;
 
 pub(crate) use occurrences::in_turns;
 
@@ -52,6 +53,8 @@ pub struct StrategyInfo {
     pub summary: &'static str,
     /// How long it tests if the user sets no limit; `None` if until everything is tried.
     pub time_limit: Option<Duration>,
+    /// Whether it tries the findings of lint.
+    pub tries_suspects: bool,
     pub start: fn(StrategyInput<'_>) -> Result<Box<dyn Strategy>, CrashError>,
 }
 

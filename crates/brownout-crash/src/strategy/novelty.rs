@@ -32,6 +32,8 @@ pub struct Interval {
     lines: Vec<(u32, u32)>,
     /// The last two failure points.
     before: [u32; 2],
+    /// The last instruction that stored.
+    last: u32,
 }
 
 impl Default for Interval {
@@ -40,6 +42,7 @@ impl Default for Interval {
             features: Vec::new(),
             lines: vec![(0, 0); LINES],
             before: [0; 2],
+            last: 0,
         }
     }
 }
@@ -58,31 +61,50 @@ impl Interval {
         let age = line.0.min(16).checked_ilog2();
         let class = (age, line.1 == site);
         *line = (line.0.saturating_add(1), site);
+        self.last = site;
         if self.features.len() < MOST_FEATURES {
-            self.add(hash((site, bytes.len())));
-            self.add(hash((site, class)));
-            self.add(hash((site, value_class(bytes))));
+            add(&mut self.features, hash((site, bytes.len())));
+            add(&mut self.features, hash((site, class)));
+            add(&mut self.features, hash((site, value_class(bytes))));
         }
     }
 
     /// The features of the interval that ends at a failure point, which is the `number`th of its leaf, from 0.
     pub fn end(&mut self, point: &FailurePoint, number: u64) -> Features {
-        let Occurrence { operation, .. } = point.occurrence;
-        self.add(hash(("before", self.before[0])));
-        self.add(hash(("before", self.before)));
-        // A pool grows with the run: its first, second, fourth, … state differ more than two late ones do.
-        self.add(hash(("operations", (operation.completed + 1).ilog2())));
-        self.add(hash(("number", (number + 1).ilog2())));
+        let features = std::mem::take(&mut self.features);
+        let features = self.with_state(features, point, number);
         self.before = [hash((point.kind, point.stack)), self.before[0]];
-        let mut features = std::mem::take(&mut self.features);
+        features
+    }
+
+    /// The features of the interval so far, at a state between two of its stores.
+    pub fn so_far(&self, state: &FailurePoint, number: u64) -> Features {
+        let mut features = self.features.clone();
+        add(&mut features, hash(("last", self.last)));
+        self.with_state(features, state, number)
+    }
+
+    /// Adds what came before the interval.
+    fn with_state(&self, mut features: Vec<u32>, point: &FailurePoint, number: u64) -> Features {
+        let Occurrence { operation, .. } = point.occurrence;
+        let state = [
+            hash(("before", self.before[0])),
+            hash(("before", self.before)),
+            // A pool grows with the run: its first, second, fourth, … state differ more than two late ones do.
+            hash(("operations", (operation.completed + 1).ilog2())),
+            hash(("number", (number + 1).ilog2())),
+        ];
+        state
+            .into_iter()
+            .for_each(|feature| add(&mut features, feature));
         features.sort_unstable();
         features.into_boxed_slice()
     }
+}
 
-    fn add(&mut self, feature: u32) {
-        if !self.features.contains(&feature) {
-            self.features.push(feature);
-        }
+fn add(features: &mut Vec<u32>, feature: u32) {
+    if !features.contains(&feature) {
+        features.push(feature);
     }
 }
 

@@ -3,7 +3,8 @@
 //! Occurrences of a failure point with equal [features](super::novelty) are one class. First one of each class is tried,
 //! the most different classes first, and the failure points take turns; then the others, spread over the run.
 //!
-//! Memory is bounded: of a class with very many occurrences an even sample is kept.
+//! Memory is bounded: of a class with very many occurrences an even sample is kept, and beyond [`MOST_CLASSES`] a failure
+//! point gets one more class for all that is new.
 
 use std::collections::VecDeque;
 
@@ -18,8 +19,10 @@ use brownout_trace::Event;
 const MOST_OF_CLASS: usize = 4096;
 const FEW_OF_CLASS: usize = 8;
 const MOST_KEPT: u64 = 1 << 20;
+/// Classes that are distinguished, of all failure points together.
+const MOST_CLASSES: usize = 1 << 16;
 /// Classes of one failure point that are ordered by distance; later ones follow as they come.
-const MOST_ORDERED: usize = 512;
+const MOST_ORDERED: usize = 128;
 
 /// Takes failure points as they are reached.
 #[derive(Debug, Default)]
@@ -28,6 +31,7 @@ pub struct Occurrences {
     leaves: Vec<LeafClasses>,
     by_context: FxHashMap<(PointKind, Option<StackId>), usize>,
     count: u64,
+    classes: usize,
 }
 
 /// The occurrences of one failure point.
@@ -38,6 +42,8 @@ struct LeafClasses {
     count: u64,
     classes: Vec<Class>,
     by_features: FxHashMap<Features, usize>,
+    /// The class of what came after [`MOST_CLASSES`].
+    others: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -63,24 +69,42 @@ impl Occurrences {
         self.interval.observe(event);
     }
 
-    /// A failure point is reached, and tried if it is `wanted`.
-    pub fn reach(&mut self, point: &FailurePoint, wanted: bool) {
+    /// A failure point is reached that may be tried. It ends an interval.
+    pub fn reach(&mut self, point: &FailurePoint) {
+        let leaf = self.leaf(point);
+        let features = self.interval.end(point, self.leaves[leaf].count);
+        self.keep(leaf, features, point.occurrence);
+    }
+
+    /// A failure point is reached that is not tried. It ends an interval.
+    pub fn end_interval(&mut self, point: &FailurePoint) {
+        self.interval.end(point, 0);
+    }
+
+    /// A state between two stores is reached, inside an interval.
+    pub fn reach_between(&mut self, state: &FailurePoint) {
+        let leaf = self.leaf(state);
+        let features = self.interval.so_far(state, self.leaves[leaf].count);
+        self.keep(leaf, features, state.occurrence);
+    }
+
+    fn leaf(&mut self, point: &FailurePoint) -> usize {
         let key = (point.kind, point.stack);
-        let leaf = *self.by_context.entry(key).or_insert_with(|| {
+        *self.by_context.entry(key).or_insert_with(|| {
             self.leaves.push(LeafClasses {
                 kind: point.kind,
                 stack: point.stack,
                 count: 0,
                 classes: Vec::new(),
                 by_features: FxHashMap::default(),
+                others: None,
             });
             self.leaves.len() - 1
-        });
+        })
+    }
+
+    fn keep(&mut self, leaf: usize, features: Features, occurrence: Occurrence) {
         let leaf = &mut self.leaves[leaf];
-        let features = self.interval.end(point, leaf.count);
-        if !wanted {
-            return;
-        }
         leaf.count += 1;
         self.count += 1;
         let limit = if self.count > MOST_KEPT {
@@ -88,31 +112,32 @@ impl Occurrences {
         } else {
             MOST_OF_CLASS
         };
-        let class = match leaf.by_features.get(&features) {
-            Some(&class) => class,
+        let is_full = self.classes >= MOST_CLASSES;
+        let known = leaf.by_features.get(&features).copied();
+        let class = match known.or(leaf.others.filter(|_| is_full)) {
+            Some(class) => class,
             None => {
-                leaf.by_features
-                    .insert(features.clone(), leaf.classes.len());
+                let class = leaf.classes.len();
+                if is_full {
+                    leaf.others = Some(class);
+                } else {
+                    leaf.by_features.insert(features.clone(), class);
+                }
                 leaf.classes.push(Class {
                     features,
                     sample: EvenSample::new(limit),
                 });
-                leaf.classes.len() - 1
+                self.classes += 1;
+                class
             }
         };
-        leaf.classes[class].sample.offer(point.occurrence);
-    }
-
-    /// How many occurrences there are.
-    pub fn count(&self) -> u64 {
-        self.count
+        leaf.classes[class].sample.offer(occurrence);
     }
 
     /// The failure points, in the order in which to try them. `order` has the contexts of those to begin with.
     pub fn in_order(self, order: &[(PointKind, Option<StackId>)]) -> Ordered {
         let position: FxHashMap<_, usize> = order.iter().copied().zip(0..).collect();
         let mut leaves = self.leaves;
-        leaves.retain(|leaf| leaf.count > 0);
         leaves.sort_by_key(|leaf| {
             let known = position.get(&(leaf.kind, leaf.stack)).copied();
             known.unwrap_or(usize::MAX)

@@ -20,6 +20,7 @@ pub static PREFIX: StrategyInfo = StrategyInfo {
     version: 1,
     summary: "All stores before the failure point are present, in program order",
     time_limit: None,
+    tries_suspects: false,
     start: |input| Ok(Box::new(Prefix::new(input))),
 };
 

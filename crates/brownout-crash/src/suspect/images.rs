@@ -1,11 +1,13 @@
-//! The images with which suspects are tried.
+//! The images with which suspects are tried, and write-backs of several pages.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use brownout_model::Profile;
 use brownout_trace::EventKind;
 
-use super::instances::{Instances, Loss};
+use super::live_store::Loss;
+use super::occurrences::SuspectOccurrences;
 use super::{NoImage, Suspect, SuspectImages};
 use crate::coverage::TrialPurpose;
 use crate::crash_point::CrashPoint;
@@ -21,7 +23,7 @@ const MOST_IMAGES: usize = 10;
 /// Stores that a crash could lose at once; if there are more, following them all takes too much memory.
 const MOST_LIVE: usize = 1 << 19;
 
-/// The losses with which a suspect is tried, or why there are none.
+/// The losses with which a suspect or a write-back is tried, or why there are none.
 type Losses = Result<Vec<Loss>, NoImage>;
 
 /// Suspects, and the crash points that try them.
@@ -32,9 +34,18 @@ pub(crate) struct Proposed {
     pub(crate) firsts: Vec<ProposedCrash>,
     /// The other images, in the same way.
     pub(crate) others: Vec<ProposedCrash>,
+    /// For images that lose more than the store of the suspect, the image that loses the rest alone.
+    pub(crate) keeping: HashMap<CrashPoint, ProposedCrash>,
 }
 
-/// Finds the images with which suspects are tried.
+/// An image of a suspect and, if it loses more than the suspect's store, the one that loses the rest alone.
+#[derive(Clone)]
+struct Image {
+    losing: ProposedCrash,
+    keeping: Option<ProposedCrash>,
+}
+
+/// Finds the images with which suspects are tried, and those that try write-backs, which belong to no suspect.
 pub(crate) fn propose(
     suspects: &[Suspect],
     run: &RecordedRun,
@@ -43,13 +54,18 @@ pub(crate) fn propose(
     symbols: &mut dyn Symbols,
 ) -> Result<Proposed, CrashError> {
     let mut proposed = Proposed::default();
-    if suspects.is_empty() {
+    let mut leaves = survey.points.leaves().iter();
+    let writes_back = leaves.any(|leaf| leaf.kind == PointKind::WriteBack);
+    if suspects.is_empty() && !writes_back {
         return Ok(proposed);
     }
     let (losses, cut) = find(suspects, run, survey, profile, symbols)?;
     let images = build(&losses, run, survey, profile)?;
     for ((suspect, losses), images) in suspects.iter().zip(&losses).zip(&images) {
-        let points: Vec<CrashPoint> = images.iter().map(|crash| crash.point.clone()).collect();
+        let points: Vec<CrashPoint> = images
+            .iter()
+            .map(|image| image.losing.point.clone())
+            .collect();
         let no_image = match losses {
             Err(reason) => Some(*reason),
             Ok(_) if cut => Some(NoImage::TooManyStores),
@@ -59,10 +75,20 @@ pub(crate) fn propose(
         proposed.suspects.push(SuspectImages {
             suspect: suspect.finding.clone(),
             images: points,
+            keeping: images
+                .iter()
+                .map(|image| Some(image.keeping.as_ref()?.point.clone()))
+                .collect(),
             no_image,
         });
     }
-    for mut images in images.into_iter().map(Vec::into_iter) {
+    for image in images.iter().flatten() {
+        let keeping = image.keeping.clone();
+        let keeping = keeping.map(|keeping| (image.losing.point.clone(), keeping));
+        proposed.keeping.extend(keeping);
+    }
+    for images in images {
+        let mut images = images.into_iter().map(|image| image.losing);
         proposed
             .firsts
             .extend(images.next().map(compared).into_iter().flatten());
@@ -92,12 +118,12 @@ fn find(
     let mut points = FailurePoints::new(survey.points.scope().clone());
     let mut builder = ImageBuilder::new(&survey.files, &run.selection).with_states(profile);
     builder.note_guarantees();
-    let mut instances = Instances::new(suspects, &run.selection, &profile);
+    let mut occurrences = SuspectOccurrences::new(suspects, &run.selection, &profile);
     let (mut cut, mut end) = (false, None);
     run.walk(|event, definitions| {
         symbols.observe(event, definitions);
         if let Some(point) = points.observe(event, definitions, &run.selection, &mut *symbols) {
-            instances.reach(point);
+            occurrences.reach(point);
         }
         if let EventKind::ProcessExit { .. } = event.kind
             && points.begun()
@@ -115,7 +141,7 @@ fn find(
         builder.apply(event, definitions);
         let guaranteed = builder.take_guarantees();
         let completed = points.operation().completed;
-        instances.observe(event, definitions, completed, &guaranteed);
+        occurrences.observe(event, definitions, completed, &guaranteed);
         cut = builder.losable_stores() > MOST_LIVE;
         if cut {
             ControlFlow::Break(())
@@ -123,7 +149,7 @@ fn find(
             ControlFlow::Continue(())
         }
     })?;
-    Ok((instances.finish(end, cut), cut))
+    Ok((occurrences.finish(end, cut), cut))
 }
 
 /// For each suspect the crashes with its losses, as far as the model allows them.
@@ -132,7 +158,7 @@ fn build(
     run: &RecordedRun,
     survey: &Survey,
     profile: Profile,
-) -> Result<Vec<Vec<ProposedCrash>>, CrashError> {
+) -> Result<Vec<Vec<Image>>, CrashError> {
     let mut wanted: Vec<(usize, usize, Loss)> = Vec::new();
     for (suspect, losses) in losses.iter().enumerate() {
         let losses = losses.iter().flatten().enumerate();
@@ -140,19 +166,30 @@ fn build(
     }
     wanted.sort_by_key(|(_, _, loss)| loss.point.occurrence.event);
     let mut wanted = wanted.into_iter().peekable();
-    let mut found: Vec<(usize, usize, ProposedCrash)> = Vec::new();
+    let mut found: Vec<(usize, usize, Image)> = Vec::new();
     let mut builder = ImageBuilder::new(&survey.files, &run.selection).with_states(profile);
     run.walk(|event, definitions| {
         while let Some((suspect, number, loss)) =
             wanted.next_if(|(_, _, loss)| loss.point.occurrence.event <= event.index)
         {
-            let Some(choice) = builder.choice_losing(loss.store, loss.units, definitions) else {
+            let crash = |choice| {
+                let mut crash = ProposedCrash::from(loss.point);
+                crash.point.choice = Some(choice);
+                crash.purpose = TrialPurpose::Suspect;
+                crash
+            };
+            let units = || loss.units.clone();
+            let Some(losing) = builder.choice_losing(loss.store, units(), definitions) else {
                 continue;
             };
-            let mut crash = ProposedCrash::from(loss.point);
-            crash.point.choice = Some(choice);
-            crash.purpose = TrialPurpose::Suspect;
-            found.push((suspect, number, crash));
+            let keeping = loss
+                .store
+                .and_then(|store| builder.choice_keeping(store, units(), definitions));
+            let image = Image {
+                losing: crash(losing),
+                keeping: keeping.map(crash),
+            };
+            found.push((suspect, number, image));
         }
         builder.apply(event, definitions);
         match wanted.peek() {
@@ -161,12 +198,12 @@ fn build(
         }
     })?;
     found.sort_by_key(|&(suspect, number, _)| (suspect, number));
-    let mut images: Vec<Vec<ProposedCrash>> = vec![Vec::new(); losses.len()];
-    for (suspect, _, crash) in found {
+    let mut images: Vec<Vec<Image>> = vec![Vec::new(); losses.len()];
+    for (suspect, _, image) in found {
         let images = &mut images[suspect];
-        let is_known = images.iter().any(|known| known.point == crash.point);
-        if !is_known && images.len() < MOST_IMAGES {
-            images.push(crash);
+        let is_known = |known: &Image| known.losing.point == image.losing.point;
+        if !images.iter().any(is_known) && images.len() < MOST_IMAGES {
+            images.push(image);
         }
     }
     Ok(images)

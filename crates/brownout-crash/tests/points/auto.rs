@@ -1,17 +1,17 @@
-//! What the strategy `auto` proposes for small random traces: each occurrence of each failure point, and, in operations,
-//! each store; every one once, those that are required first. For suspects it proposes images that the model allows.
+//! What the strategy `auto` proposes for small random traces: each occurrence of each failure point, and each state
+//! between stores; every one once, those that are required first. For suspects it proposes images that the model allows.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 use brownout_crash::{
-    ChosenImage, CrashPoint, Granularity, ImageBuilder, ImpossibleChoice, Instruction, PointKind,
-    RecordedRun, Scope, StrategyInfo, StrategyInput, Survey, Suspect, Suspicion, Trial,
-    TrialPurpose,
+    ChosenImage, CrashPoint, Granularity, ImageBuilder, ImpossibleChoice, PointKind, RecordedRun,
+    Scope, StrategyInfo, StrategyInput, Survey, Suspect, SuspectSite, SuspectStore, Suspicion,
+    Trial, TrialPurpose,
 };
 use brownout_model::Profile;
 use brownout_recovery::Verdict;
-use brownout_trace::{AppPc, ContextId, ProcessId};
+use brownout_trace::{AppPc, ContextId, EventIndex, ProcessId};
 use proptest::prelude::*;
 
 use super::traces::{BASE, Made, Numbers, Silent, flush, sfence, store};
@@ -69,27 +69,35 @@ fn scope(granularity: Granularity) -> Scope {
 }
 
 /// The events of all occurrences for which `wanted` holds.
-fn occurrences(survey: &Survey, wanted: impl Fn(PointKind, bool) -> bool) -> BTreeSet<u64> {
+fn occurrences(survey: &Survey, wanted: impl Fn(PointKind) -> bool) -> BTreeSet<u64> {
     let leaves = survey.points.leaves().iter();
     leaves
-        .flat_map(|leaf| {
-            let chosen = leaf.chosen().into_iter();
-            let chosen = chosen.filter(|one| wanted(leaf.kind, one.operation.active));
-            chosen.map(|one| one.event.0).collect::<Vec<_>>()
-        })
+        .filter(|leaf| wanted(leaf.kind))
+        .flat_map(|leaf| leaf.chosen())
+        .map(|one| one.event.0)
         .collect()
+}
+
+fn site(pc: u64) -> SuspectSite {
+    SuspectSite {
+        process: ProcessId(1),
+        pc: AppPc(pc),
+        context: ContextId::ROOT,
+    }
 }
 
 /// Lint may suspect each store and each fence.
 fn suspects() -> Vec<Suspect> {
-    let instruction = |pc| Instruction {
-        process: ProcessId(1),
-        pc: AppPc(pc),
-        context: ContextId::ROOT,
-    };
-    let sites = (1..6).map(instruction);
-    let suspicions =
-        sites.flat_map(|site| [Suspicion::LostStore(vec![site]), Suspicion::OpenOrder(site)]);
+    let sites = (1..6).map(site);
+    let suspicions = sites.flat_map(|site| {
+        let stores = vec![SuspectStore {
+            site,
+            event: EventIndex(site.pc.0),
+        }];
+        let forever = site.pc.0 % 2 == 0;
+        let lost = Suspicion::LostStore { stores, forever };
+        [lost, Suspicion::OpenOrder(site)]
+    });
     let suspects = suspicions.enumerate().map(|(number, suspicion)| Suspect {
         finding: number.to_string(),
         suspicion,
@@ -119,19 +127,22 @@ fn chosen_image(
 /// Offset and bytes of a store that is lost.
 type Lost = (u64, Vec<u8>);
 
-/// The images with which `auto` tries the stores at one instruction: each with its event and what it loses.
-fn images_losing(made: &Made, pc: u64) -> Vec<(u64, Vec<Lost>)> {
+/// The images with which `auto` tries the stores at one site, of which lint has seen `event`: each with its event and what it
+/// loses.
+fn images_losing(made: &Made, (pc, event): (u64, u64)) -> Vec<(u64, Vec<Lost>)> {
     let run = RecordedRun::new(made.path(), made.selection());
     let survey = run.survey(scope(Granularity::Flush), &mut Numbers, &mut Silent);
     let survey = survey.unwrap();
-    let site = Instruction {
-        process: ProcessId(1),
-        pc: AppPc(pc),
-        context: ContextId::ROOT,
-    };
+    let stores = vec![SuspectStore {
+        site: site(pc),
+        event: EventIndex(event),
+    }];
     let suspects = [Suspect {
         finding: "0".to_owned(),
-        suspicion: Suspicion::LostStore(vec![site]),
+        suspicion: Suspicion::LostStore {
+            stores,
+            forever: false,
+        },
     }];
     let strategy = (StrategyInfo::named("auto").unwrap().start)(StrategyInput {
         run: &run,
@@ -155,7 +166,7 @@ fn images_losing(made: &Made, pc: u64) -> Vec<(u64, Vec<Lost>)> {
 #[test]
 fn a_store_to_two_lines_is_tried_until_both_are_guaranteed() {
     let mut made = Made::new();
-    made.at(1, store(BASE + 56, &[1; 16]));
+    let store_at = made.at(1, store(BASE + 56, &[1; 16]));
     made.at(2, flush(BASE));
     made.at(3, sfence());
     made.at(4, store(BASE + 256, &[2]));
@@ -164,7 +175,7 @@ fn a_store_to_two_lines_is_tried_until_both_are_guaranteed() {
     made.at(7, store(BASE + 320, &[3]));
     let late = made.at(8, flush(BASE + 320));
     made.exit();
-    let images = images_losing(&made.finish(), 1);
+    let images = images_losing(&made.finish(), (1, store_at));
     // What is stored at 4 is guaranteed, and half of the store is not.
     let second = (late, vec![(64, vec![1; 8])]);
     assert!(images.contains(&second), "{images:?}");
@@ -173,11 +184,11 @@ fn a_store_to_two_lines_is_tried_until_both_are_guaranteed() {
 #[test]
 fn either_line_of_a_store_is_lost_alone() {
     let mut made = Made::new();
-    made.at(1, store(BASE + 56, &[1; 16]));
+    let store_at = made.at(1, store(BASE + 56, &[1; 16]));
     made.at(2, store(BASE + 256, &[2]));
     let point = made.at(3, flush(BASE + 256));
     made.exit();
-    let images = images_losing(&made.finish(), 1);
+    let images = images_losing(&made.finish(), (1, store_at));
     let (first, second) = ((56, vec![1; 8]), (64, vec![1; 8]));
     for lost in [
         vec![first.clone(), second.clone()],
@@ -186,6 +197,29 @@ fn either_line_of_a_store_is_lost_alone() {
     ] {
         assert!(images.contains(&(point, lost)), "{images:?}");
     }
+}
+
+#[test]
+fn the_store_that_lint_has_seen_is_lost_first() {
+    let mut made = Made::new();
+    let mut seen = 0;
+    // Eight versions, each in a line of its own; the third is not flushed.
+    for version in 0..8 {
+        let line = BASE + 64 * version;
+        let event = made.at(1, store(line, &[1; 8]));
+        if version == 2 {
+            seen = event;
+        } else {
+            made.at(2, flush(line));
+        }
+        made.at(3, sfence());
+    }
+    made.at(4, store(BASE + 128, &[2; 8]));
+    made.at(5, flush(BASE + 128));
+    made.at(6, sfence());
+    made.exit();
+    let images = images_losing(&made.finish(), (1, seen));
+    assert_eq!(images[0].1, [(128, vec![1; 8])], "{images:?}");
 }
 
 proptest! {
@@ -199,10 +233,8 @@ proptest! {
         let made = made(&steps);
         let run = RecordedRun::new(made.path(), made.selection());
         let survey = |scope| run.survey(scope, &mut Numbers, &mut Silent).unwrap();
-        let points = occurrences(&survey(scope(Granularity::Flush)), |_, _| true);
-        let stores = occurrences(&survey(scope(Granularity::Store)), |kind, active| {
-            kind == PointKind::Store && active
-        });
+        let points = occurrences(&survey(scope(Granularity::Flush)), |_| true);
+        let stores = occurrences(&survey(scope(Granularity::Store)), |kind| kind == PointKind::Store);
 
         let once = survey(Scope { occurrences: 1, ..scope(Granularity::Flush) });
         let suspects = suspects();
@@ -266,8 +298,13 @@ proptest! {
             prop_assert!(!image.unwrap().lost.is_empty());
             prop_assert!(points.contains(&one.point.event) || one.kind == PointKind::Exit);
         }
-        let images: usize = strategy.suspects().iter().map(|one| one.images.len()).sum();
-        prop_assert!(images >= chosen.len(), "suspects may share images");
+        let suspects = || strategy.suspects().iter();
+        let images = suspects().flat_map(|one| &one.images);
+        let keeping = suspects().flat_map(|one| one.keeping.iter().flatten());
+        let images: HashSet<&CrashPoint> = images.chain(keeping).collect();
+        prop_assert!(chosen.iter().all(|one| images.contains(&one.point)));
+        let chosen: HashSet<&CrashPoint> = chosen.iter().map(|one| &one.point).collect();
+        prop_assert!(suspects().flat_map(|one| &one.images).all(|image| chosen.contains(image)));
         for suspect in strategy.suspects() {
             prop_assert_eq!(suspect.images.is_empty(), suspect.no_image.is_some());
         }

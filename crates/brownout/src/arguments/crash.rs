@@ -138,7 +138,8 @@ pub struct CrashTestArgs {
     /// [default: 30s with the strategy auto, otherwise none]
     ///
     /// If not every failure point was tested by then, the run is incomplete and exits with 3 unless it found bugs.
-    /// --resume continues with what is left.
+    /// --resume continues with what is left. The time counts from the first recovery on a crash image; the search for causes
+    /// comes on top, with half as much time or 10s (see --no-narrowing).
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
 

@@ -239,7 +239,11 @@ impl RecordedEnd {
             return Err(Failure::OtherConfiguration { path });
         }
         if let Some(plan) = plan {
-            check_resumable(directory, &trace, plan)?;
+            match check_resumable(directory, &trace, plan) {
+                // The target is often its own recovery. That it has changed is said first, when the trace is read.
+                Err(Failure::RecoveryChanged { .. }) => {}
+                other => other?,
+            }
         }
         let ending = trace.summary().map(|summary| &summary.ending);
         let interrupted =

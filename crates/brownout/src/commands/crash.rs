@@ -55,7 +55,10 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
         // The directory belongs to brownout, even if the test fails.
         begin()?;
     }
-    let suspects = lint_run::suspects(trace.path(), &settings, console)?;
+    let suspects = match plan.strategy.tries_suspects {
+        true => lint_run::suspects(trace.path(), &settings, console)?,
+        false => Vec::new(),
+    };
     let tested = crash_test(&mut trace, &plan, &suspects, &directory, begin, console);
     // Damage first: it may be the reason of everything else.
     let tested = tested.map_err(|failure| trace.damage().unwrap_or(failure))?;

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use brownout_crash::journal::{self, Entries};
-use brownout_crash::{CampaignEnd, CrashError, Journal, Shard};
+use brownout_crash::{CrashError, Journal, Shard};
 use brownout_report::LeftOut;
 
 use super::check::OUT;
 use crate::arguments::MergeArgs;
 use crate::console::Console;
 use crate::crash_test::{
-    check_same_test, coverage_sentence, demote, findings_of, judged, merged_coverage, unfinished,
-    withdraw_confirmations,
+    check_same_test, coverage_sentence, demote, findings_of, judged, merged_coverage, undecided,
+    unfinished, withdraw_confirmations,
 };
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
@@ -80,7 +80,8 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     suspects::apply(&judged, &[], &mut results.findings);
     let mut findings = findings_of(&entries, &results.findings);
     let demoted = demote(&mut findings, &left_out);
-    for why in [demoted, unconfirmed].into_iter().flatten() {
+    let flaky = undecided(&entries.trials);
+    for why in [demoted, unconfirmed, flaky].into_iter().flatten() {
         results.fall_short(ExitCode::NothingTested, why);
     }
     results.left_out = left_out;
@@ -135,8 +136,8 @@ fn missing(entries: &Entries) -> Option<String> {
 }
 
 fn is_incomplete(entries: &Entries) -> bool {
-    let end = entries.ending.map(|ending| ending.end);
-    matches!(end, None | Some(CampaignEnd::Incomplete))
+    let ending = entries.ending;
+    ending.is_none_or(|ending| !ending.end.is_complete())
 }
 
 fn write_journal(entries: &Entries, directory: &OutputDirectory) -> Result<(), Failure> {

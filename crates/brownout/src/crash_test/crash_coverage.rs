@@ -20,7 +20,10 @@ pub fn coverage_of(
     ending: &CampaignEnding,
     monitor: &CrashTestMonitor,
 ) -> CrashCoverage {
-    let cut = ending.end != CampaignEnd::Exhausted;
+    let cut = !matches!(
+        ending.end,
+        CampaignEnd::Exhausted | CampaignEnd::FailsEverywhere
+    );
     let continue_with = plan
         .time_limit
         .filter(|_| cut)
@@ -28,7 +31,7 @@ pub fn coverage_of(
     CrashCoverage {
         time_limit: plan.time_limit.map(|limit| limit.as_secs_f64()),
         limit_reached: cut && !monitor.interrupted(),
-        complete: ending.end != CampaignEnd::Incomplete && !monitor.interrupted(),
+        complete: ending.end.is_complete() && !monitor.interrupted(),
         continue_with,
         ..numbers(plan.strategy.name, (trials, suspects), ending)
     }
@@ -39,7 +42,7 @@ pub fn merged_coverage(entries: &Entries) -> Option<CrashCoverage> {
     let ending = entries.ending?;
     let strategy = &entries.head.configuration.strategy.name;
     Some(CrashCoverage {
-        complete: ending.end != CampaignEnd::Incomplete,
+        complete: ending.end.is_complete(),
         ..numbers(strategy, (&entries.trials, &entries.suspects), &ending)
     })
 }
@@ -108,17 +111,38 @@ pub fn shortfalls(
         };
         return none.then_some(why).into_iter().collect();
     }
+    let running = still_running(progress, monitor);
     if progress.done == 0 {
-        return vec!["no crash was tested: testing stopped before the first one".to_owned()];
+        let none = "no crash was tested: testing stopped before the first one".to_owned();
+        return [none].into_iter().chain(running).collect();
     }
     if coverage.complete {
-        return Vec::new();
+        return running.into_iter().collect();
     }
-    let why = format!("{}; --resume continues", monitor.reason());
+    let why = match ending.end {
+        CampaignEnd::FailsEverywhere => {
+            "recovery failed at each of them in the same way, so the others were not tested"
+                .to_owned()
+        }
+        _ => format!("{}; --resume continues", monitor.reason()),
+    };
     let Covered { tried, of } = coverage.failure_points;
-    vec![if tried < of {
+    let unfinished = if tried < of {
         unfinished((tried, of), "failure point", &why)
     } else {
         unfinished((progress.done, progress.points), "crash point", &why)
-    }]
+    };
+    [unfinished].into_iter().chain(running).collect()
+}
+
+/// Recoveries that took longer than the test had time for, in a sentence: nobody knows whether they end.
+fn still_running(progress: Progress, monitor: &CrashTestMonitor) -> Option<String> {
+    let is_known = progress.running == 0 || monitor.interrupted();
+    (!is_known).then(|| {
+        format!(
+            "{} had not ended when the time was over, and took longer than those that passed: it may hang; give more time with --time-limit, \
+             or a recovery less time with --recover-time-limit",
+            recoveries(progress.running)
+        )
+    })
 }

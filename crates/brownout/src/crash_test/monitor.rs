@@ -175,7 +175,7 @@ mod tests {
             points: 1050,
             recoveries: 100,
             failed: 2,
-            first_tries: 0,
+            ..Tried::default()
         };
         let shown = |most_left| describe(tried, 50, Duration::from_secs(10), most_left);
         let start = "crashes: 150 of 1050 crash points, 100 recoveries (10/s), 2 failed";

@@ -8,7 +8,7 @@ use std::{fs, thread};
 use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration, TraceIdentity};
 use brownout_model::Profile;
 use brownout_names::FunctionPattern;
-use brownout_recovery::{Expectation, Recovery, check_command};
+use brownout_recovery::{Expectation, Recovery, check_command, program_digest};
 
 use super::function_name;
 use super::missing_function::RecordedBy;
@@ -136,6 +136,7 @@ impl Plan {
             from_start: self.scope.from_start,
             within: self.filters.texts(),
             expected: self.expected.digest(),
+            programs: program_digest(&self.recovery),
             time_limit: self
                 .recovery_time_limit
                 .map(|limit| limit.as_millis() as u64),

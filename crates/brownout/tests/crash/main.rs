@@ -13,6 +13,7 @@ mod paths;
 mod renamed;
 mod replays;
 mod sharing;
+mod states;
 mod strategies;
 mod verdicts;
 

@@ -218,3 +218,21 @@ fn a_project_can_keep_its_options_in_a_file() {
         assert!(run.stderr.contains(message), "{wrong}: {}", run.stderr);
     }
 }
+
+#[test]
+fn a_test_is_not_resumed_with_another_build_of_the_recovery_program() {
+    let dir = TestDir::new();
+    dir.record(&[], &["1", "2"]);
+    let script = |content: &str| fs::write(dir.path("check.sh"), content).unwrap();
+    let crash = ["crash", "trace", "--recover", "sh check.sh"];
+    script("exit 0");
+    let run = dir.brownout(&crash);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let resumed = dir.brownout(&[&crash[..], &["--resume"]].concat());
+    assert_eq!(resumed.status, Some(0), "{}", resumed.stderr);
+    script("exit 0 # another");
+    let resumed = dir.brownout(&[&crash[..], &["--resume"]].concat());
+    assert_eq!(resumed.status, Some(2), "{}", resumed.stderr);
+    let why = "another build of the recovery program";
+    assert!(resumed.stderr.contains(why), "{}", resumed.stderr);
+}

@@ -119,6 +119,7 @@ static EVERY_STATE: StrategyInfo = StrategyInfo {
     version: 1,
     summary: "Every state of the persistency model",
     time_limit: None,
+    tries_suspects: false,
     start: |input| Ok(Box::new(EveryState::new(&input))),
 };
 
@@ -483,6 +484,7 @@ fn head(recovery: &Recovery, strategy: StrategyId) -> Head {
         within: Vec::new(),
         time_limit: None,
         expected: String::new(),
+        programs: String::new(),
     };
     Head {
         configuration,

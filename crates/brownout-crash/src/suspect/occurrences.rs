@@ -1,119 +1,34 @@
 //! Where suspects occur in a run, and at which failure points they are tried.
 //!
-//! Of a store that may be lost, several occurrences are tried, from the first to the last, each at up to four instants
-//! while it is not guaranteed: when something else was stored since; when something stored later is guaranteed; when its
-//! operation has ended; and at the last failure point before it is guaranteed, or of the run. A store to several units is
-//! lost as a whole, and in its first or its last unit alone; it is guaranteed when all of it is. Of a fence, several
+//! Of a store that may be lost, several occurrences are tried: the one that lint has seen comes first, then some from the first to
+//! the last, each at several [instants](super::live_store). If lint says that the store never becomes guaranteed,
+//! occurrences that do are another matter and not tried. Of a fence, several
 //! occurrences are tried, each at the failure point before it: all that it orders is stored then, and nothing guaranteed.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::ops::Range;
 
 use brownout_model::{Profile, line_parts};
 use brownout_trace::selection::Selection;
-use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind, FileId, FileRange};
-use rustc_hash::FxHashMap;
+use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind, FileRange};
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Instruction, NoImage, Suspect, Suspicion};
+use super::live_store::{LiveStore, Loss, Newest, UnitKey};
+use super::open_syncs::OpenSyncs;
+use super::{NoImage, Suspect, SuspectSite, Suspicion};
 use crate::even_sample::EvenSample;
 use crate::failure_point::FailurePoint;
 use crate::persistency::GuaranteedPart;
+use crate::strategy::in_turns;
 
 /// Occurrences that are followed at the same time: the first ones, and the newest ones.
 const FIRST: usize = 2;
 const NEWEST: usize = 3;
 /// Occurrences that are over which are tried.
 const SAMPLED: usize = 3;
+/// Losses of the occurrences that lint has seen that come before all others.
+const OWN: usize = 6;
 /// Lines of one fence that are lost in turn.
 const VICTIMS: usize = 3;
-
-/// A unit of the model: a line, or a page.
-type UnitKey = (FileId, u64);
-
-/// Which store is lost in an image, in which units, and when.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Loss {
-    pub(super) point: FailurePoint,
-    pub(super) store: EventIndex,
-    pub(super) units: (FileId, Range<u64>),
-}
-
-/// The newest of some stores, and the newest of those to another unit.
-#[derive(Clone, Copy, Debug, Default)]
-struct Newest {
-    unit: Option<UnitKey>,
-    event: u64,
-    elsewhere: u64,
-}
-
-impl Newest {
-    fn add(&mut self, unit: UnitKey, event: u64) {
-        if self.unit != Some(unit) {
-            if event < self.event {
-                self.elsewhere = self.elsewhere.max(event);
-                return;
-            }
-            self.elsewhere = self.event;
-            self.unit = Some(unit);
-        }
-        self.event = self.event.max(event);
-    }
-
-    /// Whether one of them is newer than `event` and in another unit.
-    fn is_past(&self, unit: UnitKey, event: u64) -> bool {
-        let newest = if self.unit == Some(unit) {
-            self.elsewhere
-        } else {
-            self.event
-        };
-        newest > event
-    }
-}
-
-/// A store of a suspect that is not guaranteed yet.
-#[derive(Clone, Copy, Debug)]
-struct Live {
-    store: EventIndex,
-    /// The first unit, and where the last one starts.
-    unit: UnitKey,
-    last_unit: u64,
-    /// Lines with a part that is not guaranteed.
-    lines: u64,
-    /// Operations that were complete.
-    completed: u64,
-    /// Something else was stored since.
-    followed: Option<FailurePoint>,
-    /// Something stored later is guaranteed.
-    overtaken: Option<FailurePoint>,
-    /// Its operation has ended.
-    ended: Option<FailurePoint>,
-    last: Option<FailurePoint>,
-}
-
-impl Live {
-    /// What to lose of it, and when. Another `turn` begins with another part of a store to several units.
-    fn losses(&self, unit: u64, turn: usize) -> Vec<Loss> {
-        let (file, first) = self.unit;
-        let last = self.last_unit;
-        let whole = first..last + unit;
-        let mut parts = vec![whole];
-        if first != last {
-            parts.extend([first..first + unit, last..last + unit]);
-            parts.rotate_left(turn % 3);
-        }
-        let instants = [self.overtaken, self.followed, self.ended, self.last];
-        let points = instants.into_iter().flatten();
-        let losses = points.flat_map(|point| {
-            let store = self.store;
-            parts.iter().map(move |part| Loss {
-                point,
-                store,
-                units: (file, part.clone()),
-            })
-        });
-        losses.collect()
-    }
-}
 
 /// An occurrence of a fence: the failure point before it, and the stores to lose, each in one unit.
 #[derive(Clone, Copy, Debug)]
@@ -125,15 +40,19 @@ struct OpenFence {
 /// What is known about one suspect.
 #[derive(Debug)]
 struct Followed {
-    first: Vec<Live>,
-    newest: VecDeque<Live>,
-    over: EvenSample<Live>,
+    /// The occurrences that lint has seen.
+    own: Vec<LiveStore>,
+    first: Vec<LiveStore>,
+    newest: VecDeque<LiveStore>,
+    over: EvenSample<LiveStore>,
+    /// Whether the stores never become guaranteed, by what lint says.
+    is_lost_forever: bool,
     fences: EvenSample<OpenFence>,
     seen: bool,
 }
 
 /// Follows the occurrences of suspects through a run.
-pub(super) struct Instances<'a> {
+pub(super) struct SuspectOccurrences<'a> {
     selection: &'a Selection,
     unit: u64,
     suspects: Vec<Followed>,
@@ -141,32 +60,42 @@ pub(super) struct Instances<'a> {
     followers: FxHashMap<EventIndex, Vec<usize>>,
     /// The suspects that follow a store.
     following: BTreeSet<usize>,
-    stores: FxHashMap<Instruction, Vec<usize>>,
-    fences: FxHashMap<Instruction, Vec<usize>>,
+    stores: FxHashMap<SuspectSite, Vec<usize>>,
+    /// The events of stores that lint has seen, and their suspects.
+    own: FxHashSet<(EventIndex, usize)>,
+    fences: FxHashMap<SuspectSite, Vec<usize>>,
     stored: Newest,
     guaranteed: Newest,
     /// The last failure point.
     last: Option<FailurePoint>,
+    syncs: OpenSyncs,
 }
 
-impl<'a> Instances<'a> {
+impl<'a> SuspectOccurrences<'a> {
     pub(super) fn new(suspects: &[Suspect], selection: &'a Selection, profile: &Profile) -> Self {
-        let mut stores: FxHashMap<Instruction, Vec<usize>> = FxHashMap::default();
-        let mut fences: FxHashMap<Instruction, Vec<usize>> = FxHashMap::default();
+        let mut stores: FxHashMap<SuspectSite, Vec<usize>> = FxHashMap::default();
+        let mut fences: FxHashMap<SuspectSite, Vec<usize>> = FxHashMap::default();
+        let mut own = FxHashSet::default();
         for (number, suspect) in suspects.iter().enumerate() {
             match &suspect.suspicion {
-                Suspicion::LostStore(sites) => {
-                    for &site in sites {
-                        stores.entry(site).or_default().push(number);
+                Suspicion::LostStore { stores: lost, .. } => {
+                    for store in lost {
+                        let suspects = stores.entry(store.site).or_default();
+                        if !suspects.contains(&number) {
+                            suspects.push(number);
+                        }
+                        own.insert((store.event, number));
                     }
                 }
                 Suspicion::OpenOrder(site) => fences.entry(*site).or_default().push(number),
             }
         }
-        let followed = suspects.iter().map(|_| Followed {
+        let followed = suspects.iter().map(|suspect| Followed {
+            own: Vec::new(),
             first: Vec::new(),
             newest: VecDeque::new(),
             over: EvenSample::new(SAMPLED),
+            is_lost_forever: suspect.suspicion.is_forever(),
             fences: EvenSample::new(SAMPLED),
             seen: false,
         });
@@ -177,10 +106,12 @@ impl<'a> Instances<'a> {
             followers: FxHashMap::default(),
             following: BTreeSet::new(),
             stores,
+            own,
             fences,
             stored: Newest::default(),
             guaranteed: Newest::default(),
             last: None,
+            syncs: OpenSyncs::default(),
         }
     }
 
@@ -219,7 +150,8 @@ impl<'a> Instances<'a> {
         }
         if !guaranteed.is_empty() {
             self.settle(guaranteed);
-            if let Some(numbers) = self.fences.get(&Instruction::of(event)) {
+            self.syncs.observe(event, guaranteed, self.last);
+            if let Some(numbers) = self.fences.get(&SuspectSite::of(event)) {
                 self.open_fence(&numbers.clone(), guaranteed);
             }
         }
@@ -249,22 +181,24 @@ impl<'a> Instances<'a> {
         let first = (range.file, unit(range.offset));
         let last_unit = unit(range.offset + range.len - 1);
         self.stored.add(first, event.index.0);
-        let Some(numbers) = self.stores.get(&Instruction::of(event)) else {
+        let Some(numbers) = self.stores.get(&SuspectSite::of(event)) else {
             return;
         };
-        let live = Live {
+        let live = LiveStore {
             store: event.index,
             unit: first,
             last_unit,
             lines: line_parts(range.offset, range.len).count() as u64,
             completed,
+            is_over: false,
             followed: None,
             overtaken: None,
             ended: None,
             last: None,
         };
         for &number in numbers {
-            let dropped = self.suspects[number].add(live);
+            let is_own = self.own.contains(&(event.index, number));
+            let dropped = self.suspects[number].add(live, is_own);
             self.following.insert(number);
             self.followers.entry(live.store).or_default().push(number);
             if let Some(dropped) = dropped {
@@ -293,25 +227,11 @@ impl<'a> Instances<'a> {
             }
         }
         for number in settled {
-            let Followed {
-                first,
-                newest,
-                over,
-                ..
-            } = &mut self.suspects[number];
-            let mut end = |live: &mut Live| {
-                let ended = live.lines == 0;
-                if ended {
-                    let last = self.last;
-                    live.last = last.filter(|point| point.occurrence.event > live.store);
-                    over.offer(*live);
-                    forget(&mut self.followers, live.store, number);
-                }
-                !ended
-            };
-            first.retain_mut(&mut end);
-            newest.retain_mut(&mut end);
-            if first.is_empty() && newest.is_empty() {
+            let followed = &mut self.suspects[number];
+            for ended in followed.settle(self.last) {
+                forget(&mut self.followers, ended, number);
+            }
+            if followed.live_mut().next().is_none() {
                 self.following.remove(&number);
             }
         }
@@ -349,8 +269,8 @@ impl<'a> Instances<'a> {
         }
     }
 
-    /// The losses with which each suspect is tried, the most promising first, or why there are none. `end` is the last
-    /// instant of the run.
+    /// The losses with which each suspect is tried, the most promising first, or why there are none. Those of write-backs,
+    /// which no suspect names, follow. `end` is the last instant of the run.
     pub(super) fn finish(
         self,
         end: Option<FailurePoint>,
@@ -369,7 +289,7 @@ impl<'a> Instances<'a> {
                 (true, false) => Err(NoImage::NotReached),
             }
         });
-        results.collect()
+        results.chain(self.syncs.losses().map(Ok)).collect()
     }
 }
 
@@ -386,8 +306,12 @@ fn forget(followers: &mut FxHashMap<EventIndex, Vec<usize>>, store: EventIndex, 
 
 impl Followed {
     /// Follows a store; returns the one that is not followed any more because of it.
-    fn add(&mut self, live: Live) -> Option<Live> {
+    fn add(&mut self, live: LiveStore, is_own: bool) -> Option<LiveStore> {
         self.seen = true;
+        if is_own {
+            self.own.push(live);
+            return None;
+        }
         if self.first.len() < FIRST {
             self.first.push(live);
             return None;
@@ -398,15 +322,54 @@ impl Followed {
         dropped
     }
 
-    fn live_mut(&mut self) -> impl Iterator<Item = &mut Live> {
-        self.first.iter_mut().chain(&mut self.newest)
+    /// Stores that are guaranteed are over. Returns their events. `last` is the last failure point.
+    fn settle(&mut self, last: Option<FailurePoint>) -> Vec<EventIndex> {
+        let Self {
+            own,
+            first,
+            newest,
+            over,
+            ..
+        } = self;
+        let mut settled = Vec::new();
+        let last_after =
+            |live: &LiveStore| last.filter(|point| point.occurrence.event > live.store);
+        for live in own
+            .iter_mut()
+            .filter(|live| !live.is_over && live.lines == 0)
+        {
+            live.last = last_after(live);
+            live.is_over = true;
+            settled.push(live.store);
+        }
+        let mut end = |live: &mut LiveStore| {
+            let ended = live.lines == 0;
+            if ended {
+                live.last = last_after(live);
+                over.offer(*live);
+                settled.push(live.store);
+            }
+            !ended
+        };
+        first.retain_mut(&mut end);
+        newest.retain_mut(&mut end);
+        settled
     }
 
-    /// One loss of each occurrence in turn.
+    fn live_mut(&mut self) -> impl Iterator<Item = &mut LiveStore> {
+        let own = self.own.iter_mut().filter(|live| !live.is_over);
+        own.chain(&mut self.first).chain(&mut self.newest)
+    }
+
+    /// Losses of the occurrences that lint has seen, then one of each occurrence in turn.
     fn losses(&self, unit: u64) -> Vec<Loss> {
-        let mut occurrences: Vec<Vec<Loss>> = Vec::new();
+        let own = self.own.iter().enumerate();
+        let own = own.flat_map(|(turn, live)| live.losses(unit, turn));
+        let mut first: Vec<Loss> = own.collect();
+        let mut occurrences = vec![first.split_off(first.len().min(OWN))];
         let live = self.first.iter().chain(self.newest.iter().rev()).copied();
-        let over = self.over.is_offered().then(|| self.over.chosen());
+        let tries_over = self.over.is_offered() && !self.is_lost_forever;
+        let over = tries_over.then(|| self.over.chosen());
         let stores = live.chain(over.into_iter().flatten());
         let stores = stores.enumerate();
         occurrences.extend(stores.map(|(turn, live)| live.losses(unit, turn)));
@@ -415,39 +378,18 @@ impl Followed {
             let victims = fence.victims.into_iter().flatten();
             let losses = victims.map(|((file, start), store)| Loss {
                 point: fence.point,
-                store,
+                store: Some(store),
                 units: (file, start..start + unit),
             });
             occurrences.push(losses.collect());
         }
         let queues = occurrences.into_iter().map(VecDeque::from).collect();
         let mut losses: Vec<Loss> = Vec::new();
-        for loss in crate::strategy::in_turns(queues) {
+        for loss in first.into_iter().chain(in_turns(queues)) {
             if !losses.contains(&loss) {
                 losses.push(loss);
             }
         }
         losses
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_newer_in_another_unit_is_known_without_keeping_all() {
-        let (a, b, c) = ((FileId(0), 0), (FileId(0), 64), (FileId(0), 128));
-        let mut newest = Newest::default();
-        newest.add(a, 5);
-        assert!(!newest.is_past(a, 3), "only the same unit");
-        assert!(newest.is_past(b, 3));
-        newest.add(b, 7);
-        newest.add(b, 9);
-        assert!(newest.is_past(a, 6) && newest.is_past(b, 4));
-        assert!(!newest.is_past(b, 6));
-        newest.add(c, 8);
-        assert!(newest.is_past(b, 7), "an older one elsewhere counts");
-        assert!(!newest.is_past(c, 9));
     }
 }

@@ -1,0 +1,16 @@
+//! Recoveries that fail on an image and pass on it when they run again.
+
+use brownout_crash::Trial;
+
+use super::monitor::counted;
+
+/// Why failures that do not repeat leave a test undecided, if there are any.
+pub fn undecided(trials: &[Trial]) -> Option<String> {
+    let flaky = trials.iter().filter(|trial| trial.is_flaky()).count() as u64;
+    (flaky > 0).then(|| {
+        format!(
+            "recovery is not deterministic: at {} it failed, and passed when it ran again on the same image",
+            counted(flaky, "crash point")
+        )
+    })
+}

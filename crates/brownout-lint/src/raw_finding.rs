@@ -20,6 +20,9 @@ pub struct RawFinding {
     /// The bytes concerned at the first occurrence.
     pub ranges: Vec<RawRange>,
     pub values: Vec<RawValue>,
+    /// For each site of role `store`, an event since which its thread had executed no fence when it made the store. Empty if the
+    /// rule does not know.
+    pub unfenced_since: Vec<u64>,
 }
 
 /// An instruction, in its calling context, that is involved in a finding.

@@ -20,6 +20,8 @@ pub(crate) struct StoreTag {
     /// Offset in the line, and length there.
     pub(crate) start: u8,
     pub(crate) len: u8,
+    /// How many events before it the last fence of its thread was; at most 255.
+    pub(crate) since_fence: u8,
     /// Not reported on its own: it is to bytes that a running transaction has logged, or was already reported as
     /// not logged.
     pub(crate) exempt: bool,
@@ -85,6 +87,11 @@ impl StoreTag {
     fn byte(&self, at: u64) -> Option<u8> {
         let at = (at as u8).wrapping_sub(self.start);
         (at < Self::KNOWN).then(|| self.value.to_le_bytes()[usize::from(at)])
+    }
+
+    /// The earliest event known to have no fence of the store's thread between it and the store, which was made at `time`.
+    pub(crate) fn unfenced_since(&self, time: u64) -> u64 {
+        time - u64::from(self.since_fence)
     }
 
     /// Whether the store is longer than what is known of it.
@@ -193,6 +200,7 @@ pub(crate) struct TargetStore {
     /// The start of the line.
     pub(crate) line: PmAddress,
     pub(crate) bytes: ByteMask,
+    pub(crate) unfenced_since: u64,
 }
 
 /// A store that can no longer become guaranteed.

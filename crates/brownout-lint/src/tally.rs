@@ -48,6 +48,8 @@ pub(crate) struct Occurrence {
     pub(crate) sites: Vec<(&'static str, SiteKey, u64)>,
     pub(crate) bytes: Vec<(PmAddress, ByteMask)>,
     pub(crate) values: Vec<RawValue>,
+    /// For each site that is a store, since when its thread had executed no fence, where that helps to join findings.
+    pub(crate) unfenced_since: Vec<u64>,
 }
 
 /// What changes each time a rule fires.
@@ -175,6 +177,7 @@ fn finding(
         sites: involved,
         bytes,
         values,
+        unfenced_since,
     } = first;
     let involved: Vec<RawSite> = involved
         .into_iter()
@@ -205,5 +208,6 @@ fn finding(
         sites: involved,
         ranges: ranges.collect(),
         values,
+        unfenced_since,
     }
 }

@@ -19,6 +19,9 @@ pub struct Evidence {
     /// Positions in the trace, in the order of the stacks, as far as known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<u64>,
+    /// For each stack of role `store`, an event since which its thread had executed no fence, if that is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unfenced_since: Vec<u64>,
     /// Further facts that are specific to the rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
@@ -31,10 +34,17 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinedFinding {
     pub id: FindingId,
+    /// The rule that reported it.
+    #[serde(default)]
+    pub rule: String,
+    /// What crash images have shown about it, as in [`Finding::confirmed`](crate::Finding::confirmed).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmed: Option<bool>,
     /// The position in the trace of its first occurrence, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<u64>,
-    /// Its first stack, innermost frame first, without the frames that lead to `main`. Only the first of many have one.
+    /// Its first stack, innermost frame first, without the frames that lead to `main`. Of many stacks of a rule at one line, only the
+    /// first are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<Frame>,
 }

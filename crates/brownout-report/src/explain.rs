@@ -5,6 +5,10 @@
 //! finding gets the id of the other in [`Finding::cause`], and they are shown and counted as one. The failed recovery confirms a
 //! warning, which becomes a bug.
 //!
+//! A finding about a store that is not persistent in time explains only failures for which that store is lost: recovery misses it, and
+//! the target had made it before the crash. If the store is there, or was not made yet, its flush has nothing to do with the failure.
+//! Other findings, such as that of a store outside the log of its transaction, also explain failures for which their store is there.
+//!
 //! A store is the same if it is the same event or on the same line. It also counts if it is in the same function and has bytes in common
 //! with those that lint names: one assignment can be several stores on several lines. Bytes alone are not enough, because two functions
 //! can make different mistakes with one field. A store that is missing counts before one that is there.
@@ -13,9 +17,52 @@
 
 use std::collections::HashMap;
 
-use crate::join::CodeLocation;
+use crate::code_location::CodeLocation;
+use crate::join::is_about_unpersisted_store;
 use crate::stack::role;
-use crate::{Category, Finding, FindingId, Severity, Stack};
+use crate::{ByteRange, Category, Finding, FindingId, Frame, Severity, Stack};
+
+/// The stores that a failed recovery is due to.
+struct Culprit<'a> {
+    stack: &'a Stack,
+    /// When it was made, if known.
+    event: Option<u64>,
+    /// Its bytes, if known.
+    range: Option<&'a ByteRange>,
+    is_missing: bool,
+    /// It is missing, although it was made before the crash, as far as is known.
+    is_lost: bool,
+}
+
+/// The stores of a crash finding, those that are missing first.
+fn culprits(crash: &Finding) -> Vec<Culprit<'_>> {
+    let stacks = crash.stacks.iter().filter(|stack| stack.is_of_cause());
+    let count = stacks.clone().count();
+    // The first event is that of the failure point, the others are those of the stores.
+    let (failure_point, events) = match &crash.evidence.events[..] {
+        [first, stores @ ..] if stores.len() == count => (Some(*first), stores),
+        _ => (None, &[][..]),
+    };
+    let ranges = match &crash.evidence.ranges[..] {
+        ranges if ranges.len() == count => ranges,
+        _ => &[],
+    };
+    let culprits = stacks.enumerate().map(|(at, stack)| {
+        let event = events.get(at).copied();
+        let is_missing = stack.role == role::STORE_MISSING;
+        let was_made = event.is_none_or(|event| Some(event) < failure_point);
+        Culprit {
+            stack,
+            event,
+            range: ranges.get(at),
+            is_missing,
+            is_lost: is_missing && was_made,
+        }
+    });
+    let mut culprits: Vec<Culprit<'_>> = culprits.collect();
+    culprits.sort_by_key(|culprit| !culprit.is_missing);
+    culprits
+}
 
 /// The findings that name a store, by the store.
 #[derive(Default)]
@@ -27,68 +74,100 @@ struct NamedStores<'a> {
 
 impl<'a> NamedStores<'a> {
     /// Earlier findings win: findings are in the order of their importance.
-    fn of(findings: &'a [Finding]) -> Self {
-        let mut named = Self::default();
-        let names_stores = |finding: &&(usize, &Finding)| {
-            let finding = finding.1;
-            !finding.is_of_crash_testing() && finding.category != Category::Performance
-        };
-        let findings: Vec<(usize, &Finding)> = findings.iter().enumerate().collect();
-        for &(number, finding) in findings.iter().filter(names_stores) {
-            for (position, stack) in finding.stacks.iter().enumerate() {
-                if !is_store(stack) {
-                    continue;
-                }
-                if let Some(location) = CodeLocation::of_stack(stack) {
-                    named.by_location.entry(location).or_insert(number);
-                }
-                if let Some(function) = function_of(stack) {
-                    named.by_function.entry(function).or_default().push(number);
-                }
-                if let Some(&event) = finding.evidence.events.get(position) {
-                    named.by_event.entry(event).or_insert(number);
-                }
+    fn add(&mut self, number: usize, frame: Option<&'a Frame>, event: Option<u64>) {
+        if let Some(frame) = frame {
+            let location = CodeLocation::of(frame);
+            self.by_location.entry(location).or_insert(number);
+            if let Some(function) = frame.function.as_deref() {
+                self.by_function.entry(function).or_default().push(number);
             }
         }
-        named
+        if let Some(event) = event {
+            self.by_event.entry(event).or_insert(number);
+        }
     }
 
-    /// The finding, one of `findings`, that names a store which causes this crash finding.
-    fn explain(&self, crash: &Finding, findings: &[Finding]) -> Option<usize> {
-        // The first event is that of the failure point, the others are those of the stores.
-        let events = crash.evidence.events.iter().skip(1);
-        let same_event = events.filter_map(|event| self.by_event.get(event)).next();
-        let at = |wanted: &'static str| {
-            let stores = crash
-                .stacks
-                .iter()
-                .filter(move |stack| stack.role == wanted);
-            let mut locations = stores.filter_map(CodeLocation::of_stack);
-            locations.find_map(|location| self.by_location.get(&location))
+    /// The finding, one of `findings`, that names one of these stores.
+    fn find(&self, stores: &[&Culprit<'_>], findings: &[Finding]) -> Option<usize> {
+        let same_event = |store: &&Culprit<'_>| self.by_event.get(&store.event?).copied();
+        let same_line = |store: &&Culprit<'_>| {
+            let location = CodeLocation::of_stack(store.stack)?;
+            self.by_location.get(&location).copied()
         };
-        let overlaps = |number: &usize| {
-            let named = &findings[*number].evidence.ranges;
-            let of_stores = &crash.evidence.ranges;
-            named
-                .iter()
-                .any(|one| of_stores.iter().any(|other| one.overlaps(other)))
+        let same_bytes = |store: &&Culprit<'_>| {
+            let function = store.stack.primary_frame()?.function.as_deref()?;
+            let range = store.range?;
+            let mut named = self.by_function.get(function)?.iter().copied();
+            named.find(|&number| {
+                let ranges = &findings[number].evidence.ranges;
+                ranges.iter().any(|named| named.overlaps(range))
+            })
         };
-        let same_bytes = || {
-            let stores = crash.stacks.iter().filter(|stack| stack.is_of_cause());
-            let functions = stores.filter_map(function_of);
-            let mut named = functions.filter_map(|function| self.by_function.get(function));
-            named.find_map(|numbers| numbers.iter().find(|number| overlaps(number)))
-        };
-        same_event
-            .or_else(|| at(role::STORE_MISSING))
-            .or_else(|| at(role::STORE_PRESENT))
-            .or_else(same_bytes)
-            .copied()
+        stores
+            .iter()
+            .find_map(same_event)
+            .or_else(|| stores.iter().find_map(same_line))
+            .or_else(|| stores.iter().find_map(same_bytes))
     }
 }
 
-fn function_of(stack: &Stack) -> Option<&str> {
-    stack.primary_frame()?.function.as_deref()
+/// What the findings of lint say about stores.
+#[derive(Default)]
+struct Explanations<'a> {
+    /// Stores that are not persistent in time.
+    unpersisted: NamedStores<'a>,
+    /// Stores with other mistakes.
+    others: NamedStores<'a>,
+}
+
+impl<'a> Explanations<'a> {
+    fn of(findings: &'a [Finding]) -> Self {
+        let mut explanations = Self::default();
+        let explains = |finding: &Finding| {
+            !finding.is_of_crash_testing() && finding.category != Category::Performance
+        };
+        let findings = findings.iter().enumerate();
+        for (number, finding) in findings.filter(|(_, finding)| explains(finding)) {
+            let named = explanations.of_rule(&finding.rule);
+            let is_unpersisted = explains_only_losses(&finding.rule);
+            for (position, stack) in finding.stacks.iter().enumerate() {
+                let event = finding.evidence.events.get(position).copied();
+                // Of a pair such as `store` and `later store`, only the first is not persistent.
+                if stack.role == "store" || !is_unpersisted && is_store(stack) {
+                    named.add(number, stack.primary_frame(), event);
+                }
+            }
+            for other in &finding.evidence.joined {
+                // Its first stack is that of the pointer; the stores are those of the finding that it is joined with.
+                if other.rule != "unpersisted-target" {
+                    let named = explanations.of_rule(&other.rule);
+                    named.add(number, other.primary_frame(), other.event);
+                }
+            }
+        }
+        explanations
+    }
+
+    fn of_rule(&mut self, rule: &str) -> &mut NamedStores<'a> {
+        match explains_only_losses(rule) {
+            true => &mut self.unpersisted,
+            false => &mut self.others,
+        }
+    }
+
+    /// The finding, one of `findings`, that names a store which causes this crash finding.
+    fn find(&self, crash: &Finding, findings: &[Finding]) -> Option<usize> {
+        let culprits = culprits(crash);
+        let lost: Vec<&Culprit<'_>> = culprits.iter().filter(|store| store.is_lost).collect();
+        let all: Vec<&Culprit<'_>> = culprits.iter().collect();
+        let explained = self.unpersisted.find(&lost, findings);
+        explained.or_else(|| self.others.find(&all, findings))
+    }
+}
+
+/// Whether findings of the rule are about stores that are not persistent in time.
+fn explains_only_losses(rule: &str) -> bool {
+    is_about_unpersisted_store(rule) || matches!(rule, "missing-fence" | "accidental-fence")
 }
 
 /// Whether the stack is that of a store, such as `store` or `later store`.
@@ -98,12 +177,12 @@ fn is_store(stack: &Stack) -> bool {
 
 /// Gives crash findings their causes.
 pub(crate) fn explain(findings: &mut [Finding]) {
-    let named = NamedStores::of(findings);
+    let explanations = Explanations::of(findings);
     let explained: Vec<(usize, usize)> = findings
         .iter()
         .enumerate()
         .filter(|(_, finding)| finding.is_of_crash_testing())
-        .filter_map(|(number, crash)| Some((number, named.explain(crash, findings)?)))
+        .filter_map(|(number, crash)| Some((number, explanations.find(crash, findings)?)))
         .collect();
     // Findings of an earlier run may have causes that are gone.
     findings.iter_mut().for_each(|finding| finding.cause = None);
@@ -119,18 +198,18 @@ pub(crate) fn explain(findings: &mut [Finding]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding_at, frame, stack};
-    use crate::{ByteRange, Evidence, RuleInfo};
+    use crate::samples::{
+        FAILED_RULE, FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding_at, frame, stack,
+    };
+    use crate::{Evidence, JoinedFinding, RuleInfo};
 
-    const FAILED: RuleInfo = RuleInfo {
-        id: "recovery-failed",
-        severity: Severity::Bug,
+    const UNLOGGED_RULE: RuleInfo = RuleInfo {
+        id: "tx-unlogged-store",
         category: Category::Atomicity,
-        pedantic: false,
-        summary: "recovery fails",
-        explanation: "",
+        ..FLUSH_RULE
     };
 
+    /// A recovery fails if power is lost at event 100 and a store at event 90 is there or missing.
     fn crash(role: &str, line: u32, offset: u64) -> Finding {
         let stacks = vec![
             stack(role::FAILURE_POINT, vec![frame("put", "kv.c", 30)]),
@@ -145,7 +224,7 @@ mod tests {
             events: vec![100, 90],
             ..Evidence::default()
         };
-        Finding::new(&FAILED, "recovery fails", stacks, evidence)
+        Finding::new(&FAILED_RULE, "recovery fails", stacks, evidence)
     }
 
     fn cause_of(crash: Finding, lint: Finding) -> (bool, Severity) {
@@ -155,23 +234,54 @@ mod tests {
         (crash.cause.as_ref() == Some(&lint.id), lint.severity)
     }
 
+    /// Far from the bytes that lint names.
+    const FAR: u64 = 4096;
+
     #[test]
-    fn a_store_that_lint_names_is_the_cause() {
+    fn a_lost_store_that_lint_names_is_the_cause() {
         let lint = || finding_at(&FLUSH_RULE, "kv.c", 7);
-        let far = 4096;
-        assert!(cause_of(crash(role::STORE_MISSING, 7, far), lint()).0);
-        assert!(cause_of(crash(role::STORE_PRESENT, 7, far), lint()).0);
-        assert!(!cause_of(crash(role::STORE_MISSING, 8, far), lint()).0);
-        assert!(
-            cause_of(crash(role::STORE_MISSING, 8, 68), lint()).0,
-            "the same bytes"
-        );
+        assert!(cause_of(crash(role::STORE_MISSING, 7, FAR), lint()).0);
+        assert!(!cause_of(crash(role::STORE_MISSING, 8, FAR), lint()).0);
+        let same_bytes = crash(role::STORE_MISSING, 8, 68);
+        assert!(cause_of(same_bytes, lint()).0);
+    }
+
+    #[test]
+    fn a_flush_has_nothing_to_do_with_a_store_that_is_there_or_not_made_yet() {
+        let lint = || finding_at(&FLUSH_RULE, "kv.c", 7);
+        assert!(!cause_of(crash(role::STORE_PRESENT, 7, FAR), lint()).0);
+        assert!(!cause_of(crash(role::STORE_PRESENT, 8, 68), lint()).0);
+        let mut after_the_crash = crash(role::STORE_MISSING, 7, FAR);
+        after_the_crash.evidence.events = vec![100, 110];
+        assert!(!cause_of(after_the_crash, lint()).0);
+    }
+
+    #[test]
+    fn a_store_outside_the_log_explains_failures_with_it() {
+        let lint = || finding_at(&UNLOGGED_RULE, "kv.c", 7);
+        assert!(cause_of(crash(role::STORE_PRESENT, 7, FAR), lint()).0);
+        assert!(cause_of(crash(role::STORE_MISSING, 7, FAR), lint()).0);
+    }
+
+    #[test]
+    fn a_joined_finding_names_its_store() {
+        let mut lint = finding_at(&FLUSH_RULE, "kv.c", 7);
+        let other = finding_at(&WARNING_RULE, "kv.c", 8);
+        lint.evidence.joined.push(JoinedFinding {
+            id: other.id,
+            rule: other.rule,
+            confirmed: None,
+            event: None,
+            frames: vec![frame("put", "kv.c", 8)],
+        });
+        assert!(cause_of(crash(role::STORE_MISSING, 8, FAR), lint.clone()).0);
+        assert!(!cause_of(crash(role::STORE_PRESENT, 8, FAR), lint).0);
     }
 
     #[test]
     fn a_failed_recovery_makes_a_warning_a_bug() {
         let lint = finding_at(&WARNING_RULE, "kv.c", 7);
-        let (explained, severity) = cause_of(crash(role::STORE_MISSING, 7, 4096), lint);
+        let (explained, severity) = cause_of(crash(role::STORE_MISSING, 7, FAR), lint);
         assert!(explained);
         assert_eq!(severity, Severity::Bug);
     }

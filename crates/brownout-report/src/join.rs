@@ -1,165 +1,161 @@
 //! One cause, one finding: joins findings that one mistake causes.
 //!
-//! Two findings of a rule are one if they are at one source line. The same line is reached on many stacks: at each depth of
-//! a recursion, and from each caller of a function. Code without line information is distinguished by its
-//! offset in the module, so that two mistakes in one library stay two.
+//! - Findings of a rule at one source line are one. The same line is reached on many stacks: at each depth of a recursion, and from
+//!   each caller of a function. Code without line information is distinguished by its offset in the module, so that two mistakes in
+//!   one library stay two.
+//! - Findings of crash testing are one if their [failures](crash_failure) and the stores that cause them are the same.
+//! - Findings about stores that [one missing flush](one_flush) leaves behind are one, whichever rules report them.
 //!
-//! Findings of crash testing are one if also recovery fails at one line or, where that is not known, with one last line of output, and if
-//! the stores that cause them are the same. Where a recovery that does not end was interrupted depends on chance, and is ignored.
-//!
-//! The earliest finding keeps its id and stacks; its evidence lists the others.
+//! The finding of the clearest rule represents the others, and among those of one rule the earliest: it keeps its id and stacks, and
+//! its evidence lists the others.
 //!
 //! Can join too much: two mistakes in one line, or two callers of a function that each forget what it leaves to them.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+mod crash_failure;
+mod one_flush;
+#[cfg(test)]
+mod tests;
 
-use crate::stack::role;
-use crate::{Finding, Frame, JoinedFinding, Stack};
+use std::collections::{HashMap, HashSet};
 
-/// The joined findings whose stacks are kept; of the others only the ids.
+pub(crate) use one_flush::is_about_unpersisted_store;
+
+use crate::code_location::CodeLocation;
+use crate::{Finding, FindingId, Frame, JoinedFinding, primary_frame};
+
+/// The joined findings of a rule at one location whose stacks are kept; of the others only the ids.
 const STACKS_KEPT: usize = 16;
 
-/// A location in the code of the target or of recovery.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum CodeLocation<'a> {
-    Line(&'a str, u32),
-    Offset(&'a str, u64),
+/// Which findings have one cause: disjoint sets of their indices.
+struct Causes {
+    /// For each finding, another one of its set that is closer to the first, or itself.
+    towards_first: Vec<usize>,
 }
 
-impl<'a> CodeLocation<'a> {
-    fn of(frame: &'a Frame) -> Self {
-        match (&frame.file, frame.line) {
-            (Some(file), Some(line)) => CodeLocation::Line(file, line),
-            _ => CodeLocation::Offset(&frame.module, frame.offset),
+impl Causes {
+    fn new(findings: usize) -> Self {
+        Causes {
+            towards_first: (0..findings).collect(),
         }
     }
 
-    pub(crate) fn of_stack(stack: &'a Stack) -> Option<Self> {
-        stack.primary_frame().map(CodeLocation::of)
-    }
-}
-
-/// Equal for findings that may have one cause.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct JoinKey<'a> {
-    rule: &'a str,
-    location: CodeLocation<'a>,
-    symptom: Option<Symptom<'a>>,
-}
-
-/// How recovery failed.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Symptom<'a> {
-    location: Option<CodeLocation<'a>>,
-    last_output: Option<&'a str>,
-}
-
-impl<'a> JoinKey<'a> {
-    /// `None` for a finding without a location, which is joined with no other.
-    fn of(finding: &'a Finding) -> Option<Self> {
-        let first = finding.stacks.first()?;
-        Some(JoinKey {
-            rule: &finding.rule,
-            location: CodeLocation::of_stack(first)?,
-            symptom: Symptom::of(finding),
-        })
-    }
-}
-
-impl<'a> Symptom<'a> {
-    /// `None` if the finding is not one of crash testing, or recovery did not end.
-    fn of(finding: &'a Finding) -> Option<Self> {
-        if !finding.is_of_crash_testing() || finding.rule == "recovery-hung" {
-            return None;
+    /// The first finding of the set.
+    fn first_of(&mut self, finding: usize) -> usize {
+        let mut at = finding;
+        while self.towards_first[at] != at {
+            // Shortens the way for the next time.
+            self.towards_first[at] = self.towards_first[self.towards_first[at]];
+            at = self.towards_first[at];
         }
-        let recovery = finding
-            .stacks
-            .iter()
-            .find(|stack| stack.role == role::RECOVERY);
-        let location = recovery.and_then(CodeLocation::of_stack);
-        let last_output = match location {
-            Some(CodeLocation::Line(..)) => None,
-            _ => finding.last_output(),
-        };
-        Some(Symptom {
-            location,
-            last_output,
-        })
+        at
     }
-}
 
-/// The stores that cause a crash finding, as far as they are known.
-fn stores(finding: &Finding) -> Vec<(&str, Option<CodeLocation<'_>>)> {
-    let stores = finding.stacks.iter().filter(|stack| stack.is_of_cause());
-    stores
-        .map(|stack| (stack.role.as_str(), CodeLocation::of_stack(stack)))
-        .collect()
+    /// Two findings have one cause.
+    fn unite(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.first_of(one), self.first_of(other));
+        self.towards_first[one.max(other)] = one.min(other);
+    }
 }
 
 /// Joins findings, keeping the order of those that remain.
 pub(crate) fn join(findings: Vec<Finding>) -> Vec<Finding> {
-    let leaders = leaders(&findings);
-    let mut joined: Vec<Option<Finding>> = Vec::with_capacity(findings.len());
-    for (finding, leader) in findings.into_iter().zip(leaders) {
-        match joined.get_mut(leader) {
-            Some(Some(first)) => {
-                first.join_with(finding);
-                joined.push(None);
-            }
-            _ => joined.push(Some(finding)),
+    let mut causes = Causes::new(findings.len());
+    unite_same_line(&findings, &mut causes);
+    crash_failure::unite(&findings, &mut causes);
+    one_flush::unite(&findings, &mut causes);
+
+    let mut sets: Vec<Vec<Finding>> = Vec::new();
+    let mut numbers: HashMap<usize, usize> = HashMap::new();
+    for (index, finding) in findings.into_iter().enumerate() {
+        let first = causes.first_of(index);
+        let number = *numbers.entry(first).or_insert(sets.len());
+        match sets.get_mut(number) {
+            Some(set) => set.push(finding),
+            None => sets.push(vec![finding]),
         }
     }
-    joined.into_iter().flatten().collect()
+    sets.into_iter().filter_map(joined).collect()
 }
 
-/// For each finding, the first one with the same cause, which may be itself.
-fn leaders(findings: &[Finding]) -> Vec<usize> {
-    let mut by_key: HashMap<JoinKey<'_>, usize> = HashMap::new();
-    let mut by_stores: HashMap<_, usize> = HashMap::new();
-    let leaders = findings.iter().enumerate().map(|(index, finding)| {
-        let Some(key) = JoinKey::of(finding) else {
-            return index;
-        };
-        let stores = stores(finding);
-        if stores.is_empty() {
-            return *by_key.entry(key).or_insert(index);
+fn unite_same_line(findings: &[Finding], causes: &mut Causes) {
+    let mut known: HashMap<(&str, CodeLocation<'_>), usize> = HashMap::new();
+    for (index, finding) in findings.iter().enumerate() {
+        let location = finding.stacks.first().and_then(CodeLocation::of_stack);
+        if let Some(location) = location
+            && !finding.is_of_crash_testing()
+        {
+            let first = *known.entry((&finding.rule, location)).or_insert(index);
+            causes.unite(first, index);
         }
-        match by_stores.entry((key.clone(), stores)) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => {
-                new.insert(index);
-                // A finding for which no stores were found belongs to the first one for which they were.
-                by_key.entry(key).or_insert(index);
-                index
-            }
-        }
-    });
-    leaders.collect()
+    }
+}
+
+/// The findings of one cause as one.
+fn joined(mut findings: Vec<Finding>) -> Option<Finding> {
+    findings.sort_by_key(Finding::first_event);
+    let (representative, _) = findings
+        .iter()
+        .enumerate()
+        .min_by_key(|(index, finding)| (one_flush::clarity(&finding.rule), *index))?;
+    let mut cause = findings.remove(representative);
+    let mut listed = ListedStacks::default();
+    for finding in findings {
+        cause.join_with(finding, &mut listed);
+    }
+    let mut seen: HashSet<FindingId> = HashSet::new();
+    cause
+        .evidence
+        .joined
+        .retain(|other| seen.insert(other.id.clone()));
+    Some(cause)
+}
+
+/// How many stacks are listed for each rule and location.
+#[derive(Default)]
+struct ListedStacks {
+    by_location: HashMap<(String, OwnedLocation), usize>,
+}
+
+/// File and line, or module and offset.
+type OwnedLocation = Option<(String, u64)>;
+
+impl ListedStacks {
+    /// Notes the stack of a finding; returns how many were listed before for its rule and location.
+    fn add(&mut self, finding: &Finding) -> usize {
+        let location = finding.stacks.first().and_then(CodeLocation::of_stack);
+        let location = location.map(|location| match location {
+            CodeLocation::Line(file, line) => (file.to_owned(), line.into()),
+            CodeLocation::Offset(module, offset) => (module.to_owned(), offset),
+        });
+        let listed = self.by_location.entry((finding.rule.clone(), location));
+        let listed = listed.or_default();
+        *listed += 1;
+        *listed - 1
+    }
 }
 
 impl Finding {
-    /// The last line that a failed recovery printed.
-    fn last_output(&self) -> Option<&str> {
-        self.evidence.details.get("last output")?.lines().last()
-    }
-
     /// Adds a finding with the same cause.
-    fn join_with(&mut self, mut other: Finding) {
-        if other.first_event() < self.first_event() {
-            std::mem::swap(self, &mut other);
-            let earlier = std::mem::take(&mut other.evidence.joined);
-            self.evidence.joined.splice(0..0, earlier);
-        }
+    fn join_with(&mut self, mut other: Finding, listed: &mut ListedStacks) {
         self.count = self.count.saturating_add(other.count);
+        let location = self.primary_frame().map(CodeLocation::of);
+        let is_elsewhere = location != other.primary_frame().map(CodeLocation::of);
+        if is_elsewhere || other.confirmed == Some(true) {
+            let own = &mut self.evidence.ranges;
+            let ranges = std::mem::take(&mut other.evidence.ranges).into_iter();
+            let new: Vec<_> = ranges.filter(|range| !own.contains(range)).collect();
+            own.extend(new);
+        }
         self.adopt_confirmation(&other);
         // The worst comes first in the order of severities.
         self.severity = self.severity.min(other.severity);
-        let joined = &mut self.evidence.joined;
-        let keep_stack = joined.len() < STACKS_KEPT;
+        let keep_stack = listed.add(&other) < STACKS_KEPT;
         let first = other.stacks.into_iter().next().filter(|_| keep_stack);
+        let joined = &mut self.evidence.joined;
         joined.push(JoinedFinding {
             id: other.id,
+            rule: other.rule,
+            confirmed: other.confirmed,
             event: other.evidence.events.first().copied(),
             frames: first.map_or_else(Vec::new, |stack| stack.frames_of_program().to_vec()),
         });
@@ -167,130 +163,9 @@ impl Finding {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::samples::{FENCE_RULE, FLUSH_RULE, finding_at, frame, stack};
-    use crate::{Category, Evidence, RuleInfo, Severity};
-
-    const FAILED: RuleInfo = RuleInfo {
-        id: "recovery-failed",
-        severity: Severity::Bug,
-        category: Category::Atomicity,
-        pedantic: false,
-        summary: "recovery fails",
-        explanation: "",
-    };
-    const HUNG: RuleInfo = RuleInfo {
-        id: "recovery-hung",
-        ..FAILED
-    };
-
-    fn called_from(line: u32, event: u64) -> Finding {
-        let mut finding = finding_at(&FLUSH_RULE, "kv.c", 7);
-        finding.stacks[0].frames[1].line = Some(line);
-        let stacks = finding.stacks;
-        let evidence = Evidence {
-            events: vec![event],
-            ..Evidence::default()
-        };
-        Finding::new(&FLUSH_RULE, "lost", stacks, evidence)
-    }
-
-    fn crash(rule: &RuleInfo, recovery: Vec<Frame>, said: &str) -> Finding {
-        let stacks = vec![
-            stack(role::FAILURE_POINT, vec![frame("put", "kv.c", 7)]),
-            stack(role::RECOVERY, recovery),
-        ];
-        let details = [("last output".to_owned(), said.to_owned())].into();
-        let evidence = Evidence {
-            details,
-            ..Evidence::default()
-        };
-        Finding::new(rule, "recovery fails", stacks, evidence)
-    }
-
-    fn bare(offset: u64) -> Vec<Frame> {
-        vec![Frame {
-            module: "/opt/libindex.so".into(),
-            offset,
-            ..Frame::default()
-        }]
-    }
-
-    #[test]
-    fn one_line_on_many_stacks_is_one_finding() {
-        let (late, early) = (called_from(90, 20), called_from(95, 10));
-        let ids = [late.id.clone(), early.id.clone()];
-        let joined = join(vec![late, early]);
-        assert_eq!(joined.len(), 1);
-        assert_eq!(joined[0].count, 2);
-        assert_eq!(joined[0].id, ids[1], "the earliest represents them");
-        assert_eq!(joined[0].evidence.joined.len(), 1);
-        let other = &joined[0].evidence.joined[0];
-        assert_eq!((&other.id, other.event), (&ids[0], Some(20)));
-        assert_eq!(other.frames[1].line, Some(90));
-    }
-
-    #[test]
-    fn rules_and_lines_are_distinguished() {
-        let findings = vec![
-            finding_at(&FLUSH_RULE, "kv.c", 7),
-            finding_at(&FENCE_RULE, "kv.c", 7),
-            finding_at(&FLUSH_RULE, "kv.c", 8),
-        ];
-        assert_eq!(join(findings.clone()), findings);
-    }
-
-    #[test]
-    fn code_without_lines_is_distinguished_by_offset_and_output() {
-        let findings = vec![
-            crash(&FAILED, bare(0x10), "bad count"),
-            crash(&FAILED, bare(0x20), "bad count"),
-            crash(&FAILED, bare(0x20), "lost key"),
-        ];
-        assert_eq!(join(findings).len(), 3);
-        let same = vec![
-            crash(&FAILED, bare(0x10), "bad count"),
-            crash(&FAILED, bare(0x10), "bad count"),
-        ];
-        assert_eq!(join(same).len(), 1);
-    }
-
-    #[test]
-    fn it_does_not_matter_where_a_hang_was_interrupted() {
-        let findings = vec![
-            crash(&HUNG, bare(0x10), ""),
-            crash(&HUNG, vec![frame("walk", "kv.c", 70)], ""),
-        ];
-        assert_eq!(join(findings).len(), 1);
-    }
-
-    #[test]
-    fn failures_that_different_stores_cause_are_not_joined() {
-        let with_store = |line| {
-            let mut finding = crash(&FAILED, vec![frame("check", "kv.c", 70)], "");
-            let store = stack(role::STORE_MISSING, vec![frame("put", "kv.c", line)]);
-            finding.stacks.push(store);
-            finding
-        };
-        let without = crash(&FAILED, vec![frame("check", "kv.c", 70)], "");
-        let findings = vec![with_store(4), with_store(5), without, with_store(5)];
-        let joined = join(findings);
-        let counts: Vec<u64> = joined.iter().map(|finding| finding.count).collect();
-        assert_eq!(counts, [2, 2], "one without stores belongs to the first");
-    }
-
-    #[test]
-    fn thousands_of_findings_are_joined_in_one_pass() {
-        let findings = (0..5_000).map(|number| called_from(number, u64::from(number)));
-        let joined = join(findings.collect());
-        assert_eq!(joined.len(), 1);
-        assert_eq!(joined[0].evidence.joined.len(), 4_999);
-        let shown = joined[0].evidence.joined.iter();
-        assert_eq!(
-            shown.filter(|other| !other.frames.is_empty()).count(),
-            STACKS_KEPT
-        );
+impl JoinedFinding {
+    /// The frame shown as its location, if its stack is kept.
+    pub(crate) fn primary_frame(&self) -> Option<&Frame> {
+        self.frames.get(primary_frame(&self.frames)?)
     }
 }

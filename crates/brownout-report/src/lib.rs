@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod baseline;
+mod code_location;
 mod conclusion;
 mod coverage;
 mod crash_coverage;

@@ -29,6 +29,15 @@ pub(crate) const WARNING_RULE: RuleInfo = RuleInfo {
     explanation: "## What it does\n\nFinds stores to data that is never flushed.\n",
 };
 
+pub(crate) const FAILED_RULE: RuleInfo = RuleInfo {
+    id: "recovery-failed",
+    severity: Severity::Bug,
+    category: Category::Atomicity,
+    pedantic: false,
+    summary: "recovery fails",
+    explanation: "",
+};
+
 pub(crate) fn frame(function: &str, file: &str, line: u32) -> Frame {
     Frame {
         function: Some(function.into()),

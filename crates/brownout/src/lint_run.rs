@@ -210,6 +210,7 @@ impl SiteStacks {
                 .map(|value| Value::new(value.name, &value.bytes))
                 .collect(),
             events: raw.sites.iter().map(|site| site.event.0).collect(),
+            unfenced_since: raw.unfenced_since,
             ..Evidence::default()
         };
         let mut finding = Finding::new(raw.rule, raw.message, stacks, evidence);

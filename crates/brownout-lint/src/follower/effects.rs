@@ -141,12 +141,14 @@ impl<A: Attribution> Follower<A> {
             pointers,
         } = part;
         let bytes = ByteMask::range(start.into(), len.into());
+        let last_fence = self.guarantees.threads[by.thread.index()].last_fence;
         let tag = || StoreTag {
             value,
             site,
             overwrote: NOTHING,
             start,
             len,
+            since_fence: (by.time.0 - last_fence).min(u8::MAX.into()) as u8,
             exempt,
             flushed: false,
             abandoned: false,

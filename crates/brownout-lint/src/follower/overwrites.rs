@@ -112,6 +112,7 @@ mod tests {
             overwrote: NOTHING,
             start: 0,
             len: 8,
+            since_fence: 0,
             exempt: false,
             flushed: false,
             abandoned: false,

@@ -275,6 +275,7 @@ impl<A: Attribution> Follower<A> {
                 time: store.time.0,
                 line: address,
                 bytes: store.bytes,
+                unfenced_since: store.tag.unfenced_since(store.time.0),
             }));
             line += LINE;
         }

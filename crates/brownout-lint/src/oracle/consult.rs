@@ -169,7 +169,7 @@ fn count(tally: &mut Tally, site: SiteKey, step: &Step<'_>, violation: Violation
             )
             .collect(),
         bytes: range.into_iter().flat_map(lines).collect(),
-        values: Vec::new(),
+        ..Occurrence::default()
     });
 }
 

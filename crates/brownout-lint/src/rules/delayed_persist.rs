@@ -106,5 +106,6 @@ fn report(
         ],
         bytes: vec![(line, store.bytes)],
         values: vec![store.tag.value("stored")],
+        unfenced_since: vec![store.tag.unfenced_since(store.time.0)],
     });
 }

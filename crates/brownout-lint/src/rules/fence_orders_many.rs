@@ -72,7 +72,7 @@ reason.
                 bytes: examples
                     .map(|ordered| (ordered.line, ByteMask::ALL))
                     .collect(),
-                values: Vec::new(),
+                ..Occurrence::default()
             }
         });
     }

@@ -69,7 +69,7 @@ pmem_persist(p, sizeof *p);
                 ("last store", last.0, last.1),
             ],
             bytes: vec![(flush.line, ByteMask::ALL)],
-            values: Vec::new(),
+            ..Occurrence::default()
         });
     }
 }

@@ -62,7 +62,7 @@ With libpmem, call `pmem_drain` after `pmem_memcpy_nodrain`, not `pmem_persist`.
                 .to_owned(),
             sites: vec![("flush", flush.site, flush.time), ("store", store, time)],
             bytes: vec![(flush.line, ByteMask::ALL)],
-            values: Vec::new(),
+            ..Occurrence::default()
         });
     }
 }

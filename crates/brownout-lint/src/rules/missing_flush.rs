@@ -79,6 +79,7 @@ cache line of its own.
             sites: vec![("store", lost.tag.site, lost.time)],
             bytes: vec![(lost.line, lost.bytes)],
             values: vec![lost.tag.value("stored")],
+            unfenced_since: vec![lost.tag.unfenced_since(lost.time)],
         });
     }
 }

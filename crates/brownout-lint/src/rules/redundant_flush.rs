@@ -60,7 +60,7 @@ Flush what was stored, once: the bytes that changed, after the last store to the
                 .to_owned(),
             sites: vec![("flush", flush.site, flush.time)],
             bytes: vec![(flush.line, ByteMask::ALL)],
-            values: Vec::new(),
+            ..Occurrence::default()
         });
     }
 }

@@ -60,6 +60,7 @@ every start, suppress the finding with that reason.
             sites: vec![("store", lost.tag.site, lost.time)],
             bytes: vec![(lost.line, lost.bytes)],
             values: vec![lost.tag.value("stored")],
+            unfenced_since: vec![lost.tag.unfenced_since(lost.time)],
         });
     }
 }

@@ -80,7 +80,7 @@ Add each range once, before its first change; do not add what the transaction ha
             message: format!("all {} bytes {belong}", range.len),
             sites: vec![("add", add.site, add.time), (role, first.site, first.time)],
             bytes: lines(*range),
-            values: Vec::new(),
+            ..Occurrence::default()
         });
     }
 }

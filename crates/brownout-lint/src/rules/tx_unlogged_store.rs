@@ -91,6 +91,7 @@ TX_BEGIN(pop) {
                         name: "stored",
                         bytes: store.value.to_le_bytes()[..usize::from(store.len)].to_vec(),
                     }],
+                    ..Occurrence::default()
                 }
             });
         }

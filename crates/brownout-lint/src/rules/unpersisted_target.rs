@@ -84,10 +84,12 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
                 None => "never persistent".to_owned(),
             };
             let mut sites = vec![("pointer", pointer.site, pointer.time)];
+            let mut unfenced_since = Vec::new();
             for store in pointer.target {
                 let known = |&(_, site, _): &(_, _, _)| site == store.site;
                 if !sites.iter().skip(1).any(known) {
                     sites.push(("store", store.site, store.time));
+                    unfenced_since.push(store.unfenced_since);
                 }
             }
             sites.push(("fence", fence, fence_time));
@@ -106,6 +108,7 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
                     name: "pointer",
                     bytes: pointer.value.to_le_bytes().to_vec(),
                 }],
+                unfenced_since,
             }
         });
     }

@@ -1,0 +1,24 @@
+//! Locations in code, to decide whether two things happen at the same one.
+
+use crate::{Frame, Stack};
+
+/// A location in the code of the target or of recovery: a source line or, without line information, an instruction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum CodeLocation<'a> {
+    Line(&'a str, u32),
+    Offset(&'a str, u64),
+}
+
+impl<'a> CodeLocation<'a> {
+    pub(crate) fn of(frame: &'a Frame) -> Self {
+        match (&frame.file, frame.line) {
+            (Some(file), Some(line)) => CodeLocation::Line(file, line),
+            _ => CodeLocation::Offset(&frame.module, frame.offset),
+        }
+    }
+
+    /// That of the primary frame.
+    pub(crate) fn of_stack(stack: &'a Stack) -> Option<Self> {
+        stack.primary_frame().map(CodeLocation::of)
+    }
+}

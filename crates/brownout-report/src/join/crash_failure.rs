@@ -1,0 +1,98 @@
+//! When two findings of crash testing are one.
+//!
+//! They are if the crash is at one line, recovery fails at one line or, where that is not known, with one last line of output, and the
+//! stores that cause them are the same. Where a recovery that does not end was interrupted depends on chance, and is ignored.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::Causes;
+use crate::Finding;
+use crate::code_location::CodeLocation;
+use crate::stack::role;
+
+/// Equal for findings that may have one cause.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Failure<'a> {
+    rule: &'a str,
+    location: CodeLocation<'a>,
+    symptom: Option<Symptom<'a>>,
+}
+
+/// How recovery failed.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Symptom<'a> {
+    location: Option<CodeLocation<'a>>,
+    last_output: Option<&'a str>,
+}
+
+impl<'a> Failure<'a> {
+    /// `None` for a finding that is not one of crash testing.
+    fn of(finding: &'a Finding) -> Option<Self> {
+        let first = finding.stacks.first()?;
+        if !finding.is_of_crash_testing() {
+            return None;
+        }
+        Some(Failure {
+            rule: &finding.rule,
+            location: CodeLocation::of_stack(first)?,
+            symptom: (finding.rule != "recovery-hung").then(|| Symptom::of(finding)),
+        })
+    }
+}
+
+impl<'a> Symptom<'a> {
+    fn of(finding: &'a Finding) -> Self {
+        let recovery = finding
+            .stacks
+            .iter()
+            .find(|stack| stack.role == role::RECOVERY);
+        let location = recovery.and_then(CodeLocation::of_stack);
+        let last_output = match location {
+            Some(CodeLocation::Line(..)) => None,
+            _ => last_output(finding),
+        };
+        Symptom {
+            location,
+            last_output,
+        }
+    }
+}
+
+/// The last line that a failed recovery printed.
+fn last_output(finding: &Finding) -> Option<&str> {
+    finding.evidence.details.get("last output")?.lines().last()
+}
+
+/// The stores that cause a crash finding, as far as they are known.
+fn stores(finding: &Finding) -> Vec<(&str, Option<CodeLocation<'_>>)> {
+    let stores = finding.stacks.iter().filter(|stack| stack.is_of_cause());
+    stores
+        .map(|stack| (stack.role.as_str(), CodeLocation::of_stack(stack)))
+        .collect()
+}
+
+/// Unites the crash findings with one cause.
+pub(super) fn unite(findings: &[Finding], causes: &mut Causes) {
+    let mut by_failure: HashMap<Failure<'_>, usize> = HashMap::new();
+    let mut by_stores: HashMap<_, usize> = HashMap::new();
+    for (index, finding) in findings.iter().enumerate() {
+        let Some(failure) = Failure::of(finding) else {
+            continue;
+        };
+        let stores = stores(finding);
+        if stores.is_empty() {
+            let first = *by_failure.entry(failure).or_insert(index);
+            causes.unite(first, index);
+            continue;
+        }
+        match by_stores.entry((failure.clone(), stores)) {
+            Entry::Occupied(known) => causes.unite(*known.get(), index),
+            Entry::Vacant(new) => {
+                new.insert(index);
+                // A finding for which no stores were found belongs to the first one for which they were.
+                by_failure.entry(failure).or_insert(index);
+            }
+        }
+    }
+}

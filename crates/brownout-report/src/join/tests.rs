@@ -1,0 +1,224 @@
+//! Which findings are one.
+
+use super::*;
+use crate::samples::{
+    FAILED_RULE, FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding_at, frame, stack,
+};
+use crate::stack::role;
+use crate::{ByteRange, Evidence, Frame, RuleInfo, Severity};
+
+const HUNG: RuleInfo = RuleInfo {
+    id: "recovery-hung",
+    ..FAILED_RULE
+};
+
+fn called_from(line: u32, event: u64) -> Finding {
+    let mut finding = finding_at(&FLUSH_RULE, "kv.c", 7);
+    finding.stacks[0].frames[1].line = Some(line);
+    let stacks = finding.stacks;
+    let evidence = Evidence {
+        events: vec![event],
+        ..Evidence::default()
+    };
+    Finding::new(&FLUSH_RULE, "lost", stacks, evidence)
+}
+
+fn crash(rule: &RuleInfo, recovery: Vec<Frame>, said: &str) -> Finding {
+    let stacks = vec![
+        stack(role::FAILURE_POINT, vec![frame("put", "kv.c", 7)]),
+        stack(role::RECOVERY, recovery),
+    ];
+    let details = [("last output".to_owned(), said.to_owned())].into();
+    let evidence = Evidence {
+        details,
+        ..Evidence::default()
+    };
+    Finding::new(rule, "recovery fails", stacks, evidence)
+}
+
+fn bare(offset: u64) -> Vec<Frame> {
+    vec![Frame {
+        module: "/opt/libindex.so".into(),
+        offset,
+        ..Frame::default()
+    }]
+}
+
+/// A store of eight bytes: the rule that reports it, its functions and lines, its event, that of the last fence, its offset.
+fn lost(
+    rule: &RuleInfo,
+    calls: &[(&str, u32)],
+    (event, fence): (u64, u64),
+    offset: u64,
+) -> Finding {
+    let frames = calls
+        .iter()
+        .map(|&(function, line)| frame(function, "kv.c", line));
+    let evidence = Evidence {
+        ranges: vec![ByteRange {
+            file: "/mnt/pmem/pool".into(),
+            offset,
+            len: 8,
+        }],
+        events: vec![event],
+        unfenced_since: vec![fence],
+        ..Evidence::default()
+    };
+    Finding::new(
+        rule,
+        "lost",
+        vec![stack("store", frames.collect())],
+        evidence,
+    )
+}
+
+/// How many findings a store in `put`, line 10, at event 100 and offset 64, and another one are.
+fn together(calls: &[(&str, u32)], times: (u64, u64), offset: u64) -> usize {
+    let first = lost(&FLUSH_RULE, &[("put", 10), ("main", 90)], (100, 80), 64);
+    join(vec![first, lost(&FLUSH_RULE, calls, times, offset)]).len()
+}
+
+#[test]
+fn one_line_on_many_stacks_is_one_finding() {
+    let (late, early) = (called_from(90, 20), called_from(95, 10));
+    let ids = [late.id.clone(), early.id.clone()];
+    let joined = join(vec![late, early]);
+    assert_eq!(joined.len(), 1);
+    assert_eq!(joined[0].count, 2);
+    assert_eq!(joined[0].id, ids[1], "the earliest represents them");
+    assert_eq!(joined[0].evidence.joined.len(), 1);
+    let other = &joined[0].evidence.joined[0];
+    assert_eq!((&other.id, other.event), (&ids[0], Some(20)));
+    assert_eq!(other.rule, "missing-flush");
+    assert_eq!(other.frames[1].line, Some(90));
+}
+
+#[test]
+fn rules_and_lines_are_distinguished() {
+    let findings = vec![
+        finding_at(&FLUSH_RULE, "kv.c", 7),
+        finding_at(&FENCE_RULE, "kv.c", 7),
+        finding_at(&FLUSH_RULE, "kv.c", 8),
+    ];
+    assert_eq!(join(findings.clone()), findings);
+}
+
+#[test]
+fn the_lines_that_fill_one_object_are_one_finding() {
+    let main = ("main", 90);
+    let in_put = |line, event, offset| {
+        let times = (event, 80);
+        lost(&FLUSH_RULE, &[("put", line), main], times, offset)
+    };
+    // The last one touches the line before.
+    let lines = vec![
+        in_put(12, 102, 128),
+        in_put(10, 100, 64),
+        in_put(11, 101, 120),
+    ];
+    let joined = join(lines);
+    assert_eq!(joined.len(), 1);
+    let (finding, evidence) = (&joined[0], &joined[0].evidence);
+    assert_eq!(finding.primary_frame().unwrap().line, Some(10));
+    assert_eq!(finding.count, 3);
+    let others: Vec<_> = evidence.joined.iter().map(|other| other.event).collect();
+    assert_eq!(others, [Some(101), Some(102)]);
+    let offsets: Vec<u64> = evidence.ranges.iter().map(|range| range.offset).collect();
+    assert_eq!(offsets, [64, 120, 128]);
+}
+
+#[test]
+fn a_fence_an_object_or_a_call_distinguishes() {
+    let put = [("put", 11), ("main", 90)];
+    assert_eq!(together(&put, (101, 80), 72), 1);
+    assert_eq!(together(&put, (105, 103), 72), 2, "after a fence");
+    assert_eq!(together(&put, (101, 80), 128), 2, "in another line");
+    let elsewhere = [("put", 11), ("main", 91)];
+    assert_eq!(together(&elsewhere, (101, 80), 72), 2, "another call");
+    let other = [("set", 11), ("main", 90)];
+    assert_eq!(together(&other, (101, 80), 72), 2, "another function");
+}
+
+#[test]
+fn a_function_and_the_one_that_it_calls_fill_one_object() {
+    let part = [("init", 50), ("put", 9), ("main", 90)];
+    assert_eq!(together(&part, (101, 80), 72), 1);
+    let part_of_another = [("init", 50), ("put", 9), ("main", 95)];
+    assert_eq!(together(&part_of_another, (101, 80), 72), 2);
+}
+
+#[test]
+fn the_clearest_rule_represents_what_others_report_at_its_line() {
+    let calls = [("put", 10), ("main", 90)];
+    let mut transient = lost(&WARNING_RULE, &calls, (20, 15), 4096);
+    transient.confirmed = Some(true);
+    transient.severity = Severity::Bug;
+    let missing = lost(&FLUSH_RULE, &calls, (100, 80), 64);
+    let joined = join(vec![transient, missing.clone()]);
+    assert_eq!(joined.len(), 1);
+    assert_eq!(joined[0].id, missing.id);
+    assert_eq!(joined[0].confirmed, Some(true));
+    assert_eq!(joined[0].count, 2);
+    let other = &joined[0].evidence.joined[0];
+    assert_eq!(
+        (other.rule.as_str(), other.confirmed),
+        ("transient-data", Some(true))
+    );
+    assert_eq!(
+        joined[0].evidence.ranges.len(),
+        2,
+        "the bytes that were confirmed"
+    );
+}
+
+#[test]
+fn code_without_lines_is_distinguished_by_offset_and_output() {
+    let findings = vec![
+        crash(&FAILED_RULE, bare(0x10), "bad count"),
+        crash(&FAILED_RULE, bare(0x20), "bad count"),
+        crash(&FAILED_RULE, bare(0x20), "lost key"),
+    ];
+    assert_eq!(join(findings).len(), 3);
+    let same = vec![
+        crash(&FAILED_RULE, bare(0x10), "bad count"),
+        crash(&FAILED_RULE, bare(0x10), "bad count"),
+    ];
+    assert_eq!(join(same).len(), 1);
+}
+
+#[test]
+fn it_does_not_matter_where_a_hang_was_interrupted() {
+    let findings = vec![
+        crash(&HUNG, bare(0x10), ""),
+        crash(&HUNG, vec![frame("walk", "kv.c", 70)], ""),
+    ];
+    assert_eq!(join(findings).len(), 1);
+}
+
+#[test]
+fn failures_that_different_stores_cause_are_not_joined() {
+    let with_store = |line| {
+        let mut finding = crash(&FAILED_RULE, vec![frame("check", "kv.c", 70)], "");
+        let store = stack(role::STORE_MISSING, vec![frame("put", "kv.c", line)]);
+        finding.stacks.push(store);
+        finding
+    };
+    let without = crash(&FAILED_RULE, vec![frame("check", "kv.c", 70)], "");
+    let findings = vec![with_store(4), with_store(5), without, with_store(5)];
+    let joined = join(findings);
+    let counts: Vec<u64> = joined.iter().map(|finding| finding.count).collect();
+    assert_eq!(counts, [2, 2], "one without stores belongs to the first");
+}
+
+#[test]
+fn thousands_of_findings_are_joined_in_one_pass() {
+    let findings = (0..5_000).map(|number| called_from(number, u64::from(number)));
+    let joined = join(findings.collect());
+    assert_eq!(joined.len(), 1);
+    assert_eq!(joined[0].evidence.joined.len(), 4_999);
+    let shown = joined[0].evidence.joined.iter();
+    assert_eq!(
+        shown.filter(|other| !other.frames.is_empty()).count(),
+        STACKS_KEPT
+    );
+}

@@ -17,6 +17,30 @@ pub struct ReportedFinding {
     /// Whether recovery fails because of it, if that was tried.
     #[serde(default)]
     pub confirmed: Option<bool>,
+    /// The finding that explains it.
+    #[serde(default)]
+    pub cause: Option<String>,
+    #[serde(default)]
+    pub evidence: ReportedEvidence,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct ReportedEvidence {
+    /// Findings that are reported as this one.
+    #[serde(default)]
+    pub joined: Vec<ReportedJoin>,
+}
+
+/// A finding that is reported as another one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ReportedJoin {
+    #[serde(default)]
+    pub rule: String,
+    #[serde(default)]
+    pub confirmed: Option<bool>,
+    /// None if another finding of its rule and line is listed.
+    #[serde(default)]
+    pub frames: Vec<ReportedFrame>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

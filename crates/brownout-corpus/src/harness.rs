@@ -143,9 +143,11 @@ fn compare(built: &Built, status: i32, findings: &[ReportedFinding]) -> CorpusOu
     let Program {
         source,
         annotations,
+        causes,
         ..
     } = built.program;
-    let mismatches = matching::compare(source, annotations, built.build, findings);
+    let mut mismatches = matching::compare(source, annotations, built.build, findings);
+    mismatches.extend(matching::compare_causes(*causes, findings));
     let has_bugs = findings
         .iter()
         .any(|finding| finding.severity == ReportedSeverity::Bug);

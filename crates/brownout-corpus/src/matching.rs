@@ -1,8 +1,10 @@
 //! Matches findings with annotations, in both directions.
 //!
-//! A finding belongs to the first frame of its first stack that lies in the program's source file. Each annotation that
+//! A finding belongs to the first frame of its first stack that lies in the program's source file. Findings that are joined with it
+//! belong to their own lines and rules, as if they were reported alone. Each annotation that
 //! applies to the build matches the findings of its rule on its line; what remains on either side is a [`Mismatch`]. A
-//! store that a finding reports as missing in recovery is a mismatch too, unless an annotation names it.
+//! store that a finding reports as missing in recovery is a mismatch too, unless an annotation names it. Where a program says of how
+//! many findings it is the cause, joined ones count as one, and those that another one explains do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +12,7 @@ use std::path::Path;
 
 use crate::annotation::{Annotation, Claim};
 use crate::build::Build;
-use crate::finding::{ReportedFinding, ReportedStack};
+use crate::finding::{ReportedFinding, ReportedFrame, ReportedStack};
 
 /// The role of a store without which recovery does not pass, in a finding of crash testing.
 const MISSING_STORE: &str = "store that is missing";
@@ -42,6 +44,8 @@ pub enum Mismatch {
     StoreNotNamed { line: u32, rule: String },
     /// A store that a finding says recovery misses, where that is not written.
     StoreNamed { line: Option<u32>, rule: String },
+    /// The findings are more or fewer than the program says it has causes.
+    Causes { expected: usize, found: usize },
 }
 
 impl Mismatch {
@@ -54,6 +58,7 @@ impl Mismatch {
             | Mismatch::Confirmed { line, .. }
             | Mismatch::NoLongerMissed { line, .. }
             | Mismatch::StoreNotNamed { line, .. } => Some(line),
+            Mismatch::Causes { .. } => None,
         }
     }
 }
@@ -83,18 +88,20 @@ impl fmt::Display for Mismatch {
             Mismatch::StoreNamed { rule, .. } => {
                 write!(out, "{rule} names this store as missing, unexpectedly")
             }
+            Mismatch::Causes { expected, found } => {
+                write!(out, "{expected} causes are expected, and {found} reported")
+            }
         }
     }
 }
 
 /// The line of `source` that a finding belongs to.
 pub fn line_of(finding: &ReportedFinding, source: &Path) -> Option<u32> {
-    line_of_stack(finding.stacks.first()?, source)
+    line_of_frames(&finding.stacks.first()?.frames, source)
 }
 
-fn line_of_stack(stack: &ReportedStack, source: &Path) -> Option<u32> {
-    stack
-        .frames
+fn line_of_frames(frames: &[ReportedFrame], source: &Path) -> Option<u32> {
+    frames
         .iter()
         .find(|frame| {
             frame
@@ -103,6 +110,28 @@ fn line_of_stack(stack: &ReportedStack, source: &Path) -> Option<u32> {
                 .is_some_and(|file| same_file(file, source))
         })?
         .line
+}
+
+/// A line and a rule, or no line if the program's source is not in the stack.
+type ReportedAt<'a> = (Option<u32>, &'a str);
+
+/// Where a finding is reported, and whether recovery confirms it there: at its own line, and at those of the findings that are joined
+/// with it.
+fn reported_at<'a>(
+    finding: &'a ReportedFinding,
+    source: &Path,
+) -> BTreeMap<ReportedAt<'a>, Option<bool>> {
+    let own = (line_of(finding, source), finding.rule.as_str());
+    let mut reported = BTreeMap::from([(own, finding.confirmed)]);
+    let joined = finding.evidence.joined.iter();
+    for other in joined.filter(|other| !other.frames.is_empty()) {
+        let at = (line_of_frames(&other.frames, source), other.rule.as_str());
+        let confirmed = reported.entry(at).or_insert(other.confirmed);
+        if other.confirmed == Some(true) {
+            *confirmed = other.confirmed;
+        }
+    }
+    reported
 }
 
 /// Debug information may name a file by way of `..`.
@@ -117,17 +146,18 @@ pub fn compare(
     build: &Build,
     findings: &[ReportedFinding],
 ) -> Vec<Mismatch> {
-    let mut left: BTreeMap<(Option<u32>, &str), Vec<&ReportedFinding>> = BTreeMap::new();
+    let mut left: BTreeMap<ReportedAt<'_>, Vec<(&ReportedFinding, Option<bool>)>> = BTreeMap::new();
     for finding in findings {
-        let place = (line_of(finding, source), finding.rule.as_str());
-        left.entry(place).or_default().push(finding);
+        for (at, confirmed) in reported_at(finding, source) {
+            left.entry(at).or_default().push((finding, confirmed));
+        }
     }
-    let mut named: BTreeSet<(Option<u32>, &str)> = findings
+    let mut named: BTreeSet<ReportedAt<'_>> = findings
         .iter()
         .flat_map(|finding| {
             let missing = |stack: &&ReportedStack| stack.role == MISSING_STORE;
             let stacks = finding.stacks.iter().filter(missing);
-            stacks.map(|stack| (line_of_stack(stack, source), finding.rule.as_str()))
+            stacks.map(|stack| (line_of_frames(&stack.frames, source), finding.rule.as_str()))
         })
         .collect();
     let mut mismatches = Vec::new();
@@ -138,12 +168,12 @@ pub fn compare(
         let Annotation {
             line, rule, claim, ..
         } = annotation;
-        let place = (Some(*line), rule.as_str());
+        let at = (Some(*line), rule.as_str());
         let (found, confirmed) = match claim {
-            Claim::MissingStore => (usize::from(named.remove(&place)), false),
+            Claim::MissingStore => (usize::from(named.remove(&at)), false),
             _ => {
-                let found = left.remove(&place).unwrap_or_default();
-                let confirmed = found.iter().any(|one| one.confirmed == Some(true));
+                let found = left.remove(&at).unwrap_or_default();
+                let confirmed = found.iter().any(|(_, confirmed)| *confirmed == Some(true));
                 (found.len(), confirmed)
             }
         };
@@ -171,7 +201,7 @@ pub fn compare(
         }
     }
     for ((line, rule), findings) in left {
-        mismatches.extend(findings.into_iter().map(|finding| Mismatch::Unexpected {
+        mismatches.extend(findings.into_iter().map(|(finding, _)| Mismatch::Unexpected {
             line,
             rule: rule.to_owned(),
             message: finding.message.clone(),
@@ -185,12 +215,19 @@ pub fn compare(
     mismatches
 }
 
+/// Compares how many findings have a cause of their own with what the program says, if it does.
+pub fn compare_causes(expected: Option<usize>, findings: &[ReportedFinding]) -> Option<Mismatch> {
+    let found = findings.iter().filter(|finding| finding.cause.is_none());
+    let (expected, found) = (expected?, found.count());
+    (expected != found).then_some(Mismatch::Causes { expected, found })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::annotation;
     use crate::build::{Compiler, Level};
-    use crate::finding::{ReportedFrame, ReportedSeverity, ReportedStack};
+    use crate::finding::{ReportedEvidence, ReportedJoin, ReportedSeverity};
 
     const SOURCE: &str = "/corpus/clean/a.c";
 
@@ -212,6 +249,8 @@ mod tests {
                 frames,
             }],
             confirmed: None,
+            cause: None,
+            evidence: ReportedEvidence::default(),
         }
     }
 
@@ -362,8 +401,49 @@ mod tests {
         assert_eq!(compare_with("x; // confirmed: a\n", &[]), [missing(1, "a")]);
     }
 
+    /// A finding of rule `a` at line 1, with which one of `rule` at `line` is joined.
+    fn joined(rule: &str, line: u32) -> ReportedFinding {
+        let other = ReportedJoin {
+            rule: rule.to_owned(),
+            confirmed: None,
+            frames: vec![frame(SOURCE, line)],
+        };
+        let mut finding = found("a", 1);
+        finding.evidence.joined = vec![other];
+        finding
+    }
+
     #[test]
-    fn a_known_miss_that_is_found_is_told() {
+    fn a_joined_finding_is_expected_at_its_own_line() {
+        let text = "x; // expect: a\ny; // expect: b\n";
+        assert_eq!(compare_with(text, &[joined("b", 2)]), []);
+        assert_eq!(compare_with(text, &[found("a", 1)]), [missing(2, "b")]);
+        assert_eq!(
+            compare_with("x; // expect: a\ny;\n", &[joined("b", 2)]),
+            [unexpected(Some(2), "b")]
+        );
+        let other_stack = joined("a", 1);
+        assert_eq!(compare_with("x; // expect: a\n", &[other_stack]), []);
+    }
+
+    #[test]
+    fn joined_and_explained_findings_are_no_causes_of_their_own() {
+        let explained = ReportedFinding {
+            cause: Some("id".to_owned()),
+            ..found("c", 3)
+        };
+        let findings = [joined("b", 2), explained];
+        assert_eq!(compare_causes(Some(1), &findings), None);
+        assert_eq!(compare_causes(None, &findings), None);
+        let (expected, found) = (2, 1);
+        assert_eq!(
+            compare_causes(Some(2), &findings),
+            Some(Mismatch::Causes { expected, found })
+        );
+    }
+
+    #[test]
+    fn a_known_miss_that_is_found_is_reported() {
         let text = "x; // known-miss: a needs more\n";
         assert_eq!(compare_with(text, &[]), []);
         let rule = "a".to_owned();

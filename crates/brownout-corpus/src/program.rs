@@ -14,6 +14,7 @@
 //! | `// check: OPTION…` | further options of `brownout check` |
 //! | `// recover: COMMAND` | the recovery, run on each crash image: `{program} {dir}/pool check` where the program is its own |
 //! | `// client: COMMAND` | if the recovery is a server: what is run against it |
+//! | `// causes: NUMBER` | how many findings the report must have; joined ones count as one |
 //!
 //! `{dir}` in arguments, variables, options and commands is a directory that is empty before each run. In options and
 //! commands, `{program}` is the program as it was built and `{folder}` is where its source lies. A program
@@ -63,6 +64,8 @@ pub struct Program {
     pub recover: Option<String>,
     /// The command that is run against the recovery while that serves.
     pub client: Option<String>,
+    /// How many findings there must be that no other finding explains.
+    pub causes: Option<usize>,
     pub annotations: Vec<Annotation>,
 }
 
@@ -110,6 +113,7 @@ impl Program {
             options: header.options,
             recover: header.recover,
             client: header.client,
+            causes: header.causes,
             annotations,
         })
     }
@@ -177,6 +181,7 @@ struct Header {
     options: Vec<String>,
     recover: Option<String>,
     client: Option<String>,
+    causes: Option<usize>,
 }
 
 impl Header {
@@ -211,6 +216,10 @@ impl Header {
             "check" => self.options.extend(words),
             "recover" => self.recover = Some(value.trim().to_owned()),
             "client" => self.client = Some(value.trim().to_owned()),
+            "causes" => {
+                let number = value.trim().parse();
+                self.causes = Some(number.map_err(|_| "`causes` needs a number")?);
+            }
             _ => return Err(format!("there is no directive `{key}`")),
         }
         Ok(())

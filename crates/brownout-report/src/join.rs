@@ -163,6 +163,24 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// Whether the finding with this id is reported as this one.
+    pub fn represents(&self, id: &str) -> bool {
+        let mut joined = self.evidence.joined.iter();
+        self.id.as_str() == id || joined.any(|other| other.id.as_str() == id)
+    }
+
+    /// Adds the findings that are joined with this one in other results of the same run.
+    pub fn learn_joined(&mut self, elsewhere: &Finding) {
+        let joined = &mut self.evidence.joined;
+        for other in &elsewhere.evidence.joined {
+            if joined.iter().all(|known| known.id != other.id) {
+                joined.push(other.clone());
+            }
+        }
+    }
+}
+
 impl JoinedFinding {
     /// The frame shown as its location, if its stack is kept.
     pub(crate) fn primary_frame(&self) -> Option<&Frame> {

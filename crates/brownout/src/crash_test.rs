@@ -496,8 +496,8 @@ pub fn judged(
 pub fn findings_of(entries: &Entries, reported: &[Finding]) -> Vec<Finding> {
     let configuration = &entries.head.configuration;
     let is_reported = |suspect: &&SuspectImages| {
-        let mut ids = reported.iter().map(|finding| finding.id.as_str());
-        ids.any(|id| id == suspect.suspect)
+        let mut reported = reported.iter();
+        reported.any(|finding| finding.represents(&suspect.suspect))
     };
     let suspects: Vec<SuspectImages> = entries
         .suspects

@@ -77,10 +77,17 @@ pub fn apply(judged: &[JudgedSuspect], suspects: &[LintSuspect], findings: &mut 
             forget_earlier_proof(finding, fresh);
         }
     }
+    // Findings of earlier results are joined already.
+    let joined = findings.iter().flat_map(|finding| {
+        let others = finding.evidence.joined.iter();
+        others.map(|other| (other.id.to_string(), finding.id.to_string()))
+    });
+    let joined: BTreeMap<String, String> = joined.collect();
     // Several suspects are one finding if their stacks look alike: two stores of one line, code of two processes.
     let mut by_finding: BTreeMap<&str, Vec<&JudgedSuspect>> = BTreeMap::new();
     for one in judged {
-        let id = one.verdict.suspect.as_str();
+        let id = &one.verdict.suspect;
+        let id = joined.get(id).unwrap_or(id);
         by_finding.entry(id).or_default().push(one);
     }
     for (id, judged) in by_finding {
@@ -102,6 +109,7 @@ pub fn apply(judged: &[JudgedSuspect], suspects: &[LintSuspect], findings: &mut 
         let tried: usize = judged.iter().map(|one| one.verdict.tried).sum();
         for finding in findings.iter_mut().filter(|finding| is_it(finding)) {
             finding.confirmed = Some(confirmed);
+            note_joined(finding, &judged);
             let details = &mut finding.evidence.details;
             details.insert(IMAGES_TRIED.to_owned(), tried.to_string());
             if let Some(JudgedSuspect { verdict, token }) = proof
@@ -111,6 +119,23 @@ pub fn apply(judged: &[JudgedSuspect], suspects: &[LintSuspect], findings: &mut 
                 confirm(finding, trial);
             }
         }
+    }
+}
+
+/// Notes what crash images have shown about the findings that are joined with this one.
+fn note_joined(finding: &mut Finding, judged: &[&JudgedSuspect]) {
+    for other in &mut finding.evidence.joined {
+        let verdicts = judged.iter().map(|one| &one.verdict);
+        let own = verdicts.filter(|verdict| verdict.suspect == other.id.as_str());
+        let own = own.map(|verdict| verdict.confirmed);
+        // One that fails outweighs those that are not known, and these outweigh those that pass.
+        other.confirmed = own
+            .max_by_key(|confirmed| match confirmed {
+                Some(true) => 2,
+                None => 1,
+                Some(false) => 0,
+            })
+            .flatten();
     }
 }
 

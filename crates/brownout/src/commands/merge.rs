@@ -51,9 +51,13 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
                 if all.suspects.is_empty() {
                     all.suspects = entries.suspects;
                 }
-                // All parts are of one run, so equal findings are the same.
+                // All parts are of one run, so equal findings are the same. More may be joined with one in another part.
                 let mut new = others;
-                new.retain(|other| results.findings.iter().all(|known| known.id != other.id));
+                new.retain(|other| {
+                    let known = results.findings.iter_mut();
+                    let mut known = known.filter(|known| known.id == other.id);
+                    known.next().map(|known| known.learn_joined(other)).is_none()
+                });
                 results.add(new, subject.gaps, console);
             }
         }

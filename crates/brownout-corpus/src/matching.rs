@@ -201,11 +201,15 @@ pub fn compare(
         }
     }
     for ((line, rule), findings) in left {
-        mismatches.extend(findings.into_iter().map(|(finding, _)| Mismatch::Unexpected {
-            line,
-            rule: rule.to_owned(),
-            message: finding.message.clone(),
-        }));
+        mismatches.extend(
+            findings
+                .into_iter()
+                .map(|(finding, _)| Mismatch::Unexpected {
+                    line,
+                    rule: rule.to_owned(),
+                    message: finding.message.clone(),
+                }),
+        );
     }
     mismatches.extend(named.into_iter().map(|(line, rule)| Mismatch::StoreNamed {
         line,

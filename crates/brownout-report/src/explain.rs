@@ -5,13 +5,14 @@
 //! finding gets the id of the other in [`Finding::cause`], and they are shown and counted as one. The failed recovery confirms a
 //! warning, which becomes a bug.
 //!
-//! A finding about a store that is not persistent in time explains only failures for which that store is lost: recovery misses it, and
-//! the target had made it before the crash. If the store is there, or was not made yet, its flush has nothing to do with the failure.
-//! Other findings, such as that of a store outside the log of its transaction, also explain failures for which their store is there.
+//! A finding about a store that is not persistent in time explains only failures for which that store is missing: if the store is
+//! there, its flush has nothing to do with the failure. Other findings, such as that of a store outside the log of its transaction,
+//! also explain failures for which their store is there.
 //!
 //! A store is the same if it is the same event or on the same line. It also counts if it is in the same function and has bytes in common
 //! with those that lint names: one assignment can be several stores on several lines. Bytes alone are not enough, because two functions
-//! can make different mistakes with one field. A store that is missing counts before one that is there.
+//! can make different mistakes with one field. A store that is missing counts before one that is there, and one that was made before
+//! the crash before one that the target had not made yet.
 //!
 //! Can miss: crash findings for which no stores were found.
 
@@ -30,8 +31,8 @@ struct Culprit<'a> {
     /// Its bytes, if known.
     range: Option<&'a ByteRange>,
     is_missing: bool,
-    /// It is missing, although it was made before the crash, as far as is known.
-    is_lost: bool,
+    /// It was made before the crash.
+    was_made: bool,
 }
 
 /// The stores of a crash finding, those that are missing first.
@@ -49,18 +50,16 @@ fn culprits(crash: &Finding) -> Vec<Culprit<'_>> {
     };
     let culprits = stacks.enumerate().map(|(at, stack)| {
         let event = events.get(at).copied();
-        let is_missing = stack.role == role::STORE_MISSING;
-        let was_made = event.is_none_or(|event| Some(event) < failure_point);
         Culprit {
             stack,
             event,
             range: ranges.get(at),
-            is_missing,
-            is_lost: is_missing && was_made,
+            is_missing: stack.role == role::STORE_MISSING,
+            was_made: event.is_some_and(|event| Some(event) < failure_point),
         }
     });
     let mut culprits: Vec<Culprit<'_>> = culprits.collect();
-    culprits.sort_by_key(|culprit| !culprit.is_missing);
+    culprits.sort_by_key(|culprit| (!culprit.is_missing, !culprit.was_made));
     culprits
 }
 
@@ -88,13 +87,13 @@ impl<'a> NamedStores<'a> {
     }
 
     /// The finding, one of `findings`, that names one of these stores.
-    fn find(&self, stores: &[&Culprit<'_>], findings: &[Finding]) -> Option<usize> {
-        let same_event = |store: &&Culprit<'_>| self.by_event.get(&store.event?).copied();
-        let same_line = |store: &&Culprit<'_>| {
+    fn find(&self, stores: &[Culprit<'_>], findings: &[Finding]) -> Option<usize> {
+        let same_event = |store: &Culprit<'_>| self.by_event.get(&store.event?).copied();
+        let same_line = |store: &Culprit<'_>| {
             let location = CodeLocation::of_stack(store.stack)?;
             self.by_location.get(&location).copied()
         };
-        let same_bytes = |store: &&Culprit<'_>| {
+        let same_bytes = |store: &Culprit<'_>| {
             let function = store.stack.primary_frame()?.function.as_deref()?;
             let range = store.range?;
             let mut named = self.by_function.get(function)?.iter().copied();
@@ -129,7 +128,7 @@ impl<'a> Explanations<'a> {
         let findings = findings.iter().enumerate();
         for (number, finding) in findings.filter(|(_, finding)| explains(finding)) {
             let named = explanations.of_rule(&finding.rule);
-            let is_unpersisted = explains_only_losses(&finding.rule);
+            let is_unpersisted = explains_missing_only(&finding.rule);
             for (position, stack) in finding.stacks.iter().enumerate() {
                 let event = finding.evidence.events.get(position).copied();
                 // Of a pair such as `store` and `later store`, only the first is not persistent.
@@ -149,7 +148,7 @@ impl<'a> Explanations<'a> {
     }
 
     fn of_rule(&mut self, rule: &str) -> &mut NamedStores<'a> {
-        match explains_only_losses(rule) {
+        match explains_missing_only(rule) {
             true => &mut self.unpersisted,
             false => &mut self.others,
         }
@@ -158,15 +157,14 @@ impl<'a> Explanations<'a> {
     /// The finding, one of `findings`, that names a store which causes this crash finding.
     fn find(&self, crash: &Finding, findings: &[Finding]) -> Option<usize> {
         let culprits = culprits(crash);
-        let lost: Vec<&Culprit<'_>> = culprits.iter().filter(|store| store.is_lost).collect();
-        let all: Vec<&Culprit<'_>> = culprits.iter().collect();
-        let explained = self.unpersisted.find(&lost, findings);
-        explained.or_else(|| self.others.find(&all, findings))
+        let missing = culprits.iter().filter(|store| store.is_missing).count();
+        let explained = self.unpersisted.find(&culprits[..missing], findings);
+        explained.or_else(|| self.others.find(&culprits, findings))
     }
 }
 
 /// Whether findings of the rule are about stores that are not persistent in time.
-fn explains_only_losses(rule: &str) -> bool {
+fn explains_missing_only(rule: &str) -> bool {
     is_about_unpersisted_store(rule) || matches!(rule, "missing-fence" | "accidental-fence")
 }
 
@@ -238,7 +236,7 @@ mod tests {
     const FAR: u64 = 4096;
 
     #[test]
-    fn a_lost_store_that_lint_names_is_the_cause() {
+    fn a_missing_store_that_lint_names_is_the_cause() {
         let lint = || finding_at(&FLUSH_RULE, "kv.c", 7);
         assert!(cause_of(crash(role::STORE_MISSING, 7, FAR), lint()).0);
         assert!(!cause_of(crash(role::STORE_MISSING, 8, FAR), lint()).0);
@@ -247,13 +245,22 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_has_nothing_to_do_with_a_store_that_is_there_or_not_made_yet() {
+    fn a_flush_has_nothing_to_do_with_a_store_that_is_there() {
         let lint = || finding_at(&FLUSH_RULE, "kv.c", 7);
         assert!(!cause_of(crash(role::STORE_PRESENT, 7, FAR), lint()).0);
         assert!(!cause_of(crash(role::STORE_PRESENT, 8, 68), lint()).0);
-        let mut after_the_crash = crash(role::STORE_MISSING, 7, FAR);
-        after_the_crash.evidence.events = vec![100, 110];
-        assert!(!cause_of(after_the_crash, lint()).0);
+    }
+
+    #[test]
+    fn a_store_that_was_made_counts_before_one_that_was_not() {
+        let of_line = |line| finding_at(&FLUSH_RULE, "kv.c", line);
+        let mut failed = crash(role::STORE_MISSING, 7, FAR);
+        let later = stack(role::STORE_MISSING, vec![frame("put", "kv.c", 8)]);
+        failed.stacks.insert(1, later);
+        failed.evidence.events = vec![100, 110, 90];
+        let mut findings = [of_line(8), of_line(7), failed];
+        explain(&mut findings);
+        assert_eq!(findings[2].cause.as_ref(), Some(&findings[1].id));
     }
 
     #[test]

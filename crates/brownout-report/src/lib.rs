@@ -20,7 +20,7 @@ mod format;
 mod join;
 mod left_out;
 mod library_frames;
-
+mod other_locations;
 mod report;
 mod rule;
 #[cfg(test)]

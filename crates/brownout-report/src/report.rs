@@ -1,6 +1,6 @@
 //! The findings of all analyses in a fixed order, duplicates merged. Findings with one cause are [joined](Report::join).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -144,6 +144,16 @@ impl Report {
         let (known, new) = baseline.split(std::mem::take(&mut self.findings));
         self.findings = new;
         self.known.extend(known);
+    }
+
+    /// The rules that have findings, also those whose findings are joined with others.
+    pub(crate) fn rules_with_findings(&self) -> BTreeSet<&str> {
+        let rules = self.findings.iter().flat_map(|finding| {
+            let joined = finding.evidence.joined.iter();
+            let joined = joined.map(|other| other.rule.as_str());
+            joined.chain([finding.rule.as_str()])
+        });
+        rules.filter(|rule| !rule.is_empty()).collect()
     }
 
     /// The description of a rule.

@@ -3,7 +3,7 @@
 //! The template escapes everything that comes from the target. As a second line of defence, the page's content
 //! security policy forbids loading anything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -172,8 +172,8 @@ fn evidence(finding: &Finding) -> Markup {
 fn joined(other: &JoinedFinding) -> String {
     let frames: Vec<String> = other.frames.iter().map(Frame::to_string).collect();
     match &frames[..] {
-        [] => other.id.to_string(),
-        _ => frames.join(" \u{2190} "),
+        [] => format!("{} {}", other.rule, other.id),
+        _ => format!("{}: {}", other.rule, frames.join(" \u{2190} ")),
     }
 }
 
@@ -238,7 +238,7 @@ fn checkbox(kind: &str, value: &str, count: usize) -> Markup {
 
 /// The explanations of all rules that have findings.
 fn explanations(report: &Report) -> Markup {
-    let found: BTreeSet<&str> = report.findings().iter().map(|f| f.rule.as_str()).collect();
+    let found = report.rules_with_findings();
     html! {
         @for rule in report.rules.iter().filter(|rule| found.contains(rule.id)) {
             section.explanation id={ "rule-" (rule.id) } {

@@ -9,6 +9,7 @@ mod byte_ranges;
 mod evidence_text;
 mod frame_lines;
 mod full;
+mod joined_text;
 mod lines;
 mod short_name;
 mod snippets;

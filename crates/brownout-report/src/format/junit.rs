@@ -2,7 +2,6 @@
 //! failed test if it makes the check fail; otherwise it passes, with its text as output. A run that did not examine
 //! everything is an error.
 
-use std::collections::HashSet;
 use std::io;
 
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
@@ -17,9 +16,8 @@ pub struct Junit;
 impl Format for Junit {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
         let mut suite = TestSuite::new("brownout");
-        let findings = report.findings();
         suite.add_test_cases(report.causes().map(|finding| case(report, finding)));
-        let found: HashSet<&str> = findings.iter().map(|f| f.rule.as_str()).collect();
+        let found = report.rules_with_findings();
         let problem = report.conclusion.problem();
         if let Some(problem) = &problem {
             suite.add_test_case(run_error(report, problem));
@@ -102,6 +100,10 @@ fn description(report: &Report, finding: &Finding) -> String {
     }
     for range in &finding.evidence.ranges {
         text.push_str(&format!("{range}\n"));
+    }
+    for other in finding.other_locations() {
+        let frame = report.shown_frame(other.frame);
+        text.push_str(&format!("also {}: {frame}\n", other.rule));
     }
     for effect in report.explained_by(finding) {
         text.push_str(&format!("{} [{}]: ", effect.rule, effect.id));

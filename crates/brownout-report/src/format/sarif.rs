@@ -168,6 +168,10 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
     if !others.is_empty() {
         put("codeFlows", json!([code_flow(report, finding)]));
     }
+    others.extend(finding.other_locations().iter().map(|other| {
+        let message = format!("also: {}", other.rule);
+        location(report, other.frame, Some(&message))
+    }));
     others.extend(report.explained_by(finding).filter_map(|effect| {
         let message = format!("{}: {}", effect.rule, effect.message);
         Some(location(report, effect.primary_frame()?, Some(&message)))

@@ -84,15 +84,13 @@ fn stores_of(number: usize, finding: &Finding) -> impl Iterator<Item = Unpersist
     let stacks = finding.stacks.iter().zip(&evidence.events);
     let stores = stacks.filter(|(stack, _)| is_store(stack));
     let stores = stores.zip(&evidence.unfenced_since);
-    stores.map(
-        move |((stack, &event), &unfenced_since)| UnpersistedStore {
-            finding: number,
-            stack,
-            ranges: &evidence.ranges,
-            event,
-            unfenced_since,
-        },
-    )
+    stores.map(move |((stack, &event), &unfenced_since)| UnpersistedStore {
+        finding: number,
+        stack,
+        ranges: &evidence.ranges,
+        event,
+        unfenced_since,
+    })
 }
 
 fn is_store(stack: &Stack) -> bool {

@@ -1,9 +1,7 @@
 //! Which findings are one.
 
 use super::*;
-use crate::samples::{
-    FAILED_RULE, FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding_at, frame, stack,
-};
+use crate::samples::{FAILED_RULE, FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding_at, frame, stack};
 use crate::stack::role;
 use crate::{ByteRange, Evidence, Frame, RuleInfo, Severity};
 

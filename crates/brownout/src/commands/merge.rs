@@ -56,7 +56,10 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
                 new.retain(|other| {
                     let known = results.findings.iter_mut();
                     let mut known = known.filter(|known| known.id == other.id);
-                    known.next().map(|known| known.learn_joined(other)).is_none()
+                    known
+                        .next()
+                        .map(|known| known.learn_joined(other))
+                        .is_none()
                 });
                 results.add(new, subject.gaps, console);
             }

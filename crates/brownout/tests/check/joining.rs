@@ -63,3 +63,91 @@ fn a_baseline_of_joined_findings_knows_them_all() {
     assert_eq!(known.status, Some(0), "{}", known.stderr);
     assert!(dir.findings().is_empty());
 }
+
+/// The three stores of `update` in `record.c`, as they are written there.
+const STORES: [&str; 3] = ["pool->key = to;", "pool->value = to;", "pool->size = to;"];
+
+fn record() -> TestDir {
+    TestDir::with("check/record.c", &["-g"])
+}
+
+/// The lines of `record.c` with these stores.
+fn store_lines(dir: &TestDir) -> Vec<u64> {
+    let source = dir.read("record.c");
+    let line = |store: &&str| source.lines().position(|line| line.trim() == *store);
+    let lines = STORES.iter().map(line);
+    lines.map(|line| line.unwrap() as u64 + 1).collect()
+}
+
+/// The line of a finding, and those of the findings that are joined with it.
+fn lines(finding: &Value) -> Vec<u64> {
+    let joined = finding["evidence"]["joined"].as_array();
+    let joined = joined.into_iter().flatten();
+    let frames = joined.map(|other| &other["frames"]);
+    let frames = [&finding["stacks"][0]["frames"]].into_iter().chain(frames);
+    frames
+        .map(|frames| frames[0]["line"].as_u64().unwrap())
+        .collect()
+}
+
+#[test]
+fn the_lines_that_fill_one_object_are_one_finding() {
+    let dir = record();
+    let run = dir.brownout(&["check", "--", "./record", "pool", "put"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("1 bug, no warnings"), "{}", run.stderr);
+    let found = dir.findings();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["rule"], "missing-flush");
+    assert_eq!(found[0]["count"], 3);
+    let expected = store_lines(&dir);
+    assert_eq!(lines(&found[0]), expected);
+    let ranges = found[0]["evidence"]["ranges"].as_array().unwrap();
+    assert_eq!(ranges.len(), 3, "{ranges:?}");
+
+    let others = format!(
+        "missing-flush at record.c:{}, record.c:{}",
+        expected[1], expected[2]
+    );
+    assert!(run.stderr.contains(&others), "{}", run.stderr);
+    let junit = dir.read("brownout.out/junit.xml");
+    assert!(junit.contains("failures=\"1\""), "{junit}");
+    let also = format!("also missing-flush: update at record.c:{}", expected[2]);
+    assert!(junit.contains(&also), "{junit}");
+    let sarif: Value = serde_json::from_str(&dir.read("brownout.out/report.sarif")).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    assert_eq!(results.len(), 1);
+    let related = results[0]["relatedLocations"].as_array().unwrap();
+    assert_eq!(related.len(), 2, "{related:?}");
+}
+
+#[test]
+fn crash_images_confirm_a_joined_finding_once() {
+    let dir = record();
+    let run = dir.brownout(&["check", "--", "./record", "pool", "put"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let id = dir.findings()[0]["id"].clone();
+    // Twice: the results of the first run are joined already.
+    for _ in 0..2 {
+        let recover = "./record {pm} check";
+        let crash = [
+            "crash",
+            "brownout.out",
+            "--recover",
+            recover,
+            "--out",
+            "brownout.out",
+        ];
+        let run = dir.brownout(&crash);
+        assert_eq!(run.status, Some(1), "{}", run.stderr);
+        let found = dir.findings();
+        let lint: Vec<&Value> = found.iter().filter(|one| one["cause"].is_null()).collect();
+        assert_eq!(lint.len(), 1, "{found:?}");
+        assert_eq!(lint[0]["id"], id);
+        assert_eq!(lint[0]["confirmed"], true, "{found:?}");
+        assert_eq!(lint[0]["count"], 3);
+        let joined = lint[0]["evidence"]["joined"].as_array().unwrap();
+        let confirmed: Vec<&Value> = joined.iter().map(|one| &one["confirmed"]).collect();
+        assert_eq!(confirmed, [&Value::from(true), &Value::from(false)]);
+    }
+}

@@ -13,13 +13,19 @@ fn line(dir: &TestDir, text: &str) -> u64 {
 
 #[test]
 fn every_format_shows_the_callers_of_a_flush_helper() {
-    for level in ["-O0", "-O2"] {
-        let dir = TestDir::with("check/helper.c", &["-g", level]);
+    for (level, flush) in [
+        ("-O0", "in the helper"),
+        ("-O2", "in the helper"),
+        ("-O0 -DNESTED", "in a part"),
+        ("-O2 -DNESTED", "in a part"),
+    ] {
+        let options: Vec<&str> = level.split(' ').chain(["-g"]).collect();
+        let dir = TestDir::with("check/helper.c", &options);
         let options = ["check", "--verbose", "--fail-on", "performance", "--"];
         let run = dir.brownout(&[&options[..], &["./helper", "pool"]].concat());
         assert_eq!(run.status, Some(1), "{}", run.stderr);
         let callers = [line(&dir, "first caller"), line(&dir, "second caller")];
-        let helper = line(&dir, "in the helper");
+        let helper = line(&dir, flush);
 
         let findings = dir.findings();
         let redundant = findings

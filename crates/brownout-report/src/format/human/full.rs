@@ -1,10 +1,11 @@
 //! Findings in full: the source lines, the stacks, the evidence and the commands that repeat them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io;
 
 use super::evidence_text::evidence_text;
 use super::frame_lines::{FrameLine, frame_lines, run_text, with_short_name};
+use super::joined_text::joined_text;
 use super::snippets::origin;
 use super::wrapping::wrapped;
 use super::{Human, NOTE_MARGIN, clean, level, note, times};
@@ -13,7 +14,7 @@ use crate::{Finding, Frame, Report, Stack};
 /// Frames shown per stack; recursive programs can have thousands.
 const MAX_FRAMES: usize = 24;
 /// Findings of one rule at one location that are shown in full; they differ only in their callers.
-const MAX_STACKS: usize = 3;
+pub(super) const MAX_STACKS: usize = 3;
 /// Characters shown of a caller's statement.
 const MAX_STATEMENT: usize = 60;
 
@@ -162,30 +163,6 @@ impl Human {
         }
         lines.join("\n")
     }
-}
-
-/// Where the findings that were joined with this one are.
-fn joined_text(report: &Report, finding: &Finding) -> Option<String> {
-    let joined = &finding.evidence.joined;
-    let first = finding.stacks.first()?;
-    if joined.is_empty() {
-        return None;
-    }
-    let stacks = if joined.len() == 1 { "stack" } else { "stacks" };
-    let mut lines = vec![format!("on {} other {stacks}", joined.len())];
-    let own = first.frames_of_program();
-    for other in joined.iter().take(MAX_STACKS) {
-        // The caller in which it differs distinguishes it from the others.
-        let shared = other.frames.iter().zip(own);
-        let shared = shared.take_while(|(one, other)| one.to_string() == other.to_string());
-        if let Some(caller) = other.frames.get(shared.count()) {
-            let caller = format!("{}{}", report.shown_frame(caller), caller.remark());
-            lines.push(format!("from {}", clean(&caller)));
-        }
-    }
-    let mut seen = BTreeSet::new();
-    lines.retain(|line| seen.insert(line.clone()));
-    Some(lines.join("\n"))
 }
 
 /// Distinguishes locations: the source line, or else the function or address.

@@ -65,10 +65,10 @@ impl Human {
             {
                 Some((_, _, count, stacks)) => {
                     *count = count.saturating_add(finding.count);
-                    *stacks += 1 + finding.evidence.joined.len();
+                    *stacks += 1 + finding.other_stacks().count();
                 }
                 None => {
-                    let stacks = 1 + finding.evidence.joined.len();
+                    let stacks = 1 + finding.other_stacks().count();
                     lines.push((location, finding, finding.count, stacks));
                 }
             }
@@ -77,6 +77,13 @@ impl Human {
             let mut text = format!("{}, {}", clean(&location), times(count));
             if stacks > 1 {
                 let _ = write!(text, " on {stacks} stacks");
+            }
+            match first.other_locations().len() {
+                0 => {}
+                1 => text.push_str(", and at 1 other line"),
+                others => {
+                    let _ = write!(text, ", and at {others} other lines");
+                }
             }
             if first.confirmed == Some(false) {
                 text.push_str("; recovery passes without it");

@@ -1,6 +1,5 @@
 //! The last lines: how many findings there are, how much of the stores is lost, and what explains the rules.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{clean, counted};
@@ -40,7 +39,7 @@ pub(super) fn summary(report: &Report) -> String {
     for weight in report.weights() {
         let _ = writeln!(text, "{}", clean(&weight));
     }
-    let rules: BTreeSet<&str> = report.findings().iter().map(|f| f.rule.as_str()).collect();
+    let rules = report.rules_with_findings();
     if !rules.is_empty() {
         let rules: Vec<&str> = rules.into_iter().collect();
         let _ = writeln!(

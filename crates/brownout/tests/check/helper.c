@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 static void write_line(volatile uint64_t *place) {
-  __asm__ volatile("clflush %0" : "+m"(*place)); /* in a part */
+  __asm__ volatile("clflush %0" : "+m"(*place)); /* in the part */
 }
 
 static void write_out(volatile uint64_t *place) {

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 struct pool {
-	_Alignas(64) volatile uint64_t key, value, size;
+	_Alignas(64) volatile uint64_t key;
+	volatile uint64_t value, size;
 	_Alignas(64) volatile uint64_t updates;
 };
 
@@ -36,6 +37,5 @@ int main(int argc, char **argv)
 	update(pool, 7);
 	pool->updates = 1;
 	_mm_clflush((void *)&pool->updates);
-	_mm_sfence();
 	return 0;
 }

@@ -16,8 +16,8 @@ fn every_format_shows_the_callers_of_a_flush_helper() {
     for (level, flush) in [
         ("-O0", "in the helper"),
         ("-O2", "in the helper"),
-        ("-O0 -DNESTED", "in a part"),
-        ("-O2 -DNESTED", "in a part"),
+        ("-O0 -DNESTED", "in the part"),
+        ("-O2 -DNESTED", "in the part"),
     ] {
         let options: Vec<&str> = level.split(' ').chain(["-g"]).collect();
         let dir = TestDir::with("check/helper.c", &options);

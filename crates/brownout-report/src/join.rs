@@ -137,7 +137,10 @@ impl ListedStacks {
 impl Finding {
     /// Adds a finding with the same cause.
     fn join_with(&mut self, mut other: Finding, listed: &mut ListedStacks) {
-        self.count = self.count.saturating_add(other.count);
+        // Several rules may have counted the same store.
+        if other.rule == self.rule {
+            self.count = self.count.saturating_add(other.count);
+        }
         let location = self.primary_frame().map(CodeLocation::of);
         let is_elsewhere = location != other.primary_frame().map(CodeLocation::of);
         if is_elsewhere || other.confirmed == Some(true) {

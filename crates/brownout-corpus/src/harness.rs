@@ -82,7 +82,9 @@ impl Harness {
         let out = scratch.path().join("out");
         let command = self.check_command(built, &out, &pools(scratch.path())?);
         let checked = run_program(command, built, scratch.path())?;
-        let Some(status) = checked.code().filter(|code| (0..=1).contains(code)) else {
+        let exit = built.program.exit;
+        let expected = |code: &i32| exit.map_or((0..=1).contains(code), |exit| *code == exit);
+        let Some(status) = checked.code().filter(expected) else {
             return Ok(CorpusOutcome::Broken(format!(
                 "check: {}",
                 checked.describe()
@@ -153,7 +155,7 @@ fn compare(built: &Built, status: i32, findings: &[ReportedFinding]) -> CorpusOu
         .any(|finding| finding.severity == ReportedSeverity::Bug);
     if !mismatches.is_empty() {
         CorpusOutcome::Mismatched(mismatches)
-    } else if status != i32::from(has_bugs) {
+    } else if has_bugs != (status == 1) {
         CorpusOutcome::Broken(format!(
             "check ends with status {status}, which does not fit its findings"
         ))
@@ -357,6 +359,19 @@ mod tests {
             judged(CLEAN, "", 70),
             Ok(CorpusOutcome::Broken(_))
         ));
+    }
+
+    #[test]
+    fn another_status_is_expected_where_the_program_says_so_and_no_bug_is_found() {
+        let warning = FOUND.replace("bug", "warning");
+        let text = BUGGY.replace("gcc\n", "gcc\n// exit: 3\n");
+        let (found, warning) = (FOUND.replace(":3}", ":4}"), warning.replace(":3}", ":4}"));
+        let verdict = judged(&text, &warning, 3).unwrap();
+        assert_eq!(verdict, CorpusOutcome::AsExpected { findings: 1 });
+        for (findings, status) in [(&warning, 0), (&warning, 1), (&found, 3)] {
+            let verdict = judged(&text, findings, status).unwrap();
+            assert!(matches!(verdict, CorpusOutcome::Broken(_)), "{verdict:?}");
+        }
     }
 
     #[test]

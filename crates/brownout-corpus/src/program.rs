@@ -13,6 +13,7 @@
 //! | `// env: NAME=VALUE` | a variable of the program's environment; may stand several times |
 //! | `// check: OPTION…` | further options of `brownout check` |
 //! | `// recover: COMMAND` | the recovery, run on each crash image: `{program} {dir}/pool check` where the program is its own |
+//! | `// exit: STATUS` | the exit status of `brownout check`, which then reports no bug; 1 if it reports one, 0 otherwise unless said |
 //! | `// client: COMMAND` | if the recovery is a server: what is run against it |
 //! | `// causes: NUMBER` | how many findings the report must have; joined ones count as one |
 //!
@@ -62,6 +63,8 @@ pub struct Program {
     pub options: Vec<String>,
     /// The command that recovers from a crash, if crashes are tested.
     pub recover: Option<String>,
+    /// The exit status of `brownout check`, if its findings do not determine it.
+    pub exit: Option<i32>,
     /// The command that is run against the recovery while that serves.
     pub client: Option<String>,
     /// How many findings there must be that no other finding explains.
@@ -112,6 +115,7 @@ impl Program {
             env: header.env,
             options: header.options,
             recover: header.recover,
+            exit: header.exit,
             client: header.client,
             causes: header.causes,
             annotations,
@@ -179,6 +183,7 @@ struct Header {
     args: Option<Vec<String>>,
     env: Vec<(String, String)>,
     options: Vec<String>,
+    exit: Option<i32>,
     recover: Option<String>,
     client: Option<String>,
     causes: Option<usize>,
@@ -214,6 +219,10 @@ impl Header {
                 self.env.push((name.to_owned(), value.to_owned()));
             }
             "check" => self.options.extend(words),
+            "exit" => {
+                let status = value.trim().parse();
+                self.exit = Some(status.map_err(|_| "`exit` needs a number")?);
+            }
             "recover" => self.recover = Some(value.trim().to_owned()),
             "client" => self.client = Some(value.trim().to_owned()),
             "causes" => {

@@ -79,6 +79,13 @@ impl Default for Shard {
     }
 }
 
+/// `2/8`, as on the command line.
+impl std::fmt::Display for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
 impl Shard {
     /// Whether an image belongs to this part. Equal images always go to the same.
     pub fn takes(self, digest: u128) -> bool {

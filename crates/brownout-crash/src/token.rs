@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::crash_point::{Choice, CrashPoint};
 use crate::journal::TraceIdentity;
 use crate::operation::Operation;
+#[cfg(doc)]
+use brownout_recovery::Expectation;
 use brownout_recovery::{Readiness, Recovery};
 
 /// How tokens begin, and which version they have. Version 1 named a crash by its event alone, version 2 not its trace.
@@ -27,6 +29,8 @@ pub struct Token {
     pub patterns: Vec<String>,
     /// In milliseconds, if the user gave one.
     pub time_limit: Option<u64>,
+    /// The digest of what recovery has to print, if it is not [`Expectation::Anything`].
+    pub expected: Option<String>,
     /// The trace that the token belongs to.
     pub trace: TraceIdentity,
 }
@@ -58,6 +62,8 @@ struct Short {
     pm: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected: Option<String>,
     trace: TraceIdentity,
 }
 
@@ -78,6 +84,7 @@ impl From<&Token> for Short {
             op: token.operation,
             pm: token.patterns.clone(),
             time: token.time_limit,
+            expected: token.expected.clone(),
             trace: token.trace,
         }
     }
@@ -103,6 +110,7 @@ impl Short {
             operation: self.op,
             patterns: self.pm,
             time_limit: self.time,
+            expected: self.expected,
             trace: self.trace,
         }
     }
@@ -159,6 +167,7 @@ impl FromStr for Token {
 mod tests {
     use super::*;
     use crate::crash_point::{LineChoice, OtherLines};
+    use brownout_recovery::Expectation;
 
     fn token(choice: Option<Choice>) -> Token {
         Token {
@@ -173,6 +182,7 @@ mod tests {
             }),
             patterns: vec!["*.pool".into()],
             time_limit: Some(5000),
+            expected: Some(Expectation::Exactly(b"3 entries".to_vec()).digest()),
             trace: TraceIdentity {
                 started: 1_800_000_000_000_000_007,
                 bytes: 1176,

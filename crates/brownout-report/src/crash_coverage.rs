@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct CrashCoverage {
     /// The strategy that chose the crashes.
     pub strategy: String,
+    /// Of a test that is distributed, the part that was tested, such as `2/8`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// Places in the code, with their calling contexts, before which a crash can happen.
     pub failure_points: Covered,
     /// How often all failure points were reached.
@@ -30,7 +33,7 @@ pub struct CrashCoverage {
     pub time_limit: Option<f64>,
     /// Whether the time limit ended testing.
     pub limit_reached: bool,
-    /// Whether everything was tried that has to be, at least each failure point once.
+    /// Whether everything was tried that has to be, at least each failure point once. False for a part of a test.
     pub complete: bool,
     /// The command that tries more, if there is more to try.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,13 +59,13 @@ impl Covered {
 /// `63 of 63 failure points, 210 of 917 occurrences, and 40 of 2113 states between stores`
 impl fmt::Display for CrashCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [
+        let counts = [
             ("", self.failure_points, "failure point", ""),
             (", ", self.occurrences, "occurrence", ""),
             (", ", self.suspects, "suspect", ""),
             (", and ", self.stores, "state", " between stores"),
         ];
-        for (before, covered, noun, after) in parts {
+        for (before, covered, noun, after) in counts {
             // Failure points are named even if there are none.
             if !before.is_empty() && covered.of == 0 {
                 continue;
@@ -71,7 +74,10 @@ impl fmt::Display for CrashCoverage {
             let Covered { tried, of } = covered;
             write!(f, "{before}{tried} of {of} {noun}{ending}{after}")?;
         }
-        Ok(())
+        match &self.part {
+            Some(part) => write!(f, " in part {part}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Subject {
     pub gaps: Vec<String>,
     /// The persistent files, as far as rules were applied to the stores to them.
     pub files: Vec<StoredFile>,
+    /// Ends of the target that count as success besides exit status 0, as options name them.
+    pub accepted_ends: Vec<String>,
 }
 
 /// A finding that the user has suppressed.

@@ -47,13 +47,14 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
     Ok(run)
 }
 
-/// The findings of a trace that crash images can confirm.
+/// The findings of a trace that crash images can confirm, and the persistent files.
 pub fn suspects(
     path: &Path,
     settings: &Settings,
     console: &Console,
-) -> Result<Vec<LintSuspect>, Failure> {
-    Ok(examine(path, settings, console)?.suspects)
+) -> Result<(Vec<LintSuspect>, Vec<StoredFile>), Failure> {
+    let run = examine(path, settings, console)?;
+    Ok((run.suspects, run.subject.files))
 }
 
 fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<LintRun, Failure> {

@@ -13,6 +13,7 @@ mod decisions;
 mod event_json;
 mod event_text;
 mod exit_code;
+mod expected_output;
 mod failure;
 mod finding_output;
 mod image_files;
@@ -29,6 +30,7 @@ mod shortfall;
 mod source_gaps;
 mod stacks;
 mod suspects;
+mod target_outcome;
 mod trace_file;
 mod trace_notes;
 mod watch_list;
@@ -59,9 +61,9 @@ fn report(failure: &Failure) -> Status {
     if !failure.is_broken_pipe() {
         let sentence = failure.sentence();
         let _ = writeln!(io::stderr(), "brownout: {sentence}");
-        if let Some(directory) = output_directory::in_use() {
-            results::record_failure(&directory, failure.exit_code(), sentence);
-        }
+        output_directory::mark_failed(|directory, of| {
+            results::record_failure(directory, of, failure.exit_code(), sentence);
+        });
     }
     failure.exit_code().into()
 }
@@ -81,8 +83,8 @@ fn report_panic(panic: &PanicHookInfo<'_>) {
         env!("CARGO_PKG_VERSION"),
     );
     let _ = writeln!(io::stderr(), "brownout: {message}");
-    if let Some(directory) = output_directory::in_use() {
-        results::record_failure(&directory, ExitCode::Internal, message);
-    }
+    output_directory::mark_failed(|directory, of| {
+        results::record_failure(directory, of, ExitCode::Internal, message);
+    });
     std::process::exit(ExitCode::Internal as i32);
 }

@@ -4,20 +4,27 @@
 //! From an earlier check it replaces only its own files, each atomically, so that a reader never sees a partial
 //! file.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+mod durable_file;
+mod lock;
+mod run_destination;
 
-use brownout_report::{Conclusion, Format, Report, StoredFile, Subject};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use brownout_recovery::Expectation;
+use brownout_report::{Report, Subject};
 
 use crate::console::Console;
 use crate::crash_test::shell_word;
+use crate::expected_output::{EXPECTED, ExpectedOutput};
 use crate::failure::Failure;
 use crate::run_environment::{ENVIRONMENT, RunEnvironment};
 use crate::run_file::{RUN, RulesInForce, RunFile};
+use lock::lock;
+
+pub use durable_file::{write_file, write_private_file, write_report};
+pub use run_destination::{ResultsOf, is_in_use, mark_failed, plan};
 
 pub const FINDINGS: &str = "findings.jsonl";
 pub const SUPPRESSED: &str = "suppressed.jsonl";
@@ -29,7 +36,7 @@ pub const JOURNAL: &str = "crash.jsonl";
 pub const TRACE: &str = "trace";
 const UNFINISHED: &str = "unfinished";
 /// Everything but `run.json`, which marks the directory.
-const RESULTS: [&str; 8] = [
+const RESULTS: [&str; 9] = [
     FINDINGS,
     SUPPRESSED,
     HTML,
@@ -37,23 +44,9 @@ const RESULTS: [&str; 8] = [
     JUNIT,
     JOURNAL,
     ENVIRONMENT,
+    EXPECTED,
     TRACE,
 ];
-
-/// The directory that this process writes its results to. If the process fails, they have to say so.
-static IN_USE: Mutex<Option<PathBuf>> = Mutex::new(None);
-
-/// The directory that holds the results of this process, if there is one.
-pub fn in_use() -> Option<PathBuf> {
-    IN_USE
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
-}
-
-fn set_in_use(path: Option<PathBuf>) {
-    *IN_USE.lock().unwrap_or_else(PoisonError::into_inner) = path;
-}
 
 /// A results directory that can be written to.
 #[derive(Debug)]
@@ -77,7 +70,9 @@ impl OutputDirectory {
         };
         let made = !path.exists();
         fs::create_dir_all(&path).map_err(failed)?;
-        let lock = lock(&path)?;
+        // Nothing of another process's run may be touched, also not if this one fails.
+        let lock = lock(&path).inspect_err(|_| run_destination::give_up())?;
+        run_destination::claim(&path);
         let mut entries = fs::read_dir(&path).map_err(failed)?;
         let ours = path.join(RUN).is_file();
         // Left by a check that was killed before it wrote `run.json`.
@@ -115,18 +110,18 @@ impl OutputDirectory {
             directory: run.directory,
             gaps: run.gaps,
             files: run.files,
+            accepted_ends: run.target_success,
         };
         Ok((directory, subject, run.in_force))
     }
 
-    /// How the run that wrote the results ended.
-    pub fn conclusion(&self) -> Result<Conclusion, Failure> {
-        Ok(RunFile::read(&self.path)?.conclusion)
+    /// What `run.json` says.
+    pub fn run_file(&self) -> Result<RunFile, Failure> {
+        RunFile::read(&self.path)
     }
 
-    /// The persistent files that the results are about.
-    pub fn stored_files(&self) -> Result<Vec<StoredFile>, Failure> {
-        Ok(RunFile::read(&self.path)?.files)
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -138,9 +133,16 @@ impl OutputDirectory {
         self.file(RUN).is_file()
     }
 
-    /// Keeps the environment of this process, in which recoveries run.
-    pub fn write_environment(&self) -> Result<(), Failure> {
-        RunEnvironment::current().write(&self.path)
+    /// Keeps what `replay` needs to repeat recoveries: the environment of this process, and what they have to print.
+    pub fn write_recovery_context(&self, expected: &Expectation) -> Result<(), Failure> {
+        RunEnvironment::current().write(&self.path)?;
+        ExpectedOutput::from(expected).write(&self.path)
+    }
+
+    /// Removes the journal of an earlier test, so that it cannot be mistaken for that of this one.
+    pub fn discard_journal(&self) {
+        // One that cannot be removed cannot be replaced either; that error is reported.
+        let _ = fs::remove_file(self.file(JOURNAL));
     }
 
     /// The directory as an argument in a shell.
@@ -164,11 +166,7 @@ impl OutputDirectory {
 
     /// Moves the finished trace to its final path.
     pub fn keep_trace(&mut self) -> Result<(), Failure> {
-        let trace = self.file(TRACE);
-        fs::rename(self.unfinished_trace(), &trace).map_err(|source| Failure::Written {
-            path: trace,
-            source,
-        })
+        durable_file::rename_durably(&self.unfinished_trace(), &self.file(TRACE))
     }
 
     /// Removes the trace of a run that failed, and the directory if this process created it.
@@ -179,7 +177,7 @@ impl OutputDirectory {
             self.discard_results();
             let _ = fs::remove_file(self.file(RUN));
             let _ = fs::remove_dir(&self.path);
-            set_in_use(None);
+            run_destination::give_up();
         }
     }
 
@@ -218,7 +216,7 @@ impl OutputDirectory {
 
     /// Writes `run.json`. From now on the results are those of this process, also if it fails.
     pub fn write_run_file(&self, report: &Report) -> Result<(), Failure> {
-        set_in_use(Some(self.path.clone()));
+        run_destination::occupy(&self.path);
         let subject = &report.subject;
         let run = RunFile {
             trace: self.trace.clone(),
@@ -227,6 +225,7 @@ impl OutputDirectory {
             directory: subject.directory.clone(),
             gaps: subject.gaps.clone(),
             files: subject.files.clone(),
+            target_success: subject.accepted_ends.clone(),
             in_force: RulesInForce::of(report),
             conclusion: report.conclusion.clone(),
         };
@@ -252,20 +251,6 @@ impl OutputDirectory {
     }
 }
 
-/// Locks a directory for this process. Where the file system knows no locks, there is none.
-fn lock(path: &Path) -> Result<Option<File>, Failure> {
-    let Ok(directory) = File::open(path) else {
-        return Ok(None);
-    };
-    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(directory)),
-        Err(Errno::WOULDBLOCK) => Err(Failure::InUse {
-            path: path.to_owned(),
-        }),
-        Err(_) => Ok(None),
-    }
-}
-
 /// Replaces `{pid}`, so that concurrent checks can use one directory each.
 fn with_pid(path: &Path) -> PathBuf {
     match path.to_str() {
@@ -274,41 +259,6 @@ fn with_pid(path: &Path) -> PathBuf {
             .into(),
         None => path.to_owned(),
     }
-}
-
-/// Writes a report to a file in the given format.
-pub fn write_report(path: &Path, format: &dyn Format, report: &Report) -> Result<(), Failure> {
-    write_file(path, |out| format.write(report, out))
-}
-
-/// Writes a file atomically: completely or not at all.
-pub fn write_file(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
-) -> Result<(), Failure> {
-    let failed = |source| Failure::Written {
-        path: path.to_owned(),
-        source,
-    };
-    // A device or a pipe, such as `/dev/stdout`, cannot be replaced and is written to directly.
-    if path.exists() && !path.is_file() {
-        let file = File::options().write(true).open(path).map_err(failed)?;
-        let mut out = BufWriter::new(&file);
-        return write(&mut out).and_then(|()| out.flush()).map_err(failed);
-    }
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    // The usual mode of new files; the umask still applies.
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let file = builder.tempfile_in(directory).map_err(failed)?;
-    let mut out = BufWriter::new(file.as_file());
-    write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
-    drop(out);
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -390,19 +340,5 @@ mod tests {
             with_pid(Path::new("out-{pid}")),
             Path::new(&format!("out-{pid}"))
         );
-    }
-
-    #[test]
-    fn a_file_is_written_atomically() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("f");
-        write_file(&path, |out| out.write_all(b"whole")).unwrap();
-        let broken = write_file(&path, |out| {
-            out.write_all(b"half")?;
-            Err(io::ErrorKind::StorageFull.into())
-        });
-        assert!(broken.is_err());
-        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
-        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
     }
 }

@@ -4,18 +4,18 @@ use std::fs;
 use std::path::Path;
 
 use brownout_report::{
-    Conclusion, CrashCoverage, Finding, LeftOut, Report, RuleInfo, Subject, Suppressed,
+    Conclusion, Covered, CrashCoverage, Finding, LeftOut, Report, RuleInfo, Subject, Suppressed,
     parse_json_lines, parse_suppressed_lines,
 };
 
 use crate::console::Console;
-use crate::crash_test::{CrashTest, Refused};
+use crate::crash_test::{CrashTest, Refused, is_coverage_sentence, unfinished};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::{self, Stream};
 use crate::next_step::next_step;
-use crate::output_directory::{FINDINGS, OutputDirectory, SUPPRESSED};
+use crate::output_directory::{FINDINGS, OutputDirectory, ResultsOf, SUPPRESSED};
 use crate::rules;
 use crate::settings::Settings;
 use crate::shortfall::{Shortfall, conclude};
@@ -46,6 +46,8 @@ pub struct Results {
     pub shortfalls: Vec<Shortfall>,
     /// What was examined, one sentence each.
     tested: Vec<String>,
+    /// Whether the rules of lint were applied.
+    pub linted: bool,
     crash: Option<CrashCoverage>,
     pub left_out: LeftOut,
     /// The functions of the target at whose callers findings are shown.
@@ -59,9 +61,25 @@ impl Results {
             findings,
             shortfalls: Vec::new(),
             tested: Vec::new(),
+            linted: false,
             crash: None,
             left_out: LeftOut::default(),
             wrappers: WrapperFunctions::default(),
+        }
+    }
+
+    /// The findings of lint, the functions at whose callers they are shown, and what was examined.
+    pub fn of_lint(
+        subject: Subject,
+        findings: Vec<Finding>,
+        wrappers: WrapperFunctions,
+        tested: String,
+    ) -> Self {
+        Self {
+            wrappers,
+            tested: vec![tested],
+            linted: true,
+            ..Self::new(subject, findings)
         }
     }
 
@@ -96,7 +114,8 @@ impl Results {
                     self.fall_short(ExitCode::NothingTested, why);
                 }
                 suspects::apply(&test.judged, suspects, &mut self.findings);
-                self.covered(test.summary, test.coverage);
+                self.tested.push(test.summary);
+                self.crash = Some(test.coverage);
                 self.add(settings.levels.apply(test.findings), test.gaps, console);
             }
             Err(Refused { why, code }) => self.fall_short(code, why),
@@ -115,18 +134,7 @@ impl Results {
         }
     }
 
-    /// Notes what was examined, in a sentence.
-    pub fn tested(&mut self, what: String) {
-        self.tested.push(what);
-    }
-
-    /// Notes what crash testing has tried, in a sentence and in numbers.
-    pub fn covered(&mut self, what: String, coverage: CrashCoverage) {
-        self.tested(what);
-        self.crash = Some(coverage);
-    }
-
-    /// Adds the findings in the directory that this run does not search for again, if they belong to the same trace.
+    /// Adds what the directory says about analyses that this run does not repeat, if it is about the same trace.
     pub fn keep(
         &mut self,
         directory: &OutputDirectory,
@@ -137,11 +145,36 @@ impl Results {
             let earlier = earlier_findings(directory, kept)?;
             self.wrappers.learn(&earlier);
             self.findings.extend(earlier);
+            let run = directory.run_file()?;
             if self.subject.files.is_empty() {
-                self.subject.files = directory.stored_files()?;
+                self.subject.files = run.files;
+            }
+            let of_crash_testing = kept == FindingsOf::CrashTesting;
+            let sentences = run.conclusion.tested.iter();
+            let kept = sentences.filter(|text| is_coverage_sentence(text) == of_crash_testing);
+            self.tested.extend(kept.cloned());
+            if of_crash_testing {
+                self.keep_coverage(run.conclusion);
+            } else {
+                self.linted |= run.in_force.linted();
             }
         }
         Ok(())
+    }
+
+    /// Takes over what an earlier crash test has tried. If it was not finished, this run does not pass either.
+    fn keep_coverage(&mut self, earlier: Conclusion) {
+        self.left_out = earlier.left_out;
+        let Some(coverage) = earlier.crash else {
+            return;
+        };
+        if !coverage.complete && coverage.part.is_none() {
+            let Covered { tried, of } = coverage.failure_points;
+            let why = "crash testing was not finished; `brownout crash --resume` continues";
+            let gap = unfinished((tried, of), "failure point", why);
+            self.fall_short(ExitCode::NothingTested, gap);
+        }
+        self.crash = Some(coverage);
     }
 
     /// Adds the findings of an analysis and what it could not examine.
@@ -155,12 +188,16 @@ impl Results {
         }
     }
 
-    /// The rules that were applied: those of crash testing only if crashes were tested.
+    /// The rules that were applied: those of lint only if the trace was linted, those of crash testing only if crashes were
+    /// tested.
     fn rules(&self, settings: &Settings) -> Vec<RuleInfo> {
         let mut rules = rules::in_force(settings);
         rules.retain(|rule| {
-            let found = || self.findings.iter().any(|finding| finding.rule == rule.id);
-            self.crash.is_some() || !rules::is_of_crash_testing(rule.id) || found()
+            let applied = match rules::is_of_crash_testing(rule.id) {
+                true => self.crash.is_some(),
+                false => self.linted,
+            };
+            applied || self.findings.iter().any(|finding| finding.rule == rule.id)
         });
         rules
     }
@@ -232,15 +269,18 @@ pub fn read_report(path: &Path) -> Result<(OutputDirectory, Report), Failure> {
     let rules = in_force.rules(rules::all());
     let mut report = Report::new(subject, rules, findings).with_suppressed(suppressed);
     report.fail_on = in_force.fail_on;
-    report.conclusion = directory.conclusion()?;
+    report.conclusion = directory.run_file()?.conclusion;
     Ok((directory, report))
 }
 
 /// Makes the results in the directory say that the run failed. Does nothing if there are no results yet.
-pub fn record_failure(directory: &Path, code: ExitCode, reason: String) {
+pub fn record_failure(directory: &Path, of: ResultsOf, code: ExitCode, mut reason: String) {
     let Ok((directory, mut report)) = read_report(directory) else {
         return;
     };
+    if of == ResultsOf::AnEarlierRun {
+        reason.push_str("; the findings here are those of an earlier run");
+    }
     report.conclusion = Conclusion {
         end: code.into(),
         exit_code: Some(code as u8),
@@ -261,6 +301,7 @@ pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Sub
         directory: Some(settings.directory.to_string_lossy().into_owned()),
         gaps,
         files: Vec::new(),
+        accepted_ends: settings.accepted_ends(),
     }
 }
 
@@ -321,8 +362,9 @@ mod tests {
             .write_unfinished(&decisions, &settings, &directory, "linting")
             .unwrap();
         let reason = "internal error: no reason".to_owned();
-        record_failure(&root.path().join("out"), ExitCode::Internal, reason);
-        let conclusion = directory.conclusion().unwrap();
+        let path = root.path().join("out");
+        record_failure(&path, ResultsOf::ThisRun, ExitCode::Internal, reason);
+        let conclusion = directory.run_file().unwrap().conclusion;
         assert_eq!(conclusion.end, RunEnd::InternalError);
         assert_eq!(conclusion.exit_code, Some(70));
         let junit = fs::read_to_string(directory.file("junit.xml")).unwrap();

@@ -15,6 +15,7 @@ use brownout_recovery::path_text;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::output_directory::write_private_file;
 
 /// The name of the file in a results directory.
 pub const ENVIRONMENT: &str = "environment.json";
@@ -65,18 +66,9 @@ impl RunEnvironment {
 
     /// Writes the file, readable by its owner only.
     pub fn write(&self, directory: &Path) -> Result<(), Failure> {
-        let path = directory.join(ENVIRONMENT);
-        let write = || -> io::Result<()> {
-            // Temporary files have mode 0600.
-            let mut file = tempfile::NamedTempFile::new_in(directory)?;
-            serde_json::to_writer_pretty(&mut file, self)?;
-            file.write_all(b"\n")?;
-            file.persist(&path)?;
-            Ok(())
-        };
-        write().map_err(|source| Failure::Written {
-            path: path.clone(),
-            source,
+        write_private_file(&directory.join(ENVIRONMENT), |out| {
+            serde_json::to_writer_pretty(&mut *out, self)?;
+            out.write_all(b"\n")
         })
     }
 

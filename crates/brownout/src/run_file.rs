@@ -8,6 +8,7 @@ use brownout_report::{Conclusion, FailOn, Report, RuleInfo, Severity, StoredFile
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::rules;
 
 /// The name of the file.
 pub const RUN: &str = "run.json";
@@ -27,6 +28,9 @@ pub struct RunFile {
     /// The persistent files, and how many of the stores to them are never guaranteed.
     #[serde(default)]
     pub files: Vec<StoredFile>,
+    /// Ends of the target that count as success besides exit status 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub target_success: Vec<String>,
     #[serde(flatten)]
     pub in_force: RulesInForce,
     #[serde(flatten)]
@@ -50,6 +54,14 @@ impl RulesInForce {
         Self {
             fail_on: report.fail_on,
             rules: Some(rules.collect()),
+        }
+    }
+
+    /// Whether rules of lint were applied.
+    pub fn linted(&self) -> bool {
+        match &self.rules {
+            Some(rules) => rules.keys().any(|id| !rules::is_of_crash_testing(id)),
+            None => true,
         }
     }
 

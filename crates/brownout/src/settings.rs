@@ -5,12 +5,19 @@ use std::path::{Path, PathBuf};
 
 use brownout_model::Profile;
 use brownout_report::FailOn;
+use brownout_trace::ProcessEnd;
 
-use crate::arguments::{FindingArgs, FindingFormat};
-use crate::config::{Config, CrashKeys, OracleSpec};
+use crate::arguments::{FindingArgs, FindingFormat, target_end};
+use crate::config::{self, Config, CrashKeys, OracleSpec};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::output_directory;
 use crate::rules::RuleLevels;
+use crate::run_file::RunFile;
+use crate::target_outcome;
+
+/// The directory for results if none is given.
+const OUT: &str = "brownout.out";
 
 /// The options of a command that reports findings.
 #[derive(Debug)]
@@ -31,6 +38,8 @@ pub struct Settings {
     pub write_baseline: Option<PathBuf>,
     pub out: Option<PathBuf>,
     pub loads: bool,
+    /// Ends of the target that count as success besides exit status 0.
+    pub target_success: Vec<ProcessEnd>,
     /// Requirements that are specific to the target.
     pub oracles: Vec<OracleSpec>,
     /// Crash-testing options from the configuration file.
@@ -56,6 +65,7 @@ impl Settings {
             write_baseline: None,
             out: None,
             loads: false,
+            target_success: Vec::new(),
             oracles: Vec::new(),
             crash: CrashKeys::default(),
             directory: directory.to_owned(),
@@ -97,10 +107,56 @@ impl Settings {
             write_baseline: arguments.write_baseline.clone(),
             out: config.out,
             loads: config.loads.unwrap_or_default(),
+            target_success: Vec::new(),
             oracles: config.oracles,
             crash: config.crash,
             directory: source_directory(here),
         })
+    }
+
+    /// The same for a command that writes results to a directory: to the one that is `given`, or configured, or to the default.
+    /// From now on, results that are there do not pass for those of this process, whatever it fails at.
+    pub fn with_out(
+        given: Option<&Path>,
+        arguments: &FindingArgs,
+        patterns: &[OsString],
+        console: &Console,
+    ) -> Result<(Self, PathBuf), Failure> {
+        let plan = |configured: Option<PathBuf>| {
+            let out = given.map(Path::to_owned).or(configured);
+            let out = out.unwrap_or_else(|| PathBuf::from(OUT));
+            output_directory::plan(&out);
+            out
+        };
+        match Self::new(arguments, patterns, console) {
+            Ok(settings) => {
+                let out = plan(settings.out.clone());
+                Ok((settings, out))
+            }
+            Err(failure) => {
+                plan(config::out_of_faulty_file(&arguments.config));
+                Err(failure)
+            }
+        }
+    }
+
+    /// Ends of the target that count as success: those given, and those that the results name to which `trace` belongs.
+    pub fn accept_ends(&mut self, given: &[ProcessEnd], trace: &Path) -> Result<(), Failure> {
+        self.target_success = given.to_vec();
+        if trace.is_dir() {
+            let known = RunFile::read(trace)?.target_success;
+            self.target_success.extend(target_outcome::accepted(&known));
+        }
+        Ok(())
+    }
+
+    /// The ends that count as success, as options name them.
+    pub fn accepted_ends(&self) -> Vec<String> {
+        let ends = self.target_success.iter().copied();
+        let mut words: Vec<String> = ends.filter_map(target_end::argument).collect();
+        words.sort();
+        words.dedup();
+        words
     }
 }
 

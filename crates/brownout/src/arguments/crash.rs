@@ -1,15 +1,17 @@
 //! `brownout crash`, and what every command that tries crashes takes.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use brownout_crash::{Granularity, STRATEGIES, Shard, StrategyInfo};
+use brownout_crash::{STRATEGIES, Shard, StrategyInfo};
 use brownout_recovery::Readiness;
+use brownout_trace::ProcessEnd;
+use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
 
-use super::{FindingArgs, SelectionArgs};
+use super::target_end::target_end;
+use super::values::{duration, readiness, shard, size};
+use super::{FailurePointArgs, FindingArgs, SelectionArgs};
 
 /// Test crashes of a recorded run with the program's own recovery
 ///
@@ -18,8 +20,9 @@ use super::{FindingArgs, SelectionArgs};
 /// their original paths but isolated from your files: nothing that it writes is kept. It passes if it exits
 /// with 0 in time. The program itself is not run again.
 ///
-/// Exits with 1 if recovery fails after a crash, and with 4 if it fails on the files that the program left
-/// without any crash.
+/// Exits with 1 if a finding reaches --fail-on, by default if recovery fails after a crash; with 3 if no crash could be
+/// tested, or not at every failure point; with 4 if recovery fails on the files that the program left without any crash, or
+/// if the recorded program failed on its own, regardless of findings.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout crash run.trace --recover './kvstore /mnt/pmem/pool check'
@@ -44,6 +47,13 @@ pub struct CrashArgs {
     /// Do part I of N, to distribute the work; `brownout merge` combines the results
     #[arg(long, value_name = "I/N", value_parser = shard)]
     pub shard: Option<Shard>,
+
+    /// An exit status of the recorded program, or a signal that ended it, that counts as success: 3, SIGTERM; may be given
+    /// several times
+    ///
+    /// 0 always counts as success, and so do the ends that counted for the results in a directory.
+    #[arg(long, value_name = "STATUS|SIGNAL", value_parser = target_end, value_delimiter = ',')]
+    pub target_success: Vec<ProcessEnd>,
 
     #[command(flatten)]
     pub selection: SelectionArgs,
@@ -194,86 +204,6 @@ impl CrashTestArgs {
     }
 }
 
-/// Which failure points are tested.
-#[derive(Clone, Debug, Default, Args)]
-pub struct FailurePointArgs {
-    /// Which events are failure points
-    #[arg(long, value_enum)]
-    pub granularity: Option<GranularityArg>,
-
-    /// No crash before FUNCTION has returned for the first time
-    ///
-    /// FUNCTION is a name as for --op. pmemobj_create and pmemobj_open are always recorded; for others `crash` needs a trace
-    /// that was recorded with --watch FUNCTION.
-    #[arg(long, value_name = "FUNCTION")]
-    pub after: Option<String>,
-
-    /// Crashes inside the creation of a pool, too
-    ///
-    /// Functions that create pools, such as pmemobj_create, are not expected to survive a crash: a program whose pool is
-    /// not complete creates it again. Failure points inside of them are left out and counted.
-    #[arg(long)]
-    pub from_start: bool,
-
-    /// Only where FUNCTION is on the call stack
-    ///
-    /// FUNCTION is a name as for --op. This option, --in-file and --in-module can be given several times: a failure point is
-    /// tested if one of each kind that is given matches. One that matches no failure point is an error.
-    #[arg(long = "in-function", value_name = "FUNCTION")]
-    pub functions: Vec<String>,
-
-    /// Only where code of a source file that matches GLOB is on the call stack
-    #[arg(long = "in-file", value_name = "GLOB")]
-    pub files: Vec<String>,
-
-    /// Only where code of a module (the program or a library) that matches GLOB is on the call stack
-    #[arg(long = "in-module", value_name = "GLOB")]
-    pub modules: Vec<String>,
-}
-
-impl FailurePointArgs {
-    /// The options that are given.
-    fn given(&self) -> impl Iterator<Item = &'static str> {
-        let Self {
-            granularity,
-            after,
-            from_start,
-            functions,
-            files,
-            modules,
-        } = self;
-        let options = [
-            ("--granularity", granularity.is_some()),
-            ("--after", after.is_some()),
-            ("--from-start", *from_start),
-            ("--in-function", !functions.is_empty()),
-            ("--in-file", !files.is_empty()),
-            ("--in-module", !modules.is_empty()),
-        ];
-        let given = options.into_iter().filter(|(_, given)| *given);
-        given.map(|(option, _)| option)
-    }
-}
-
-/// Which events are failure points.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GranularityArg {
-    /// Flushes, fences and locked instructions
-    Flush,
-    /// Stores too
-    Store,
-}
-
-impl From<GranularityArg> for Granularity {
-    fn from(granularity: GranularityArg) -> Self {
-        match granularity {
-            GranularityArg::Flush => Self::Flush,
-            GranularityArg::Store => Self::Store,
-        }
-    }
-}
-
 /// The strategy with this name.
 pub fn strategy(name: &str) -> Result<&'static StrategyInfo, String> {
     StrategyInfo::named(name).ok_or_else(|| {
@@ -294,102 +224,9 @@ fn strategy_help() -> String {
     format!("How crash points are chosen [default: {default}]")
 }
 
-/// The longest time that an option may give, so that sums and multiples of times do not overflow.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
-
-/// `500ms`, `30s`, `2m`, `1h`; a bare number is seconds.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let factor = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("`{unit}` is not a unit of time; use ms, s, m or h")),
-    };
-    let seconds = number.parse::<f64>().ok().map(|number| number * factor);
-    match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
-        Some(time) if time > LONGEST => Err("more than a year".to_owned()),
-        Some(time) if !time.is_zero() => Ok(time),
-        _ => Err("not a time such as 500ms, 30s or 2m".to_owned()),
-    }
-}
-
-/// `512M`, `4G`; a bare number is bytes.
-fn size(text: &str) -> Result<u64, String> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let shift = match unit.to_ascii_uppercase().trim_end_matches("IB") {
-        "" | "B" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err(format!("`{unit}` is not a unit of size; use K, M, G or T")),
-    };
-    let bytes = number.parse::<u64>().ok();
-    let bytes = bytes.and_then(|number| number.checked_mul(1 << shift));
-    bytes.ok_or_else(|| "not a size such as 512M or 4G".to_owned())
-}
-
-/// Parses a sign such as `tcp:6379`.
-pub fn readiness(text: &str) -> Result<Readiness, String> {
-    let unknown = || "give tcp:PORT, unix:PATH, file:PATH or output:TEXT".to_owned();
-    let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
-    Ok(match kind {
-        "tcp" => Readiness::Tcp(rest.parse().map_err(|_| "not a port".to_owned())?),
-        "unix" => Readiness::Unix(rest.into()),
-        "file" => Readiness::File(rest.into()),
-        "output" if !rest.is_empty() => Readiness::Output(rest.to_owned()),
-        _ => return Err(unknown()),
-    })
-}
-
-fn shard(text: &str) -> Result<Shard, String> {
-    let parts = text.split_once('/');
-    let numbers = parts.and_then(|(index, count)| {
-        let index = u32::from_str(index).ok()?;
-        let count = u32::from_str(count).ok()?;
-        Some(Shard { index, count })
-    });
-    match numbers {
-        Some(shard) if (1..=shard.count).contains(&shard.index) => Ok(shard),
-        _ => Err("not a part such as 2/8; parts are numbered from 1".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(duration("500ms").unwrap(), Duration::from_millis(500));
-        assert_eq!(duration("2").unwrap(), Duration::from_secs(2));
-        assert_eq!(duration("1.5m").unwrap(), Duration::from_secs(90));
-        for wrong in ["", "x", "5y", "-1s", "0", "1e9h", "9999999999999999999999h"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(duration("8784h").unwrap(), LONGEST);
-        for long in ["8785h", "10000000000000000000"] {
-            assert_eq!(duration(long).unwrap_err(), "more than a year");
-        }
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        assert_eq!(size("4G").unwrap(), 4 << 30);
-        assert_eq!(size("512MiB").unwrap(), 512 << 20);
-        assert_eq!(size("7").unwrap(), 7);
-        for wrong in ["", "G", "1.5G", "99999999999999T", "3X"] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn strategies_are_known_by_name_and_the_error_lists_them() {
@@ -397,24 +234,6 @@ mod tests {
         for wrong in ["", "Prefix", "exhaustive"] {
             let error = strategy(wrong).unwrap_err();
             assert!(error.contains("available: auto, prefix"), "{error}");
-        }
-    }
-
-    #[test]
-    fn shards_are_numbered_from_one() {
-        assert_eq!(shard("2/8").unwrap(), Shard { index: 2, count: 8 });
-        for wrong in ["0/8", "9/8", "1", "1/0", "a/b", "1/2/3"] {
-            assert!(shard(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_sign_of_readiness_names_its_kind() {
-        assert_eq!(readiness("tcp:80").unwrap(), Readiness::Tcp(80));
-        let text = readiness("output:now: ready").unwrap();
-        assert_eq!(text, Readiness::Output("now: ready".into()));
-        for wrong in ["", "80", "tcp:x", "tcp:70000", "output:", "pipe:x"] {
-            assert!(readiness(wrong).is_err(), "{wrong}");
         }
     }
 }

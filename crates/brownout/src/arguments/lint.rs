@@ -2,14 +2,17 @@
 
 use std::path::PathBuf;
 
+use brownout_trace::ProcessEnd;
 use clap::Args;
 
+use super::target_end::target_end;
 use super::{FindingArgs, SelectionArgs};
 
 /// Report stores that a crash can lose, and redundant flushes and fences, in a trace
 ///
-/// `brownout explain` lists the rules. Exits with 1 if a finding reaches --fail-on, and with 3 if the trace shows
-/// no persistent memory.
+/// `brownout explain` lists the rules. Exits with 1 if a finding reaches --fail-on; with 3 if the trace shows no
+/// persistent memory, or if not everything could be examined; with 4 if the recorded program failed on its own,
+/// regardless of findings.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout lint run.trace
@@ -28,6 +31,13 @@ pub struct LintArgs {
     /// Findings of crash testing for the same trace in DIR are kept.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+
+    /// An exit status of the recorded program, or a signal that ended it, that counts as success: 3, SIGTERM; may be given
+    /// several times
+    ///
+    /// 0 always counts as success, and so do the ends that counted for the results in a directory.
+    #[arg(long, value_name = "STATUS|SIGNAL", value_parser = target_end, value_delimiter = ',')]
+    pub target_success: Vec<ProcessEnd>,
 
     #[command(flatten)]
     pub selection: SelectionArgs,

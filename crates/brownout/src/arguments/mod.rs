@@ -5,6 +5,7 @@ mod crash;
 mod demo;
 mod dump;
 mod explain;
+mod failure_points;
 mod findings;
 mod image;
 mod lint;
@@ -15,18 +16,18 @@ mod replay;
 mod report;
 mod stat;
 pub mod target_end;
+mod values;
 
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use check::CheckArgs;
-pub use crash::{
-    CrashArgs, CrashTestArgs, FailurePointArgs, GranularityArg, duration, readiness, strategy,
-};
+pub use crash::{CrashArgs, CrashTestArgs, strategy};
 pub use demo::DemoArgs;
 pub use dump::DumpArgs;
 pub use explain::ExplainArgs;
+pub use failure_points::{FailurePointArgs, GranularityArg};
 pub use findings::{ConfigArgs, FindingArgs, FindingFormat};
 pub use image::{ImageArgs, Moment};
 pub use lint::LintArgs;
@@ -36,6 +37,7 @@ pub use recording::{CoverageFormat, OnFull, RecordingArgs};
 pub use replay::ReplayArgs;
 pub use report::ReportArgs;
 pub use stat::StatArgs;
+pub use values::{duration, readiness};
 
 use crate::exit_code::ExitCode;
 

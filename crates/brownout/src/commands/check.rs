@@ -1,6 +1,6 @@
 //! `brownout check`: records a program, lints the trace, and tests crashes if there is a recovery.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use brownout_engine::{Recording, StopReason};
 use brownout_report::Subject;
@@ -16,19 +16,19 @@ use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, sentence};
 use crate::finding_output::Stream;
-use crate::lint_run::lint;
+use crate::lint_run::{LintRun, lint};
 use crate::output_directory::{self, OutputDirectory, TRACE};
 use crate::results::Results;
 use crate::settings::Settings;
+use crate::shortfall::Shortfall;
+use crate::target_outcome;
 use crate::trace_file::TraceFile;
 
-/// The default output directory.
-pub const OUT: &str = "brownout.out";
-
 pub fn run(arguments: &CheckArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let settings = Settings::new(&arguments.findings, &arguments.patterns, console)?;
-    let out = arguments.out.clone().or_else(|| settings.out.clone());
-    let out = out.unwrap_or_else(|| PathBuf::from(OUT));
+    let out = arguments.out.as_deref();
+    let (mut settings, out) =
+        Settings::with_out(out, &arguments.findings, &arguments.patterns, console)?;
+    settings.target_success = arguments.target_success.clone();
     let results = (out.as_path(), Stay::Kept);
     check(arguments, &settings, results, Stream::Error, console)
 }
@@ -98,22 +98,21 @@ pub fn check(
     if is_resumed {
         refuse_changed_program(&lint_run.trace)?;
     }
-    let mut results = Results::new(lint_run.subject, lint_run.findings);
-    results.wrappers = lint_run.wrappers;
-    results.tested(lint_run.tested);
+    let LintRun {
+        subject,
+        findings,
+        wrappers,
+        tested,
+        ..
+    } = lint_run;
+    let mut results = Results::of_lint(subject, findings, wrappers, tested);
     // Damage first: it may be the reason of everything else.
     if let Some(damage) = lint_run.trace.damage() {
         results.fall_short(damage.exit_code(), damage.sentence());
     }
-    let continuation = plan.as_ref().and_then(|plan| {
-        let trace = directory.file(TRACE);
-        crash_command(plan.target_arguments, &trace)
-    });
-    let failed = end.failed(&arguments.target_success, continuation);
+    let failed = end.failed(plan.as_ref(), &settings.target_success, &directory);
     let can_crash = failed.is_none() && lint_run.nothing_persistent.is_none();
-    if let Some((code, why)) = failed {
-        results.fall_short(code, why);
-    }
+    results.shortfalls.extend(failed);
     let mut notes = lint_run.trace.notes().clone();
     end.notes.iter().for_each(|note| notes.add(note));
     results.note(&notes);
@@ -124,18 +123,18 @@ pub fn check(
         Some(plan) if can_crash => {
             let begin = || {
                 results.write_unfinished(&decisions, settings, &directory, "testing crashes")?;
-                directory.write_environment()
+                directory.write_recovery_context(&plan.expected)
             };
-            if output_directory::in_use().is_some() {
+            if output_directory::is_in_use() {
                 // Whatever ends crash testing, the findings of lint remain.
                 begin()?;
             }
             let mut trace = TraceFile::open(&directory.file(TRACE))?;
             let suspects = &lint_run.suspects;
-            match crash_test(&mut trace, plan, suspects, &directory, begin, console) {
+            match crash_test(&mut trace, plan, suspects, &directory, &begin, console) {
                 Ok(tested) => results.add_crash_test(tested, suspects, settings, console),
                 // The results that were to be resumed stay as they are.
-                Err(failure) if output_directory::in_use().is_none() => return Err(failure),
+                Err(failure) if !output_directory::is_in_use() => return Err(failure),
                 Err(failure) => results.fall_short(failure.exit_code(), failure.sentence()),
             }
         }
@@ -187,8 +186,8 @@ fn planned(arguments: &CheckArgs, settings: &Settings) -> Subject {
             .map(|argument| argument.to_string_lossy().into_owned())
             .collect(),
         directory: Some(settings.directory.to_string_lossy().into_owned()),
-        gaps: Vec::new(),
-        files: Vec::new(),
+        accepted_ends: settings.accepted_ends(),
+        ..Subject::default()
     }
 }
 
@@ -255,32 +254,25 @@ impl RecordedEnd {
         }))
     }
 
-    /// Why the run is not complete and successful, and what the check exits with because of it. `accepted` are ends that count
-    /// as success; `continuation` is the command that tests crashes nevertheless.
+    /// Why the run is not complete and successful, if it is not. `accepted` are ends that count as success. With a plan of crash
+    /// testing, the command is named that tests crashes nevertheless.
     fn failed(
         &self,
+        plan: Option<&Plan>,
         accepted: &[ProcessEnd],
-        continuation: Option<String>,
-    ) -> Option<(ExitCode, String)> {
+        directory: &OutputDirectory,
+    ) -> Option<Shortfall> {
         if let Some(why) = &self.incomplete {
-            return Some((ExitCode::Usage, why.clone()));
+            return Some(Shortfall {
+                code: ExitCode::Usage,
+                reason: why.clone(),
+            });
         }
-        let target = self.target.filter(|end| !is_success(*end, accepted))?;
-        let how = target_end::describe(target);
-        let mut why = format!("the program {how}; the findings are those of a failed run");
-        if let Some(argument) = target_end::argument(target) {
-            why.push_str(&format!(
-                "; if that is how it is supposed to end, add --target-success {argument}"
-            ));
-        }
-        if let Some(command) = continuation {
-            why.push_str(&format!("; to test crashes of this run: `{command}`"));
-        }
-        Some((ExitCode::TargetFailed, why))
+        let target = self.target?;
+        let continuation = plan.and_then(|plan| {
+            let end = target_end::argument(target);
+            crash_command(plan.target_arguments, directory.path(), end.as_deref())
+        });
+        target_outcome::failure(target, accepted, continuation)
     }
-}
-
-/// Whether a target that ended so has done what it should.
-fn is_success(end: ProcessEnd, accepted: &[ProcessEnd]) -> bool {
-    end == ProcessEnd::Exited { status: 0 } || accepted.contains(&end)
 }

@@ -1,8 +1,7 @@
 //! `brownout crash`: tests crashes of a recorded run with the target's own recovery.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::check::OUT;
 use crate::arguments::CrashArgs;
 use crate::console::Console;
 use crate::crash_test::{Plan, RecordedBy, check_resumable, crash_test, program_file};
@@ -14,19 +13,20 @@ use crate::lint_run;
 use crate::output_directory::OutputDirectory;
 use crate::results::{FindingsOf, Results};
 use crate::settings::Settings;
+use crate::target_outcome;
 use crate::trace_file::TraceFile;
 
-/// Where the results go. Those about the trace of a results directory belong into this directory.
-fn output(arguments: &CrashArgs, settings: &Settings) -> PathBuf {
-    let trace = &arguments.trace;
-    let beside = trace.is_dir().then(|| trace.clone());
-    let out = arguments.out.clone().or(beside);
-    out.or_else(|| settings.out.clone())
-        .unwrap_or_else(|| PathBuf::from(OUT))
-}
-
 pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let settings = Settings::new(&arguments.findings, &arguments.selection.patterns, console)?;
+    // Results about the trace of a results directory belong into this directory.
+    let trace = arguments.trace.as_path();
+    let beside = trace.is_dir().then_some(trace);
+    let (mut settings, out) = Settings::with_out(
+        arguments.out.as_deref().or(beside),
+        &arguments.findings,
+        &arguments.selection.patterns,
+        console,
+    )?;
+    settings.accept_ends(&arguments.target_success, &arguments.trace)?;
     let options = settings.crash.complete(&arguments.crash);
     let mut plan = Plan::new(&options, &settings)?.ok_or(Failure::NoRecovery)?;
     plan.resume = arguments.resume;
@@ -38,7 +38,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
         let program = program_file(Path::new(program));
         plan.resolve_functions(&trace.header().cwd.join(program))?;
     }
-    let mut directory = OutputDirectory::claim(&output(arguments, &settings))?;
+    let mut directory = OutputDirectory::claim(&out)?;
     if plan.resume {
         // Before anything of the earlier test is replaced.
         check_resumable(&directory, &trace, &plan)?;
@@ -47,22 +47,28 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     results.keep(&directory, trace.path(), FindingsOf::TraceAnalyses)?;
     let has_results = directory.has_results();
     directory.set_trace(trace.path());
+    let (mut suspects, files) = lint_run::suspects(trace.path(), &settings, console)?;
+    results.subject.files = files;
+    if !plan.strategy.tries_suspects {
+        suspects.clear();
+    }
     let begin = || {
+        if !plan.resume {
+            directory.discard_journal();
+        }
         results.write_unfinished(&decisions, &settings, &directory, "testing crashes")?;
-        directory.write_environment()
+        directory.write_recovery_context(&plan.expected)
     };
     if !has_results {
         // The directory belongs to brownout, even if the test fails.
         begin()?;
     }
-    let suspects = match plan.strategy.tries_suspects {
-        true => lint_run::suspects(trace.path(), &settings, console)?,
-        false => Vec::new(),
-    };
-    let tested = crash_test(&mut trace, &plan, &suspects, &directory, begin, console);
+    let tested = crash_test(&mut trace, &plan, &suspects, &directory, &begin, console);
     // Damage first: it may be the reason of everything else.
     let tested = tested.map_err(|failure| trace.damage().unwrap_or(failure))?;
     results.shortfalls.extend(trace.shortfall());
+    let failed = target_outcome::recorded_failure(&trace, &settings.target_success);
+    results.shortfalls.extend(failed);
     results.note(trace.notes());
     results.add_crash_test(tested, &suspects, &settings, console);
     let concluded = results.conclude(

@@ -7,28 +7,34 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
 use crate::lint_run::lint;
-use crate::output_directory::OutputDirectory;
+use crate::output_directory::{self, OutputDirectory};
 use crate::results::{FindingsOf, Results};
 use crate::settings::Settings;
+use crate::target_outcome;
 
 pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let settings = Settings::new(&arguments.findings, &arguments.selection.patterns, console)?;
+    if let Some(out) = &arguments.out {
+        output_directory::plan(out);
+    }
+    let patterns = &arguments.selection.patterns;
+    let mut settings = Settings::new(&arguments.findings, patterns, console)?;
+    settings.accept_ends(&arguments.target_success, &arguments.trace)?;
     let decisions = Decisions::read(&settings)?;
     // Before the work of linting, and before a trace that is in the directory is read.
     let directory = arguments.out.as_deref().map(OutputDirectory::claim);
     let mut directory = directory.transpose()?;
-    let lint_run = lint(&arguments.trace, &settings, console)?;
-    let mut results = Results::new(lint_run.subject, lint_run.findings);
-    results.wrappers = lint_run.wrappers;
-    results.tested(lint_run.tested);
+    let run = lint(&arguments.trace, &settings, console)?;
+    let mut results = Results::of_lint(run.subject, run.findings, run.wrappers, run.tested);
     if let Some(directory) = &mut directory {
-        let trace = lint_run.trace.path();
+        let trace = run.trace.path();
         results.keep(directory, trace, FindingsOf::CrashTesting)?;
         directory.set_trace(trace);
     }
-    results.shortfalls.extend(lint_run.trace.shortfall());
-    results.note(lint_run.trace.notes());
-    if let Some(why) = lint_run.nothing_persistent {
+    results.shortfalls.extend(run.trace.shortfall());
+    let failed = target_outcome::recorded_failure(&run.trace, &settings.target_success);
+    results.shortfalls.extend(failed);
+    results.note(run.trace.notes());
+    if let Some(why) = run.nothing_persistent {
         results.fall_short(ExitCode::NothingTested, why);
     }
     let directory = directory.as_ref();

@@ -20,6 +20,7 @@ use crate::arguments::{ReplayArgs, SERVE_SANDBOX};
 use crate::console::Console;
 use crate::crash_test::{CrashSymbols, CrashTestMonitor, PointFilters};
 use crate::exit_code::ExitCode;
+use crate::expected_output::ExpectedOutput;
 use crate::failure::Failure;
 use crate::output_directory::{FINDINGS, OutputDirectory};
 use crate::results::read_findings;
@@ -64,7 +65,9 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
         return debug(&token, &image, &files, &server);
     }
     let mut symbols = CrashSymbols::new(&file.header().cwd, PointFilters::default());
-    let verdict = recover(&token, (&image, &files), &server, &mut symbols, console)?;
+    let expected = expectation(&token, &arguments.directory, console)?;
+    let mut runner = runner(&token.recovery, expected, &files, &server)?;
+    let verdict = recover(&token, &image, &mut runner, &mut symbols, console)?;
     let now = rule_of(&verdict).map(|rule| rule.id);
     // A finding of lint is confirmed by any failure of recovery.
     let as_before = |rule: &String| match rules::is_of_crash_testing(rule) {
@@ -155,17 +158,32 @@ fn sandbox_server(directory: &Path) -> Result<SandboxServerCommand, Failure> {
     })
 }
 
+/// What recovery has to print, as far as it is known.
+fn expectation(token: &Token, directory: &Path, console: &Console) -> Result<Expectation, Failure> {
+    let Some(digest) = &token.expected else {
+        return Ok(Expectation::Anything);
+    };
+    if directory.is_dir() {
+        let expected = ExpectedOutput::read(directory)?;
+        if expected.digest() == *digest {
+            return Ok(expected);
+        }
+    }
+    console.warn(
+        "recovery had to print an expected output, which is not known here; its output is not compared: \
+         give the directory with the results of the test",
+    );
+    Ok(Expectation::Anything)
+}
+
 fn runner(
     recovery: &Recovery,
+    expected: Expectation,
     files: &PersistentFiles,
     server: &SandboxServerCommand,
 ) -> Result<RecoveryRunner, Failure> {
     let sandbox = Sandbox::start(server, recovery, files.paths()).map_err(CrashError::from)?;
-    Ok(RecoveryRunner::new(
-        sandbox,
-        recovery.clone(),
-        Expectation::Anything,
-    ))
+    Ok(RecoveryRunner::new(sandbox, recovery.clone(), expected))
 }
 
 fn task(token: &Token) -> RecoveryTask {
@@ -191,7 +209,7 @@ fn debug(
     recovery.command = under_debugger(GDB, &recovery.command);
     recovery.client = None;
     recovery.ready = None;
-    let mut runner = runner(&recovery, files, server)?;
+    let mut runner = runner(&recovery, Expectation::Anything, files, server)?;
     runner
         .run_interactively(&image.files, &task(token))
         .map_err(CrashError::from)?;
@@ -200,12 +218,11 @@ fn debug(
 
 fn recover(
     token: &Token,
-    (image, files): (&CrashImage, &PersistentFiles),
-    server: &SandboxServerCommand,
+    image: &CrashImage,
+    runner: &mut RecoveryRunner,
     symbols: &mut CrashSymbols,
     console: &Console,
 ) -> Result<Verdict, Failure> {
-    let mut runner = runner(&token.recovery, files, server)?;
     let attempt = runner
         .attempt(&image.files, &task(token))
         .map_err(CrashError::from)?;

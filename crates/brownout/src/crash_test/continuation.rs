@@ -21,30 +21,40 @@ pub fn continuing_command(target: usize, limit: Duration) -> Option<String> {
     continued(&texts?, target, (limit * FACTOR).max(LEAST), &pid)
 }
 
-/// The command that tests crashes of the recorded run with the options of this process, which is a check.
-pub fn crash_command(target: usize, trace: &Path) -> Option<String> {
+/// The command that tests crashes of the run whose results are in `directory`, with the options of this process, which is a
+/// check. `accepted` is the end of the target that is to count as success.
+pub fn crash_command(target: usize, directory: &Path, accepted: Option<&str>) -> Option<String> {
     let arguments: Option<Vec<String>> = std::env::args_os()
         .skip(1)
         .map(|argument| argument.into_string().ok())
         .collect();
-    crash_of(&arguments?, target, trace.to_str()?)
+    crash_of(&arguments?, target, directory.to_str()?, accepted)
 }
 
-/// Options of `check` that `crash` does not have, and whether a value follows.
+/// Options of `check` that `crash` does not have, or that the directory with the results makes unnecessary, and whether a value
+/// follows.
 const NOT_OF_CRASH: [(&str, bool); 7] = [
     ("--watch", true),
     ("--coverage", true),
     ("--coverage-format", true),
     ("--on-full", true),
-    ("--target-success", true),
+    ("--out", true),
     ("--loads", false),
     ("--resume", false),
 ];
 
-fn crash_of(arguments: &[String], target: usize, trace: &str) -> Option<String> {
+fn crash_of(
+    arguments: &[String],
+    target: usize,
+    directory: &str,
+    accepted: Option<&str>,
+) -> Option<String> {
     let command = arguments.iter().position(|argument| argument == "check")?;
     let own = arguments.get(command + 1..arguments.len().checked_sub(target)?)?;
-    let mut words = vec!["brownout".to_owned(), "crash".to_owned(), trace.to_owned()];
+    let mut words = vec!["brownout", "crash", directory];
+    if let Some(end) = accepted {
+        words.extend(["--target-success", end]);
+    }
     let mut options = own.iter().filter(|option| *option != "--");
     while let Some(option) = options.next() {
         let name = option.split('=').next().unwrap_or(option);
@@ -53,10 +63,10 @@ fn crash_of(arguments: &[String], target: usize, trace: &str) -> Option<String> 
                 options.next();
             }
             Some(_) => {}
-            None => words.push(option.clone()),
+            None => words.push(option),
         }
     }
-    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let words: Vec<String> = words.into_iter().map(quoted).collect();
     Some(words.join(" "))
 }
 
@@ -142,6 +152,8 @@ mod tests {
             "f",
             "--loads",
             "--on-full=stop",
+            "--out",
+            "o-{pid}",
             "--recover",
             "./a {pm}",
             "--",
@@ -150,10 +162,10 @@ mod tests {
         ];
         let arguments = arguments.map(str::to_owned);
         assert_eq!(
-            crash_of(&arguments, 2, "o/trace").as_deref(),
-            Some("brownout crash o/trace --recover './a {pm}'")
+            crash_of(&arguments, 2, "o-7", Some("SIGTERM")).as_deref(),
+            Some("brownout crash o-7 --target-success SIGTERM --recover './a {pm}'")
         );
-        assert_eq!(crash_of(&arguments[1..], 2, "o/trace"), None);
+        assert_eq!(crash_of(&arguments[1..], 2, "o-7", None), None);
     }
 
     #[test]

@@ -2,21 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use brownout_crash::journal::Entries;
-use brownout_crash::{
-    CampaignEnd, CampaignEnding, Extent, Progress, SuspectImages, Trial, judge, tried,
-};
+use brownout_crash::{CampaignEnd, CampaignEnding, Progress, Shard, judge, tried};
 use brownout_report::{Covered, CrashCoverage, LeftOut};
 
 use super::continuation::continuing_command;
 use super::coverage_gap::unfinished;
 use super::monitor::{CrashTestMonitor, counted, recoveries};
 use super::plan::Plan;
+use super::trial_results::TrialResults;
 
-/// The numbers of a test that has just ended.
+/// The numbers of a test that has just ended. A part of a test is never complete.
 pub fn coverage_of(
     plan: &Plan,
-    (trials, suspects): (&[Trial], &[SuspectImages]),
+    results: &TrialResults,
     ending: &CampaignEnding,
     monitor: &CrashTestMonitor,
 ) -> CrashCoverage {
@@ -28,32 +26,38 @@ pub fn coverage_of(
         .time_limit
         .filter(|_| cut)
         .and_then(|limit| continuing_command(plan.target_arguments, limit));
+    let part = (plan.shard != Shard::default()).then(|| plan.shard.to_string());
     CrashCoverage {
         time_limit: plan.time_limit.map(|limit| limit.as_secs_f64()),
         limit_reached: cut && !monitor.interrupted(),
-        complete: ending.end.is_complete() && !monitor.interrupted(),
+        complete: part.is_none() && is_finished(ending, monitor),
+        part,
         continue_with,
-        ..numbers(plan.strategy.name, (trials, suspects), ending)
+        ..numbers(results, ending)
     }
 }
 
-/// The numbers of a test in parts; `None` if a part has not ended.
-pub fn merged_coverage(entries: &Entries) -> Option<CrashCoverage> {
-    let ending = entries.ending?;
-    let strategy = &entries.head.configuration.strategy.name;
-    Some(CrashCoverage {
-        complete: ending.end.is_complete(),
-        ..numbers(strategy, (&entries.trials, &entries.suspects), &ending)
-    })
+/// Whether everything was tried that this test, or this part of one, has to try.
+fn is_finished(ending: &CampaignEnding, monitor: &CrashTestMonitor) -> bool {
+    ending.end.is_complete() && !monitor.interrupted()
 }
 
-fn numbers(
-    strategy: &str,
-    (trials, suspects): (&[Trial], &[SuspectImages]),
+/// The numbers of a test in parts. `complete`: no part is missing or unfinished.
+pub fn merged_coverage(
+    results: &TrialResults,
     ending: &CampaignEnding,
+    complete: bool,
 ) -> CrashCoverage {
-    let (tried, of): (Extent, Extent) = (tried(trials), ending.extent);
-    let verdicts = judge(suspects, trials);
+    CrashCoverage {
+        complete,
+        ..numbers(results, ending)
+    }
+}
+
+fn numbers(results: &TrialResults, ending: &CampaignEnding) -> CrashCoverage {
+    let (tried, of) = (tried(&results.trials), ending.extent);
+    let suspects = &results.suspects;
+    let verdicts = judge(suspects, &results.trials);
     let mut tried_suspects = 0;
     let mut suspects_not_tried: BTreeMap<String, u64> = BTreeMap::new();
     for (suspect, verdict) in suspects.iter().zip(&verdicts) {
@@ -66,7 +70,7 @@ fn numbers(
         }
     }
     CrashCoverage {
-        strategy: strategy.to_owned(),
+        strategy: results.configuration.strategy.name.clone(),
         failure_points: Covered::new(tried.failure_points, of.failure_points),
         occurrences: Covered::new(tried.occurrences, of.occurrences),
         suspects: Covered::new(tried_suspects, suspects.len() as u64),
@@ -78,10 +82,18 @@ fn numbers(
     }
 }
 
+/// How the sentence about what was covered starts.
+const SENTENCE_START: &str = "crashes tested at ";
+
+/// Whether a sentence says what crash testing has covered.
+pub fn is_coverage_sentence(sentence: &str) -> bool {
+    sentence.starts_with(SENTENCE_START)
+}
+
 /// What was covered, in a sentence.
 pub fn coverage_sentence(coverage: &CrashCoverage, failed: u64) -> String {
     let mut text = format!(
-        "crashes tested at {coverage}, with {} on different images in {:.1} s; recovery failed at {}",
+        "{SENTENCE_START}{coverage}, with {} on different images in {:.1} s; recovery failed at {}",
         recoveries(coverage.recoveries),
         coverage.seconds,
         counted(failed, "crash point"),
@@ -94,6 +106,7 @@ pub fn coverage_sentence(coverage: &CrashCoverage, failed: u64) -> String {
 
 /// Why a test shows too little, in sentences.
 pub fn shortfalls(
+    plan: &Plan,
     coverage: &CrashCoverage,
     ending: &CampaignEnding,
     progress: Progress,
@@ -101,22 +114,16 @@ pub fn shortfalls(
     left_out: &LeftOut,
 ) -> Vec<String> {
     if ending.end == CampaignEnd::Exhausted {
-        let none = ending.extent.failure_points == 0;
-        let why = match left_out.failure_points {
-            0 => "no crash was tested: there is no failure point".to_owned(),
-            _ => {
-                let why = left_out.sentences().swap_remove(0);
-                format!("no crash was tested: there is no other failure point; {why}")
-            }
-        };
-        return none.then_some(why).into_iter().collect();
+        return nothing_to_test(plan.shard, ending, progress, left_out)
+            .into_iter()
+            .collect();
     }
     let running = still_running(progress, monitor);
     if progress.done == 0 {
         let none = "no crash was tested: testing stopped before the first one".to_owned();
         return [none].into_iter().chain(running).collect();
     }
-    if coverage.complete {
+    if is_finished(ending, monitor) {
         return running.into_iter().collect();
     }
     let why = match ending.end {
@@ -143,6 +150,30 @@ fn still_running(progress: Progress, monitor: &CrashTestMonitor) -> Option<Strin
             "{} had not ended when the time was over, and took longer than those that passed: it may hang; give more time with --time-limit, \
              or a recovery less time with --recover-time-limit",
             recoveries(progress.running)
+        )
+    })
+}
+
+/// Why a test that has come to its end has not tested any crash, if it has not.
+fn nothing_to_test(
+    part: Shard,
+    ending: &CampaignEnding,
+    progress: Progress,
+    left_out: &LeftOut,
+) -> Option<String> {
+    if ending.extent.failure_points == 0 {
+        return Some(match left_out.failure_points {
+            0 => "no crash was tested: there is no failure point".to_owned(),
+            _ => {
+                let why = left_out.sentences().swap_remove(0);
+                format!("no crash was tested: there is no other failure point; {why}")
+            }
+        });
+    }
+    (progress.done == 0).then(|| {
+        format!(
+            "no crash was tested: none of the crash images belongs to part {part}; \
+             `brownout merge` shows what all parts have tested"
         )
     })
 }

@@ -113,6 +113,11 @@ impl Plan {
         Ok(())
     }
 
+    /// Whether recovery learns how many operations were complete.
+    pub fn counts_operations(&self) -> bool {
+        !self.scope.operations.is_empty()
+    }
+
     pub fn pattern_texts(&self) -> Vec<String> {
         let texts = self.patterns.iter();
         texts

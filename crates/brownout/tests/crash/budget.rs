@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{Completed, TestDir, crashes, findings, functions};
+use crate::{Completed, TestDir, crashes, findings, functions, run_file};
 
 impl TestDir {
     fn bank() -> Self {
@@ -26,7 +26,7 @@ impl TestDir {
     }
 
     fn run_file(&self) -> Value {
-        serde_json::from_str(&self.result("run.json")).unwrap()
+        run_file(&self.path("brownout.out"))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{Completed, TestDir};
+use crate::{Completed, TestDir, run_file};
 
 /// A program with a log beside its pool, in a directory of their own.
 fn wal() -> TestDir {
@@ -18,10 +18,6 @@ fn check(dir: &TestDir, recover: &str, options: &[&str]) -> Completed {
     arguments.extend(options);
     arguments.extend(["--", "./wal", "d", "put", "3"]);
     dir.brownout(&arguments)
-}
-
-fn run_file(dir: &TestDir, out: &str) -> Value {
-    serde_json::from_str(&dir.read(&format!("{out}/run.json"))).unwrap()
 }
 
 /// The names of the files that are left out.
@@ -53,7 +49,7 @@ fn a_recovery_that_fails_on_an_incomplete_image_is_a_warning_and_no_pass() {
         "{failed}"
     );
     assert!(failed["evidence"].to_string().contains("/log"), "{failed}");
-    let run = run_file(&dir, "brownout.out");
+    let run = run_file(&dir.path("brownout.out"));
     assert_eq!(
         (&run["verdict"], &run["exit_code"]),
         (&"nothing-tested".into(), &3.into())
@@ -94,7 +90,7 @@ fn a_recovery_that_fails_on_an_incomplete_image_is_a_warning_and_no_pass() {
     }
     let run = dir.brownout(&["merge", "1", "2", "--out", "whole"]);
     assert_eq!(run.status, Some(3), "{}", run.stderr);
-    assert_eq!(files(&run_file(&dir, "whole")), ["log"]);
+    assert_eq!(files(&run_file(&dir.path("whole"))), ["log"]);
 }
 
 #[test]
@@ -107,7 +103,7 @@ fn files_are_named_even_if_recovery_passes() {
         "{}",
         run.stderr
     );
-    assert_eq!(files(&run_file(&dir, "brownout.out")), ["log"]);
+    assert_eq!(files(&run_file(&dir.path("brownout.out"))), ["log"]);
     let sarif = dir.read("brownout.out/report.sarif");
     assert!(sarif.contains("not in the crash images"), "{sarif}");
 }
@@ -132,7 +128,7 @@ fn the_output_of_the_program_is_not_one_of_its_files() {
         .unwrap();
     assert_eq!(run.status.code(), Some(0));
     assert_eq!(dir.read("output"), "done\n");
-    assert_eq!(run_file(&dir, "brownout.out")["left_out"], Value::Null);
+    assert_eq!(run_file(&dir.path("brownout.out"))["left_out"], Value::Null);
 }
 
 /// A program that creates its pool with libpmemobj. `None` where that library is not installed.
@@ -171,7 +167,7 @@ fn crashes_inside_pool_creation_are_left_out_and_counted() {
     };
     let run = check(&[]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
-    let left_out = run_file(&dir, "brownout.out")["left_out"].clone();
+    let left_out = run_file(&dir.path("brownout.out"))["left_out"].clone();
     let count = left_out["failure_points"].as_u64().unwrap();
     assert!(count > 1, "{left_out}");
     assert_eq!(left_out["functions"][0], "pmemobj_create");
@@ -207,7 +203,7 @@ fn crashes_inside_pool_creation_are_left_out_and_counted() {
     let run = check(&["--in-function", "pmemobj_create"]);
     assert_eq!(run.status, Some(3), "{}", run.stderr);
     assert!(run.stderr.contains("no crash was tested"), "{}", run.stderr);
-    assert_eq!(run_file(&dir, "brownout.out")["verdict"], "nothing-tested");
+    assert_eq!(run_file(&dir.path("brownout.out"))["verdict"], "nothing-tested");
     let run = check(&["--in-function", "pmemobj_create", "--from-start"]);
     assert_eq!(
         run.status,

@@ -21,6 +21,7 @@ mod verdicts;
 mod test_dir;
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -73,6 +74,12 @@ fn private_mounts_are_possible() -> bool {
         println!("left out: users may not mount anything in namespaces of their own here");
     }
     possible
+}
+
+/// What `run.json` in a results directory says.
+fn run_file(directory: &Path) -> Value {
+    let text = fs::read_to_string(directory.join("run.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
 }
 
 /// Rule and count of the findings of crash testing.

@@ -1,10 +1,8 @@
 //! Work in parts, and work that goes on later.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 
-use crate::{TestDir, crashes, findings};
+use crate::{TestDir, crashes, findings, run_file};
 
 #[test]
 fn parts_joined_are_the_whole() {
@@ -29,11 +27,21 @@ fn parts_joined_are_the_whole() {
     let replayed = dir.brownout(&["replay", "merged", id]);
     assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
 
+    let run = run_file(&dir.path("merged"));
+    assert_eq!(run["crash"]["complete"], true, "{run}");
+    assert!(run["files"][0]["stores"].as_u64().unwrap() > 0, "{run}");
     let some = dir.brownout(&["merge", "part1", "part3", "--out", "some"]);
     assert!(
         some.stderr.contains("part 2/3 is missing"),
         "{}",
         some.stderr
+    );
+    assert_eq!(run_file(&dir.path("some"))["crash"]["complete"], false);
+    let one = dir.brownout(&["merge", "part1", "--out", "one"]);
+    assert!(
+        one.stderr.contains("parts 2/3, 3/3 are missing"),
+        "{}",
+        one.stderr
     );
     // All crash points were tried, but the strategy could have proposed more.
     let journal = dir.path("part2/crash.jsonl");
@@ -46,11 +54,57 @@ fn parts_joined_are_the_whole() {
         "{}",
         cut.stderr
     );
+    assert_eq!(run_file(&dir.path("cut"))["crash"]["complete"], false);
     let other = dir.crash(&["--occurrences", "7", "--shard", "2/3", "--out", "other"]);
     assert!(other.status.is_some());
     let mixed = dir.brownout(&["merge", "part1", "other", "--out", "mixed"]);
     assert_eq!(mixed.status, Some(2));
     assert!(mixed.stderr.contains("other options"), "{}", mixed.stderr);
+}
+
+#[test]
+fn too_few_parts_are_no_pass() {
+    let dir = TestDir::new();
+    dir.record(&[], &["3"]);
+    // More parts than crash images: some have nothing to test.
+    let parts: Vec<String> = (1..=40).map(|index| format!("{index}/40")).collect();
+    let mut names: Vec<String> = Vec::new();
+    let mut empty = None;
+    for part in &parts {
+        let out = format!("part{}", names.len());
+        let run = dir.crash(&["--strategy", "prefix", "--shard", part, "--out", &out]);
+        let results = run_file(&dir.path(&out));
+        assert_eq!(results["crash"]["complete"], false, "{results}");
+        assert_eq!(results["crash"]["part"], part.as_str(), "{results}");
+        if results["crash"]["recoveries"] == 0 {
+            assert_eq!(run.status, Some(3), "{}", run.stderr);
+            let why = format!("none of the crash images belongs to part {part}");
+            assert!(run.stderr.contains(&why), "{}", run.stderr);
+            empty = Some(out.clone());
+        } else {
+            assert_eq!(run.status, Some(0), "{}", run.stderr);
+        }
+        names.push(out);
+        // All are needed only for the whole.
+        if empty.is_some() && names.len() >= 3 {
+            break;
+        }
+    }
+    let empty = empty.expect("a part has nothing to test");
+    let junit = fs::read_to_string(dir.path(&empty).join("junit.xml")).unwrap();
+    assert!(junit.contains("<error"), "{junit}");
+
+    let mut merge = vec!["merge"];
+    merge.extend(names.iter().map(String::as_str));
+    merge.extend(["--out", "merged"]);
+    let merged = dir.brownout(&merge);
+    assert_eq!(merged.status, Some(3), "{}", merged.stderr);
+    let run = run_file(&dir.path("merged"));
+    assert_eq!(run["crash"]["complete"], false, "{run}");
+    assert_eq!(run["exit_code"], 3, "{run}");
+    assert!(run["reasons"].to_string().contains("are missing"), "{run}");
+    let junit = fs::read_to_string(dir.path("merged/junit.xml")).unwrap();
+    assert!(junit.contains("<error"), "{junit}");
 }
 
 #[test]
@@ -118,17 +172,23 @@ fn a_run_that_was_cut_off_goes_on() {
     );
 }
 
-/// All files in `brownout.out`.
-fn results(dir: &TestDir) -> BTreeMap<PathBuf, Vec<u8>> {
-    let entries = fs::read_dir(dir.path("brownout.out")).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    paths
-        .map(|path| (path.clone(), fs::read(path).unwrap()))
-        .collect()
+/// What a test can go on from: the findings, the trace and the journal in `brownout.out`.
+fn results(dir: &TestDir) -> [Vec<u8>; 3] {
+    ["findings.jsonl", "trace", "crash.jsonl"]
+        .map(|name| fs::read(dir.path("brownout.out").join(name)).unwrap())
+}
+
+/// Asserts that the results do not pass for those of a run that was refused.
+fn assert_refused(dir: &TestDir, reason: &str) {
+    let run = run_file(&dir.path("brownout.out"));
+    assert_eq!(run["verdict"], "error", "{run}");
+    let reasons = run["reasons"].to_string();
+    assert!(reasons.contains(reason), "{reasons}");
+    assert!(reasons.contains("those of an earlier run"), "{reasons}");
 }
 
 #[test]
-fn options_that_are_refused_leave_the_results_as_they_are() {
+fn options_that_are_refused_lose_no_results() {
     let dir = TestDir::new();
     let recover = "./slots {pm} check";
     let run = dir.check(recover, &["--no-narrowing"], &["3", "early"]);
@@ -142,6 +202,7 @@ fn options_that_are_refused_leave_the_results_as_they_are() {
     assert_eq!(other.status, Some(2), "{}", other.stderr);
     assert!(other.stderr.contains("other options"), "{}", other.stderr);
     assert!(results(&dir) == before, "a check has changed the results");
+    assert_refused(&dir, "other options");
     let crash = ["crash", "brownout.out", "--recover", recover];
     let filtered = dir.brownout(&[&crash[..], &["--in-function", "typo"]].concat());
     assert_eq!(filtered.status, Some(2), "{}", filtered.stderr);
@@ -150,6 +211,10 @@ fn options_that_are_refused_leave_the_results_as_they_are() {
         results(&dir) == before,
         "a crash test has changed the results"
     );
+    assert_refused(&dir, "typo");
+    let resumed = dir.check(recover, &["--resume", "--no-narrowing"], &["3", "early"]);
+    assert_eq!(resumed.status, Some(1), "{}", resumed.stderr);
+    assert_eq!(run_file(&dir.path("brownout.out"))["verdict"], "findings");
 }
 
 #[test]
@@ -167,6 +232,7 @@ fn a_program_that_was_built_again_is_not_resumed() {
     let why = "slots` has changed since it was recorded; run without --resume";
     assert!(changed.stderr.contains(why), "{}", changed.stderr);
     assert!(results(&dir) == before, "the earlier results have changed");
+    assert_refused(&dir, "has changed since it was recorded");
 }
 
 #[test]

@@ -251,6 +251,7 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
         operation: None,
         patterns: Vec::new(),
         time_limit: None,
+        expected: None,
         trace: identity(&dir),
     };
     let findings = findings(groups, &causes, token);

@@ -1,0 +1,84 @@
+//! The options that say at which failure points crashes are tested.
+
+use brownout_crash::Granularity;
+use clap::{Args, ValueEnum};
+
+/// Which failure points are tested.
+#[derive(Clone, Debug, Default, Args)]
+pub struct FailurePointArgs {
+    /// Which events are failure points
+    #[arg(long, value_enum)]
+    pub granularity: Option<GranularityArg>,
+
+    /// No crash before FUNCTION has returned for the first time
+    ///
+    /// FUNCTION is a name as for --op. pmemobj_create and pmemobj_open are always recorded; for others `crash` needs a trace
+    /// that was recorded with --watch FUNCTION.
+    #[arg(long, value_name = "FUNCTION")]
+    pub after: Option<String>,
+
+    /// Crashes inside the creation of a pool, too
+    ///
+    /// Functions that create pools, such as pmemobj_create, are not expected to survive a crash: a program whose pool is
+    /// not complete creates it again. Failure points inside of them are left out and counted.
+    #[arg(long)]
+    pub from_start: bool,
+
+    /// Only where FUNCTION is on the call stack
+    ///
+    /// FUNCTION is a name as for --op. This option, --in-file and --in-module can be given several times: a failure point is
+    /// tested if one of each kind that is given matches. One that matches no failure point is an error.
+    #[arg(long = "in-function", value_name = "FUNCTION")]
+    pub functions: Vec<String>,
+
+    /// Only where code of a source file that matches GLOB is on the call stack
+    #[arg(long = "in-file", value_name = "GLOB")]
+    pub files: Vec<String>,
+
+    /// Only where code of a module (the program or a library) that matches GLOB is on the call stack
+    #[arg(long = "in-module", value_name = "GLOB")]
+    pub modules: Vec<String>,
+}
+
+impl FailurePointArgs {
+    /// The options that are given.
+    pub fn given(&self) -> impl Iterator<Item = &'static str> {
+        let Self {
+            granularity,
+            after,
+            from_start,
+            functions,
+            files,
+            modules,
+        } = self;
+        let options = [
+            ("--granularity", granularity.is_some()),
+            ("--after", after.is_some()),
+            ("--from-start", *from_start),
+            ("--in-function", !functions.is_empty()),
+            ("--in-file", !files.is_empty()),
+            ("--in-module", !modules.is_empty()),
+        ];
+        let given = options.into_iter().filter(|(_, given)| *given);
+        given.map(|(option, _)| option)
+    }
+}
+
+/// Which events are failure points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GranularityArg {
+    /// Flushes, fences and locked instructions
+    Flush,
+    /// Stores too
+    Store,
+}
+
+impl From<GranularityArg> for Granularity {
+    fn from(granularity: GranularityArg) -> Self {
+        match granularity {
+            GranularityArg::Flush => Self::Flush,
+            GranularityArg::Store => Self::Store,
+        }
+    }
+}

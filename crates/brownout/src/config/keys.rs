@@ -1,0 +1,152 @@
+//! The keys of `brownout.toml`: those of the file itself and those of a preset are the same.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use brownout_model::Profile;
+use brownout_report::FailOn;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::oracles::OracleKeys;
+use super::{Config, CrashKeys};
+use crate::arguments::FindingFormat;
+use crate::rules::{self, RuleLevel};
+
+/// The keys of a file or of one of its presets.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Keys {
+    pub(super) pm: Option<Vec<String>>,
+    pub(super) model: Option<Spanned<String>>,
+    pub(super) format: Option<FindingFormat>,
+    #[serde(alias = "warnings")]
+    pub(super) verbose: Option<bool>,
+    pub(super) fail_on: Option<FailOn>,
+    pub(super) pedantic: Option<bool>,
+    pub(super) rules: Option<Spanned<BTreeMap<String, RuleLevel>>>,
+    pub(super) suppressions: Option<Vec<PathBuf>>,
+    pub(super) baseline: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
+    pub(super) loads: Option<bool>,
+    pub(super) crash: Option<Spanned<CrashKeys>>,
+    /// Not allowed in presets. Files may use its former name.
+    #[serde(alias = "profile")]
+    pub(super) preset: Option<Spanned<BTreeMap<String, Keys>>>,
+    pub(super) oracle: Option<Vec<Spanned<OracleKeys>>>,
+}
+
+/// The persistency profile of that name, or the position of the name and an error message.
+pub(super) fn model(name: Option<&Spanned<String>>) -> Result<Option<Profile>, (usize, String)> {
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    match Profile::named(name.get_ref()) {
+        Some(profile) => Ok(Some(profile)),
+        None => {
+            let known = Profile::ALL.map(|profile| profile.name).join(", ");
+            let why = format!(
+                "unknown model `{}`; expected one of {known}",
+                name.get_ref()
+            );
+            Err((name.span().start, why))
+        }
+    }
+}
+
+/// Every key is the id of a rule or oracle; otherwise the position of the key and an error message.
+pub(super) fn check_rules(
+    rules: &Spanned<BTreeMap<String, RuleLevel>>,
+    oracles: &[&str],
+    text: &str,
+) -> Result<(), (usize, String)> {
+    let known = |id: &str| oracles.contains(&id) || rules::all().iter().any(|rule| rule.id == id);
+    match rules.get_ref().keys().find(|id| !known(id)) {
+        None => Ok(()),
+        Some(id) => {
+            let why = format!("no rule `{id}`; did you mean `{}`?", rules::nearest(id));
+            // A table's span begins at its header, an inline table's at its brace; the key follows.
+            let start = rules.span().start;
+            let key = text.get(start..).and_then(|rest| rest.find(id.as_str()));
+            Err((start + key.unwrap_or(0), why))
+        }
+    }
+}
+
+impl Keys {
+    /// These options where given, else those of `base`.
+    pub(super) fn over(self, base: Self) -> Self {
+        Self {
+            pm: self.pm.or(base.pm),
+            model: self.model.or(base.model),
+            format: self.format.or(base.format),
+            verbose: self.verbose.or(base.verbose),
+            fail_on: self.fail_on.or(base.fail_on),
+            pedantic: self.pedantic.or(base.pedantic),
+            rules: match (self.rules, base.rules) {
+                (Some(own), Some(base)) => {
+                    let span = base.span();
+                    let mut rules = base.into_inner();
+                    rules.extend(own.into_inner());
+                    Some(Spanned::new(span, rules))
+                }
+                (own, base) => own.or(base),
+            },
+            suppressions: self.suppressions.or(base.suppressions),
+            baseline: self.baseline.or(base.baseline),
+            out: self.out.or(base.out),
+            loads: self.loads.or(base.loads),
+            crash: match (self.crash, base.crash) {
+                (Some(own), Some(base)) => {
+                    let span = own.span();
+                    Some(Spanned::new(span, own.into_inner().over(base.into_inner())))
+                }
+                (own, base) => own.or(base),
+            },
+            preset: None,
+            oracle: None,
+        }
+    }
+
+    pub(super) fn rooted_at(self, directory: &Path) -> Config {
+        let rooted = |path: PathBuf| directory.join(path);
+        // A pattern without a slash matches file names in any directory.
+        let pattern = |pattern: String| -> OsString {
+            if pattern.contains('/') {
+                rooted(pattern.into()).into()
+            } else {
+                pattern.into()
+            }
+        };
+        Config {
+            path: None,
+            pm: self
+                .pm
+                .unwrap_or_default()
+                .into_iter()
+                .map(pattern)
+                .collect(),
+            model: model(self.model.as_ref()).ok().flatten(),
+            format: self.format,
+            verbose: self.verbose,
+            fail_on: self.fail_on,
+            pedantic: self.pedantic,
+            rules: self.rules.map(Spanned::into_inner).unwrap_or_default(),
+            suppressions: self
+                .suppressions
+                .unwrap_or_default()
+                .into_iter()
+                .map(rooted)
+                .collect(),
+            baseline: self.baseline.map(rooted),
+            out: self.out.map(rooted),
+            loads: self.loads,
+            crash: self
+                .crash
+                .map(|crash| crash.into_inner().rooted_at(directory))
+                .unwrap_or_default(),
+            oracles: Vec::new(),
+        }
+    }
+}

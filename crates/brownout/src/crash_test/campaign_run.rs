@@ -1,0 +1,92 @@
+//! Runs the campaign of a crash test, from the beginning or from where an earlier one ended.
+
+use brownout_crash::journal::Head;
+use brownout_crash::{
+    Campaign, CampaignEnding, Collaborators, Journal, Progress, StrategyInput, Suspect,
+    TraceIdentity,
+};
+use brownout_recovery::{RecoveryRunner, RunnerPool};
+
+use super::monitor::CrashTestMonitor;
+use super::plan::Plan;
+use super::preparation::Prepared;
+use super::resumption::{earlier_entries, open_journal};
+use super::trial_results::TrialResults;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::output_directory::OutputDirectory;
+use crate::suspects::LintSuspect;
+
+/// What a campaign leaves.
+pub struct CampaignResults {
+    pub results: TrialResults,
+    pub journal: Journal,
+    /// How the test ended, earlier campaigns included.
+    pub ending: CampaignEnding,
+    pub progress: Progress,
+    /// The runners, unless one of them still has a recovery that goes on after the time limit.
+    pub runners: Option<Vec<RecoveryRunner>>,
+}
+
+/// Tries crashes until the strategy or the monitor ends it. `begin` is called when the test that is resumed is known to be the
+/// same.
+pub fn run_campaign(
+    prepared: &mut Prepared,
+    (plan, trace): (&Plan, TraceIdentity),
+    suspects: &[LintSuspect],
+    (directory, begin): (&OutputDirectory, &dyn Fn() -> Result<(), Failure>),
+    monitor: &mut CrashTestMonitor,
+    console: &Console,
+) -> Result<CampaignResults, Failure> {
+    let suspects: Vec<Suspect> = suspects.iter().map(|known| known.suspect.clone()).collect();
+    let mut strategy = (plan.strategy.start)(StrategyInput {
+        run: &prepared.run,
+        survey: &prepared.survey,
+        symbols: &mut prepared.symbols,
+        occurrences: plan.occurrences,
+        suspects: &suspects,
+        profile: plan.profile,
+    })?;
+    let head = Head {
+        configuration: plan.configuration(trace),
+        shards: vec![plan.shard],
+        points: strategy.planned(),
+    };
+    let earlier = earlier_entries(directory, &head, plan)?;
+    if plan.resume {
+        begin()?;
+    }
+    let known_suspects = strategy.suspects();
+    let (mut journal, earlier) =
+        open_journal(directory, &head, earlier, known_suspects, plan, console)?;
+    let mut campaign = Campaign::new(
+        &prepared.run,
+        &prepared.survey.files,
+        plan.shard,
+        plan.counts_operations(),
+        prepared.time_limit,
+    );
+    let (trials, causes, earlier_ending) = earlier;
+    campaign.resume(trials);
+    let mut pool = RunnerPool::new(std::mem::take(&mut prepared.runners));
+    monitor.begin_trials()?;
+    let ending = campaign.run(&mut Collaborators {
+        strategy: &mut *strategy,
+        pool: &mut pool,
+        journal: &mut journal,
+        symbols: &mut prepared.symbols,
+        observer: monitor,
+    })?;
+    Ok(CampaignResults {
+        journal,
+        ending: earlier_ending.map_or(ending, |earlier| earlier.continued(ending)),
+        progress: campaign.progress(),
+        runners: pool.is_idle().then(|| pool.close()),
+        results: TrialResults {
+            configuration: head.configuration,
+            trials: campaign.into_trials(),
+            suspects: strategy.suspects().to_vec(),
+            causes,
+        },
+    })
+}

@@ -1,0 +1,83 @@
+//! Which failures the search for causes begins with, and the search.
+
+use brownout_crash::{CrashError, Trial, group, narrow, without_suspects};
+use brownout_recovery::RunnerPool;
+
+use super::campaign_run::CampaignResults;
+use super::monitor::CrashTestMonitor;
+use super::plan::Plan;
+use super::preparation::Prepared;
+use super::runners::open_runners;
+use super::trial_results::TrialResults;
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// The number of findings whose causes are searched for.
+const MOST_NARROWED: usize = 64;
+
+/// Searches for the stores that make the difference between failures and images that pass, and adds them to the results.
+pub fn search_causes(
+    prepared: &mut Prepared,
+    plan: &Plan,
+    tested: &mut CampaignResults,
+    monitor: &mut CrashTestMonitor,
+    console: &Console,
+) -> Result<(), Failure> {
+    let asked = unexplained(&tested.results);
+    if monitor.interrupted() || !plan.narrowing || asked.is_empty() {
+        return Ok(());
+    }
+    let runners = match tested.runners.take() {
+        Some(runners) => runners,
+        None => open_runners(plan, &prepared.survey, console)?,
+    };
+    monitor.begin_narrowing(asked.len());
+    let found = narrow(
+        &prepared.run,
+        &prepared.survey.files,
+        (asked, &tested.results.trials),
+        &plan.scope.operations,
+        prepared.time_limit,
+        &mut RunnerPool::new(runners),
+        &mut prepared.symbols,
+        monitor,
+    )?;
+    for cause in &found {
+        tested.journal.cause(cause).map_err(CrashError::from)?;
+    }
+    tested.results.causes.extend(found);
+    Ok(())
+}
+
+/// A failure for each finding that has no cause yet, the most promising ones.
+fn unexplained(results: &TrialResults) -> Vec<Trial> {
+    let TrialResults { trials, causes, .. } = results;
+    let mut asked: Vec<Trial> = group(&without_suspects(&results.suspects, trials))
+        .iter()
+        .map(|group| group.first().clone())
+        // Searching needs a recovery that does the same each time.
+        .filter(|first| !first.is_flaky())
+        .filter(|first| !causes.iter().any(|cause| cause.cause_of == first.point))
+        .collect();
+    most_promising_first(&mut asked, trials);
+    asked.truncate(MOST_NARROWED);
+    asked
+}
+
+/// Sorts failures by how much the search for their causes promises: those in operations first, whose code the user asks
+/// about, then those between and before operations; and those first that are near an image that passed.
+fn most_promising_first(failures: &mut [Trial], trials: &[Trial]) {
+    let mut passed: Vec<u64> = trials
+        .iter()
+        .filter(|trial| trial.verdict.passed() && trial.point.choice.is_none())
+        .map(|trial| trial.point.event)
+        .collect();
+    passed.sort_unstable();
+    failures.sort_by_key(|failure| {
+        let operation = failure.operation.unwrap_or_default();
+        let before = passed.partition_point(|&event| event < failure.point.event);
+        let nearest = before.checked_sub(1).map_or(0, |at| passed[at]);
+        let distance = failure.point.event - nearest;
+        (!operation.active, operation.completed == 0, distance)
+    });
+}

@@ -1,0 +1,82 @@
+//! What must hold before crashes can be tested: there are persistent files, the options fit the run, and recovery passes on
+//! the files that the target left.
+
+use std::time::Duration;
+
+use brownout_crash::{Operation, RecordedRun, Survey};
+use brownout_recovery::RecoveryRunner;
+
+use super::Refused;
+use super::calling_contexts::CrashSymbols;
+use super::monitor::CrashTestMonitor;
+use super::plan::Plan;
+use super::runners::open_runners;
+use super::scope_check::check_scope;
+use super::uncrashed::{describe_uncrashed, recover_uncrashed};
+use crate::commands::describe_candidates;
+use crate::console::Console;
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::trace_file::TraceFile;
+
+/// What crashes are tested with.
+pub struct Prepared {
+    pub run: RecordedRun,
+    pub survey: Survey,
+    pub symbols: CrashSymbols,
+    pub runners: Vec<RecoveryRunner>,
+    /// How long a recovery may take.
+    pub time_limit: Duration,
+}
+
+/// Prepares a test of the run in `trace`. `begin` is called when the options are known to fit the run, unless an earlier test is
+/// resumed, whose options have yet to be compared.
+pub fn prepare(
+    trace: &mut TraceFile,
+    plan: &Plan,
+    begin: &dyn Fn() -> Result<(), Failure>,
+    monitor: &mut CrashTestMonitor,
+    console: &Console,
+) -> Result<Result<Prepared, Refused>, Failure> {
+    let selection = trace.select(&plan.patterns, console)?;
+    if selection.is_empty() {
+        return Ok(Err(Refused {
+            why: describe_candidates(&selection, trace.definitions(), &plan.patterns),
+            code: ExitCode::NothingTested,
+        }));
+    }
+    let mut symbols = CrashSymbols::new(&trace.header().cwd, plan.filters.clone());
+    let last_event = trace.events();
+    let run = RecordedRun::new(trace.path(), selection);
+    monitor.begin_reading(last_event);
+    let survey = run.survey(plan.scope.clone(), &mut symbols, monitor)?;
+    check_scope(&survey.points, &plan.scope, &run, plan.recorded_by)?;
+    symbols.check_filters()?;
+    if !plan.resume {
+        begin()?;
+    }
+    let mut runners = open_runners(plan, &survey, console)?;
+    monitor.begin_reading(last_event);
+    let operation: Option<Operation> = plan.counts_operations().then(|| survey.points.operation());
+    let uncrashed = recover_uncrashed(
+        &run,
+        &survey,
+        &mut runners[0],
+        (last_event, operation),
+        plan,
+        monitor,
+    )?;
+    if !uncrashed.attempt.verdict.passed() {
+        return Ok(Err(Refused {
+            why: describe_uncrashed(&uncrashed, plan),
+            code: ExitCode::TargetFailed,
+        }));
+    }
+    Ok(Ok(Prepared {
+        run,
+        survey,
+        symbols,
+        runners,
+        time_limit: uncrashed.time_limit,
+    }))
+}

@@ -1,0 +1,43 @@
+//! Recovery on the files that the target left, without any crash: it must pass there before crashes can be tested.
+
+use brownout_crash::{
+    CrashError, Operation, RecordedRun, Survey, UncrashedRecovery, recover_without_crash,
+};
+use brownout_recovery::RecoveryRunner;
+
+use super::monitor::CrashTestMonitor;
+use super::plan::Plan;
+use crate::failure::Failure;
+
+/// Runs recovery on the files as they are after the last of `events`.
+pub fn recover_uncrashed(
+    run: &RecordedRun,
+    survey: &Survey,
+    runner: &mut RecoveryRunner,
+    (events, operation): (u64, Option<Operation>),
+    plan: &Plan,
+    monitor: &mut CrashTestMonitor,
+) -> Result<UncrashedRecovery, Failure> {
+    let (image, _) = run.image_before(None, &survey.files, monitor)?;
+    monitor.begin_uncrashed();
+    let limit = plan.recovery_time_limit;
+    Ok(
+        recover_without_crash(runner, &image, events, operation, limit)
+            .map_err(CrashError::from)?,
+    )
+}
+
+/// Why crashes cannot be tested with this recovery.
+pub fn describe_uncrashed(uncrashed: &UncrashedRecovery, plan: &Plan) -> String {
+    let attempt = &uncrashed.attempt;
+    let mut text = format!(
+        "recovery {} on the files that the program left, without any crash; \
+         it must pass there before crashes can be tested: {}",
+        attempt.verdict, plan.recovery.command
+    );
+    for line in &attempt.output {
+        text.push_str("\n  | ");
+        text.push_str(line);
+    }
+    text
+}

@@ -1,4 +1,5 @@
-//! The journal: every trial is written as soon as it is done, so that nothing is lost when crash testing ends early.
+//! The journal: every trial is written as soon as it is done, so that nothing is lost when crash testing ends early. A loss of
+//! power loses the trials of a few seconds: the storage is not waited for after each.
 //!
 //! A file of JSON lines. The first describes the test, each other is a [`Trial`], a [`Cause`], a suspect with its
 //! images, or the [`CampaignEnding`] of a campaign. An incomplete last line is dropped when the journal is read again.
@@ -10,6 +11,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +24,9 @@ use crate::trial::Trial;
 use brownout_recovery::Recovery;
 
 const VERSION: u32 = 4;
+
+/// How old the last line may get before the storage has it, as long as lines are written.
+const SYNC_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What distinguishes a trace from others, wherever it is copied to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,6 +241,8 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
 pub struct Journal {
     path: PathBuf,
     file: File,
+    /// When the storage was last made to have all lines.
+    synced: Instant,
 }
 
 impl Journal {
@@ -248,8 +255,10 @@ impl Journal {
         let mut journal = Self {
             path: path.to_owned(),
             file: File::create(path).map_err(failed)?,
+            synced: Instant::now(),
         };
         journal.write(head)?;
+        journal.sync()?;
         Ok(journal)
     }
 
@@ -271,6 +280,7 @@ impl Journal {
         Ok(Self {
             path: path.to_owned(),
             file,
+            synced: Instant::now(),
         })
     }
 
@@ -287,7 +297,17 @@ impl Journal {
     }
 
     pub fn ending(&mut self, ending: &CampaignEnding) -> Result<(), JournalError> {
-        self.write(ending)
+        self.write(ending)?;
+        self.sync()
+    }
+
+    /// Makes the storage have all lines.
+    pub fn sync(&mut self) -> Result<(), JournalError> {
+        self.synced = Instant::now();
+        self.file.sync_data().map_err(|source| JournalError::Write {
+            path: self.path.clone(),
+            source,
+        })
     }
 
     /// Writes a line in one call, so that it may be incomplete but is never mixed with another.
@@ -300,7 +320,11 @@ impl Journal {
         written.map_err(|source| JournalError::Write {
             path: self.path.clone(),
             source,
-        })
+        })?;
+        match self.synced.elapsed() < SYNC_INTERVAL {
+            true => Ok(()),
+            false => self.sync(),
+        }
     }
 }
 

@@ -17,7 +17,8 @@ pub enum CommandProblem {
     #[error("the command contains an unpaired quote: {command}")]
     Quotes { command: String },
     #[error(
-        "unknown placeholder `{text}`; {{pm}} is the path of the first persistent file, {{pm:2}} that of the second"
+        "unknown placeholder `{text}`; {{pm}} is the path of the first persistent file, {{pm:2}} that of the second; \
+         if the braces are part of the command, put them in single quotes"
     )]
     Placeholder { text: String },
     #[error("`{}` does not exist", program.display())]
@@ -57,27 +58,41 @@ pub fn check_command(command: &str, directory: &Path) -> Result<(), CommandProbl
     }
 }
 
-/// The first `{name}` that is no placeholder. What is in single quotes is left alone, as in `awk '{print}'`, and so are
-/// variables of a shell.
+/// The first `{name}` that looks like a misspelt placeholder. Scripts are full of other text in braces, as in `awk "{print}"`,
+/// so a name must be similar to that of a placeholder. What is in single quotes is left alone, and so are variables of a shell.
 fn unknown_placeholder(command: &str) -> Option<&str> {
     let (mut quoted, mut before) = (false, ' ');
     for (at, character) in command.char_indices() {
         quoted ^= character == '\'';
-        if character == '{' && !quoted && before != '$' {
+        if character == '{' && !quoted && !['$', '\\'].contains(&before) {
             let inside = command[at + 1..].split('}').next().unwrap_or_default();
             let end = at + 1 + inside.len();
             let is_closed = command[end..].starts_with('}');
-            let is_name = inside.starts_with(|c: char| c.is_ascii_alphabetic())
-                && inside
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || "_:-".contains(c));
-            if is_closed && is_name && !is_placeholder(inside) {
+            if is_closed && !is_placeholder(inside) && is_similar_to_placeholder(inside) {
                 return Some(&command[at..=end]);
             }
         }
         before = character;
     }
     None
+}
+
+/// Words that users of similar tools expect to stand for the file.
+const WORDS_FOR_THE_FILE: [&str; 6] = ["file", "image", "path", "pool", "pmem", "pm_file"];
+
+/// Whether someone who writes this in braces probably means the path of a persistent file.
+fn is_similar_to_placeholder(inside: &str) -> bool {
+    let name = inside.split([':', ' ']).find(|word| !word.is_empty());
+    let name = name.unwrap_or_default().to_ascii_lowercase();
+    let is_misspelt = match name.as_bytes() {
+        [_] | [] => false,
+        // A letter more, another letter, or both in the wrong order.
+        [b'p', _] | [_, b'm'] | [b'm', b'p'] => true,
+        [a, b, c] => [[*a, *b], [*a, *c], [*b, *c]].contains(b"pm"),
+        _ => false,
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_:- ".contains(c);
+    inside.chars().all(is_name) && (is_misspelt || WORDS_FOR_THE_FILE.contains(&name.as_str()))
 }
 
 /// Whether `name` is what stands between the braces of a placeholder.
@@ -141,6 +156,15 @@ mod tests {
     fn only_placeholders_may_look_like_placeholders() {
         for (command, found) in [
             ("check {pool}", Some("{pool}")),
+            ("check {PM}", Some("{PM}")),
+            ("check {pn:2}", Some("{pn:2}")),
+            ("check { pm }", Some("{ pm }")),
+            ("check {ppm}", Some("{ppm}")),
+            ("awk {print} {pm}", None),
+            ("sh -c \"awk '{print}' {pm}\"", None),
+            ("awk \"{print}\" {pm}", None),
+            ("jq {a:1} {x} {name} {i}", None),
+            ("find . -exec cat {} +", None),
             ("check \"{pm:x}\"", Some("{pm:x}")),
             ("check {pm:0}", Some("{pm:0}")),
             ("check {pm} {pm:12}", None),

@@ -96,14 +96,10 @@ impl Closing {
         trailer: u64,
         stored: &mut Vec<u8>,
     ) -> io::Result<Self> {
-        let index = match read_section(source, offset, stored)? {
-            Section::Whole(section) if section.tag == Tag::Index => match Index::decode(stored) {
-                Ok(index) if offset + section_len(stored) == trailer => Ok(index),
-                Ok(_) => Err(Flaw::OutOfOrder),
-                Err(flaw) => Err(flaw),
-            },
-            Section::Whole(_) | Section::End => Err(Flaw::OutOfOrder),
-            Section::Flawed(flaw) => Err(flaw),
+        // Offsets that point behind what they are stored in are not followed: files refuse to seek to some of them.
+        let index = match offset < trailer {
+            true => read_index(source, offset, trailer, stored)?,
+            false => Err(Flaw::OutOfOrder),
         };
         let index = match index {
             Ok(index) => index,
@@ -136,6 +132,26 @@ impl Closing {
             damage: Some(Damage { byte, event, flaw }),
         }
     }
+}
+
+/// The index at `offset`, if it ends at `end` and all that it lists is before it.
+fn read_index<R: Read + Seek>(
+    source: &mut R,
+    offset: u64,
+    end: u64,
+    stored: &mut Vec<u8>,
+) -> io::Result<Result<Index, Flaw>> {
+    Ok(match read_section(source, offset, stored)? {
+        Section::Whole(section) if section.tag == Tag::Index => match Index::decode(stored) {
+            Ok(index) if offset + section_len(stored) == end && index.is_before(offset) => {
+                Ok(index)
+            }
+            Ok(_) => Err(Flaw::OutOfOrder),
+            Err(flaw) => Err(flaw),
+        },
+        Section::Whole(_) | Section::End => Err(Flaw::OutOfOrder),
+        Section::Flawed(flaw) => Err(flaw),
+    })
 }
 
 /// The offset of the index according to the trailer; `None` if there is no trailer at `offset`.

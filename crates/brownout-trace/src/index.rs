@@ -46,6 +46,14 @@ impl Index {
             .checked_sub(1)
     }
 
+    /// Whether all sections that it lists start before `offset`.
+    pub(crate) fn is_before(&self, offset: u64) -> bool {
+        // Chunks are in the order of their offsets.
+        let last = self.chunks.last().map(|chunk| chunk.offset);
+        let mut listed = last.into_iter().chain(self.summary);
+        listed.all(|listed| listed < offset)
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.put(self.summary.map_or(0, |offset| offset));

@@ -39,7 +39,6 @@ pub use coverage_gap::unfinished;
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, is_coverage_sentence, merged_coverage};
 use file_names::unshown_names;
-use flaky::undecided;
 pub use function_name::program_file;
 pub use left_out::left_out;
 pub use missing_function::{RecordedBy, why_never_called};

@@ -90,7 +90,9 @@ pub fn print_human(
         verbose: detail.verbose,
         suppressed: detail.suppressed,
         all: detail.all,
-        results: results.map(OutputDirectory::shell_word),
+        results: results
+            .filter(|directory| directory.is_kept())
+            .map(OutputDirectory::shell_word),
         sources: Sources::on_disk(),
     };
     let mut text = human.to_text(report);

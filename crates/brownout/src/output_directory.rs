@@ -23,7 +23,7 @@ use crate::run_environment::{ENVIRONMENT, RunEnvironment};
 use crate::run_file::{RUN, RulesInForce, RunFile};
 use lock::lock;
 
-pub use durable_file::{write_file, write_private_file, write_report};
+pub use durable_file::{sync_file, write_file, write_private_file, write_report};
 pub use run_destination::{ResultsOf, is_in_use, mark_failed, plan};
 
 pub const FINDINGS: &str = "findings.jsonl";
@@ -48,6 +48,14 @@ const RESULTS: [&str; 9] = [
     TRACE,
 ];
 
+/// Whether a results directory is there when the command has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    Kept,
+    /// It is removed before: nobody can be referred to it.
+    Removed,
+}
+
 /// A results directory that can be written to.
 #[derive(Debug)]
 pub struct OutputDirectory {
@@ -56,6 +64,7 @@ pub struct OutputDirectory {
     made: bool,
     /// The path of the trace, if it is not in the directory.
     trace: Option<PathBuf>,
+    stay: Stay,
     /// Keeps other processes from writing to the directory as long as it is open.
     _lock: Option<File>,
 }
@@ -90,6 +99,7 @@ impl OutputDirectory {
             },
             path,
             made,
+            stay: Stay::Kept,
             _lock: lock,
         };
         directory.remove_abandoned();
@@ -103,6 +113,7 @@ impl OutputDirectory {
             path: path.to_owned(),
             made: false,
             trace: run.trace,
+            stay: Stay::Kept,
             _lock: None,
         };
         let subject = Subject {
@@ -118,10 +129,6 @@ impl OutputDirectory {
     /// What `run.json` says.
     pub fn run_file(&self) -> Result<RunFile, Failure> {
         RunFile::read(&self.path)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -148,6 +155,14 @@ impl OutputDirectory {
     /// The directory as an argument in a shell.
     pub fn shell_word(&self) -> String {
         shell_word(&self.path.to_string_lossy())
+    }
+
+    pub fn set_stay(&mut self, stay: Stay) {
+        self.stay = stay;
+    }
+
+    pub fn is_kept(&self) -> bool {
+        self.stay == Stay::Kept
     }
 
     /// The path of this process's trace until it is complete.
@@ -199,8 +214,11 @@ impl OutputDirectory {
         known.is_some() && known == fs::canonicalize(trace).ok()
     }
 
-    /// Prints the path of the directory, and what to do next.
+    /// Prints the path of the directory, and what to do next, if the directory is kept.
     pub fn announce(&self, next: Option<&str>, console: &Console) {
+        if !self.is_kept() {
+            return;
+        }
         console.remark(format_args!("results are in {}", self.path.display()));
         if let Some(next) = next {
             console.remark(format_args!("next: {next}"));

@@ -143,9 +143,14 @@ impl Settings {
     /// Ends of the target that count as success: those given, and those that the results name to which `trace` belongs.
     pub fn accept_ends(&mut self, given: &[ProcessEnd], trace: &Path) -> Result<(), Failure> {
         self.target_success = given.to_vec();
-        if trace.is_dir() {
-            let known = RunFile::read(trace)?.target_success;
-            self.target_success.extend(target_outcome::accepted(&known));
+        let results = match trace.is_dir() {
+            true => Some(RunFile::read(trace)?),
+            // The results may be beside the trace.
+            false => trace.parent().and_then(|beside| RunFile::read(beside).ok()),
+        };
+        if let Some(RunFile { target_success, .. }) = results {
+            let known = target_outcome::accepted(&target_success);
+            self.target_success.extend(known);
         }
         Ok(())
     }

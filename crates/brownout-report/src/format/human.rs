@@ -39,7 +39,7 @@ pub struct Human {
     pub suppressed: bool,
     /// Show every finding, however many there are.
     pub all: bool,
-    /// The results directory as an argument in a shell, if there is one.
+    /// The results directory as an argument in a shell. Without one, no finding can be replayed.
     pub results: Option<String>,
     pub sources: Sources,
 }
@@ -84,9 +84,12 @@ impl Human {
         renderer.term_width(self.width)
     }
 
-    fn replay_command(&self, finding: &Finding) -> String {
-        let directory = self.results.as_deref().unwrap_or("DIR");
-        format!("brownout replay {directory} {}", finding.id)
+    fn replay_command(&self, finding: &Finding) -> Option<String> {
+        let directory = self.results.as_deref()?;
+        // Findings without a crash have the token `event:N`, which is already shown as the first event.
+        let token = finding.replay.as_deref()?;
+        (!token.starts_with("event:"))
+            .then(|| format!("brownout replay {directory} {}", finding.id))
     }
 
     /// The columns for text behind a margin.

@@ -1,6 +1,6 @@
 //! Traces of older versions can be read.
 
-use brownout_trace::{EventClass, EventKind, FORMAT_VERSION, OLDEST_VERSION};
+use brownout_trace::{EventClass, EventKind, FORMAT_VERSION, Flaw, OLDEST_VERSION, TraceReader};
 
 use crate::traces::{every_kind, open, readable};
 
@@ -63,4 +63,26 @@ fn the_end_of_a_trace_of_version_3_is_checked_too() {
 fn the_oldest_version_that_is_read_has_a_fixture() {
     assert_eq!(open(VERSION_2).unwrap().version(), OLDEST_VERSION);
     assert_eq!(open(&every_kind()).unwrap().version(), FORMAT_VERSION);
+}
+
+/// Trailers of these versions have no checksum. Files, unlike memory, refuse to seek to any offset.
+#[test]
+fn an_altered_trailer_of_an_old_version_is_damage() {
+    for (trace, offset) in [
+        (VERSION_2, u64::MAX),
+        (VERSION_3, u64::MAX),
+        (VERSION_3, i64::MAX as u64),
+        (VERSION_3, VERSION_3.len() as u64),
+    ] {
+        let mut altered = trace.to_vec();
+        let trailer = altered.len() - 16;
+        altered[trailer..trailer + 8].copy_from_slice(&offset.to_le_bytes());
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("trace");
+        std::fs::write(&path, altered).unwrap();
+        let reader = TraceReader::open(&path).unwrap();
+        let damage = reader.damaged_end().unwrap();
+        assert_eq!(damage.flaw, Flaw::OutOfOrder, "{offset:#x}");
+        assert_eq!(damage.byte, offset);
+    }
 }

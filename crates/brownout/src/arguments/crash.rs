@@ -72,8 +72,8 @@ pub struct CrashTestArgs {
     /// Test crashes, with CMD as recovery
     ///
     /// CMD finds each crash image at the original path of the file; `{pm}` in CMD stands for that path,
-    /// `{pm:2}` for that of the second file. It runs in the current directory, through a shell only if it
-    /// needs one.
+    /// `{pm:2}` for that of the second file. Other text in braces is left as it is; for the text {pm} itself, write {''pm}.
+    /// CMD runs in the current directory, through a shell only if it needs one.
     #[arg(long, value_name = "CMD")]
     pub recover: Option<String>,
 

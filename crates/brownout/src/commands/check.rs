@@ -17,7 +17,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, sentence};
 use crate::finding_output::Stream;
 use crate::lint_run::{LintRun, lint};
-use crate::output_directory::{self, OutputDirectory, TRACE};
+use crate::output_directory::{self, OutputDirectory, Stay, TRACE};
 use crate::results::Results;
 use crate::settings::Settings;
 use crate::shortfall::Shortfall;
@@ -31,14 +31,6 @@ pub fn run(arguments: &CheckArgs, console: &Console) -> Result<ExitCode, Failure
     settings.target_success = arguments.target_success.clone();
     let results = (out.as_path(), Stay::Kept);
     check(arguments, &settings, results, Stream::Error, console)
-}
-
-/// Whether the directory with the results is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stay {
-    Kept,
-    /// It is removed before the command ends.
-    Removed,
 }
 
 /// Records, lints, tests crashes if there is a recovery, then writes and prints the results. `stream` is where a person
@@ -64,6 +56,7 @@ pub fn check(
     }
     let decisions = Decisions::read(settings)?;
     let mut directory = OutputDirectory::claim(out)?;
+    directory.set_stay(stay);
     let earlier = if arguments.resume {
         RecordedEnd::of_earlier_run(arguments, plan.as_ref(), &directory, console)?
     } else {
@@ -142,9 +135,7 @@ pub fn check(
         None => {}
     }
     let concluded = results.conclude(decisions, settings, Some(&directory), stream, console)?;
-    if stay == Stay::Kept {
-        directory.announce(concluded.next.as_deref(), console);
-    }
+    directory.announce(concluded.next.as_deref(), console);
     Ok(concluded.code)
 }
 
@@ -271,7 +262,11 @@ impl RecordedEnd {
         let target = self.target?;
         let continuation = plan.and_then(|plan| {
             let end = target_end::argument(target);
-            crash_command(plan.target_arguments, directory.path(), end.as_deref())
+            crash_command(
+                plan.target_arguments,
+                &directory.file(TRACE),
+                end.as_deref(),
+            )
         });
         target_outcome::failure(target, accepted, continuation)
     }

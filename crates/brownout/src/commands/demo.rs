@@ -5,12 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::check::{self, Stay};
+use super::check;
 use crate::arguments::{CheckArgs, CrashTestArgs, DemoArgs, FindingArgs, RecordingArgs};
 use crate::console::Console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
+use crate::output_directory::Stay;
 use crate::settings::Settings;
 
 const SOURCE: &str = include_str!("../../demo/kvlog.c");
@@ -48,7 +49,9 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
     };
     let code = check::check(&arguments, &settings, (&out, stay), Stream::Output, console)?;
     if stay == Stay::Removed {
-        console.remark("to keep the program and the results, use `brownout demo --keep DIR`");
+        console.remark(
+            "to keep the program and the results, and to replay the crashes, use `brownout demo --keep DIR`",
+        );
     }
     match code {
         // The example has bugs on purpose.

@@ -25,6 +25,7 @@ use crate::crash_test::counted;
 use crate::crash_test::{RecordedBy, program_file, why_never_called};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, sentence};
+use crate::output_directory::sync_file;
 use crate::progress::Progress;
 use crate::trace_file::TraceFile;
 use crate::watch_list::watch_list;
@@ -32,6 +33,7 @@ use crate::watch_list::watch_list;
 pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure> {
     check_output(&arguments.output)?;
     let recording = record(arguments, None, console)?;
+    sync_file(&arguments.output)?;
     warn_if_nothing_persistent(&recording, &arguments.output, console);
     console.remark(format_args!(
         "{}, {} -> {}",

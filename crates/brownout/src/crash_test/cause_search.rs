@@ -45,6 +45,7 @@ pub fn search_causes(
     for cause in &found {
         tested.journal.cause(cause).map_err(CrashError::from)?;
     }
+    tested.journal.sync().map_err(CrashError::from)?;
     tested.results.causes.extend(found);
     Ok(())
 }

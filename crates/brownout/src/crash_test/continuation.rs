@@ -21,24 +21,23 @@ pub fn continuing_command(target: usize, limit: Duration) -> Option<String> {
     continued(&texts?, target, (limit * FACTOR).max(LEAST), &pid)
 }
 
-/// The command that tests crashes of the run whose results are in `directory`, with the options of this process, which is a
-/// check. `accepted` is the end of the target that is to count as success.
-pub fn crash_command(target: usize, directory: &Path, accepted: Option<&str>) -> Option<String> {
+/// The command that tests crashes of the recorded run with the options of this process, which is a check. `accepted` is the end
+/// of the target that is to count as success.
+pub fn crash_command(target: usize, trace: &Path, accepted: Option<&str>) -> Option<String> {
     let arguments: Option<Vec<String>> = std::env::args_os()
         .skip(1)
         .map(|argument| argument.into_string().ok())
         .collect();
-    crash_of(&arguments?, target, directory.to_str()?, accepted)
+    let pid = std::process::id().to_string();
+    crash_of(&arguments?, target, trace.to_str()?, accepted, &pid)
 }
 
-/// Options of `check` that `crash` does not have, or that the directory with the results makes unnecessary, and whether a value
-/// follows.
-const NOT_OF_CRASH: [(&str, bool); 7] = [
+/// Options of `check` that `crash` does not have, and whether a value follows.
+const NOT_OF_CRASH: [(&str, bool); 6] = [
     ("--watch", true),
     ("--coverage", true),
     ("--coverage-format", true),
     ("--on-full", true),
-    ("--out", true),
     ("--loads", false),
     ("--resume", false),
 ];
@@ -46,15 +45,13 @@ const NOT_OF_CRASH: [(&str, bool); 7] = [
 fn crash_of(
     arguments: &[String],
     target: usize,
-    directory: &str,
+    trace: &str,
     accepted: Option<&str>,
+    pid: &str,
 ) -> Option<String> {
     let command = arguments.iter().position(|argument| argument == "check")?;
     let own = arguments.get(command + 1..arguments.len().checked_sub(target)?)?;
-    let mut words = vec!["brownout", "crash", directory];
-    if let Some(end) = accepted {
-        words.extend(["--target-success", end]);
-    }
+    let mut words = vec!["brownout".to_owned(), "crash".to_owned(), trace.to_owned()];
     let mut options = own.iter().filter(|option| *option != "--");
     while let Some(option) = options.next() {
         let name = option.split('=').next().unwrap_or(option);
@@ -63,11 +60,19 @@ fn crash_of(
                 options.next();
             }
             Some(_) => {}
-            None => words.push(option),
+            None => words.push(with_pid(option, pid)),
         }
     }
-    let words: Vec<String> = words.into_iter().map(quoted).collect();
+    if let Some(end) = accepted {
+        words.extend(["--target-success".to_owned(), end.to_owned()]);
+    }
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     Some(words.join(" "))
+}
+
+/// The directory with the results has the number of the process that made it.
+fn with_pid(option: &str, pid: &str) -> String {
+    option.replace("{pid}", pid)
 }
 
 /// `None` if the command line is not one of a command that can resume.
@@ -87,8 +92,7 @@ fn continued(arguments: &[String], target: usize, limit: Duration, pid: &str) ->
             }
             "--resume" => {}
             other if other.starts_with("--time-limit=") => {}
-            // The directory with the results has the number of the process that made it.
-            other => words.push(other.replace("{pid}", pid)),
+            other => words.push(with_pid(other, pid)),
         }
     }
     words.extend(target.iter().cloned());
@@ -162,10 +166,12 @@ mod tests {
         ];
         let arguments = arguments.map(str::to_owned);
         assert_eq!(
-            crash_of(&arguments, 2, "o-7", Some("SIGTERM")).as_deref(),
-            Some("brownout crash o-7 --target-success SIGTERM --recover './a {pm}'")
+            crash_of(&arguments, 2, "o-7/trace", Some("SIGTERM"), "7").as_deref(),
+            Some(
+                "brownout crash o-7/trace --out o-7 --recover './a {pm}' --target-success SIGTERM"
+            )
         );
-        assert_eq!(crash_of(&arguments[1..], 2, "o-7", None), None);
+        assert_eq!(crash_of(&arguments[1..], 2, "o-7/trace", None, "7"), None);
     }
 
     #[test]

@@ -74,12 +74,23 @@ fn replace(
 
 /// Gives a complete file its final name. The storage has both when this returns.
 pub fn rename_durably(from: &Path, to: &Path) -> Result<(), Failure> {
+    sync_file(from)?;
     let rename = || -> io::Result<()> {
-        File::open(from)?.sync_all()?;
         fs::rename(from, to)?;
         sync_directory_of(to)
     };
     rename().map_err(|source| written(to, source))
+}
+
+/// Makes the storage have a complete file and its name. Nothing needs to be done for a device or a pipe.
+pub fn sync_file(path: &Path) -> Result<(), Failure> {
+    let sync = || -> io::Result<()> {
+        if path.is_file() {
+            File::open(path)?.sync_all()?;
+        }
+        sync_directory_of(path)
+    };
+    sync().map_err(|source| written(path, source))
 }
 
 /// Makes the names of the files in the directory of `path` durable.

@@ -41,8 +41,10 @@ fn removed_results_are_not_announced() {
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert!(!run.stderr.contains("results are in"), "{}", run.stderr);
     assert!(run.stderr.contains("--keep DIR"), "{}", run.stderr);
+    assert!(!run.stdout.contains("brownout replay"), "{}", run.stdout);
     let run = dir.brownout(&["demo", "--keep", "demo"]);
     assert!(run.stderr.contains("results are in"), "{}", run.stderr);
+    assert!(run.stdout.contains("brownout replay"), "{}", run.stdout);
 }
 
 #[test]

@@ -203,7 +203,10 @@ fn crashes_inside_pool_creation_are_left_out_and_counted() {
     let run = check(&["--in-function", "pmemobj_create"]);
     assert_eq!(run.status, Some(3), "{}", run.stderr);
     assert!(run.stderr.contains("no crash was tested"), "{}", run.stderr);
-    assert_eq!(run_file(&dir.path("brownout.out"))["verdict"], "nothing-tested");
+    assert_eq!(
+        run_file(&dir.path("brownout.out"))["verdict"],
+        "nothing-tested"
+    );
     let run = check(&["--in-function", "pmemobj_create", "--from-start"]);
     assert_eq!(
         run.status,
@@ -234,9 +237,10 @@ fn a_server_that_a_signal_ends_can_be_tested() {
         for text in [how, &format!("--target-success {argument}")] {
             assert!(run.stderr.contains(text), "{}", run.stderr);
         }
-        let continued =
-            "brownout crash brownout.out/trace --no-narrowing --recover './slots pool check'";
-        assert!(run.stderr.contains(continued), "{}", run.stderr);
+        let continued = format!(
+            "brownout crash brownout.out/trace --no-narrowing --recover './slots pool check' --target-success {argument}`"
+        );
+        assert!(run.stderr.contains(&continued), "{}", run.stderr);
         let run = check(
             end,
             &["--target-success", "7", "--target-success", argument],

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
 
-use crate::{Completed, TestDir, crashes, findings};
+use crate::{Completed, TestDir, crashes, findings, run_file};
 
 /// brownout in a directory whose name is not UTF-8, with these arguments.
 fn odd_command(dir: &TestDir, arguments: &[&[u8]]) -> Completed {
@@ -61,13 +61,13 @@ fn a_trace_whose_path_is_not_utf_8() {
 }
 
 #[test]
-fn a_test_of_another_trace_is_not_resumed_and_stays_as_it_is() {
+fn a_test_of_another_trace_is_not_resumed_and_nothing_is_lost() {
     let dir = TestDir::new();
     dir.record(&[], &["3", "early"]);
     let first = dir.crash(&["--out", "out"]);
     assert_eq!(first.status, Some(1), "{}", first.stderr);
     let content = || -> Vec<Vec<u8>> {
-        let names = ["run.json", "findings.jsonl", "crash.jsonl", "junit.xml"];
+        let names = ["findings.jsonl", "crash.jsonl"];
         let path = |name| dir.path(&format!("out/{name}"));
         names.map(|name| fs::read(path(name)).unwrap()).into()
     };
@@ -77,6 +77,8 @@ fn a_test_of_another_trace_is_not_resumed_and_stays_as_it_is() {
     assert_eq!(second.status, Some(2), "{}", second.stderr);
     assert!(second.stderr.contains("another trace"), "{}", second.stderr);
     assert!(content() == before, "the earlier results have changed");
+    let run = run_file(&dir.path("out"));
+    assert_eq!(run["verdict"], "error", "{run}");
 }
 
 #[test]

@@ -109,3 +109,41 @@ fn gdb_stops_where_a_failing_recovery_exits() {
     let frames: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
     assert!(!frames.is_empty(), "no stack in:\n{text}");
 }
+
+#[test]
+fn an_unexpected_output_is_replayed() {
+    let dir = TestDir::new();
+    fs::write(
+        dir.path("expected"),
+        "an output that recovery prints only without a crash\n",
+    )
+    .unwrap();
+    // The state after the run is the one with three complete slots.
+    let recover =
+        "sh -c 'if ./slots {pm} check >/dev/null; then cat expected; else echo other; fi'";
+    let run = dir.check(recover, &["--expect-output", "expected"], &["3", "early"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let findings = dir.findings();
+    let crash = findings
+        .iter()
+        .find(|finding| finding["rule"] == "recovery-failed");
+    let crash = crash.unwrap_or_else(|| panic!("{}", run.stderr));
+    let id = crash["id"].as_str().unwrap();
+    fs::write(dir.path("expected"), "changed\n").unwrap();
+    let again = dir.brownout(&["replay", "brownout.out", id]);
+    assert_eq!(again.status, Some(1), "{}", again.stderr);
+    assert!(
+        again.stdout.contains("does not print what is expected"),
+        "{}",
+        again.stdout
+    );
+    assert!(!again.stderr.contains("not the result"), "{}", again.stderr);
+    // The trace alone does not have the expected output, which is not hidden.
+    let token = crash["replay"].as_str().unwrap();
+    let bare = dir.brownout(&["replay", "brownout.out/trace", token]);
+    assert!(
+        bare.stderr.contains("its output is not compared"),
+        "{}",
+        bare.stderr
+    );
+}

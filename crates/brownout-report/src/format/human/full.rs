@@ -100,10 +100,8 @@ impl Human {
             elements.push(note(&effect.rule, self.effect_text(report, effect)).into());
         }
         elements.push(note("id", finding.id.to_string()).into());
-        // `event:N` is already shown as the first event. Tokens are long and only in the JSON lines.
-        let replay = finding.replay.as_deref();
-        if replay.is_some_and(|replay| !replay.starts_with("event:")) {
-            elements.push(note("replay", self.replay_command(finding)).into());
+        if let Some(command) = self.replay_command(finding) {
+            elements.push(note("replay", command).into());
         }
         // `bug[missing-flush]: ` and the message.
         let margin = finding.rule.len() + NOTE_MARGIN;
@@ -128,7 +126,10 @@ impl Human {
         let margin = effect.rule.len() + NOTE_MARGIN;
         let text = wrapped(&lines.join("\n"), self.columns(margin));
         // Commands are not wrapped, because they are to be copied.
-        format!("{text}\n{}", self.replay_command(effect))
+        match self.replay_command(effect) {
+            Some(command) => format!("{text}\n{command}"),
+            None => text,
+        }
     }
 
     /// A stack with the statement of each caller, to distinguish calls through one function. The statement of the

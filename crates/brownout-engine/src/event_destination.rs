@@ -37,6 +37,11 @@ pub trait EventDestination: Send {
         Ok(())
     }
 
+    /// Whether the events are read later, when the files that they are about may be others.
+    fn is_kept(&self) -> bool {
+        false
+    }
+
     /// Events received so far.
     fn events(&self) -> u64;
 
@@ -77,6 +82,10 @@ impl<S: TraceSink + Send> EventDestination for TraceWriter<S> {
 
     fn save(&mut self) -> Result<(), WriteError> {
         self.flush_chunk()
+    }
+
+    fn is_kept(&self) -> bool {
+        true
     }
 
     fn events(&self) -> u64 {

@@ -13,6 +13,7 @@ use crate::thread_relations::ThreadRelations;
 use crate::watched_functions::WatchTable;
 use crate::written_file::WrittenFile;
 use brownout_ring::{Record, kind};
+use brownout_trace::replay::FinalContent;
 use brownout_trace::{
     Address, AppPc, ContextId, Event, EventIndex, EventKind, FunctionId, ProcessEnd, ProcessId,
     ThreadId, WriteError,
@@ -155,6 +156,17 @@ impl<D: EventDestination> EventSink<D> {
         });
         for note in others.collect::<Vec<_>>() {
             self.remark(&note.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Adds notes about what the mapped files hold now that no process writes to them any more.
+    pub(crate) fn remark_contents(&mut self) -> Result<(), WriteError> {
+        if self.destination.is_kept() {
+            let contents: Vec<FinalContent> = self.mapped.contents().collect();
+            for content in contents {
+                self.remark(&content.to_string())?;
+            }
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ mod event_sink;
 #[cfg(test)]
 mod fake_producer;
 mod file_names;
+mod final_content;
 mod last_store;
 mod launch;
 mod loader_image;

@@ -1,10 +1,12 @@
 //! The files that are mapped in each process according to its records, and their content.
 
+use crate::final_content::MappedRanges;
+use brownout_trace::replay::FinalContent;
 use brownout_trace::{
     Address, AddressSpace, Event, EventKind, FileId, FileIdentity, ProcessId, ProcessOrigin,
 };
 use rustix::fs::OFlags;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -15,6 +17,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct MappedFiles {
     spaces: HashMap<ProcessId, AddressSpace>,
     files: HashMap<FileId, (FileIdentity, PathBuf)>,
+    /// The parts of each file that were ever mapped.
+    ranges: BTreeMap<FileId, MappedRanges>,
 }
 
 /// Why the bytes at an address cannot be read.
@@ -50,7 +54,12 @@ impl MappedFiles {
         }
         let space = self.spaces.entry(event.process).or_default();
         match event.kind {
-            EventKind::Map(mapping) => space.map(mapping),
+            EventKind::Map(mapping) => {
+                space.map(mapping);
+                let end = mapping.offset.saturating_add(mapping.len);
+                let ranges = self.ranges.entry(mapping.file).or_default();
+                ranges.add(mapping.offset..end);
+            }
             EventKind::Unmap { addr, len } => space.unmap(addr, len),
             EventKind::Remap {
                 old,
@@ -63,6 +72,14 @@ impl MappedFiles {
             }
             _ => {}
         }
+    }
+
+    /// What the files that are still there hold now.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = FinalContent> {
+        self.ranges.iter().filter_map(|(file, ranges)| {
+            let (identity, path) = self.files.get(file)?;
+            ranges.content(&open(path).ok()?, *identity).ok()?
+        })
     }
 
     /// Reads `len` bytes at an address of a process from the mapped file. Returns fewer bytes if the mapping or the file ends

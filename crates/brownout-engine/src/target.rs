@@ -224,6 +224,10 @@ fn conclude<D: EventDestination>(
     let added = result.and_then(|losses| {
         sink.ended(target, ended.end)?;
         sink.remark_names()?;
+        // What a killed thread was about to record may have changed a file.
+        if losses.numbers == 0 && !interrupted {
+            sink.remark_contents()?;
+        }
         if losses != Losses::default() {
             let Losses { numbers, found } = losses;
             sink.remark(&format!(

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use brownout_recovery::signal_text;
 use brownout_symbols::SourceFrame;
+use brownout_trace::replay::FinalContent;
 use brownout_trace::{
     Address, Definitions, Event, EventKind, FileId, FunctionId, Mapping, ProcessEnd, StoreFlavor,
     Sync,
@@ -68,7 +69,11 @@ impl Display for EventText<'_> {
                 write!(f, " {} {now}", Span(addr, len))
             }
             EventKind::Call { .. } | EventKind::Return { .. } => self.call(f),
-            EventKind::Note { text } => write!(f, " {}", OneLine(text.into())),
+            EventKind::Note { text } => match FinalContent::parse(text) {
+                // Digests are for programs.
+                Some(content) => write!(f, " content at the end: {} bytes", content.bytes()),
+                None => write!(f, " {}", OneLine(text.into())),
+            },
             _ => self.process(f),
         }
     }

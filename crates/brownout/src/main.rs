@@ -33,6 +33,7 @@ mod suspects;
 mod target_outcome;
 mod trace_file;
 mod trace_notes;
+mod unrecorded_changes;
 mod watch_list;
 mod wrapper_functions;
 

@@ -22,6 +22,7 @@ use crate::shortfall::{Shortfall, conclude};
 use crate::suspects::{self, LintSuspect};
 use crate::trace_file::TraceFile;
 use crate::trace_notes::TraceNotes;
+use crate::unrecorded_changes::Comparison;
 use crate::wrapper_functions::WrapperFunctions;
 
 /// How a run ends.
@@ -132,6 +133,14 @@ impl Results {
                 self.subject.gaps.push(gap.clone());
             }
         }
+    }
+
+    /// Takes over what comparing the files with the trace has shown.
+    pub fn compared(&mut self, comparison: Comparison, console: &Console) {
+        for why in comparison.changed {
+            self.fall_short(ExitCode::NothingTested, why);
+        }
+        self.add(Vec::new(), comparison.gap.into_iter().collect(), console);
     }
 
     /// Adds what the directory says about analyses that this run does not repeat, if it is about the same trace.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use brownout_engine::{NameNote, WrittenFile, is_unrecorded_program};
 use brownout_trace::MappedFile;
+use brownout_trace::replay::FinalContent;
 
 /// The notes of a trace, by their meaning, without repetitions.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,8 @@ pub struct TraceNotes {
     written: Vec<WrittenFile>,
     /// What crash images cannot show of the names of mapped files.
     names: Vec<NameNote>,
+    /// What mapped files held at the end.
+    final_contents: Vec<FinalContent>,
 }
 
 impl TraceNotes {
@@ -33,6 +36,12 @@ impl TraceNotes {
             }
             return;
         }
+        if let Some(content) = FinalContent::parse(text) {
+            if !self.final_contents.contains(&content) {
+                self.final_contents.push(content);
+            }
+            return;
+        }
         let list = if is_unrecorded_program(text) {
             &mut self.unrecorded
         } else {
@@ -41,6 +50,11 @@ impl TraceNotes {
         if !list.iter().any(|known| known == text) {
             list.push(text.to_owned());
         }
+    }
+
+    /// What mapped files held at the end, as far as the recorder could read them.
+    pub fn final_contents(&self) -> &[FinalContent] {
+        &self.final_contents
     }
 
     /// What crash images cannot show of the names of `persistent` files, one sentence each.

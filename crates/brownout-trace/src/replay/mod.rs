@@ -5,6 +5,7 @@
 
 mod content;
 mod digest;
+mod final_content;
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,6 +23,7 @@ use content::{MAX_OFFSET, pieces};
 use digest::Digest;
 
 pub use content::{Content, PAGE};
+pub use final_content::FinalContent;
 
 /// The content of all files of a trace at one event.
 #[derive(Debug, Default)]

@@ -23,6 +23,7 @@ use crate::settings::Settings;
 use crate::shortfall::Shortfall;
 use crate::target_outcome;
 use crate::trace_file::TraceFile;
+use crate::unrecorded_changes::unrecorded_changes;
 
 pub fn run(arguments: &CheckArgs, console: &Console) -> Result<ExitCode, Failure> {
     let out = arguments.out.as_deref();
@@ -109,6 +110,8 @@ pub fn check(
     let mut notes = lint_run.trace.notes().clone();
     end.notes.iter().for_each(|note| notes.add(note));
     results.note(&notes);
+    let compared = unrecorded_changes(&lint_run.trace, &settings.patterns, console)?;
+    results.compared(compared, console);
     if let Some(why) = lint_run.nothing_persistent {
         results.fall_short(ExitCode::NothingTested, why);
     }

@@ -15,6 +15,7 @@ use crate::results::{FindingsOf, Results};
 use crate::settings::Settings;
 use crate::target_outcome;
 use crate::trace_file::TraceFile;
+use crate::unrecorded_changes::unrecorded_changes;
 
 pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure> {
     // Results about the trace of a results directory belong into this directory.
@@ -70,6 +71,8 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     let failed = target_outcome::recorded_failure(&trace, &settings.target_success);
     results.shortfalls.extend(failed);
     results.note(trace.notes());
+    let compared = unrecorded_changes(&trace, &plan.patterns, console)?;
+    results.compared(compared, console);
     results.add_crash_test(tested, &suspects, &settings, console);
     let concluded = results.conclude(
         decisions,

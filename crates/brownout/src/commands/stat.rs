@@ -19,6 +19,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::stacks::StackTable;
 use crate::trace_file::TraceFile;
+use crate::unrecorded_changes::unrecorded_changes;
 use census::Census;
 use sites::{BusySite, SiteCounts};
 
@@ -75,6 +76,11 @@ pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure>
         Ok(ControlFlow::Continue(()))
     })?;
     drop(progress);
+    let given = &arguments.selection.patterns;
+    let compared = unrecorded_changes(&trace, given, console)?;
+    for note in compared.changed.iter().chain(&compared.gap) {
+        census.note(note);
+    }
 
     let definitions = trace.definitions();
     let statistics = Statistics {

@@ -9,6 +9,7 @@ mod demo;
 mod directories;
 mod failed_target;
 mod joining;
+mod past_engine;
 mod results;
 mod run_end;
 mod schema;

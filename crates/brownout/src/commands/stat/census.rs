@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use brownout_engine::{NameNote, WrittenFile};
+use brownout_trace::replay::FinalContent;
 use brownout_trace::{
     Address, Definitions, Event, EventCounts, EventKind, FileId, ProcessId, ThreadId,
 };
@@ -74,9 +75,11 @@ impl Census {
         }
     }
 
-    fn note(&mut self, note: &str) {
+    /// Takes a note of the recording.
+    pub fn note(&mut self, note: &str) {
         // Ordinary files are no gap in the recording.
-        if WrittenFile::parse(note).is_some() || self.notes.len() >= MAX_NOTES {
+        let is_gap = WrittenFile::parse(note).is_none() && FinalContent::parse(note).is_none();
+        if !is_gap || self.notes.len() >= MAX_NOTES {
             return;
         }
         let text = NameNote::parse(note).map_or_else(|| note.to_owned(), |note| note.sentence());

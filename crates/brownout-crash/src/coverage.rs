@@ -20,6 +20,8 @@ pub enum TrialPurpose {
     Occurrence,
     /// To try a state between stores, although the user did not ask for that granularity.
     Store,
+    /// To try stores that persist in another order than that of the program.
+    OpenOrder,
 }
 
 /// How much there is to try in a run.
@@ -30,6 +32,9 @@ pub struct Extent {
     pub occurrences: u64,
     /// States between stores.
     pub stores: u64,
+    /// Images in which stores persist in another order than that of the program.
+    #[serde(default)]
+    pub orders: u64,
 }
 
 impl Extent {
@@ -38,7 +43,7 @@ impl Extent {
         Self {
             failure_points: leaves.len() as u64,
             occurrences: leaves.iter().map(|leaf| leaf.count).sum(),
-            stores: 0,
+            ..Self::default()
         }
     }
 
@@ -48,6 +53,7 @@ impl Extent {
             failure_points: self.failure_points.max(other.failure_points),
             occurrences: self.occurrences.max(other.occurrences),
             stores: self.stores.max(other.stores),
+            orders: self.orders.max(other.orders),
         }
     }
 }
@@ -67,6 +73,7 @@ pub fn tried(trials: &[Trial]) -> Extent {
             TrialPurpose::Suspect => {}
             TrialPurpose::Occurrence => tried.occurrences += 1,
             TrialPurpose::Store => tried.stores += 1,
+            TrialPurpose::OpenOrder => tried.orders += 1,
         }
     }
     tried

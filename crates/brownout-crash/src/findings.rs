@@ -64,7 +64,8 @@ pub fn findings(
 fn cause_key(group: &Group, cause: &Cause) -> Option<String> {
     let first = group.first();
     let failure = first.failure.as_ref()?;
-    if cause.present.is_empty() {
+    let is_lost = first.point.choice.is_some() && !cause.absent.is_empty();
+    if cause.present.is_empty() && !is_lost {
         return None;
     }
     let lines = |culprits: &[Culprit]| -> String {

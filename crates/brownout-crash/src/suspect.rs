@@ -14,6 +14,7 @@
 mod images;
 mod live_store;
 mod occurrences;
+mod open_orders;
 mod open_syncs;
 
 use std::collections::{HashMap, HashSet};
@@ -21,6 +22,7 @@ use std::collections::{HashMap, HashSet};
 use brownout_trace::{AppPc, ContextId, Event, EventIndex, ProcessId};
 use serde::{Deserialize, Serialize};
 
+use crate::coverage::TrialPurpose;
 use crate::crash_point::CrashPoint;
 use crate::trial::Trial;
 
@@ -182,7 +184,7 @@ pub fn judge(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<SuspectVerdict
 }
 
 /// The trials that are findings of their own: all but those of images that show a suspect's harm, which its finding
-/// reports, and those that fail without its loss as well.
+/// reports, and those of images with losses at instants at which recovery fails anyway.
 pub fn without_suspects(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<Trial> {
     let by_point = by_point(trials);
     let explained: HashSet<&CrashPoint> = suspects
@@ -195,8 +197,20 @@ pub fn without_suspects(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<Tri
         })
         .map(|(image, _)| image)
         .collect();
+    // What is tried with stores lost shows nothing if recovery fails without the loss.
+    let fails_anyway = |trial: &Trial| {
+        let tries_loss = matches!(
+            trial.purpose,
+            TrialPurpose::Suspect | TrialPurpose::OpenOrder
+        );
+        let in_order = CrashPoint::program_order(trial.point.event);
+        let control = by_point
+            .get(&in_order)
+            .filter(|_| trial.point.choice.is_some());
+        tries_loss && control.is_some_and(|control| !control.verdict.passed())
+    };
     let own = trials.iter();
-    own.filter(|trial| !explained.contains(&trial.point))
+    own.filter(|trial| !explained.contains(&trial.point) && !fails_anyway(trial))
         .cloned()
         .collect()
 }
@@ -238,7 +252,6 @@ mod tests {
     use brownout_recovery::Verdict;
 
     use super::*;
-    use crate::coverage::TrialPurpose;
     use crate::crash_point::{Choice, OtherLines};
     use crate::failure_point::PointKind;
     use crate::trial::Failure;

@@ -26,6 +26,8 @@ pub struct CrashCoverage {
     pub suspects_not_tried: BTreeMap<String, u64>,
     /// States between stores, inside an update without a flush, fence or write-back.
     pub stores: Covered,
+    /// Images in which stores persist in another order than that of the program.
+    pub orders: Covered,
     /// Recoveries on different images.
     pub recoveries: u64,
     pub seconds: f64,
@@ -63,6 +65,7 @@ impl fmt::Display for CrashCoverage {
             ("", self.failure_points, "failure point", ""),
             (", ", self.occurrences, "occurrence", ""),
             (", ", self.suspects, "suspect", ""),
+            (", ", self.orders, "open order", ""),
             (", and ", self.stores, "state", " between stores"),
         ];
         for (before, covered, noun, after) in counts {

@@ -4,17 +4,18 @@
 //!    that is done.
 //! 2. Images that try the [suspects](crate::suspect) of lint: their stores are lost, or persist in another order.
 //! 3. Occurrences of failure points that differ from those before, the most [different](super::novelty) first, and in turn
-//!    with them [states between stores](super::store_states), one of each kind.
-//! 4. All other occurrences, spread over the run, and in turn with them all other states between stores.
+//!    with them [states between stores](super::store_states), one of each kind, and images in which stores persist in another
+//!    order than that of the program, one of each kind.
+//! 4. All others of these, in turn; occurrences are spread over the run.
 //!
 //! If recovery fails at a state between stores, the failure points on both sides are tried next: they show whether the
-//! state is a failure of its own. What recovery most likely fails at again comes after everything else: failure points that have
+//! state is a failure of its own. In the same way, a failure with stores lost is compared with program order. What recovery most likely fails at again comes after everything else: failure points that have
 //! failed at another occurrence, and states between stores that lie between two crashes at which it failed. If everything
 //! is tried before the time is over, the test ends. The crash points do not depend on time, so an interrupted test can
 //! be resumed, and its parts can be merged.
 //!
-//! Can miss: bugs that only show when stores that lint does not suspect persist in another order than that of the program.
-//! Every image that it tries can be left by a crash.
+//! Can miss: bugs that only show if stores to several lines are lost that lint does not suspect. Every image that it tries can be
+//! left by a crash.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -57,6 +58,8 @@ struct Auto {
     keeping: HashMap<CrashPoint, ProposedCrash>,
     /// The planned crashes that are not in program order.
     known_choices: HashSet<CrashPoint>,
+    /// The crashes in program order at the instants of open orders.
+    controls: HashMap<u64, ProposedCrash>,
     /// What shows whether recovery fails for the reason for which it was tried: failure points around states between
     /// stores, and images that keep the stores of suspects.
     comparisons: Vec<ProposedCrash>,
@@ -93,8 +96,26 @@ impl Auto {
         let all_required = input.occurrences.is_some();
         let (mut further, surroundings) = match input.occurrences {
             Some(_) => Default::default(),
-            None => further(input, &mut extent)?,
+            None => {
+                extent.orders = suspicion
+                    .orders
+                    .iter()
+                    .map(|orders| orders.len() as u64)
+                    .sum();
+                further(input, suspicion.orders, &mut extent)?
+            }
         };
+        let in_program_order = further.iter().map(|proposal| ProposedCrash {
+            point: CrashPoint::program_order(proposal.point.event),
+            purpose: TrialPurpose::Occurrence,
+            ..proposal.clone()
+        });
+        let controls: HashMap<u64, ProposedCrash> = further
+            .iter()
+            .zip(in_program_order)
+            .filter(|(proposal, _)| proposal.purpose == TrialPurpose::OpenOrder)
+            .map(|(proposal, control)| (proposal.point.event, control))
+            .collect();
         // Each crash point is proposed once.
         let mut known: HashSet<CrashPoint> = points_of(&required).collect();
         let occurrences: HashMap<CrashPoint, TrialPurpose> = further
@@ -124,6 +145,7 @@ impl Auto {
         let proposed = in_program_order.map(|proposal| (proposal.point.event, false));
         let proposed = proposed.collect();
         let choices = suspected.iter().flat_map(|wave| points_of(wave));
+        let choices = choices.chain(points_of(&further));
         let known_choices = choices.filter(|point| point.choice.is_some()).collect();
         required.reverse();
         further.reverse();
@@ -136,6 +158,7 @@ impl Auto {
             suspects: suspicion.suspects,
             keeping: suspicion.keeping,
             known_choices,
+            controls,
             comparisons: Vec::new(),
             surroundings,
             further,
@@ -171,7 +194,7 @@ impl Auto {
         while chosen.len() < wave
             && let Some(proposal) = self.further.pop()
         {
-            if self.proposed.get(&proposal.point.event) == Some(&true) {
+            if !self.is_new(&proposal) {
                 continue;
             }
             if self.fails_again(&proposal) {
@@ -181,13 +204,13 @@ impl Auto {
             }
         }
         if chosen.is_empty() {
-            let is_new =
-                |crash: &ProposedCrash| self.proposed.get(&crash.point.event) != Some(&true);
-            self.deferred.retain(is_new);
+            let deferred = std::mem::take(&mut self.deferred).into_iter();
+            self.deferred = deferred.filter(|crash| self.is_new(crash)).collect();
             let rest = self.deferred.len().min(wave);
             chosen.extend(self.deferred.drain(..rest));
         }
-        for proposal in &chosen {
+        let in_program_order = chosen.iter().filter(|crash| crash.point.choice.is_none());
+        for proposal in in_program_order {
             let context = (proposal.kind, proposal.stack);
             self.contexts.insert(proposal.point.event, context);
         }
@@ -217,15 +240,24 @@ impl Auto {
     /// Recovery has failed at a state between stores: the failure points on both sides show whether it fails there, too.
     fn compare_state(&mut self, event: u64) {
         for point in self.surroundings.of(event) {
-            let crash = proposed(point, TrialPurpose::Occurrence);
-            match self.proposed.get(&crash.point.event) {
-                Some(true) => continue,
-                Some(false) => {}
-                None => self.planned += 1,
-            }
-            self.proposed.insert(crash.point.event, true);
-            self.comparisons.push(crash);
+            self.compare_with(proposed(point, TrialPurpose::Occurrence));
         }
+    }
+
+    /// Tries a crash in program order next, unless it is tried already.
+    fn compare_with(&mut self, crash: ProposedCrash) {
+        match self.proposed.get(&crash.point.event) {
+            Some(true) => return,
+            Some(false) => {}
+            None => self.planned += 1,
+        }
+        self.proposed.insert(crash.point.event, true);
+        self.comparisons.push(crash);
+    }
+
+    /// Whether a crash is not proposed yet, as far as it is in program order.
+    fn is_new(&self, crash: &ProposedCrash) -> bool {
+        crash.point.choice.is_some() || self.proposed.get(&crash.point.event) != Some(&true)
     }
 }
 
@@ -246,6 +278,10 @@ impl Strategy for Auto {
         if trial.point.choice.is_some() {
             if !passed {
                 self.compare_suspect(&trial.point);
+                let control = self.controls.get(&trial.point.event).cloned();
+                control
+                    .into_iter()
+                    .for_each(|crash| self.compare_with(crash));
             }
             return;
         }
@@ -289,6 +325,7 @@ fn proposed(point: FailurePoint, purpose: TrialPurpose) -> ProposedCrash {
 /// What is tried after all failure points, in order, and the failure points around states between stores.
 fn further(
     input: StrategyInput<'_>,
+    [different_orders, other_orders]: [Vec<ProposedCrash>; 2],
     extent: &mut Extent,
 ) -> Result<(Vec<ProposedCrash>, Surroundings), CrashError> {
     let StrategyInput {
@@ -333,6 +370,8 @@ fn further(
         different.push(of(states.different, TrialPurpose::Store));
         rest.push(of(states.rest, TrialPurpose::Store));
     }
+    different.push(different_orders.into());
+    rest.push(other_orders.into());
     let mut further = in_turns(different);
     further.extend(in_turns(rest));
     Ok((further, surroundings))

@@ -1,18 +1,18 @@
 //! The images with which suspects are tried, and write-backs of several pages.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use brownout_model::Profile;
 use brownout_trace::EventKind;
 
 use super::live_store::Loss;
-use super::occurrences::SuspectOccurrences;
+use super::occurrences::{Found, SuspectOccurrences};
 use super::{NoImage, Suspect, SuspectImages};
 use crate::coverage::TrialPurpose;
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
-use crate::failure_point::{FailurePoint, FailurePoints, Occurrence, PointKind};
+use crate::failure_point::{FailurePoint, FailurePoints, Leaf, Occurrence, PointKind};
 use crate::image::ImageBuilder;
 use crate::recorded_run::{RecordedRun, Survey};
 use crate::strategy::ProposedCrash;
@@ -22,9 +22,6 @@ use crate::symbols::Symbols;
 const MOST_IMAGES: usize = 10;
 /// Stores that a crash could lose at once; if there are more, following them all takes too much memory.
 const MOST_LIVE: usize = 1 << 19;
-
-/// The losses with which a suspect or a write-back is tried, or why there are none.
-type Losses = Result<Vec<Loss>, NoImage>;
 
 /// Suspects, and the crash points that try them.
 #[derive(Default)]
@@ -36,6 +33,8 @@ pub(crate) struct Proposed {
     pub(crate) others: Vec<ProposedCrash>,
     /// For images that lose more than the store of the suspect, the image that loses the rest alone.
     pub(crate) keeping: HashMap<CrashPoint, ProposedCrash>,
+    /// Images in which stores persist in another order: one of each combination, and others.
+    pub(crate) orders: [Vec<ProposedCrash>; 2],
 }
 
 /// An image of a suspect and, if it loses more than the suspect's store, the one that loses the rest alone.
@@ -45,7 +44,7 @@ struct Image {
     keeping: Option<ProposedCrash>,
 }
 
-/// Finds the images with which suspects are tried, and those that try write-backs, which belong to no suspect.
+/// Finds the images with which suspects are tried, and those that try write-backs and open orders, which belong to no suspect.
 pub(crate) fn propose(
     suspects: &[Suspect],
     run: &RecordedRun,
@@ -54,14 +53,20 @@ pub(crate) fn propose(
     symbols: &mut dyn Symbols,
 ) -> Result<Proposed, CrashError> {
     let mut proposed = Proposed::default();
-    let mut leaves = survey.points.leaves().iter();
-    let writes_back = leaves.any(|leaf| leaf.kind == PointKind::WriteBack);
-    if suspects.is_empty() && !writes_back {
-        return Ok(proposed);
+    let (found, cut) = find(suspects, run, survey, profile, symbols)?;
+    let no_losses = Vec::new();
+    let of_suspects = found.suspects.iter();
+    let of_suspects = of_suspects.map(|losses| losses.as_ref().unwrap_or(&no_losses));
+    let losses: Vec<&Vec<Loss>> = of_suspects
+        .chain(&found.syncs)
+        .chain(&found.orders)
+        .collect();
+    let mut images = build(&losses, run, survey, profile)?;
+    let orders = images.split_off(images.len() - found.orders.len());
+    for images in &mut images {
+        images.truncate(MOST_IMAGES);
     }
-    let (losses, cut) = find(suspects, run, survey, profile, symbols)?;
-    let images = build(&losses, run, survey, profile)?;
-    for ((suspect, losses), images) in suspects.iter().zip(&losses).zip(&images) {
+    for ((suspect, losses), images) in suspects.iter().zip(&found.suspects).zip(&images) {
         let points: Vec<CrashPoint> = images
             .iter()
             .map(|image| image.losing.point.clone())
@@ -94,7 +99,19 @@ pub(crate) fn propose(
             .extend(images.next().map(compared).into_iter().flatten());
         proposed.others.extend(images.flat_map(compared));
     }
+    for (orders, images) in proposed.orders.iter_mut().zip(orders) {
+        orders.extend(images.into_iter().map(|image| ProposedCrash {
+            purpose: TrialPurpose::OpenOrder,
+            ..image.losing
+        }));
+    }
     Ok(proposed)
+}
+
+/// Whether the target makes its files durable by writing back pages (`msync`), and never by flushing lines.
+fn only_writes_back(leaves: &[Leaf]) -> bool {
+    let has = |kind| leaves.iter().any(|leaf| leaf.kind == kind);
+    has(PointKind::WriteBack) && !has(PointKind::Flush)
 }
 
 /// An image, and the crash in program order at the same instant.
@@ -114,11 +131,16 @@ fn find(
     survey: &Survey,
     profile: Profile,
     symbols: &mut dyn Symbols,
-) -> Result<(Vec<Losses>, bool), CrashError> {
+) -> Result<(Found, bool), CrashError> {
     let mut points = FailurePoints::new(survey.points.scope().clone());
     let mut builder = ImageBuilder::new(&survey.files, &run.selection).with_states(profile);
     builder.note_guarantees();
-    let mut occurrences = SuspectOccurrences::new(suspects, &run.selection, &profile);
+    let mut occurrences = SuspectOccurrences::new(
+        suspects,
+        &run.selection,
+        &profile,
+        only_writes_back(survey.points.leaves()),
+    );
     let (mut cut, mut end) = (false, None);
     run.walk(|event, definitions| {
         symbols.observe(event, definitions);
@@ -152,16 +174,16 @@ fn find(
     Ok((occurrences.finish(end, cut), cut))
 }
 
-/// For each suspect the crashes with its losses, as far as the model allows them.
+/// For each list of losses the crashes with them, as far as the model allows them, without duplicates.
 fn build(
-    losses: &[Losses],
+    losses: &[&Vec<Loss>],
     run: &RecordedRun,
     survey: &Survey,
     profile: Profile,
 ) -> Result<Vec<Vec<Image>>, CrashError> {
     let mut wanted: Vec<(usize, usize, Loss)> = Vec::new();
     for (suspect, losses) in losses.iter().enumerate() {
-        let losses = losses.iter().flatten().enumerate();
+        let losses = losses.iter().enumerate();
         wanted.extend(losses.map(|(number, loss)| (suspect, number, loss.clone())));
     }
     wanted.sort_by_key(|(_, _, loss)| loss.point.occurrence.event);
@@ -199,11 +221,10 @@ fn build(
     })?;
     found.sort_by_key(|&(suspect, number, _)| (suspect, number));
     let mut images: Vec<Vec<Image>> = vec![Vec::new(); losses.len()];
-    for (suspect, _, image) in found {
-        let images = &mut images[suspect];
-        let is_known = |known: &Image| known.losing.point == image.losing.point;
-        if !images.iter().any(is_known) && images.len() < MOST_IMAGES {
-            images.push(image);
+    let mut known: HashSet<(usize, CrashPoint)> = HashSet::new();
+    for (list, _, image) in found {
+        if known.insert((list, image.losing.point.clone())) {
+            images[list].push(image);
         }
     }
     Ok(images)

@@ -13,7 +13,8 @@ use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind, FileRan
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::live_store::{LiveStore, Loss, Newest, UnitKey};
-use super::open_syncs::OpenSyncs;
+use super::open_orders::OpenOrders;
+use super::open_syncs::{OpenSyncs, PAGE};
 use super::{NoImage, Suspect, SuspectSite, Suspicion};
 use crate::even_sample::EvenSample;
 use crate::failure_point::FailurePoint;
@@ -69,10 +70,30 @@ pub(super) struct SuspectOccurrences<'a> {
     /// The last failure point.
     last: Option<FailurePoint>,
     syncs: OpenSyncs,
+    orders: OpenOrders,
+    /// What is written back at once: a unit, or a page if the target only writes back pages.
+    written_back: u64,
+}
+
+/// The losses that are tried.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// For each suspect, the most promising first; or why there are none.
+    pub(super) suspects: Vec<Result<Vec<Loss>, NoImage>>,
+    /// For each write-back of several pages.
+    pub(super) syncs: Vec<Vec<Loss>>,
+    /// Open orders: one of each combination, and others.
+    pub(super) orders: [Vec<Loss>; 2],
 }
 
 impl<'a> SuspectOccurrences<'a> {
-    pub(super) fn new(suspects: &[Suspect], selection: &'a Selection, profile: &Profile) -> Self {
+    /// `only_pages` if the target writes back pages and never flushes lines.
+    pub(super) fn new(
+        suspects: &[Suspect],
+        selection: &'a Selection,
+        profile: &Profile,
+        only_pages: bool,
+    ) -> Self {
         let mut stores: FxHashMap<SuspectSite, Vec<usize>> = FxHashMap::default();
         let mut fences: FxHashMap<SuspectSite, Vec<usize>> = FxHashMap::default();
         let mut own = FxHashSet::default();
@@ -112,12 +133,19 @@ impl<'a> SuspectOccurrences<'a> {
             guaranteed: Newest::default(),
             last: None,
             syncs: OpenSyncs::default(),
+            orders: OpenOrders::default(),
+            written_back: if only_pages {
+                profile.unit.max(PAGE)
+            } else {
+                profile.unit
+            },
         }
     }
 
     /// A failure point is reached, before the event that it precedes takes effect.
     pub(super) fn reach(&mut self, point: FailurePoint) {
         self.last = Some(point);
+        self.orders.reach(point, self.written_back);
         let (stored, guaranteed) = (self.stored, self.guaranteed);
         let completed = point.occurrence.operation.completed;
         for &number in &self.following {
@@ -151,6 +179,7 @@ impl<'a> SuspectOccurrences<'a> {
         if !guaranteed.is_empty() {
             self.settle(guaranteed);
             self.syncs.observe(event, guaranteed, self.last);
+            self.orders.guaranteed(guaranteed, self.written_back);
             if let Some(numbers) = self.fences.get(&SuspectSite::of(event)) {
                 self.open_fence(&numbers.clone(), guaranteed);
             }
@@ -181,7 +210,12 @@ impl<'a> SuspectOccurrences<'a> {
         let first = (range.file, unit(range.offset));
         let last_unit = unit(range.offset + range.len - 1);
         self.stored.add(first, event.index.0);
-        let Some(numbers) = self.stores.get(&SuspectSite::of(event)) else {
+        let site = SuspectSite::of(event);
+        for offset in [range.offset, range.offset + range.len - 1] {
+            let unit = (range.file, offset - offset % self.written_back);
+            self.orders.store(unit, event.index, site);
+        }
+        let Some(numbers) = self.stores.get(&site) else {
             return;
         };
         let live = LiveStore {
@@ -269,13 +303,8 @@ impl<'a> SuspectOccurrences<'a> {
         }
     }
 
-    /// The losses with which each suspect is tried, the most promising first, or why there are none. Those of write-backs,
-    /// which no suspect names, follow. `end` is the last instant of the run.
-    pub(super) fn finish(
-        self,
-        end: Option<FailurePoint>,
-        cut: bool,
-    ) -> Vec<Result<Vec<Loss>, NoImage>> {
+    /// The losses to try. `end` is the last instant of the run.
+    pub(super) fn finish(self, end: Option<FailurePoint>, cut: bool) -> Found {
         let last = end.or(self.last);
         let results = self.suspects.into_iter().map(|mut followed| {
             for live in followed.live_mut() {
@@ -289,7 +318,11 @@ impl<'a> SuspectOccurrences<'a> {
                 (true, false) => Err(NoImage::NotReached),
             }
         });
-        results.chain(self.syncs.losses().map(Ok)).collect()
+        Found {
+            suspects: results.collect(),
+            syncs: self.syncs.losses().collect(),
+            orders: self.orders.losses(),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::failure_point::FailurePoint;
 use crate::persistency::GuaranteedPart;
 
 /// What the kernel writes at once.
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 /// Sites that are tried, occurrences of each, and pages of each occurrence.
 const SITES: usize = 64;
 const SAMPLED: usize = 3;

@@ -76,6 +76,7 @@ fn numbers(results: &TrialResults, ending: &CampaignEnding) -> CrashCoverage {
         suspects: Covered::new(tried_suspects, suspects.len() as u64),
         suspects_not_tried,
         stores: Covered::new(tried.stores, of.stores),
+        orders: Covered::new(tried.orders, of.orders),
         recoveries: ending.recoveries,
         seconds: ending.seconds,
         ..CrashCoverage::default()

@@ -147,7 +147,7 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
             .push_str("; it passes when it runs again on the same image");
     }
     finding.evidence = evidence;
-    finding.count = group.failures.len() as u64;
+    finding.count = group.count();
     finding.replay = Some(token.to_string());
     Some(finding)
 }

@@ -23,6 +23,15 @@ impl Group {
     pub fn first(&self) -> &Trial {
         &self.failures[0]
     }
+
+    /// How many failure points fail; if none does, how many states between stores and open orders.
+    pub(crate) fn count(&self) -> u64 {
+        let is_point = |trial: &&Trial| !is_state(trial) && trial.point.choice.is_none();
+        match self.failures.iter().filter(is_point).count() {
+            0 => self.failures.len() as u64,
+            points => points as u64,
+        }
+    }
 }
 
 /// Groups failures by how recovery failed and by the line of the failure point; neighbours are one group.

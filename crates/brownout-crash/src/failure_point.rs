@@ -50,6 +50,20 @@ impl PointKind {
         }
     }
 
+    /// With an article, in a sentence about another location.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Store => "a store",
+            Self::Flush => "a flush",
+            Self::Fence => "a fence",
+            Self::Locked => "a locked instruction",
+            Self::WriteBack => "a write-back",
+            Self::KernelWrite => "a write by the kernel",
+            Self::Unmap => "an unmapping",
+            Self::Exit => "the exit of the process",
+        }
+    }
+
     /// Completes "power is lost before …".
     pub fn describe(self) -> &'static str {
         match self {

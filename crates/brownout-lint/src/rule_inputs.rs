@@ -1,6 +1,6 @@
 //! What the rules see: the things that happen in a run, each with what is known when it happens.
 
-use brownout_model::{Access, ByteMask, LINE, LineRef, LiveStore, PmAddress};
+use brownout_model::{ByteMask, LINE, LineRef, LiveStore, PmAddress};
 use brownout_trace::{FenceKind, FileId, FileRange};
 
 use crate::attribution::Origin;
@@ -171,8 +171,6 @@ pub(crate) struct Fence<'a> {
 pub(crate) struct GuaranteedStore<'a> {
     pub(crate) line: LineRef<'a>,
     pub(crate) store: &'a LiveStore<StoreTag>,
-    /// The thread whose flush, fence or system call guarantees it, and when.
-    pub(crate) by: Access,
     /// The thread that made the store.
     pub(crate) thread: &'a ThreadState,
 }

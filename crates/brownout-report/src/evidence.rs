@@ -50,6 +50,11 @@ pub struct JoinedFinding {
 }
 
 impl Evidence {
+    /// The detail that says how crash testing has confirmed a finding of lint.
+    pub const CONFIRMED: &str = "confirmed";
+    /// The detail that says how many crash images were tried for a finding of lint.
+    pub const IMAGES_TRIED: &str = "images tried";
+
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

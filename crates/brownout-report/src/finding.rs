@@ -36,6 +36,18 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// How crash testing has confirmed it, in a sentence, if it has.
+    pub fn proof(&self) -> Option<&str> {
+        let proof = self.evidence.details.get(Evidence::CONFIRMED);
+        proof.map(String::as_str)
+    }
+
+    /// The token that repeats a crash. A finding without a crash has the position of its first event instead.
+    pub fn crash_token(&self) -> Option<&str> {
+        let token = self.replay.as_deref();
+        token.filter(|token| !token.starts_with("event:"))
+    }
+
     /// A finding that occurred once. Its id depends on line numbers until it is [identified](Self::identify).
     pub fn new(
         rule: &RuleInfo,

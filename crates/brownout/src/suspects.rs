@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use brownout_crash::{Suspect, SuspectSite, SuspectStore, SuspectVerdict, Suspicion, Trial};
 use brownout_lint::{RawFinding, RawSite};
-use brownout_report::{Finding, Severity};
+use brownout_report::{Evidence, Finding, Severity, primary_frame};
 
 /// Names of details that trying a suspect adds to its finding.
-const IMAGES_TRIED: &str = "images tried";
-const CONFIRMED: &str = "confirmed";
 const LAST_OUTPUT: &str = "last output";
 const CRASH_STATE: &str = "crash state";
 
@@ -34,18 +32,38 @@ impl LintSuspect {
 /// What crash images can show about a finding: nothing if the rule is about something else than lost stores.
 pub fn suspicion(raw: &RawFinding) -> Option<Suspicion> {
     let of_role = |role: &'static str| raw.sites.iter().filter(move |site| site.role == role);
-    match raw.rule.id {
-        "missing-flush" | "missing-fence" | "transient-data" | "delayed-persist"
-        | "dirty-overwrite" | "unpersisted-target" => Some(Suspicion::LostStore {
+    match tried_loss(raw.rule.id)? {
+        TriedLoss::Store => Some(Suspicion::LostStore {
             stores: of_role("store").map(suspect_store).collect(),
             forever: matches!(raw.rule.id, "missing-flush" | "transient-data"),
         }),
-        "fence-orders-many" => of_role("fence")
+        TriedLoss::Order => of_role("fence")
             .next()
             .map(suspect_site)
             .map(Suspicion::OpenOrder),
+    }
+}
+
+/// What crash images lose to try a finding.
+enum TriedLoss {
+    /// The stores of the finding.
+    Store,
+    /// Some of what one fence orders.
+    Order,
+}
+
+fn tried_loss(rule: &str) -> Option<TriedLoss> {
+    match rule {
+        "missing-flush" | "missing-fence" | "transient-data" | "delayed-persist"
+        | "dirty-overwrite" | "unpersisted-target" => Some(TriedLoss::Store),
+        "fence-orders-many" => Some(TriedLoss::Order),
         _ => None,
     }
+}
+
+/// Whether crash testing tries the findings of a rule.
+pub fn is_tried(rule: &str) -> bool {
+    tried_loss(rule).is_some()
 }
 
 fn suspect_store(site: &RawSite) -> SuspectStore {
@@ -111,7 +129,7 @@ pub fn apply(judged: &[JudgedSuspect], suspects: &[LintSuspect], findings: &mut 
             finding.confirmed = Some(confirmed);
             note_joined(finding, &judged);
             let details = &mut finding.evidence.details;
-            details.insert(IMAGES_TRIED.to_owned(), tried.to_string());
+            details.insert(Evidence::IMAGES_TRIED.to_owned(), tried.to_string());
             if let Some(JudgedSuspect { verdict, token }) = proof
                 && let Some(trial) = &verdict.proof
             {
@@ -145,7 +163,13 @@ fn forget_earlier_proof(finding: &mut Finding, fresh: &Finding) {
         finding.severity = fresh.severity;
         finding.replay.clone_from(&fresh.replay);
     }
-    for name in [IMAGES_TRIED, CONFIRMED, LAST_OUTPUT, CRASH_STATE] {
+    let proof = [
+        Evidence::IMAGES_TRIED,
+        Evidence::CONFIRMED,
+        LAST_OUTPUT,
+        CRASH_STATE,
+    ];
+    for name in proof {
         finding.evidence.details.remove(name);
     }
 }
@@ -153,15 +177,23 @@ fn forget_earlier_proof(finding: &mut Finding, fresh: &Finding) {
 /// A finding that recovery confirms is a bug, with the crash that shows it.
 fn confirm(finding: &mut Finding, proof: &Trial) {
     finding.severity = Severity::Bug;
-    let details = &mut finding.evidence.details;
-    let how = format!(
-        "recovery {} if this is lost with the power before {} (event {})",
-        proof.verdict,
-        proof.kind.describe(),
-        proof.point.event
-    );
-    details.insert(CONFIRMED.to_owned(), how);
+    let lost = match tried_loss(&finding.rule) {
+        Some(TriedLoss::Order) => "keeps only some of what this fence orders",
+        _ => "loses what is stored here",
+    };
     let failure = proof.failure.as_ref();
+    let frame = failure.and_then(|failure| {
+        let primary = primary_frame(&failure.stack)?;
+        failure.stack.get(primary)
+    });
+    let at = frame.map_or_else(String::new, |frame| format!(" ({frame})"));
+    let how = format!(
+        "recovery {} on the image of a crash that {lost}, before {}{at}",
+        proof.verdict,
+        proof.kind.noun(),
+    );
+    let details = &mut finding.evidence.details;
+    details.insert(Evidence::CONFIRMED.to_owned(), how);
     if let Some(failure) = failure.filter(|failure| !failure.output.is_empty()) {
         details.insert(LAST_OUTPUT.to_owned(), failure.output.join("\n"));
     }

@@ -120,7 +120,6 @@ impl PersistObserver for Guarantees {
         self.rules.guaranteed(&GuaranteedStore {
             line,
             store,
-            by,
             thread,
         });
         if by.thread == store.thread {

@@ -9,7 +9,7 @@
 //! Can miss: later stores by other threads; programs that use `clflush` and never fence. Never reports stores to bytes that a
 //! running transaction has logged, nor the stores a library makes for its own purposes.
 
-use brownout_model::{Access, LiveStore, PmAddress};
+use brownout_model::{LiveStore, PmAddress};
 use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::follower::thread::ThreadState;
@@ -67,35 +67,23 @@ If nothing relies on that order, suppress the finding with the reason.
     fn guaranteed(&mut self, guaranteed: &GuaranteedStore<'_>, found: &mut Tally) {
         let (store, thread) = (guaranteed.store, guaranteed.thread);
         if store.time.0 < thread.persisted.time && !store.tag.exempt {
-            report(
-                guaranteed.line.address(),
-                store,
-                guaranteed.by,
-                thread,
-                found,
-            );
+            report(guaranteed.line.address(), store, thread, found);
         }
     }
 }
 
-/// `thread`, which made the store, has persisted a later store before `by` guarantees this one.
+/// `thread`, which made the store, has persisted a later store before this one is guaranteed.
 ///
 /// Takes the parts of the input, so that the caller need not put it into memory for each store.
 #[inline(never)]
-fn report(
-    line: PmAddress,
-    store: &LiveStore<StoreTag>,
-    by: Access,
-    thread: &ThreadState,
-    found: &mut Tally,
-) {
-    let now = by.time.0;
+fn report(line: PmAddress, store: &LiveStore<StoreTag>, thread: &ThreadState, found: &mut Tally) {
     let later = thread.persisted;
     let (fence, fence_time) = thread.persisted_by;
     let key = Key::pair(store.tag.site, later.site, file(line));
     found.add(key, store.time.0, || Occurrence {
         message: format!(
-            "{} stored here {} persistent from event {now} on, a later store from event {fence_time} on",
+            "{} stored here {} persistent only after a store that was made later; a crash in between keeps only the later \
+             store",
             bytes_text(store.bytes),
             be(store.bytes)
         ),

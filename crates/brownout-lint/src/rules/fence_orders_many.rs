@@ -20,11 +20,11 @@ impl Rule for FenceOrdersMany {
         severity: Severity::Warning,
         category: Category::Ordering,
         pedantic: true,
-        summary: "several flushes or non-temporal stores are ordered only by one fence",
+        summary: "a crash may keep one of several flushes or non-temporal stores without the others",
         explanation: "\
 ## What it does
 
-Reports fences that more than one flush or non-temporal store waits for.
+Reports fences that more than one flush or non-temporal store waits for. Nothing else orders them among each other.
 
 ## Why is this bad?
 
@@ -65,7 +65,8 @@ reason.
             );
             Occurrence {
                 message: format!(
-                    "{} flushes or non-temporal stores are ordered only by this fence",
+                    "a crash before this fence may keep any of the {} flushes or non-temporal stores before it without \
+                     the others",
                     fence.ordered
                 ),
                 sites,

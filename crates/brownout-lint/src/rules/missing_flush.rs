@@ -37,6 +37,8 @@ Reports stores to persistent memory whose bytes are never written back from the 
 the program ends. The same line is flushed at some other time in the run, so it does hold data
 that is meant to be persistent.
 
+Under `--model msync`, read *page* for cache line and *sync* for flush.
+
 ## Why is this bad?
 
 The store may stay in the cache indefinitely. After a crash or a power failure it may be

@@ -25,6 +25,8 @@ impl Rule for TransientData {
 
 Reports stores to persistent memory whose cache line is never flushed or written back in the whole run.
 
+Under `--model msync`, read *page* for cache line and *sync* for flush.
+
 ## Why is this bad?
 
 Either the data must survive a crash, and its flush is missing everywhere, or it need not, and occupies slow and

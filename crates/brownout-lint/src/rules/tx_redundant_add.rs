@@ -68,16 +68,20 @@ Add each range once, before its first change; do not add what the transaction ha
         if !others.iter().all(|range| safe(range).is_some()) {
             return;
         }
-        let (role, belong) = match first.reason {
-            SafeReason::Added => ("added before", "are in the log of this transaction"),
+        let (role, where_from) = match first.reason {
+            SafeReason::Added => ("added before", "in the log of this transaction"),
             SafeReason::Allocated => (
                 "allocation",
-                "belong to an object that this transaction has allocated",
+                "of an object that this transaction has allocated",
             ),
+        };
+        let all = match range.len {
+            1 => "the byte is already".to_owned(),
+            len => format!("all {len} bytes are already"),
         };
         let key = Key::single(add.site, Some(range.file));
         found.add(key, add.time, || Occurrence {
-            message: format!("all {} bytes {belong}", range.len),
+            message: format!("{all} {where_from}"),
             sites: vec![("add", add.site, add.time), (role, first.site, first.time)],
             bytes: lines(*range),
             ..Occurrence::default()

@@ -79,9 +79,13 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
                 .iter()
                 .map(|store| store.bytes.0.count_ones())
                 .sum();
-            let until = match pointer.guaranteed {
-                Some(time) => format!("not persistent before event {time}"),
-                None => "never persistent".to_owned(),
+            let when = match pointer.guaranteed {
+                Some(_) => "persistent only later",
+                None => "never persistent",
+            };
+            let lost = match bytes {
+                1 => "1 byte that was stored into its target before is".to_owned(),
+                _ => format!("{bytes} bytes that were stored into its target before are"),
             };
             let mut sites = vec![("pointer", pointer.site, pointer.time)];
             let mut unfenced_since = Vec::new();
@@ -95,8 +99,7 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
             sites.push(("fence", fence, fence_time));
             Occurrence {
                 message: format!(
-                    "the pointer stored here is persistent from event {fence_time} on, but what was stored into its target \
-                     before ({bytes} bytes) is {until}"
+                    "the pointer stored here becomes persistent although {lost} {when}"
                 ),
                 sites,
                 bytes: pointer

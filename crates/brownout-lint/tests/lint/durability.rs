@@ -46,7 +46,7 @@ fn a_store_that_was_unmapped_and_overwritten_was_lost_too() {
     run.at(2).store(A).at(3).store(B).persist(4, B);
     assert_eq!(
         run.findings(),
-        ["transient-data store@2", "transient-data store@1"]
+        ["transient-data store@1", "transient-data store@2"]
     );
 }
 

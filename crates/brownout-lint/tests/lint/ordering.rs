@@ -129,7 +129,7 @@ fn stores_that_are_never_persistent_are_reported_only_as_lost() {
     run.at(4).store(C).at(5).store(C);
     assert_eq!(
         run.findings(),
-        ["missing-flush store@5", "missing-flush store@4"]
+        ["missing-flush store@4", "missing-flush store@5"]
     );
 }
 

@@ -59,6 +59,9 @@ fn write_command(report: &Report, finding: &Finding, out: &mut dyn io::Write) ->
         .map(|(name, value)| format!("{name}={}", escaped_property(value)))
         .collect();
     let mut message = finding.message.clone();
+    if let Some(proof) = finding.proof() {
+        message.push_str(&format!("\nconfirmed: {proof}"));
+    }
     for stack in &finding.stacks {
         message.push_str(&format!("\n{}:", stack.role));
         for frame in stack.frames_of_program() {

@@ -86,10 +86,8 @@ impl Human {
 
     fn replay_command(&self, finding: &Finding) -> Option<String> {
         let directory = self.results.as_deref()?;
-        // Findings without a crash have the token `event:N`, which is already shown as the first event.
-        let token = finding.replay.as_deref()?;
-        (!token.starts_with("event:"))
-            .then(|| format!("brownout replay {directory} {}", finding.id))
+        finding.crash_token()?;
+        Some(format!("brownout replay {directory} {}", finding.id))
     }
 
     /// The columns for text behind a margin.

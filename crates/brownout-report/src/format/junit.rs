@@ -101,6 +101,12 @@ fn description(report: &Report, finding: &Finding) -> String {
     for range in &finding.evidence.ranges {
         text.push_str(&format!("{range}\n"));
     }
+    for (name, value) in &finding.evidence.details {
+        text.push_str(&format!("{name}: {value}\n"));
+    }
+    if let Some(token) = finding.crash_token() {
+        text.push_str(&format!("replay: {token}\n"));
+    }
     for other in finding.other_locations() {
         let frame = report.shown_frame(other.frame);
         text.push_str(&format!("also {}: {frame}\n", other.rule));
@@ -187,6 +193,20 @@ mod tests {
         assert_eq!((suite.tests, suite.failures, suite.errors), (3, 1, 1));
         assert_eq!(text.matches("<skipped").count(), 1, "{text}");
         assert!(text.contains("it ended while linting"), "{text}");
+    }
+
+    #[test]
+    fn a_confirmed_finding_has_its_proof() {
+        let mut bug = finding();
+        let proof = "recovery exits with status 1 on the image of a crash";
+        let details = &mut bug.evidence.details;
+        details.insert(crate::Evidence::CONFIRMED.to_owned(), proof.to_owned());
+        details.insert("last output".to_owned(), "slot 0 is damaged".to_owned());
+        bug.replay = Some("crash3:4711:e30".to_owned());
+        let text = Junit.to_text(&Report::new(Subject::default(), vec![], vec![bug]));
+        for part in [proof, "slot 0 is damaged", "replay: crash3:4711:e30"] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 
     #[test]

@@ -154,7 +154,11 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
     put("ruleId", finding.rule.as_str().into());
     put("ruleIndex", rules.index(&finding.rule).into());
     put("level", level(finding.severity).into());
-    put("message", json!({"text": finding.message}));
+    let text = match finding.proof() {
+        Some(proof) => format!("{}; confirmed: {proof}", finding.message),
+        None => finding.message.clone(),
+    };
+    put("message", json!({"text": text}));
     let primary = finding
         .primary_frame()
         .map(|frame| location(report, frame, None));

@@ -9,6 +9,7 @@ use crate::console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::rules;
+use crate::suspects;
 
 pub fn run(arguments: &ExplainArgs) -> Result<ExitCode, Failure> {
     let rules = rules::all();
@@ -53,8 +54,18 @@ fn explain(rule: &RuleInfo) -> String {
     } else {
         ""
     };
+    let tried = match (rule.pedantic, suspects::is_tried(rule.id)) {
+        (_, false) => "",
+        (false, true) => {
+            "\n\nWith `--recover`, crash testing tries it: a finding on whose crash image recovery fails is a confirmed bug."
+        }
+        (true, true) => {
+            " With `--recover`, crash testing tries it nevertheless: a finding on whose crash image recovery fails is a \
+             confirmed bug and is always reported, unless `[rules]` turns the rule off."
+        }
+    };
     format!(
-        "{} ({}, {}): {}\n\n{}{pedantic}\n",
+        "{} ({}, {}): {}\n\n{}{pedantic}{tried}\n",
         rule.id,
         rule.severity,
         rule.category,

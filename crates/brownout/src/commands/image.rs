@@ -113,7 +113,7 @@ fn write(
 fn report(written: &[(PathBuf, u64)]) -> io::Result<()> {
     let mut out = console::results();
     for (path, len) in written {
-        writeln!(out, "{} ({len} bytes)", OneLine::of(path))?;
+        writeln!(out, "{} ({})", OneLine::of(path), counted(*len, "byte"))?;
     }
     out.flush()
 }

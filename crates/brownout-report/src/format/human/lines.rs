@@ -6,7 +6,7 @@ use std::io;
 use super::frame_lines::with_short_name;
 use super::wrapping::wrapped;
 use super::{Human, clean, level, times};
-use crate::{Finding, Report, Suppressed};
+use crate::{Evidence, Finding, Report, Suppressed};
 
 impl Human {
     pub(super) fn write_suppressed(
@@ -86,11 +86,24 @@ impl Human {
                 }
             }
             if first.confirmed == Some(false) {
-                text.push_str("; recovery passes without it");
+                text.push_str("; ");
+                text.push_str(&harmless_text(first));
             }
             let text = format!("{} ({text})", clean(&first.message));
             self.write_line(first, text, out)?;
         }
         out.write_all(b"\n")
+    }
+}
+
+/// What crash testing has shown about a finding that recovery does not confirm.
+fn harmless_text(finding: &Finding) -> String {
+    let tried = finding.evidence.details.get(Evidence::IMAGES_TRIED);
+    match tried.map(String::as_str) {
+        Some("1") => "recovery passed on the one crash image that was tried for it".to_owned(),
+        Some(count) => {
+            format!("recovery passed on all {count} crash images that were tried for it")
+        }
+        None => "recovery passed on all crash images that were tried for it".to_owned(),
     }
 }

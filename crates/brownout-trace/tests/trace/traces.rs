@@ -68,6 +68,9 @@ pub fn start(parent: Option<ProcessId>, origin: ProcessOrigin) -> EventKind<'sta
     }
 }
 
+/// Where the pool of [`every_kind`] is mapped.
+const POOL: Address = Address(0x7f00_0000_0000);
+
 /// A trace with every kind of event, in several chunks.
 pub fn every_kind() -> Vec<u8> {
     let mut writer = writer();
@@ -83,8 +86,20 @@ pub fn every_kind() -> Vec<u8> {
         )
         .unwrap();
     let function = writer.function("pmemobj_tx_begin").unwrap();
-    let addr = Address(0x7f00_0000_0000);
-    let kinds = [
+    let kinds = accesses(pool).into_iter().chain(calls(pool, function));
+    for (number, kind) in kinds.enumerate() {
+        writer.write(&event(kind)).unwrap();
+        if number % 8 == 7 {
+            writer.flush_chunk().unwrap();
+        }
+    }
+    writer.finish(ending()).unwrap().1
+}
+
+/// The start of a program, and accesses to its pool.
+fn accesses(pool: FileId) -> Vec<EventKind<'static>> {
+    let addr = POOL;
+    vec![
         start(None, ProcessOrigin::Exec),
         EventKind::Module {
             addr: Address(0x40_0000),
@@ -121,6 +136,13 @@ pub fn every_kind() -> Vec<u8> {
         EventKind::Fence {
             kind: FenceKind::Sfence,
         },
+    ]
+}
+
+/// System calls, calls of watched functions, and the end of the program.
+fn calls(pool: FileId, function: FunctionId) -> Vec<EventKind<'static>> {
+    let addr = POOL;
+    vec![
         EventKind::KernelWrite {
             addr,
             bytes: b"read",
@@ -190,14 +212,7 @@ pub fn every_kind() -> Vec<u8> {
         EventKind::ProcessExit {
             end: ProcessEnd::Signaled { signal: 9 },
         },
-    ];
-    for (number, kind) in kinds.into_iter().enumerate() {
-        writer.write(&event(kind)).unwrap();
-        if number % 8 == 7 {
-            writer.flush_chunk().unwrap();
-        }
-    }
-    writer.finish(ending()).unwrap().1
+    ]
 }
 
 pub fn ending() -> Ending {

@@ -193,6 +193,30 @@ fn signals_sent_to_brownout_reach_the_target() {
 }
 
 #[test]
+fn a_recorder_that_is_killed_takes_the_target_with_it() {
+    let directory = RecordingDirectory::new();
+    let script = "echo $$ > number; mv number pid; exec sleep 600";
+    let mut recorder = directory
+        .record(&[], &["sh", "-c", script])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for(&directory.path("pid"));
+    let target = fs::read_to_string(directory.path("pid")).unwrap();
+    let state = || fs::read_to_string(format!("/proc/{}/stat", target.trim()));
+    assert!(state().is_ok(), "it runs");
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    // The process that inherits it may leave it as a zombie.
+    let is_gone = || !state().is_ok_and(|state| !state.contains(") Z "));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_gone() {
+        assert!(Instant::now() < deadline, "the target goes on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
 fn processes_that_outlive_the_target_are_recorded_to_their_end() {
     let directory = RecordingDirectory::new();
     let kvlog = directory.kvlog();

@@ -75,7 +75,8 @@ struct Child<'a> {
 /// Stack size of a child until it executes the loader.
 const CHILD_STACK: usize = 64 << 10;
 
-/// Starts a child that executes `image`, with the standard streams, signal dispositions and signal mask of our caller.
+/// Starts a child that executes `image`, with the standard streams, signal dispositions and signal mask of our caller. It is
+/// killed if the calling thread ends before it does, as when this process is killed; it would go on without being recorded.
 pub(crate) fn spawn(image: &Image<'_>, gate: &SignalGate) -> io::Result<Pid> {
     let mut child = Child {
         image,
@@ -112,6 +113,7 @@ extern "C" fn become_loader(child: *mut libc::c_void) -> libc::c_int {
                 libc::close(fd);
             });
             child.gate.restore_in_child();
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong);
             libc::execveat(
                 image.program.as_raw_fd(),
                 c"".as_ptr(),

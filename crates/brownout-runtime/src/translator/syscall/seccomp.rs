@@ -25,7 +25,7 @@ const ADDRESS_LOW: u32 = 8;
 const ADDRESS_HIGH: u32 = 12;
 
 /// Calls that the engine makes for itself.
-const OWN: [u32; 27] = [
+const OWN: [u32; 29] = [
     linux::__NR_read,
     linux::__NR_close,
     linux::__NR_fstat,
@@ -53,6 +53,8 @@ const OWN: [u32; 27] = [
     linux::__NR_rt_tgsigqueueinfo,
     linux::__NR_readlinkat,
     linux::__NR_statx,
+    linux::__NR_openat,
+    linux::__NR_newfstatat,
 ];
 
 /// `struct sock_filter`.

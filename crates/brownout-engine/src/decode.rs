@@ -9,6 +9,7 @@ mod rare;
 use crate::decode::payload::Payload;
 use crate::decode::rare::RareRecord;
 use crate::file_names::NameChange;
+use crate::file_use::FileUse;
 use crate::slot_owner::SlotOwner;
 use crate::stream::Corruption;
 use brownout_ring::{Record, fence, flush, kind, store};
@@ -63,6 +64,8 @@ pub(crate) enum Decoded<'a> {
     },
     /// Names of files changed.
     Name(NameChange<'a>),
+    /// A file was opened or read.
+    FileUse(FileUse),
     /// A record that is not part of the trace: about a file that was never mapped, or a process that does not exist.
     Unrelated,
 }
@@ -234,6 +237,7 @@ pub(crate) fn decode<'a>(
         | kind::THREAD_START
         | kind::THREAD_EXIT
         | kind::NOTE => record.incomplete(),
+        kind::FILE_USE => record.file_use(),
         kind::NO_PROCESS => Ok(Decoded::Unrelated),
         _ => record.event(),
     }
@@ -251,7 +255,8 @@ fn function(head: &Record, watched: usize) -> Result<FunctionId, Corruption> {
 }
 
 fn store_flavor(flags: u16) -> Option<StoreFlavor> {
-    const KNOWN: u16 = store::NON_TEMPORAL | store::DIRECT | store::LOCKED | store::STRING;
+    const KNOWN: u16 =
+        store::NON_TEMPORAL | store::DIRECT | store::LOCKED | store::STRING | store::MODIFIES;
     if flags & !KNOWN != 0 {
         None
     } else if flags & store::DIRECT != 0 {

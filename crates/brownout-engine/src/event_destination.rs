@@ -1,5 +1,6 @@
 //! Destinations for the events of a target: a trace, a consumer in this process, or nothing at all.
 
+use crate::file_use::FileUse;
 use brownout_trace::{
     AppPc, ContextId, Definitions, Event, EventIndex, FileId, FileIdentity, FunctionId, ProcessId,
     TraceSink, TraceWriter, WriteError,
@@ -31,6 +32,9 @@ pub trait EventDestination: Send {
 
     /// Receives the next event. Its index is not set; events are numbered in the order in which they arrive.
     fn event(&mut self, event: &Event<'_>) -> Result<(), WriteError>;
+
+    /// The target has used a file in a way that is no event. Only called if the options of the target ask for reads.
+    fn file_use(&mut self, _: FileUse) {}
 
     /// Saves what was received so far, so that it survives the end of this process.
     fn save(&mut self) -> Result<(), WriteError> {
@@ -116,6 +120,13 @@ impl<F: FnMut(&Event<'_>, &Definitions) + Send> LiveEvents<F> {
             functions: HashMap::new(),
             events: 0,
         }
+    }
+}
+
+impl<F> LiveEvents<F> {
+    /// The definitions up to the last event.
+    pub fn definitions(&self) -> &Definitions {
+        &self.definitions
     }
 }
 

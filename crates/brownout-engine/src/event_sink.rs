@@ -4,6 +4,7 @@ use crate::build_ids::BuildIds;
 use crate::decode::{Decoded, EventConsumer, WholeEvent, decode, decode_frequent, event};
 use crate::event_destination::EventDestination;
 use crate::file_names::{FileNames, NameChange};
+use crate::file_use::FileUse;
 use crate::last_store::LastStore;
 use crate::mapped_files::MappedFiles;
 use crate::merge::{Sink, SinkError, SinkProgress};
@@ -263,6 +264,7 @@ impl<D: EventDestination> EventSink<D> {
                     .context(process, context, parent, return_address)?;
             }
             Decoded::Name(change) => self.rename(owner, change)?,
+            Decoded::FileUse(file_use) => self.destination.file_use(file_use),
             Decoded::Unrelated => {}
         }
         Ok(())
@@ -341,6 +343,9 @@ impl<D: EventDestination> Sink for EventSink<D> {
     ) -> Result<(), SinkError<StopReason>> {
         if self.is_join(head) {
             return self.write_join(owner, head, payload);
+        }
+        if let Some(modified) = FileUse::of_store(owner, head) {
+            self.destination.file_use(modified);
         }
         let forward = ForwardEvent {
             destination: &mut self.destination,

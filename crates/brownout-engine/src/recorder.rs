@@ -92,6 +92,7 @@ fn record_with(
     let target = Target::prepare(&TargetOptions {
         command: options.command.clone(),
         loads: options.loads,
+        reads: false,
         coverage: options.coverage,
         watch: options.watch.clone(),
         on_full: options.on_full,

@@ -32,6 +32,8 @@ pub struct TargetOptions {
     pub command: Vec<OsString>,
     /// Observe loads too.
     pub loads: bool,
+    /// Observe loads and all other [uses of files](crate::FileUse). The content of mapped files is then not observed.
+    pub reads: bool,
     /// Count how often each instruction is executed.
     pub coverage: bool,
     /// Functions whose calls are observed.
@@ -125,13 +127,14 @@ impl Target {
         let program = Program::find(&options.command)?;
         let watched = WatchTable::of(&options.watch)?;
         let gate = SignalGate::open().map_err(TargetError::SetUp)?;
-        let loads = if options.loads { option::LOADS } else { 0 };
-        let coverage = if options.coverage {
-            option::COVERAGE
-        } else {
-            0
-        };
-        let wire = Wire::create(loads | coverage).map_err(TargetError::SetUp)?;
+        let wanted = [
+            (options.loads, option::LOADS),
+            (options.reads, option::LOADS | option::READS),
+            (options.coverage, option::COVERAGE),
+        ];
+        let wanted = wanted.iter().filter(|(is_wanted, _)| *is_wanted);
+        let wire = Wire::create(wanted.fold(0, |all, (_, bits)| all | bits))
+            .map_err(TargetError::SetUp)?;
         wire.put_watch_table(&watched.bytes)
             .map_err(TargetError::SetUp)?;
         Ok(Self {

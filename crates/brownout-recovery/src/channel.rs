@@ -14,7 +14,7 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Actor, End, Execution, Isolation, RawFrame, Recovery, Refusal, RunRequest};
+use super::{Actor, End, EngineRun, Execution, Isolation, RawFrame, Recovery, Refusal, RunRequest};
 
 /// Descriptors that can be attached to one packet; the kernel's limit is 253.
 pub const DESCRIPTORS_AT_ONCE: usize = 128;
@@ -79,7 +79,7 @@ pub enum Follows {
 }
 
 /// What a sandbox asks for after [`Setup`]: one run. Its descriptors are, in this order, the three of the terminal if it
-/// is interactive, and the file for the trace if there is one.
+/// is interactive, and the file for the trace or the reads if there is one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunMessage {
     pub time_limit: Duration,
@@ -94,7 +94,26 @@ pub struct RunMessage {
 pub enum ExecutionMessage {
     Native,
     Traced,
-    Engine { loads: bool },
+    Engine(EngineMessage),
+}
+
+/// What an engine run observes, and what is written to its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EngineMessage {
+    Stores,
+    Loads,
+    /// There is a file, which gets the reads instead of a trace.
+    Reads,
+}
+
+impl EngineMessage {
+    fn of(run: &EngineRun) -> Self {
+        match run {
+            EngineRun { reads: Some(_), .. } => Self::Reads,
+            EngineRun { loads: true, .. } => Self::Loads,
+            _ => Self::Stores,
+        }
+    }
 }
 
 impl From<&RunRequest> for RunMessage {
@@ -106,9 +125,7 @@ impl From<&RunRequest> for RunMessage {
             execution: match &request.execution {
                 Execution::Native => ExecutionMessage::Native,
                 Execution::Traced => ExecutionMessage::Traced,
-                Execution::Engine(engine) => ExecutionMessage::Engine {
-                    loads: engine.loads,
-                },
+                Execution::Engine(run) => ExecutionMessage::Engine(EngineMessage::of(run)),
             },
             interactive: request.interactive,
         }

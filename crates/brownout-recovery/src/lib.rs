@@ -18,6 +18,7 @@
 //! | `sandbox`, `channel`, `file_content` | the caller's end, the messages on the socket, the content of PM files |
 //! | `sandbox_server` | the server: namespaces, the loop, the fallback without namespaces |
 //! | `view` | the file system that recovery sees |
+//! | `reads` | what a recovery opens and reads of the PM files |
 //! | `tracer`, `arch` | the stack of a recovery that failed |
 //! | `command_check`, `command_line`, `program_digest`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
 //!
@@ -35,6 +36,7 @@ pub mod path_text;
 mod process_tree;
 mod program_digest;
 mod readiness;
+mod reads;
 mod request;
 mod run_monitor;
 mod runner;
@@ -52,6 +54,7 @@ pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use outcome::{Actor, End, Outcome, RawFrame};
 pub use program_digest::program_digest;
+pub use reads::{ByteRanges, FileReads, RecoveryReads};
 pub use request::{
     EngineRun, Execution, Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand,
 };

@@ -117,6 +117,9 @@ pub struct EngineRun {
     /// An empty file, to which a trace of the run is written. Without it the events are discarded. If recovery runs out of
     /// time, the trace ends at the last events that were stored.
     pub trace: Option<Arc<File>>,
+    /// An empty file, to which the [reads](crate::RecoveryReads) of the run are written in place of a trace. It stays empty if
+    /// recovery runs out of time.
+    pub reads: Option<Arc<File>>,
 }
 
 /// How well recoveries are isolated from the machine and from each other; greater is better.

@@ -1,14 +1,21 @@
 //! Runs recovery on one image after the other and judges how it ended.
 
+use std::fs::File;
 use std::io;
 use std::ops::RangeInclusive;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use brownout_trace::replay::Content;
+use rustix::fs::MemfdFlags;
 
 use crate::file_content::write_content;
 use crate::verdict::{Expectation, Verdict};
-use crate::{EngineRun, Execution, Outcome, RawFrame, Recovery, RunRequest, Sandbox, SandboxError};
+use crate::{
+    EngineRun, Execution, Isolation, Outcome, RawFrame, Recovery, RecoveryReads, RunRequest,
+    Sandbox, SandboxError,
+};
 
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
 const RETRY_FACTOR: u32 = 4;
@@ -62,6 +69,8 @@ pub enum RunnerError {
     Sandbox(#[from] SandboxError),
     #[error("cannot write a crash image; is there enough free memory for it?")]
     Image(#[source] io::Error),
+    #[error("cannot observe what recovery reads")]
+    Reads(#[source] io::Error),
     #[error("a thread that runs recoveries has died")]
     ThreadDied,
 }
@@ -73,6 +82,11 @@ impl RecoveryRunner {
             recovery,
             expected,
         }
+    }
+
+    /// The isolation of recoveries.
+    pub fn isolation(&self) -> Isolation {
+        self.sandbox.isolation()
     }
 
     /// Whether recovery passes, and nothing else: for images that are tried during a search.
@@ -163,6 +177,33 @@ impl RecoveryRunner {
             frames: outcome.frames,
             second_verdict: None,
         })
+    }
+
+    /// Runs recovery once, under the engine, and learns what it reads. The reads are not known if recovery runs out of time.
+    pub fn observe_reads(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+    ) -> Result<(Attempt, Option<RecoveryReads>), RunnerError> {
+        let unusable = |source: io::Error| RunnerError::Reads(source);
+        let file = rustix::fs::memfd_create("recovery-reads", MemfdFlags::CLOEXEC);
+        let file = Arc::new(File::from(file.map_err(|errno| unusable(errno.into()))?));
+        let engine = EngineRun {
+            reads: Some(Arc::clone(&file)),
+            ..EngineRun::default()
+        };
+        let attempt = self.run_under_engine(image, task, engine)?;
+        let mut stored = vec![0; file.metadata().map_err(unusable)?.len() as usize];
+        file.read_exact_at(&mut stored, 0).map_err(unusable)?;
+        let reads: Option<RecoveryReads> = postcard::from_bytes(&stored).ok();
+        let reads = reads.map(|mut reads| {
+            if self.recovery.client.is_some() {
+                let unobserved = "what the client of the recovered server reads is not observed";
+                reads.gaps.push(unobserved.to_owned());
+            }
+            reads
+        });
+        Ok((attempt, reads))
     }
 
     fn verdict(&self, outcome: &Outcome, task: &RecoveryTask) -> Verdict {

@@ -108,11 +108,9 @@ impl Sandbox {
         if run.interactive {
             descriptors.extend(terminal);
         }
-        if let Execution::Engine(EngineRun {
-            trace: Some(trace), ..
-        }) = &run.execution
-        {
-            descriptors.push(trace.as_fd());
+        if let Execution::Engine(EngineRun { trace, reads, .. }) = &run.execution {
+            let file = reads.as_ref().or(trace.as_ref());
+            descriptors.extend(file.map(|file| file.as_fd()));
         }
         gone(self.channel().send(&RunMessage::from(run), &descriptors))?;
         let report = match self.receive()? {

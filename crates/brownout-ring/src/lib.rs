@@ -128,6 +128,8 @@ pub mod option {
     pub const LOADS: u32 = 1;
     /// Count the blocks and branches of the target (see [`super::coverage`]).
     pub const COVERAGE: u32 = 2;
+    /// Report which files the target opens and reads ([`super::kind::FILE_USE`]). Set together with [`LOADS`].
+    pub const READS: u32 = 4;
 }
 
 /// Stands in the place of a return address: contexts in which recursion led back to the caller's context are the same.
@@ -292,6 +294,9 @@ pub mod kind {
     /// Names of files changed: payload [`super::FileAt`], the old path, a NUL, and the new path. Flags: [`super::name`]. Only
     /// [`super::name::LINKED`] has a file and no old path; only [`super::name::UNLINKED`] has no new path.
     pub const NAME: u16 = 25;
+    /// A file was opened, looked up or read without a load that is recorded: payload [`super::FileUse`]. Flags:
+    /// [`super::file_use`]. Only with [`super::option::READS`].
+    pub const FILE_USE: u16 = 26;
 }
 
 /// Flags of [`kind::STORE`].
@@ -304,6 +309,8 @@ pub mod store {
     pub const LOCKED: u16 = 4;
     /// Part of a string instruction.
     pub const STRING: u16 = 8;
+    /// The instruction also read the bytes that it overwrote. Only with [`super::option::LOADS`].
+    pub const MODIFIES: u16 = 16;
 }
 
 /// Flags of [`kind::FLUSH`].
@@ -348,6 +355,16 @@ pub mod sync {
     pub const ASYNC: u16 = 0x100;
 }
 
+/// Flags of [`kind::FILE_USE`].
+pub mod file_use {
+    /// The file was opened, or looked up by its name.
+    pub const OPENED: u16 = 1;
+    /// Bytes of the file were read by a system call, or mapped without their loads being recorded.
+    pub const READ: u16 = 2;
+    /// Files may be read without being reported from now on; the payload says nothing.
+    pub const UNSEEN: u16 = 3;
+}
+
 /// The table of watched functions, whose calls are recorded. An entry consists of one byte with the number of arguments to
 /// record, two bytes with the length of the name, and the name. The table ends at an entry without a name, or when it is
 /// full. A function's number is the index of its entry.
@@ -387,6 +404,16 @@ pub struct FileAt {
     pub dev: u64,
     pub ino: u64,
     pub offset: u64,
+}
+
+/// Payload of [`kind::FILE_USE`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FileUse {
+    /// The file, and the offset of the first byte that was read.
+    pub file: FileAt,
+    /// Bytes that were read.
+    pub len: u64,
 }
 
 /// Payload of [`kind::SYNC`]. For `msync`, the range is the head's `addr` and `len`, and `file` is 0. For the others,

@@ -70,6 +70,10 @@ plain_data!(brownout_ring::Map {
     facts: u32,
     pad: u32,
 });
+plain_data!(brownout_ring::FileUse {
+    file: brownout_ring::FileAt,
+    len: u64,
+});
 plain_data!(brownout_ring::Sync {
     file: brownout_ring::FileAt,
     len: u64,

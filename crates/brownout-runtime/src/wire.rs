@@ -69,6 +69,11 @@ pub fn wants_loads() -> bool {
     control().is_some_and(|control| control.options & ring::option::LOADS != 0)
 }
 
+/// Whether the files that the target opens and reads are reported.
+pub fn wants_reads() -> bool {
+    control().is_some_and(|control| control.options & ring::option::READS != 0)
+}
+
 /// Whether blocks and branches are counted.
 pub fn wants_coverage() -> bool {
     control().is_some_and(|control| control.options & ring::option::COVERAGE != 0)

@@ -203,6 +203,9 @@ pub mod pm {
         pub const SILENT: &[u32] = &[];
         /// The call that creates or truncates a file and opens it: not apart from the general one.
         pub const CREATE: u32 = linux::__NR_openat;
+        /// Calls that open or look up the path in their first argument: not apart from the general ones.
+        pub const OPENS: &[u32] = &[];
+        pub const LOOKS_UP: &[u32] = &[];
         /// Calls that give a file another name: not apart from the general ones.
         pub const RENAME: u32 = linux::__NR_renameat;
         pub const LINK: u32 = linux::__NR_linkat;

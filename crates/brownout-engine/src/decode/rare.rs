@@ -2,6 +2,7 @@
 
 use super::{Decoded, event, wrong_flags};
 use crate::decode::payload::Payload;
+use crate::file_use::FileUse;
 use crate::slot_owner::SlotOwner;
 use crate::stream::Corruption;
 use brownout_ring::{Record, kind, sync};
@@ -55,6 +56,14 @@ impl<'a> RareRecord<'_, 'a> {
             kind => return Err(Corruption::Kind { kind }),
         };
         Ok(Decoded::Event(event(self.owner, head, kind)))
+    }
+
+    /// The use of a file, which is no event.
+    pub(super) fn file_use(mut self) -> Result<Decoded<'a>, Corruption> {
+        let (file, len) = (self.payload.file_at()?, self.payload.u64()?);
+        let file_use = FileUse::of_record(self.head.flags, file, len);
+        let file_use = file_use.ok_or_else(|| wrong_flags(self.head))?;
+        Ok(Decoded::FileUse(file_use))
     }
 
     /// A record that the caller completes, or that is no event.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fake_producer::owner;
-use brownout_ring::{map, origin, sync};
+use brownout_ring::{file_use, map, origin, sync};
 use brownout_trace::{Arguments, ProcessOrigin, Sync};
 
 /// The number of watched functions: `ADDR`, read as a function number, is the last one.
@@ -298,15 +298,34 @@ fn a_context_is_a_definition() {
 }
 
 #[test]
+fn uses_of_files_are_no_events() {
+    let payload = words(&[8, 99, 64, 16]);
+    let read = FileUse::Read {
+        file: POOL,
+        offset: 64,
+        len: 16,
+    };
+    for (flags, expected) in [
+        (file_use::OPENED, FileUse::Opened(POOL)),
+        (file_use::READ, read),
+        (file_use::UNSEEN, FileUse::Unseen),
+    ] {
+        let decoded = decoded(kind::FILE_USE, flags, &payload);
+        assert_eq!(decoded, Ok(Decoded::FileUse(expected)));
+    }
+}
+
+#[test]
 fn unknown_flags_are_rejected() {
     for (kind, flags) in [
-        (kind::STORE, 0x10),
+        (kind::STORE, 0x20),
         (kind::FLUSH, 0),
         (kind::FLUSH, 4),
         (kind::FENCE, 0),
         (kind::FENCE, 4),
         (kind::PROTECT, 2),
         (kind::SYNC, 6),
+        (kind::FILE_USE, 4),
     ] {
         let payload = words(&[8, 99, 0, 0]);
         assert_eq!(

@@ -9,6 +9,7 @@ fn options(command: &[&str]) -> TargetOptions {
     TargetOptions {
         command: command.iter().map(OsString::from).collect(),
         loads: false,
+        reads: false,
         coverage: false,
         watch: Vec::new(),
         on_full: OnFull::Continue,

@@ -9,20 +9,27 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::process::{Command, exit};
 use std::time::SystemTime;
 
-use brownout_engine::{LiveEvents, OnFull, ProgramError, Target, TargetError, TargetOptions};
+use brownout_engine::{
+    LiveEvents, Notice, OnFull, ProgramError, StopReason, Target, TargetError, TargetOptions,
+    is_unrecorded_program,
+};
 use brownout_trace::{Header, ProcessEnd, TraceWriter};
 use rustix::io::FdFlags;
+use rustix::process::{Signal, getpid, kill_process};
 
+use crate::channel::EngineMessage;
 use crate::command_line::{CommandLine, SHELL};
+use crate::reads::observer::ReadObserver;
 use crate::sys;
 
 /// The first argument of an engine host, after those of the sandbox server.
 const HOST: &str = "engine-host";
 /// What stands for the number of a descriptor that is not given.
-const NO_TRACE: &str = "none";
+const NO_FILE: &str = "none";
 
 /// The server's end of the pipe on which an engine host reports why it could not run the recovery.
 #[derive(Debug)]
@@ -44,40 +51,43 @@ pub struct EngineHost<'a> {
 }
 
 enum InheritedDescriptor<'a> {
-    Trace(BorrowedFd<'a>),
+    Output(BorrowedFd<'a>),
     RunReport(PipeWriter),
 }
 
 impl AsFd for InheritedDescriptor<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Trace(trace) => trace.as_fd(),
+            Self::Output(file) => file.as_fd(),
             Self::RunReport(report) => report.as_fd(),
         }
     }
 }
 
 impl<'a> EngineHost<'a> {
-    /// For a command line whose events go to `trace`, if there is one.
+    /// For a command line that finds PM files at the first path of each pair, in place of the second. A trace, or the reads, go to `output` if there is one.
     pub fn new(
         line: &CommandLine,
-        loads: bool,
-        trace: Option<BorrowedFd<'a>>,
+        observed: EngineMessage,
+        output: Option<BorrowedFd<'a>>,
+        pm_files: &[[PathBuf; 2]],
     ) -> io::Result<(Self, EngineReport)> {
         let (reasons, report) = io::pipe()?;
-        let trace_number = trace.map_or_else(
-            || NO_TRACE.to_owned(),
-            |trace| trace.as_raw_fd().to_string(),
+        let output_number = output.map_or_else(
+            || NO_FILE.to_owned(),
+            |output| output.as_raw_fd().to_string(),
         );
         let mut command = Command::new("/proc/self/exe");
         command
             .args(std::env::args_os().skip(1))
-            .args([HOST, &report.as_raw_fd().to_string(), &trace_number])
-            .arg(if loads { "loads" } else { "stores" })
+            .args([HOST, &report.as_raw_fd().to_string(), &output_number])
+            .arg(name_of(observed))
+            .arg((2 * pm_files.len()).to_string())
+            .args(pm_files.as_flattened())
             .arg(line.text())
             .args(line.words());
         let mut inherited = vec![InheritedDescriptor::RunReport(report)];
-        inherited.extend(trace.map(InheritedDescriptor::Trace));
+        inherited.extend(output.map(InheritedDescriptor::Output));
         let host = Self { command, inherited };
         Ok((host, EngineReport(reasons)))
     }
@@ -95,6 +105,14 @@ impl<'a> EngineHost<'a> {
             rustix::io::fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
         }
         started
+    }
+}
+
+fn name_of(observed: EngineMessage) -> &'static str {
+    match observed {
+        EngineMessage::Stores => "stores",
+        EngineMessage::Loads => "loads",
+        EngineMessage::Reads => "reads",
     }
 }
 
@@ -128,8 +146,10 @@ pub fn host(arguments: &[OsString]) -> ! {
 
 struct Assignment {
     report: File,
-    trace: Option<File>,
-    loads: bool,
+    output: Option<File>,
+    observed: EngineMessage,
+    /// Where each PM file is, and its original path.
+    pm_files: Vec<[PathBuf; 2]>,
     /// The commands to try: the words of the command line if it needs no shell, then a shell.
     commands: Vec<Vec<OsString>>,
 }
@@ -157,9 +177,16 @@ impl<E: std::error::Error> From<E> for HostError {
 
 impl Assignment {
     fn parse(arguments: &[OsString]) -> Option<Self> {
-        let [report, trace, observed, text, words @ ..] = arguments else {
+        let [report, output, observed, count, rest @ ..] = arguments else {
             return None;
         };
+        let (paths, command) = rest.split_at_checked(count.to_str()?.parse().ok()?)?;
+        let (text, words) = command.split_first()?;
+        let kinds = [
+            EngineMessage::Stores,
+            EngineMessage::Loads,
+            EngineMessage::Reads,
+        ];
         let descriptor = |number: &OsStr| -> Option<File> {
             let number: RawFd = number.to_str()?.parse().ok()?;
             let descriptor: OwnedFd = sys::take_inherited(number)?;
@@ -170,30 +197,61 @@ impl Assignment {
         let direct = Some(words.to_vec()).filter(|words| !words.is_empty());
         Some(Self {
             report: descriptor(report)?,
-            trace: match trace {
-                none if none == NO_TRACE => None,
+            output: match output {
+                none if none == NO_FILE => None,
                 number => Some(descriptor(number)?),
             },
-            loads: observed == "loads",
+            observed: kinds.into_iter().find(|&kind| observed == name_of(kind))?,
+            pm_files: paths
+                .as_chunks()
+                .0
+                .iter()
+                .map(|[here, original]| [here.into(), original.into()])
+                .collect(),
             commands: direct.into_iter().chain([shell]).collect(),
         })
     }
 
     fn run(&mut self) -> Result<ProcessEnd, HostError> {
         let (target, command) = self.prepare()?;
-        let Some(trace) = self.trace.take() else {
+        let Some(output) = self.output.take() else {
             return Ok(target.run(LiveEvents::discard(), &mut |_| ())?.end);
         };
+        if self.observed == EngineMessage::Reads {
+            return self.observe_reads(target, output);
+        }
         let header = Header {
             brownout_version: env!("CARGO_PKG_VERSION").to_owned(),
             command,
             cwd: std::env::current_dir()?,
             pm: Vec::new(),
-            loads: self.loads,
+            loads: self.observed == EngineMessage::Loads,
             started: SystemTime::now(),
         };
-        let writer = TraceWriter::new(trace, &header)?;
+        let writer = TraceWriter::new(output, &header)?;
         Ok(target.run(writer, &mut |_| ())?.finish().end)
+    }
+
+    /// Runs the recovery and writes what it reads. Processes that it leaves behind are not waited for: natively, they are killed.
+    fn observe_reads(&self, target: Target, mut output: File) -> Result<ProcessEnd, HostError> {
+        let observer = ReadObserver::new(&self.pm_files)?;
+        let run = target.run(observer, &mut |notice| {
+            if let Notice::Waiting = notice {
+                // The engine stops waiting when this process is asked to end.
+                let _ = kill_process(getpid(), Signal::TERM);
+            }
+        })?;
+        let mut reads = run.destination.finish();
+        let unrecorded = run.notes.into_iter();
+        reads
+            .gaps
+            .extend(unrecorded.filter(|note| is_unrecorded_program(note)));
+        let stopped = run
+            .stopped
+            .filter(|reason| !matches!(reason, StopReason::Interrupted));
+        reads.gaps.extend(stopped.map(|reason| reason.to_string()));
+        output.write_all(&postcard::to_stdvec(&reads)?)?;
+        Ok(run.end)
     }
 
     /// The first command that can be run. What is not a program may be a built-in of the shell; otherwise the shell
@@ -203,7 +261,8 @@ impl Assignment {
         for command in &self.commands {
             let options = TargetOptions {
                 command: command.clone(),
-                loads: self.loads,
+                loads: self.observed == EngineMessage::Loads,
+                reads: self.observed == EngineMessage::Reads,
                 coverage: false,
                 watch: Vec::new(),
                 on_full: OnFull::Continue,

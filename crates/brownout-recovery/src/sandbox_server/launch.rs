@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
@@ -10,7 +11,7 @@ use rustix::process::Pid;
 
 use super::engine_host::EngineHost;
 use super::worker::{RequestedRun, Worker};
-use crate::channel::ExecutionMessage;
+use crate::channel::{EngineMessage, ExecutionMessage};
 use crate::command_line::CommandLine;
 use crate::{Actor, Refusal, sys, tracer};
 
@@ -37,10 +38,10 @@ impl Worker<'_> {
             command: line.text().to_string_lossy().into_owned(),
             errno: error.into(),
         };
-        if let (Actor::Recovery, ExecutionMessage::Engine { loads }) =
+        if let (Actor::Recovery, ExecutionMessage::Engine(observed)) =
             (actor, request.message.execution)
         {
-            let started = self.start_under_engine(line, loads, request, streams);
+            let started = self.start_under_engine(line, observed, request, streams);
             return started.map_err(refused);
         }
         let start = |mut command: Command| {
@@ -63,12 +64,18 @@ impl Worker<'_> {
     fn start_under_engine(
         &self,
         line: &CommandLine,
-        loads: bool,
+        observed: EngineMessage,
         request: &RequestedRun,
         streams: &Streams,
     ) -> io::Result<Pid> {
-        let trace = request.trace.as_ref().map(AsFd::as_fd);
-        let (mut host, report) = EngineHost::new(line, loads, trace)?;
+        let file = request.engine_file.as_ref().map(AsFd::as_fd);
+        let original = &self.session.files;
+        let here = self.confinement.paths(original).into_iter();
+        let pm_files: Vec<[PathBuf; 2]> = here
+            .zip(original)
+            .map(|(here, original)| [here, original.clone()])
+            .collect();
+        let (mut host, report) = EngineHost::new(line, observed, file, &pm_files)?;
         self.equip(&mut host.command, request, streams)?;
         let pid = host.with_descriptors(spawn)?;
         *self.engine_report.borrow_mut() = Some(report);

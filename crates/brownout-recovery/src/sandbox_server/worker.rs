@@ -48,8 +48,8 @@ pub struct RequestedRun {
     pub message: RunMessage,
     /// The user's terminal, if recovery gets it.
     terminal: Option<[OwnedFd; 3]>,
-    /// Where a trace is written to.
-    pub trace: Option<OwnedFd>,
+    /// Where a trace, or the reads, are written to.
+    pub engine_file: Option<OwnedFd>,
 }
 
 impl RequestedRun {
@@ -64,7 +64,7 @@ impl RequestedRun {
         Ok(Self {
             message,
             terminal,
-            trace: descriptors.next(),
+            engine_file: descriptors.next(),
         })
     }
 
@@ -73,7 +73,7 @@ impl RequestedRun {
     }
 
     fn is_under_engine(&self) -> bool {
-        matches!(self.message.execution, ExecutionMessage::Engine { .. })
+        matches!(self.message.execution, ExecutionMessage::Engine(_))
     }
 }
 

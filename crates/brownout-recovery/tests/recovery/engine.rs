@@ -35,6 +35,7 @@ fn under_engine(sandbox: &mut Sandbox, trace: Option<&Arc<File>>) -> Outcome {
     let engine = EngineRun {
         loads: false,
         trace: trace.map(Arc::clone),
+        reads: None,
     };
     let request = RunRequest {
         execution: Execution::Engine(engine),
@@ -137,6 +138,7 @@ fn a_recovery_that_hangs_under_the_engine_is_killed_and_leaves_a_readable_trace(
         execution: Execution::Engine(EngineRun {
             loads: false,
             trace: Some(Arc::clone(&trace)),
+            reads: None,
         }),
         ..RunRequest::new(std::time::Duration::from_secs(4))
     };

@@ -296,6 +296,7 @@ impl Strategy for UnderEngine {
             let engine = EngineRun {
                 loads: true,
                 trace: Some(Arc::clone(&trace)),
+                reads: None,
             };
             let proposed = runner.run_under_engine(&image.files, task, engine)?;
             traces.lock().unwrap().push(trace);

@@ -1,13 +1,13 @@
 //! Which mappings are candidates: those that may turn out to be persistent memory.
 
-use crate::sys;
-use crate::sys::{is_err, linux};
+use crate::sys::{self, is_err, linux};
+use crate::wire;
 
 const PROT_READ: u64 = linux::PROT_READ as u64;
 const PROT_WRITE: u64 = linux::PROT_WRITE as u64;
 
 /// Whether a mapping about to be made is a candidate: shared, of a regular file or a DAX device that
-/// the target may write.
+/// the target may write. If what the target reads is observed, it need not be able to write.
 pub fn is_candidate(prot: u64, flags: u64, fd: i32) -> bool {
     let shared = matches!(flags & 0xf, 1 | 3);
     if !shared || flags & u64::from(linux::MAP_ANONYMOUS) != 0 || fd < 0 {
@@ -17,13 +17,22 @@ pub fn is_candidate(prot: u64, flags: u64, fd: i32) -> bool {
         return false;
     };
     let kind = stat.st_mode & linux::S_IFMT;
-    // SAFETY: asks for flags.
-    let mode = unsafe { crate::sys!(linux::__NR_fcntl, fd, linux::F_GETFL) };
-    let writable = !is_err(mode) && mode as u32 & linux::O_ACCMODE == linux::O_RDWR;
+    let is_observed = match access_mode(fd) {
+        Some(linux::O_RDWR) => true,
+        Some(linux::O_RDONLY) => wire::wants_reads() && prot == PROT_READ,
+        _ => false,
+    };
     let device = kind == linux::S_IFCHR && is_dax_device(&stat);
-    writable
+    is_observed
         && (kind == linux::S_IFREG || device)
         && (prot & PROT_WRITE != 0 || prot & PROT_READ != 0)
+}
+
+/// The rights with which a file is open.
+pub(crate) fn access_mode(fd: i32) -> Option<u32> {
+    // SAFETY: asks for flags.
+    let mode = unsafe { crate::sys!(linux::__NR_fcntl, fd, linux::F_GETFL) };
+    (!is_err(mode)).then_some(mode as u32 & linux::O_ACCMODE)
 }
 
 /// A device of the `dax` class.

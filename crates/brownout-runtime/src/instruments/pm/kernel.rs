@@ -1,5 +1,5 @@
 //! What system calls do to candidates: the kernel's writes into them, writes to their files through
-//! descriptors, and write-back.
+//! descriptors, and write-back; and which files they open and read, if the recorder asks for that.
 //!
 //! What it can miss: writes that the kernel makes after a call has returned (`aio`, and unusual uses of
 //! `io_uring`). The recording then has a note.
@@ -8,6 +8,7 @@ mod file;
 mod io_uring;
 mod names;
 mod outputs;
+mod read_files;
 mod redirect;
 mod store;
 mod write_back;
@@ -16,8 +17,8 @@ mod written_files;
 pub use io_uring::closed;
 pub use io_uring::collect;
 pub(crate) use outputs::Extent;
+pub use read_files::mapped_unobserved;
 pub use store::write;
-pub use written_files::create;
 
 use self::file::WriteTarget;
 use self::redirect::Call;
@@ -25,8 +26,8 @@ use crate::arch::instruments::pm::syscalls;
 use crate::instruments::pm::{candidates, shared_files};
 use crate::sys::{is_err, linux};
 use crate::translator::context::Context;
-use crate::translator::syscall::Outcome;
-use crate::wire::Head;
+use crate::translator::syscall::{Outcome, attend_all};
+use crate::wire::{self, Head};
 use crate::{fatal, target_memory};
 use brownout_ring::kind;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -58,6 +59,13 @@ pub const FILE_CALLS: &[u32] = &[
     syscalls::UNLINK,
 ];
 
+pub fn create() {
+    written_files::create();
+    if wire::wants_reads() {
+        attend_all();
+    }
+}
+
 /// Makes a system call of the target with its arguments redirected from candidates, and records what it does to
 /// them.
 pub fn syscall(
@@ -73,6 +81,7 @@ pub fn syscall(
         return elsewhere(context, nr, args, make);
     }
     refuse_user_faults(nr, &args);
+    read_files::memory_used(context, nr, &args);
     let mut led = args;
     let submission = io_uring::before(context, nr, &mut led);
     let mut call = Call::redirected(nr, led);
@@ -90,6 +99,7 @@ pub fn syscall(
         io_uring::attach(context, nr, args[1], raw);
         collect(context);
         if !is_err(raw) {
+            read_files::used(context, nr, &args, raw);
             done_to_files(context, nr, &args, raw, target);
             names::changed(context, nr, &args, replaces_unknown);
         }
@@ -125,11 +135,18 @@ fn elsewhere(
         let outcome = make(context, nr, args);
         if let Outcome::Done(raw) = outcome {
             io_uring::attach(context, nr, args[1], raw);
+            read_files::used(context, nr, &args, raw);
         }
         return outcome;
     }
     if !shared_files::any() {
-        return make(context, nr, args);
+        let outcome = make(context, nr, args);
+        if let Outcome::Done(raw) = outcome
+            && !is_err(raw)
+        {
+            read_files::used(context, nr, &args, raw);
+        }
+        return outcome;
     }
     let target = file::write_target(nr, &args);
     let replaces_unknown = names::replaces_unknown(nr, &args);
@@ -137,6 +154,7 @@ fn elsewhere(
     if let Outcome::Done(raw) = outcome
         && !is_err(raw)
     {
+        read_files::used(context, nr, &args, raw);
         done_to_files(context, nr, &args, raw, target);
         names::changed(context, nr, &args, replaces_unknown);
     }

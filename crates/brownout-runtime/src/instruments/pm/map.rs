@@ -1,6 +1,6 @@
 //! Mapping a candidate: at the target's address and at its alias, with a record of its content.
 
-use crate::instruments::pm::candidate::is_dax_file;
+use crate::instruments::pm::candidate::{access_mode, is_dax_file};
 use crate::instruments::pm::candidates;
 use crate::instruments::pm::candidates::Candidate;
 use crate::instruments::pm::real_prot;
@@ -13,7 +13,7 @@ use crate::sys::{Raw, err, errno, is_err, linux};
 use crate::translator::context::Context;
 use crate::translator::map_lock;
 use crate::translator::map_lock::MapLock;
-use crate::wire::Head;
+use crate::wire::{self, Head};
 use brownout_ring::{self as ring, FileAt, kind};
 
 const PROT_READ: u64 = linux::PROT_READ as u64;
@@ -38,7 +38,10 @@ pub fn map(context: &mut Context, mut map_lock: MapLock, args: [u64; 6]) -> Raw 
     unmapped(context, start, start.saturating_add(len));
     // Access rights and placement aside, the alias is mapped like the original (`MAP_SYNC`).
     let mut twin = args;
-    twin[2] = PROT_READ | PROT_WRITE;
+    twin[2] = match access_mode(fd as i32) {
+        Some(linux::O_RDONLY) => PROT_READ,
+        _ => PROT_READ | PROT_WRITE,
+    };
     let placement = linux::MAP_POPULATE | linux::MAP_FIXED_NOREPLACE;
     twin[3] = flags & !u64::from(placement) | u64::from(linux::MAP_FIXED);
     let raw = memory::place_alias(len, |addr| {
@@ -133,7 +136,8 @@ fn announce(
         ..Head::default()
     };
     context.wire.record(head, &[payload.as_bytes(), path]);
-    if !known {
+    // Who asks for reads does not rebuild the file.
+    if !known && !wire::wants_reads() {
         record_content(context, mapping.file, end, fd);
     }
 }

@@ -260,6 +260,7 @@ impl Instrument for PersistentMemory {
         if candidate::is_candidate(prot, flags, fd as i32) {
             Ok(map::map(context, map_lock, args))
         } else {
+            kernel::mapped_unobserved(context, &args);
             Err(map_lock)
         }
     }

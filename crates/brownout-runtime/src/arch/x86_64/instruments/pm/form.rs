@@ -5,7 +5,7 @@
 //! what an instruction stores is never guessed. The tests go through all instructions.
 
 use super::code::Capture;
-use crate::arch::translator::translate::{Analyst, has_memory, memory_size, number};
+use crate::arch::translator::translate::{Access, Analyst, has_memory, memory_size, number};
 use crate::instruments::pm::site::SiteKind;
 use brownout_ring::store;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
@@ -89,13 +89,14 @@ impl Form {
             Mnemonic::Tileloadd | Mnemonic::Tileloaddt1 => Form::Emulated(EmulatedForm::TileLoad),
             _ if insn.is_vsib() && analyst.access(insn).writes => Form::Scatter,
             _ if insn.is_vsib() => Form::Gather,
-            _ => Form::plain(insn, analyst),
+            _ => Form::plain(insn, analyst, loads),
         }
     }
 
-    fn plain(insn: &Instruction, analyst: &mut Analyst) -> Form {
-        let writes = analyst.access(insn).writes;
-        let flags = store_flags(insn);
+    fn plain(insn: &Instruction, analyst: &mut Analyst, loads: bool) -> Form {
+        let Access { reads, writes } = analyst.access(insn);
+        let modifies = if loads && reads { store::MODIFIES } else { 0 };
+        let flags = store_flags(insn) | modifies;
         let size = memory_size(insn) as u32;
         let element = insn.memory_size().element_size().max(1) as u8;
         let plain = |kind, size, capture| Form::Plain {

@@ -41,6 +41,12 @@ pub const SILENT: &[u32] = &[
 /// The call that creates or truncates a file and opens it.
 pub const CREATE: u32 = linux::__NR_creat;
 
+/// Calls that open the file at the path in their first argument.
+pub const OPENS: &[u32] = &[linux::__NR_open, CREATE];
+
+/// Calls that look up the path in their first argument.
+pub const LOOKS_UP: &[u32] = &[linux::__NR_stat, linux::__NR_lstat, linux::__NR_access];
+
 /// Calls that give a file another name; its path is their second argument.
 pub const RENAME: u32 = linux::__NR_rename;
 pub const LINK: u32 = linux::__NR_link;

@@ -2,7 +2,7 @@
 //! power loses the trials of a few seconds: the storage is not waited for after each.
 //!
 //! A file of JSON lines. The first describes the test, each other is a [`Trial`], a [`Cause`], a suspect with its
-//! images, or the [`CampaignEnding`] of a campaign. An incomplete last line is dropped when the journal is read again.
+//! images, what recovery [reads](ObservedReads), or the [`CampaignEnding`] of a campaign. An incomplete last line is dropped when the journal is read again.
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
 //! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::cause::Cause;
 use crate::coverage::CampaignEnding;
 use crate::failure_point::Granularity;
+use crate::observed_reads::ObservedReads;
 use crate::strategy::StrategyId;
 use crate::suspect::SuspectImages;
 use crate::trial::Trial;
@@ -122,6 +123,13 @@ enum Line {
     Cause(Cause),
     Suspect(SuspectImages),
     Ending(CampaignEnding),
+    Reads(ReadsLine),
+}
+
+/// What recovery reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct ReadsLine {
+    recovery_reads: ObservedReads,
 }
 
 /// What a journal holds.
@@ -131,6 +139,8 @@ pub struct Entries {
     pub trials: Vec<Trial>,
     pub causes: Vec<Cause>,
     pub suspects: Vec<SuspectImages>,
+    /// `None` if the run ended before recovery was observed.
+    pub reads: Option<ObservedReads>,
     /// `None` if no campaign has ended: it is running, or was killed.
     pub ending: Option<CampaignEnding>,
 }
@@ -206,6 +216,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         trials: Vec::new(),
         causes: Vec::new(),
         suspects: Vec::new(),
+        reads: None,
         ending: None,
     };
     for line in 2.. {
@@ -218,6 +229,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
             Ok(Line::Trial(trial)) => entries.trials.push(*trial),
             Ok(Line::Cause(cause)) => entries.causes.push(cause),
             Ok(Line::Suspect(suspect)) => entries.suspects.push(suspect),
+            Ok(Line::Reads(line)) => entries.reads = Some(line.recovery_reads),
             Ok(Line::Ending(ending)) => {
                 entries.ending = Some(match entries.ending {
                     Some(earlier) => earlier.continued(ending),
@@ -294,6 +306,12 @@ impl Journal {
 
     pub fn suspect(&mut self, suspect: &SuspectImages) -> Result<(), JournalError> {
         self.write(suspect)
+    }
+
+    pub fn reads(&mut self, reads: &ObservedReads) -> Result<(), JournalError> {
+        self.write(&ReadsLine {
+            recovery_reads: reads.clone(),
+        })
     }
 
     pub fn ending(&mut self, ending: &CampaignEnding) -> Result<(), JournalError> {
@@ -408,6 +426,8 @@ mod tests {
             .iter()
             .for_each(|trial| journal.trial(trial).unwrap());
         journal.cause(&cause).unwrap();
+        let reads = ObservedReads::Unknown("it cannot run".into());
+        journal.reads(&reads).unwrap();
         assert_eq!(read(&path).unwrap().unwrap().ending, None);
         let ending = CampaignEnding {
             end: CampaignEnd::Sufficient,
@@ -421,6 +441,7 @@ mod tests {
         file.write_all(b"{\"event\":6,\"ki").unwrap();
         let entries = read(&path).unwrap().unwrap();
         assert_eq!((entries.head, entries.trials), (head(), trials.to_vec()));
+        assert_eq!(entries.reads, Some(reads));
         assert_eq!(
             (entries.causes, entries.ending),
             (vec![cause], Some(ending))

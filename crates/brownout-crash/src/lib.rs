@@ -10,6 +10,7 @@
 //! | `image`, `persistent_files` | what a crash leaves |
 //! | [`strategy`] | which crash points are tried; one file a strategy |
 //! | `suspect` | findings of lint that crash images can confirm |
+//! | `observed_reads` | what recovery reads, and which suspects that concerns |
 //! | `coverage` | how much was tried of what there is |
 //! | `recorded_run`, `uncrashed_recovery`, `campaign`, `uniform_failures`, `recovery_environment`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
@@ -30,6 +31,7 @@ mod image;
 pub mod journal;
 mod minimize;
 mod narrow;
+mod observed_reads;
 mod operation;
 mod persistency;
 mod persistent_files;
@@ -60,6 +62,7 @@ pub use group::{Group, group};
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore};
 pub use journal::{Journal, JournalError, Shard, TestConfiguration, TraceIdentity};
 pub use narrow::{Narrowed, narrow};
+pub use observed_reads::{ObservedReads, observe_reads, observe_reads_after, read_by_recovery};
 pub use operation::Operation;
 pub use persistent_files::PersistentFiles;
 pub use pool_creation::PoolCreations;

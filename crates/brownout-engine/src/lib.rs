@@ -24,8 +24,8 @@ mod event_sink;
 #[cfg(test)]
 mod fake_producer;
 mod file_names;
-mod final_content;
 mod file_use;
+mod final_content;
 mod last_store;
 mod launch;
 mod loader_image;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CrashCoverage, LeftOut};
+use crate::{CrashCoverage, LeftOut, ReadsSummary};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +45,9 @@ pub struct Conclusion {
     /// What crash testing left out on purpose.
     #[serde(skip_serializing_if = "LeftOut::is_empty")]
     pub left_out: LeftOut,
+    /// What recovery opens and reads; `None` if no crash was tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery_reads: Option<ReadsSummary>,
 }
 
 impl Conclusion {

@@ -33,6 +33,9 @@ pub struct Finding {
     /// image tried, absent if it was not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed: Option<bool>,
+    /// Whether recovery reads bytes that its stores write; absent if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_by_recovery: Option<bool>,
 }
 
 impl Finding {
@@ -67,6 +70,7 @@ impl Finding {
             replay: None,
             cause: None,
             confirmed: None,
+            read_by_recovery: None,
         }
     }
 
@@ -87,8 +91,8 @@ impl Finding {
         self.id = fingerprint::by_text(&self.rule, &self.stacks, sources);
     }
 
-    /// Takes over what crash images have shown about `other`, which is counted with this finding: it is confirmed if
-    /// one of them is, and harmless as far as is known only if both are.
+    /// Takes over what recovery has shown about `other`, which is counted with this finding: it is confirmed, or read by
+    /// recovery, if one of them is, and harmless or unread as far as is known only if both are.
     pub(crate) fn adopt_confirmation(&mut self, other: &Self) {
         if other.confirmed == Some(true) && self.confirmed != Some(true) {
             self.severity = other.severity;
@@ -96,11 +100,16 @@ impl Finding {
             let proof = other.evidence.details.clone();
             self.evidence.details.extend(proof);
         }
-        self.confirmed = match (self.confirmed, other.confirmed) {
-            (Some(true), _) | (_, Some(true)) => Some(true),
-            (Some(false), Some(false)) => Some(false),
-            _ => None,
-        };
+        self.confirmed = either_known(self.confirmed, other.confirmed);
+        self.read_by_recovery = either_known(self.read_by_recovery, other.read_by_recovery);
+    }
+
+    /// What is known about the bytes, in a phrase.
+    pub(crate) fn reads_phrase(&self) -> Option<&'static str> {
+        self.read_by_recovery.map(|is_read| match is_read {
+            true => "recovery reads these bytes",
+            false => "recovery never reads these bytes",
+        })
     }
 
     /// Whether the id depends on line numbers, because no source text is known.
@@ -111,6 +120,15 @@ impl Finding {
     /// An id that is the same for findings that differ only in line numbers.
     pub fn lineless_id(&self) -> LinelessId {
         fingerprint::lineless(&self.rule, &self.stacks)
+    }
+}
+
+/// Whether one of two facts holds, as far as is known.
+pub fn either_known(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    match (one, other) {
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (Some(false), Some(false)) => Some(false),
+        _ => None,
     }
 }
 

@@ -16,6 +16,9 @@ pub struct LeftOut {
     /// Files that the target wrote with system calls beside its persistent files. They are not part of a crash image:
     /// recovery finds them as the target left them in the end.
     pub files: Vec<String>,
+    /// Persistent files that recovery never opens, if it opens others: damage to them is not noticed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unopened: Vec<String>,
 }
 
 impl LeftOut {
@@ -29,6 +32,7 @@ impl LeftOut {
         for (own, more) in [
             (&mut self.functions, other.functions),
             (&mut self.files, other.files),
+            (&mut self.unopened, other.unopened),
         ] {
             own.extend(more);
             own.sort();
@@ -41,6 +45,7 @@ impl LeftOut {
         self.points_sentence()
             .into_iter()
             .chain(self.files_sentence())
+            .chain(self.unopened_sentence())
             .collect()
     }
 
@@ -62,14 +67,29 @@ impl LeftOut {
         if self.files.is_empty() {
             return None;
         }
-        let shown = quoted(&self.files[..self.files.len().min(SHOWN)]);
-        let more = match self.files.len().saturating_sub(SHOWN) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let shown = first_quoted(&self.files);
         Some(format!(
-            "not in the crash images: {shown}{more}, written with system calls; recovery finds what the program left there in the end"
+            "not in the crash images: {shown}, written with system calls; recovery finds what the program left there in the end"
         ))
+    }
+
+    /// The sentence about persistent files that recovery does not open.
+    pub fn unopened_sentence(&self) -> Option<String> {
+        (!self.unopened.is_empty()).then(|| {
+            format!(
+                "recovery never opened {}: it does not notice what a crash does to that",
+                first_quoted(&self.unopened)
+            )
+        })
+    }
+}
+
+/// The first of many names, and the number of the others.
+fn first_quoted(names: &[String]) -> String {
+    let shown = quoted(&names[..names.len().min(SHOWN)]);
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
@@ -89,15 +109,17 @@ mod tests {
             failure_points: 12,
             functions: vec!["pmemobj_create".to_owned()],
             files: (0..7).map(|number| format!("/d/{number}")).collect(),
+            unopened: vec!["/pm/index".to_owned()],
         };
-        let [points, files] = &left_out.sentences()[..] else {
-            panic!("two sentences are expected");
+        let [points, files, unopened] = &left_out.sentences()[..] else {
+            panic!("three sentences are expected");
         };
         assert_eq!(
             points,
             "12 failure points inside `pmemobj_create` left out; `--from-start` includes them"
         );
         assert!(files.contains("`/d/4` and 2 more"), "{files}");
+        assert!(unopened.contains("never opened `/pm/index`"), "{unopened}");
     }
 
     #[test]
@@ -106,6 +128,7 @@ mod tests {
             failure_points: 3,
             functions: vec!["create".to_owned()],
             files: vec![file.to_owned()],
+            unopened: Vec::new(),
         };
         let mut whole = part("b");
         whole.merge(part("a"));

@@ -21,6 +21,7 @@ mod join;
 mod left_out;
 mod library_frames;
 mod other_locations;
+mod recovery_reads;
 mod report;
 mod rule;
 #[cfg(test)]
@@ -35,7 +36,7 @@ pub use conclusion::{Conclusion, RunEnd};
 pub use coverage::{CoverageReport, FileCoverage, FunctionCoverage};
 pub use crash_coverage::{Covered, CrashCoverage};
 pub use evidence::{ByteRange, Evidence, JoinedFinding, Value};
-pub use finding::{Finding, FindingId};
+pub use finding::{Finding, FindingId, either_known};
 pub use fingerprint::LinelessId;
 pub use format::{
     Format, Github, Html, Human, JsonLines, Junit, ParseError, Sarif, SuppressedLines,
@@ -43,6 +44,7 @@ pub use format::{
 };
 pub use left_out::LeftOut;
 pub use library_frames::primary_frame;
+pub use recovery_reads::{ReadFile, ReadsSummary};
 pub use report::{Report, Subject, Suppressed};
 pub use rule::{Category, FailOn, RuleInfo, Severity};
 pub use source::Sources;

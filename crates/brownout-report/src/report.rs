@@ -251,9 +251,20 @@ impl Finding {
     }
 }
 
+/// Of the findings of a severity, those about bytes that recovery reads come first if they are warnings, and those about bytes that it
+/// never reads come last, unless it fails because of them.
+fn concern(finding: &Finding) -> u8 {
+    match (finding.severity, finding.read_by_recovery) {
+        _ if finding.confirmed == Some(true) => 1,
+        (Severity::Warning, Some(true)) => 0,
+        (_, Some(false)) => 2,
+        _ => 1,
+    }
+}
+
 /// Findings that endanger data come first, those that name the mistake before those that show its consequences; then findings are
 /// ordered by source location.
-fn order(finding: &Finding) -> (Severity, bool, u8, String, Option<Frame>, FindingId) {
+fn order(finding: &Finding) -> (Severity, u8, bool, u8, String, Option<Frame>, FindingId) {
     let urgency = match finding.category {
         Category::Durability => 0,
         Category::Ordering => 1,
@@ -270,6 +281,7 @@ fn order(finding: &Finding) -> (Severity, bool, u8, String, Option<Frame>, Findi
     let rule = finding.rule.clone();
     (
         finding.severity,
+        concern(finding),
         finding.is_of_crash_testing(),
         urgency,
         rule,
@@ -379,6 +391,49 @@ mod tests {
         assert_eq!(merged(Some(true), None), (Some(true), first()));
         assert_eq!(merged(Some(false), Some(false)), (Some(false), first()));
         assert_eq!(merged(Some(false), None), (None, first()));
+    }
+
+    #[test]
+    fn what_recovery_reads_decides_the_order_of_a_severity() {
+        let at = |line, severity, read| {
+            let mut finding = finding_at(&FLUSH_RULE, "kv.c", line);
+            finding.severity = severity;
+            finding.read_by_recovery = read;
+            finding
+        };
+        let mut confirmed = at(3, Severity::Bug, Some(false));
+        confirmed.confirmed = Some(true);
+        let findings = vec![
+            at(1, Severity::Bug, Some(false)),
+            at(2, Severity::Bug, None),
+            confirmed,
+            at(4, Severity::Bug, Some(true)),
+            at(5, Severity::Warning, None),
+            at(6, Severity::Warning, Some(false)),
+            at(7, Severity::Warning, Some(true)),
+        ];
+        let report = Report::new(Subject::default(), vec![], findings);
+        let lines = report.findings().iter().map(|finding| {
+            let frame = finding.primary_frame().unwrap();
+            frame.line.unwrap()
+        });
+        assert_eq!(lines.collect::<Vec<_>>(), [2, 3, 4, 1, 7, 5, 6]);
+    }
+
+    #[test]
+    fn findings_counted_as_one_are_unread_only_if_all_are() {
+        let merged = |one, other| {
+            let findings = [one, other].map(|read| {
+                let mut finding = finding();
+                finding.read_by_recovery = read;
+                finding
+            });
+            let report = Report::new(Subject::default(), vec![], findings.to_vec());
+            report.findings()[0].read_by_recovery
+        };
+        assert_eq!(merged(Some(false), Some(true)), Some(true));
+        assert_eq!(merged(Some(false), Some(false)), Some(false));
+        assert_eq!(merged(Some(false), None), None);
     }
 
     #[test]

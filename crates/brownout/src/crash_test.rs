@@ -16,13 +16,14 @@ mod monitor;
 mod plan;
 mod point_filters;
 mod preparation;
+mod recovery_reads;
 mod resumption;
 mod runners;
 mod scope_check;
 mod trial_results;
 mod uncrashed;
 
-use brownout_report::{CrashCoverage, Finding, LeftOut};
+use brownout_report::{CrashCoverage, Finding, LeftOut, ReadsSummary};
 
 use crate::console::Console;
 use crate::exit_code::ExitCode;
@@ -46,6 +47,7 @@ pub use monitor::{CrashTestMonitor, counted};
 pub use plan::{Plan, scope};
 pub use point_filters::PointFilters;
 use preparation::prepare;
+pub use recovery_reads::{ReadFindings, reads_summary};
 pub use resumption::{check_resumable, check_same_test};
 pub use scope_check::check_scope;
 pub use trial_results::{Shown, TrialResults};
@@ -62,6 +64,9 @@ pub struct CrashTest {
     pub coverage: CrashCoverage,
     /// What trying the suspects of lint has shown.
     pub judged: Vec<JudgedSuspect>,
+    /// What recovery opens and reads, and which findings that concerns.
+    pub reads: Option<ReadsSummary>,
+    pub read_findings: ReadFindings,
     /// Why too little was tested, in sentences.
     pub shortfalls: Vec<String>,
 }
@@ -84,7 +89,7 @@ pub fn crash_test(
     console: &Console,
 ) -> Result<Result<CrashTest, Refused>, Failure> {
     let mut monitor = CrashTestMonitor::new(plan.time_limit, console);
-    let mut prepared = match prepare(trace, plan, begin, &mut monitor, console)? {
+    let mut prepared = match prepare(trace, (plan, directory), begin, &mut monitor, console)? {
         Ok(prepared) => prepared,
         Err(refused) => return Ok(Err(refused)),
     };
@@ -100,7 +105,9 @@ pub fn crash_test(
 
     let (results, ending) = (&tested.results, &tested.ending);
     let files = prepared.survey.files.paths();
-    let left_out = left_out(prepared.survey.points.creations(), files, trace);
+    let mut left_out = left_out(prepared.survey.points.creations(), files, trace);
+    let reads = reads_summary(&prepared.reads.observed);
+    left_out.unopened = reads.unopened();
     let Shown {
         findings,
         judged,
@@ -127,6 +134,8 @@ pub fn crash_test(
         shortfalls,
         left_out,
         judged,
+        reads: Some(reads),
+        read_findings: tested.read_findings,
         coverage,
     }))
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use brownout_report::{
-    Conclusion, Covered, CrashCoverage, Finding, LeftOut, Report, RuleInfo, Subject, Suppressed,
-    parse_json_lines, parse_suppressed_lines,
+    Conclusion, Covered, CrashCoverage, Finding, LeftOut, ReadsSummary, Report, RuleInfo, Subject,
+    Suppressed, parse_json_lines, parse_suppressed_lines,
 };
 
 use crate::console::Console;
@@ -51,6 +51,8 @@ pub struct Results {
     pub linted: bool,
     crash: Option<CrashCoverage>,
     pub left_out: LeftOut,
+    /// What recovery opens and reads.
+    reads: Option<ReadsSummary>,
     /// The functions of the target at whose callers findings are shown.
     pub wrappers: WrapperFunctions,
 }
@@ -65,6 +67,7 @@ impl Results {
             linted: false,
             crash: None,
             left_out: LeftOut::default(),
+            reads: None,
             wrappers: WrapperFunctions::default(),
         }
     }
@@ -107,14 +110,21 @@ impl Results {
         match tested {
             Ok(test) => {
                 console.remark(&test.summary);
+                let unopened = test.left_out.unopened_sentence();
                 for sentence in test.left_out.sentences() {
-                    console.remark(sentence);
+                    if Some(&sentence) == unopened.as_ref() {
+                        console.warn(sentence);
+                    } else {
+                        console.remark(sentence);
+                    }
                 }
                 self.left_out = test.left_out;
                 for why in test.shortfalls {
                     self.fall_short(ExitCode::NothingTested, why);
                 }
                 suspects::apply(&test.judged, suspects, &mut self.findings);
+                suspects::mark_read(&test.read_findings, &mut self.findings);
+                self.reads = test.reads;
                 self.tested.push(test.summary);
                 self.crash = Some(test.coverage);
                 self.add(settings.levels.apply(test.findings), test.gaps, console);
@@ -174,6 +184,11 @@ impl Results {
     /// Takes over what an earlier crash test has tried. If it was not finished, this run does not pass either.
     fn keep_coverage(&mut self, earlier: Conclusion) {
         self.left_out = earlier.left_out;
+        self.reads = earlier.recovery_reads;
+        let opens_nothing = self.reads.as_ref().and_then(ReadsSummary::opens_nothing);
+        if let Some(why) = opens_nothing {
+            self.fall_short(ExitCode::NothingTested, why);
+        }
         let Some(coverage) = earlier.crash else {
             return;
         };
@@ -255,6 +270,7 @@ impl Results {
         report.conclusion = Conclusion {
             crash: self.crash,
             left_out: self.left_out,
+            recovery_reads: self.reads,
             ..conclusion
         };
         if let Some(directory) = directory {

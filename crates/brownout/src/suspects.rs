@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use brownout_crash::{Suspect, SuspectSite, SuspectStore, SuspectVerdict, Suspicion, Trial};
 use brownout_lint::{RawFinding, RawSite};
-use brownout_report::{Evidence, Finding, Severity, primary_frame};
+use brownout_report::{Evidence, Finding, Severity, either_known, primary_frame};
+
+use crate::crash_test::ReadFindings;
 
 /// Names of details that trying a suspect adds to its finding.
 const LAST_OUTPUT: &str = "last output";
@@ -154,6 +156,18 @@ fn note_joined(finding: &mut Finding, judged: &[&JudgedSuspect]) {
                 Some(false) => 0,
             })
             .flatten();
+    }
+}
+
+/// Notes whether recovery reads what findings, and those joined with them, are about.
+pub fn mark_read(read: &ReadFindings, findings: &mut [Finding]) {
+    for finding in findings {
+        let joined = finding.evidence.joined.iter().map(|other| &other.id);
+        let ids = std::iter::once(&finding.id).chain(joined);
+        let known = ids.filter_map(|id| read.get(id.as_str()).copied());
+        if let Some(is_read) = known.reduce(either_known) {
+            finding.read_by_recovery = is_read;
+        }
     }
 }
 

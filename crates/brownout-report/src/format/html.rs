@@ -159,6 +159,7 @@ fn evidence(finding: &Finding) -> Markup {
             @for range in &evidence.ranges { tr { th { "bytes" } td { (range) } } }
             @for value in &evidence.values { tr { th { (value.name) } td { code { (value.bytes) } } } }
             @for event in &evidence.events { tr { th { "event" } td { (event) } } }
+            @if let Some(phrase) = finding.reads_phrase() { tr { th { "reads" } td { (phrase) } } }
             @for (name, value) in &evidence.details { tr { th { (name) } td { (value) } } }
             @for other in &evidence.joined { tr { th { "also" } td { (joined(other)) } } }
             tr { th { "seen" } td { (finding.count) } }

@@ -195,7 +195,7 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
     );
     put(
         "properties",
-        json!({"category": finding.category, "evidence": finding.evidence, "replay": finding.replay, "confirmed": finding.confirmed}),
+        json!({"category": finding.category, "evidence": finding.evidence, "replay": finding.replay, "confirmed": finding.confirmed, "readByRecovery": finding.read_by_recovery}),
     );
     result
 }

@@ -21,7 +21,7 @@ use super::{FailurePointArgs, FindingArgs, SelectionArgs};
 /// with 0 in time. The program itself is not run again.
 ///
 /// Exits with 1 if a finding reaches --fail-on, by default if recovery fails after a crash; with 3 if no crash could be
-/// tested, or not at every failure point; with 4 if recovery fails on the files that the program left without any crash, or
+/// tested, or not at every failure point, or if recovery opens no persistent file; with 4 if recovery fails on the files that the program left without any crash, or
 /// if the recorded program failed on its own, regardless of findings.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -73,7 +73,8 @@ pub struct CrashTestArgs {
     ///
     /// CMD finds each crash image at the original path of the file; `{pm}` in CMD stands for that path,
     /// `{pm:2}` for that of the second file. Other text in braces is left as it is; for the text {pm} itself, write {''pm}.
-    /// CMD runs in the current directory, through a shell only if it needs one.
+    /// CMD runs in the current directory, through a shell only if it needs one. If it opens none of the persistent files,
+    /// nothing is tested.
     #[arg(long, value_name = "CMD")]
     pub recover: Option<String>,
 

@@ -4,7 +4,9 @@ mod parts;
 
 use crate::arguments::MergeArgs;
 use crate::console::Console;
-use crate::crash_test::{CrashTest, Shown, coverage_sentence, merged_coverage};
+use crate::crash_test::{
+    CrashTest, ReadFindings, Shown, coverage_sentence, merged_coverage, reads_summary,
+};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -69,6 +71,8 @@ fn joined(parts: Parts, results: &Results) -> CrashTest {
         shortfalls.push("no crash was tested in any of the parts".to_owned());
     }
     CrashTest {
+        reads: parts.results.reads.as_ref().map(reads_summary),
+        read_findings: ReadFindings::new(),
         findings,
         left_out: parts.left_out,
         gaps: Vec::new(),

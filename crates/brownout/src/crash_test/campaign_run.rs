@@ -2,14 +2,15 @@
 
 use brownout_crash::journal::Head;
 use brownout_crash::{
-    Campaign, CampaignEnding, Collaborators, Journal, Progress, StrategyInput, Suspect,
-    TraceIdentity,
+    Campaign, CampaignEnding, Collaborators, CrashError, Journal, Progress, StrategyInput, Suspect,
+    TraceIdentity, read_by_recovery,
 };
 use brownout_recovery::{RecoveryRunner, RunnerPool};
 
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::preparation::Prepared;
+use super::recovery_reads::{ReadFindings, by_finding, most_read_first};
 use super::resumption::{earlier_entries, open_journal};
 use super::trial_results::TrialResults;
 use crate::console::Console;
@@ -24,6 +25,8 @@ pub struct CampaignResults {
     /// How the test ended, earlier campaigns included.
     pub ending: CampaignEnding,
     pub progress: Progress,
+    /// Which findings are about bytes that recovery reads.
+    pub read_findings: ReadFindings,
     /// The runners, unless one of them still has a recovery that goes on after the time limit.
     pub runners: Option<Vec<RecoveryRunner>>,
 }
@@ -38,7 +41,11 @@ pub fn run_campaign(
     monitor: &mut CrashTestMonitor,
     console: &Console,
 ) -> Result<CampaignResults, Failure> {
-    let suspects: Vec<Suspect> = suspects.iter().map(|known| known.suspect.clone()).collect();
+    let mut suspects: Vec<Suspect> = suspects.iter().map(|known| known.suspect.clone()).collect();
+    let reads = &prepared.reads;
+    let read = read_by_recovery(&suspects, &prepared.run, &reads.observed)?;
+    let read_findings = by_finding(&suspects, &read);
+    most_read_first(&mut suspects, &read);
     let mut strategy = (plan.strategy.start)(StrategyInput {
         run: &prepared.run,
         survey: &prepared.survey,
@@ -59,6 +66,9 @@ pub fn run_campaign(
     let known_suspects = strategy.suspects();
     let (mut journal, earlier) =
         open_journal(directory, &head, earlier, known_suspects, plan, console)?;
+    if reads.is_new {
+        journal.reads(&reads.observed).map_err(CrashError::from)?;
+    }
     let mut campaign = Campaign::new(
         &prepared.run,
         &prepared.survey.files,
@@ -87,6 +97,8 @@ pub fn run_campaign(
             trials: campaign.into_trials(),
             suspects: strategy.suspects().to_vec(),
             causes,
+            reads: Some(prepared.reads.observed.clone()),
         },
+        read_findings,
     })
 }

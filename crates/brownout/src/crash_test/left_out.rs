@@ -15,6 +15,7 @@ pub fn left_out(creations: &PoolCreations, persistent: &[PathBuf], trace: &Trace
         failure_points: creations.left_out(),
         functions: creations.functions().map(str::to_owned).collect(),
         files,
+        unopened: Vec::new(),
     }
 }
 

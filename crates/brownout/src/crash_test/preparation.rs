@@ -10,6 +10,7 @@ use super::Refused;
 use super::calling_contexts::CrashSymbols;
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
+use super::recovery_reads::TestReads;
 use super::runners::open_runners;
 use super::scope_check::check_scope;
 use super::uncrashed::{describe_uncrashed, recover_uncrashed};
@@ -17,6 +18,7 @@ use crate::commands::describe_candidates;
 use crate::console::Console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::output_directory::OutputDirectory;
 use crate::trace_file::TraceFile;
 
 /// What crashes are tested with.
@@ -27,13 +29,15 @@ pub struct Prepared {
     pub runners: Vec<RecoveryRunner>,
     /// How long a recovery may take.
     pub time_limit: Duration,
+    /// What recovery opens and reads.
+    pub reads: TestReads,
 }
 
 /// Prepares a test of the run in `trace`. `begin` is called when the options are known to fit the run, unless an earlier test is
 /// resumed, whose options have yet to be compared.
 pub fn prepare(
     trace: &mut TraceFile,
-    plan: &Plan,
+    (plan, directory): (&Plan, &OutputDirectory),
     begin: &dyn Fn() -> Result<(), Failure>,
     monitor: &mut CrashTestMonitor,
     console: &Console,
@@ -58,7 +62,7 @@ pub fn prepare(
     let mut runners = open_runners(plan, &survey, console)?;
     monitor.begin_reading(last_event);
     let operation: Option<Operation> = plan.counts_operations().then(|| survey.points.operation());
-    let uncrashed = recover_uncrashed(
+    let (uncrashed, image) = recover_uncrashed(
         &run,
         &survey,
         &mut runners[0],
@@ -72,11 +76,20 @@ pub fn prepare(
             code: ExitCode::TargetFailed,
         }));
     }
+    let reads = match TestReads::earlier(directory, plan)? {
+        Some(reads) => reads,
+        None => {
+            let (run, image) = ((&run, &survey), (&image, last_event));
+            let native = uncrashed.attempt.duration;
+            TestReads::observe(run, image, operation, native, plan, monitor)?
+        }
+    };
     Ok(Ok(Prepared {
         run,
         survey,
         symbols,
         runners,
         time_limit: uncrashed.time_limit,
+        reads,
     }))
 }

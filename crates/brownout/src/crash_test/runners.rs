@@ -14,25 +14,27 @@ pub fn open_runners(
     survey: &Survey,
     console: &Console,
 ) -> Result<Vec<RecoveryRunner>, Failure> {
-    let server = SandboxServerCommand::this_executable(SERVE_SANDBOX);
     let mut runners = Vec::new();
     for _ in 0..plan.jobs {
-        let sandbox = Sandbox::start(&server, &plan.recovery, survey.files.paths())
-            .map_err(CrashError::from)?;
+        let runner = open_runner(plan, survey)?;
         if runners.is_empty() {
-            report_isolation(&sandbox, console);
+            report_isolation(runner.isolation(), console);
         }
-        runners.push(RecoveryRunner::new(
-            sandbox,
-            plan.recovery.clone(),
-            plan.expected.clone(),
-        ));
+        runners.push(runner);
     }
     Ok(runners)
 }
 
-fn report_isolation(sandbox: &Sandbox, console: &Console) {
-    match sandbox.isolation() {
+pub fn open_runner(plan: &Plan, survey: &Survey) -> Result<RecoveryRunner, Failure> {
+    let server = SandboxServerCommand::this_executable(SERVE_SANDBOX);
+    let (recovery, expected) = (plan.recovery.clone(), plan.expected.clone());
+    let sandbox = Sandbox::start(&server, &recovery, survey.files.paths());
+    let sandbox = sandbox.map_err(CrashError::from)?;
+    Ok(RecoveryRunner::new(sandbox, recovery, expected))
+}
+
+fn report_isolation(isolation: Isolation, console: &Console) {
+    match isolation {
         Isolation::Layered => {}
         Isolation::ReadOnly => console.remark(
             "recovery can only write to the directories of the persistent files and to TMPDIR: \

@@ -1,13 +1,15 @@
 //! What the trials of a test, or of all its parts, show: findings, and the suspects that they confirm.
 
 use brownout_crash::{
-    Cause, SuspectImages, TestConfiguration, Token, Trial, findings, group, judge, without_suspects,
+    Cause, ObservedReads, SuspectImages, TestConfiguration, Token, Trial, findings, group, judge,
+    without_suspects,
 };
 use brownout_recovery::Expectation;
 use brownout_report::{Finding, LeftOut, Sources};
 
 use super::flaky::undecided;
 use super::left_out::{demote, withdraw_confirmations};
+use super::recovery_reads::{reads_summary, withdraw_acquittals};
 use crate::suspects::JudgedSuspect;
 
 /// The trials of a test and what is known about them.
@@ -16,6 +18,8 @@ pub struct TrialResults {
     pub trials: Vec<Trial>,
     pub suspects: Vec<SuspectImages>,
     pub causes: Vec<Cause>,
+    /// What recovery opens and reads; `None` if it was not observed.
+    pub reads: Option<ObservedReads>,
 }
 
 /// What trials show.
@@ -43,7 +47,13 @@ impl TrialResults {
             finding.identify(&sources);
         }
         let mut judged = self.judged();
+        let opens_nothing = self.reads.as_ref().map(reads_summary);
+        let opens_nothing = opens_nothing.and_then(|reads| reads.opens_nothing());
+        if opens_nothing.is_some() {
+            withdraw_acquittals(&mut judged);
+        }
         let undecided = [
+            opens_nothing,
             demote(&mut findings, left_out),
             withdraw_confirmations(&mut judged, left_out),
             undecided(&self.trials),

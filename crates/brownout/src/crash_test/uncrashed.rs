@@ -1,7 +1,8 @@
 //! Recovery on the files that the target left, without any crash: it must pass there before crashes can be tested.
 
 use brownout_crash::{
-    CrashError, Operation, RecordedRun, Survey, UncrashedRecovery, recover_without_crash,
+    CrashError, CrashImage, Operation, RecordedRun, Survey, UncrashedRecovery,
+    recover_without_crash,
 };
 use brownout_recovery::RecoveryRunner;
 
@@ -9,7 +10,7 @@ use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use crate::failure::Failure;
 
-/// Runs recovery on the files as they are after the last of `events`.
+/// Runs recovery on the files as they are after the last of `events`. Also returns these files.
 pub fn recover_uncrashed(
     run: &RecordedRun,
     survey: &Survey,
@@ -17,14 +18,12 @@ pub fn recover_uncrashed(
     (events, operation): (u64, Option<Operation>),
     plan: &Plan,
     monitor: &mut CrashTestMonitor,
-) -> Result<UncrashedRecovery, Failure> {
+) -> Result<(UncrashedRecovery, CrashImage), Failure> {
     let (image, _) = run.image_before(None, &survey.files, monitor)?;
     monitor.begin_uncrashed();
     let limit = plan.recovery_time_limit;
-    Ok(
-        recover_without_crash(runner, &image, events, operation, limit)
-            .map_err(CrashError::from)?,
-    )
+    let uncrashed = recover_without_crash(runner, &image, events, operation, limit);
+    Ok((uncrashed.map_err(CrashError::from)?, image))
 }
 
 /// Why crashes cannot be tested with this recovery.

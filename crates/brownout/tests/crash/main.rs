@@ -10,6 +10,7 @@ mod left_out;
 mod names;
 mod oracles;
 mod paths;
+mod reads;
 mod renamed;
 mod replays;
 mod sharing;

@@ -2,14 +2,15 @@
 
 use super::byte_ranges::merged;
 use super::{clean, counted, times};
-use crate::Evidence;
+use crate::Finding;
 
 /// Byte ranges shown; the others are only counted.
 const MAX_RANGES: usize = 8;
 /// Bytes shown of a value.
 const MAX_VALUE: usize = 16;
 
-pub fn evidence_text(evidence: &Evidence, count: u64) -> String {
+pub fn evidence_text(finding: &Finding) -> String {
+    let (evidence, count) = (&finding.evidence, finding.count);
     let mut facts = vec![times(count)];
     if let Some(event) = evidence.events.first() {
         let first = if count > 1 { "first at" } else { "at" };
@@ -21,6 +22,7 @@ pub fn evidence_text(evidence: &Evidence, count: u64) -> String {
     if let Some(more) = ranges.len().checked_sub(MAX_RANGES + 1) {
         facts.push(format!("and {} more", counted(more + 1, "range")));
     }
+    facts.extend(finding.reads_phrase().map(str::to_owned));
     for value in &evidence.values {
         facts.push(clean(&format!(
             "{} {}",

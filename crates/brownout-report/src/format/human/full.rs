@@ -91,7 +91,7 @@ impl Human {
                     .into(),
             );
         }
-        let evidence = evidence_text(&finding.evidence, finding.count);
+        let evidence = evidence_text(finding);
         elements.push(self.note("seen", evidence).into());
         if let Some(places) = joined_text(report, finding) {
             elements.push(self.note("also", places).into());

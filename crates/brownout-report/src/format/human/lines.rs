@@ -89,6 +89,9 @@ impl Human {
                 text.push_str("; ");
                 text.push_str(&harmless_text(first));
             }
+            if let Some(phrase) = first.reads_phrase() {
+                let _ = write!(text, "; {phrase}");
+            }
             let text = format!("{} ({text})", clean(&first.message));
             self.write_line(first, text, out)?;
         }

@@ -98,6 +98,7 @@ impl Parts {
         self.linted |= part.linted;
         self.results.trials.extend(part.entries.trials);
         self.results.causes.extend(part.entries.causes);
+        self.results.reads = self.results.reads.take().or(part.entries.reads);
         // All parts have the same suspects.
         if self.results.suspects.is_empty() {
             self.results.suspects = part.entries.suspects;
@@ -147,6 +148,9 @@ impl Parts {
             for suspect in &self.results.suspects {
                 journal.suspect(suspect)?;
             }
+            if let Some(reads) = &self.results.reads {
+                journal.reads(reads)?;
+            }
             for cause in &self.results.causes {
                 journal.cause(cause)?;
             }
@@ -172,6 +176,7 @@ impl From<Part> for Parts {
                 trials: entries.trials,
                 suspects: entries.suspects,
                 causes: entries.causes,
+                reads: entries.reads,
             },
             head: entries.head,
         }

@@ -1,0 +1,189 @@
+//! What recovery opens and reads of the persistent files, and what that means for the verdict.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use brownout_crash::journal;
+use brownout_crash::{
+    CrashError, CrashImage, FailurePoints, Leaf, ObservedReads, Occurrence, Operation, RecordedRun,
+    Survey, Suspect, observe_reads, observe_reads_after,
+};
+use brownout_report::{ReadFile, ReadsSummary, either_known};
+
+use super::monitor::CrashTestMonitor;
+use super::plan::Plan;
+use super::runners::open_runner;
+use crate::failure::Failure;
+use crate::output_directory::{JOURNAL, OutputDirectory};
+use crate::suspects::JudgedSuspect;
+
+/// Whether recovery reads what each finding stores, by the id of the finding; `None` if that is not known.
+pub type ReadFindings = BTreeMap<String, Option<bool>>;
+
+/// What is known about the reads of the recovery of a test.
+pub struct TestReads {
+    pub observed: ObservedReads,
+    /// Whether the journal does not have it yet.
+    pub is_new: bool,
+}
+
+impl TestReads {
+    /// What the test that is resumed has observed; `None` if there is none.
+    pub fn earlier(directory: &OutputDirectory, plan: &Plan) -> Result<Option<Self>, Failure> {
+        if !plan.resume {
+            return Ok(None);
+        }
+        let earlier = journal::read(&directory.file(JOURNAL)).map_err(CrashError::from)?;
+        let observed = earlier.and_then(|entries| entries.reads);
+        Ok(observed.map(|observed| Self {
+            observed,
+            is_new: false,
+        }))
+    }
+
+    /// Observes recovery on the finished image and, if there is a file that it does not open there, after some crashes: it
+    /// may do nothing if no operation was interrupted.
+    pub fn observe(
+        (run, survey): (&RecordedRun, &Survey),
+        (image, last_event): (&CrashImage, u64),
+        operation: Option<Operation>,
+        native: Duration,
+        plan: &Plan,
+        monitor: &mut CrashTestMonitor,
+    ) -> Result<Self, Failure> {
+        let mut runner = open_runner(plan, survey)?;
+        let mut observed = observe_reads(&mut runner, image, last_event, operation, native);
+        if let ObservedReads::Known(reads) = &mut observed {
+            for crash in telling_crashes(&survey.points) {
+                if reads.never_opened().next().is_none() {
+                    break;
+                }
+                let (image, _) = run.image_before(Some(crash.event), &survey.files, monitor)?;
+                let operation = operation.map(|_| crash.operation);
+                let mut runner = open_runner(plan, survey)?;
+                observe_reads_after(reads, &mut runner, &image, crash, operation, native);
+            }
+        }
+        Ok(Self {
+            observed,
+            is_new: true,
+        })
+    }
+}
+
+/// Crashes inside operations, if there are any: an early one, one in the middle and a late one.
+fn telling_crashes(points: &FailurePoints) -> Vec<Occurrence> {
+    let leaves = points.leaves().iter();
+    let mut crashes: Vec<Occurrence> = leaves.flat_map(Leaf::chosen).collect();
+    crashes.sort_by_key(|crash| (!crash.operation.active, crash.event));
+    let inside = crashes.partition_point(|crash| crash.operation.active);
+    if inside > 0 {
+        crashes.truncate(inside);
+    }
+    let Some(last) = crashes.len().checked_sub(1) else {
+        return Vec::new();
+    };
+    let mut chosen = vec![0, last / 2, last];
+    chosen.dedup();
+    chosen.into_iter().map(|index| crashes[index]).collect()
+}
+
+/// What `run.json` says about the reads.
+pub fn reads_summary(observed: &ObservedReads) -> ReadsSummary {
+    match observed {
+        ObservedReads::Unknown(why) => ReadsSummary {
+            unknown: Some(why.clone()),
+            ..ReadsSummary::default()
+        },
+        ObservedReads::Known(reads) => ReadsSummary {
+            unknown: None,
+            files: reads
+                .files
+                .iter()
+                .map(|file| ReadFile {
+                    path: shown(&file.path),
+                    opened: file.opened,
+                    bytes_read: file.ranges.bytes(),
+                })
+                .collect(),
+            gaps: reads.gaps.clone(),
+        },
+    }
+}
+
+/// Takes back that findings are harmless: a recovery that does not open the files passes on every image.
+pub fn withdraw_acquittals(judged: &mut [JudgedSuspect]) {
+    for one in judged {
+        one.verdict.confirmed = one.verdict.confirmed.filter(|&confirmed| confirmed);
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Puts suspects first whose bytes recovery reads, and last those whose bytes it never reads.
+pub fn most_read_first(suspects: &mut Vec<Suspect>, read: &[Option<bool>]) {
+    let mut ranked: Vec<(u8, Suspect)> = std::mem::take(suspects)
+        .into_iter()
+        .zip(read)
+        .map(|(suspect, read)| match read {
+            Some(true) => (0, suspect),
+            None => (1, suspect),
+            Some(false) => (2, suspect),
+        })
+        .collect();
+    ranked.sort_by_key(|&(rank, _)| rank);
+    suspects.extend(ranked.into_iter().map(|(_, suspect)| suspect));
+}
+
+/// What is known about each finding. Several suspects can be one finding.
+pub fn by_finding(suspects: &[Suspect], read: &[Option<bool>]) -> ReadFindings {
+    let mut findings = ReadFindings::new();
+    for (suspect, &read) in suspects.iter().zip(read) {
+        let known = findings.entry(suspect.finding.clone()).or_insert(read);
+        *known = either_known(*known, read);
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brownout_crash::Suspicion;
+
+    fn suspect(finding: &str) -> Suspect {
+        Suspect {
+            finding: finding.to_owned(),
+            suspicion: Suspicion::LostStore {
+                stores: Vec::new(),
+                forever: false,
+            },
+        }
+    }
+
+    #[test]
+    fn suspects_whose_bytes_are_read_come_first() {
+        let mut suspects = ["a", "b", "c", "d"].map(suspect).to_vec();
+        let read = [Some(false), None, Some(true), None];
+        most_read_first(&mut suspects, &read);
+        let order: Vec<&str> = suspects.iter().map(|one| one.finding.as_str()).collect();
+        assert_eq!(order, ["c", "b", "d", "a"]);
+    }
+
+    #[test]
+    fn a_finding_is_unread_only_if_all_its_suspects_are() {
+        let suspects = ["a", "a", "b", "b", "c", "c"].map(suspect);
+        let read = [
+            Some(false),
+            Some(true),
+            Some(false),
+            None,
+            Some(false),
+            Some(false),
+        ];
+        let findings: Vec<Option<bool>> = by_finding(&suspects, &read).into_values().collect();
+        assert_eq!(findings, [Some(true), None, Some(false)]);
+    }
+}

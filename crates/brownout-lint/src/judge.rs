@@ -65,6 +65,7 @@ impl Judge {
         LintOutcome {
             findings,
             implied_by_pointers,
+            pointers_not_judged: follower.guarantees.pointers.not_judged,
             files,
             selection,
             attribution: follower.site_keys.into_attribution(),

@@ -32,6 +32,8 @@ pub struct LintOutcome<A> {
     /// Findings of other rules on the stores that findings of `unpersisted-target` name. They are worth reporting only if
     /// that rule is off.
     pub implied_by_pointers: Vec<RawFinding>,
+    /// How many pointers the rule `unpersisted-target` gave up, because too many were waiting to be judged.
+    pub pointers_not_judged: u64,
     /// The stores to each of them.
     pub files: Vec<FileStores>,
     /// As it was given to [`Lint::new`].

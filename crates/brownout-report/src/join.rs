@@ -3,7 +3,8 @@
 //! - Findings of a rule at one source line are one. The same line is reached on many stacks: at each depth of a recursion, and from
 //!   each caller of a function. Code without line information is distinguished by its offset in the module, so that two mistakes in
 //!   one library stay two.
-//! - Findings of crash testing are one if their [failures](crash_failure) and the stores that cause them are the same.
+//! - Findings of crash testing are one if their [failures](crash_failure) and the stores that cause them are the same, or if they
+//!   [share a store](shared_stores).
 //! - Findings about stores that [one missing flush](one_flush) leaves behind are one, whichever rules report them.
 //!
 //! The finding of the clearest rule represents the others, and among those of one rule the earliest: it keeps its id and stacks, and
@@ -13,6 +14,7 @@
 
 mod crash_failure;
 mod one_flush;
+mod shared_stores;
 #[cfg(test)]
 mod tests;
 
@@ -55,6 +57,21 @@ impl Causes {
         let (one, other) = (self.first_of(one), self.first_of(other));
         self.towards_first[one.max(other)] = one.min(other);
     }
+
+    /// One finding for each set, in the order of their first findings.
+    fn joined(mut self, findings: Vec<Finding>) -> Vec<Finding> {
+        let mut sets: Vec<Vec<Finding>> = Vec::new();
+        let mut numbers: HashMap<usize, usize> = HashMap::new();
+        for (index, finding) in findings.into_iter().enumerate() {
+            let first = self.first_of(index);
+            let number = *numbers.entry(first).or_insert(sets.len());
+            match sets.get_mut(number) {
+                Some(set) => set.push(finding),
+                None => sets.push(vec![finding]),
+            }
+        }
+        sets.into_iter().filter_map(joined).collect()
+    }
 }
 
 /// Joins findings, keeping the order of those that remain.
@@ -63,18 +80,14 @@ pub(crate) fn join(findings: Vec<Finding>) -> Vec<Finding> {
     unite_same_line(&findings, &mut causes);
     crash_failure::unite(&findings, &mut causes);
     one_flush::unite(&findings, &mut causes);
+    causes.joined(findings)
+}
 
-    let mut sets: Vec<Vec<Finding>> = Vec::new();
-    let mut numbers: HashMap<usize, usize> = HashMap::new();
-    for (index, finding) in findings.into_iter().enumerate() {
-        let first = causes.first_of(index);
-        let number = *numbers.entry(first).or_insert(sets.len());
-        match sets.get_mut(number) {
-            Some(set) => set.push(finding),
-            None => sets.push(vec![finding]),
-        }
-    }
-    sets.into_iter().filter_map(joined).collect()
+/// Joins crash findings that share a store. To be called when it is known which findings explain them.
+pub(crate) fn join_crashes(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut causes = Causes::new(findings.len());
+    shared_stores::unite(&findings, &mut causes);
+    causes.joined(findings)
 }
 
 fn unite_same_line(findings: &[Finding], causes: &mut Causes) {

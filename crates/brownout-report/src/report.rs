@@ -80,7 +80,7 @@ impl Report {
     pub fn join(&mut self) {
         let mut findings = join::join(std::mem::take(&mut self.findings));
         explain::explain(&mut findings);
-        self.findings = ordered(findings);
+        self.findings = ordered(join::join_crashes(findings));
     }
 
     /// The findings that no other finding of the report explains: one for each cause.

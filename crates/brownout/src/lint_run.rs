@@ -22,6 +22,9 @@ use crate::suspects::{self, LintSuspect};
 use crate::trace_file::TraceFile;
 use crate::wrapper_functions::{WrapperFunctions, WrapperSearch};
 
+/// The rule that reports pointers which are persistent before what they point to.
+const POINTER_RULE: &str = "unpersisted-target";
+
 /// The results of linting a trace.
 pub struct LintRun {
     pub findings: Vec<Finding>,
@@ -83,7 +86,7 @@ fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<LintRu
     }
     let sources = Sources::on_disk();
     let (mut findings, mut suspects) = (Vec::new(), Vec::new());
-    let implied = match settings.levels.is_off("unpersisted-target") {
+    let implied = match settings.levels.is_off(POINTER_RULE) {
         true => outcome.implied_by_pointers,
         false => Vec::new(),
     };
@@ -98,6 +101,9 @@ fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<LintRu
     let mut gaps: Vec<String> = stacks.table.problems().collect();
     gaps.extend(source_gaps::without_lines(&findings, &gaps));
     gaps.extend(source_gaps::newer_sources(&findings));
+    if outcome.pointers_not_judged > 0 && !settings.levels.is_off(POINTER_RULE) {
+        gaps.push(pointers_not_judged(outcome.pointers_not_judged));
+    }
     Ok(LintRun {
         findings,
         suspects,
@@ -117,6 +123,16 @@ fn linted(events: u64) -> String {
         1 => "1 event was linted".to_owned(),
         _ => format!("{events} events were linted"),
     }
+}
+
+fn pointers_not_judged(pointers: u64) -> String {
+    let pointers = match pointers {
+        1 => "1 pointer was".to_owned(),
+        _ => format!("{pointers} pointers were"),
+    };
+    format!(
+        "{pointers} not checked by the rule {POINTER_RULE}: too many waited for a fence of their thread"
+    )
 }
 
 fn stored_files(files: &[FileStores], definitions: &Definitions) -> Vec<StoredFile> {

@@ -22,7 +22,7 @@ const FIRST_OFFSET: u64 = 64;
 const ALIGNMENT: u64 = 16;
 
 /// The most pointers that wait for a fence of their thread, and the most object identifiers that wait to be
-/// guaranteed. A program that flushes with `clflush` may never fence.
+/// guaranteed. A program that flushes with `clflush` may never fence. What is given up is [counted](Pointers::not_judged).
 const MOST_WAITING: usize = 1024;
 
 /// How the target is found from the value.
@@ -72,6 +72,8 @@ pub(crate) struct Pointers {
     pub(crate) suspects: Vec<SuspectPointer>,
     /// The stores that were reported as targets.
     pub(crate) reported: FxHashSet<SiteKey>,
+    /// How many pointers were given up because too many others were waiting.
+    pub(crate) not_judged: u64,
 }
 
 impl Pointers {
@@ -88,6 +90,7 @@ impl Pointers {
             object_ids: FxHashMap::default(),
             suspects: Vec::new(),
             reported: FxHashSet::default(),
+            not_judged: 0,
         }
     }
 
@@ -137,6 +140,7 @@ impl Pointers {
         let is_object_id = identifies_pool(first_bytes(pool)) && self.is_offset(offset);
         if is_object_id {
             if self.object_ids.len() == MOST_WAITING {
+                self.not_judged += self.object_ids.len() as u64;
                 self.object_ids.clear();
             }
             self.object_ids.insert(time, offset);
@@ -214,8 +218,13 @@ impl Pointers {
         (kind, value, location): (PointerKind, u64, u64),
         is_alone: bool,
     ) {
-        if store.tag.exempt || self.guaranteed.len() == MOST_WAITING {
+        if store.tag.exempt {
             return;
+        }
+        if self.guaranteed.len() == MOST_WAITING {
+            // The oldest are most likely those of a thread that never fences.
+            self.guaranteed.drain(..MOST_WAITING / 2);
+            self.not_judged += MOST_WAITING as u64 / 2;
         }
         self.guaranteed.push(Pointer {
             kind,

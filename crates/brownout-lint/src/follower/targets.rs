@@ -197,7 +197,11 @@ impl<A: Attribution> Follower<A> {
         let of_site = suspects
             .iter()
             .filter(|suspect| suspect.pointer.site == pointer.site);
-        if suspects.len() >= MOST_SUSPECTS || of_site.count() >= MOST_OF_A_SITE {
+        if of_site.count() >= MOST_OF_A_SITE {
+            return;
+        }
+        if suspects.len() >= MOST_SUSPECTS {
+            self.guarantees.pointers.not_judged += 1;
             return;
         }
         for store in &target {

@@ -10,7 +10,8 @@
 //! flushed at other times are `missing-flush` and reported by that rule alone.
 //!
 //! Can miss: pointers between files; targets that another thread stored; targets whose first line is guaranteed and only a
-//! later one is not; pointers in an object that other pointers refer to later. Never reports objects that point into
+//! later one is not; pointers in an object that other pointers refer to later; pointers beyond a limit that wait for a fence of their
+//! thread, which are counted and reported. Never reports objects that point into
 //! themselves, pointers to what was stored afterwards, pointers inside objects that are linked only when all is persistent, nor
 //! stores that a transaction has logged or that a library makes for its own purposes.
 

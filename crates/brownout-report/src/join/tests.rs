@@ -209,6 +209,28 @@ fn failures_that_different_stores_cause_are_not_joined() {
 }
 
 #[test]
+fn crash_findings_that_share_a_store_are_one() {
+    let failed = |rule, line, (role, store, caller): (&str, u32, u32)| {
+        let mut finding = crash(rule, vec![frame("check", "kv.c", line)], "");
+        let calls = vec![frame("put", "kv.c", store), frame("main", "kv.c", caller)];
+        finding.stacks.push(stack(role, calls));
+        finding
+    };
+    let (there, missing) = (role::STORE_PRESENT, role::STORE_MISSING);
+    let count = |other| {
+        let first = failed(&FAILED_RULE, 70, (there, 4, 90));
+        join_crashes(vec![first, other]).len()
+    };
+    assert_eq!(count(failed(&HUNG, 75, (there, 4, 90))), 1);
+    assert_eq!(count(failed(&FAILED_RULE, 70, (there, 4, 91))), 2);
+    assert_eq!(count(failed(&FAILED_RULE, 70, (there, 5, 90))), 2);
+    assert_eq!(count(failed(&FAILED_RULE, 70, (missing, 4, 90))), 2);
+    let mut explained = failed(&FAILED_RULE, 70, (there, 4, 90));
+    explained.cause = Some(explained.id.clone());
+    assert_eq!(count(explained), 2, "another cause");
+}
+
+#[test]
 fn thousands_of_findings_are_joined_in_one_pass() {
     let findings = (0..5_000).map(|number| called_from(number, u64::from(number)));
     let joined = join(findings.collect());

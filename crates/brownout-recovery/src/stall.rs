@@ -224,6 +224,8 @@ fn switches(status: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
     use super::*;
 
     #[test]
@@ -258,44 +260,40 @@ mod tests {
         }
     }
 
-    #[test]
-    fn computing_counts_from_the_last_progress_on() {
+    /// Whether a recovery is stuck that may compute for five seconds, given the bytes it has transferred, the seconds of processor time it
+    /// has used, and those on the clock.
+    fn computing() -> impl FnMut(u64, u64, u64) -> bool {
         let start = Instant::now();
         let mut detector = StallDetector::new(Duration::from_secs(5), start);
-        let mut at = |bytes, seconds| {
-            let used = Duration::from_secs(seconds);
-            detector.computes_without_progress(Some((progress(bytes), used)), start + used)
-        };
-        assert!(!at(1, 0));
-        assert!(!at(1, 4));
-        assert!(!at(2, 6), "it has read something");
-        assert!(!at(2, 10));
-        assert!(at(2, 11));
+        move |bytes, used, seconds| {
+            let seen = Some((progress(bytes), Duration::from_secs(used)));
+            detector.computes_without_progress(seen, start + Duration::from_secs(seconds))
+        }
+    }
+
+    #[test]
+    fn computing_counts_from_the_last_progress_on() {
+        let mut at = computing();
+        assert!(!at(1, 0, 0));
+        assert!(!at(1, 4, 4));
+        assert!(!at(2, 6, 6), "it has read something");
+        assert!(!at(2, 10, 10));
+        assert!(at(2, 11, 11));
     }
 
     #[test]
     fn many_threads_have_as_much_time_as_one() {
-        let start = Instant::now();
-        let mut detector = StallDetector::new(Duration::from_secs(5), start);
-        let mut at = |used, seconds| {
-            let seen = Some((progress(1), Duration::from_secs(used)));
-            detector.computes_without_progress(seen, start + Duration::from_secs(seconds))
-        };
-        assert!(!at(0, 0));
-        assert!(!at(32, 4), "eight threads");
-        assert!(at(40, 5));
+        let mut at = computing();
+        assert!(!at(1, 0, 0));
+        assert!(!at(1, 32, 4), "eight threads");
+        assert!(at(1, 40, 5));
     }
 
     #[test]
     fn time_on_the_clock_is_not_enough() {
-        let start = Instant::now();
-        let mut detector = StallDetector::new(Duration::from_secs(5), start);
-        let mut at = |used, seconds| {
-            let seen = Some((progress(1), Duration::from_secs(used)));
-            detector.computes_without_progress(seen, start + Duration::from_secs(seconds))
-        };
-        assert!(!at(0, 0));
-        assert!(!at(4, 60), "a busy machine");
+        let mut at = computing();
+        assert!(!at(1, 0, 0));
+        assert!(!at(1, 4, 60), "a busy machine");
     }
 
     #[test]
@@ -314,24 +312,34 @@ mod tests {
         assert!(detector.is_deadlocked(waiting(2), later(6)));
     }
 
+    /// A detector looks at all children of the process: only one test at a time has some.
+    static CHILDREN: Mutex<()> = Mutex::new(());
+
     /// A child that is killed at the end of the test.
-    struct Child(std::process::Child);
+    struct Child {
+        process: std::process::Child,
+        _alone: MutexGuard<'static, ()>,
+    }
 
     impl Child {
         fn start(script: &str) -> Self {
+            let alone = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
             let mut command = std::process::Command::new("sh");
             let command = command
                 .args(["-c", script])
                 .stdout(std::process::Stdio::null());
-            Child(command.spawn().unwrap())
+            Child {
+                process: command.spawn().unwrap(),
+                _alone: alone,
+            }
         }
     }
 
     impl Drop for Child {
         fn drop(&mut self) {
             // It may have ended by itself.
-            let _ = self.0.kill();
-            let _ = self.0.wait();
+            let _ = self.process.kill();
+            let _ = self.process.wait();
         }
     }
 

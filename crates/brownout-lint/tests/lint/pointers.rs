@@ -238,3 +238,19 @@ fn nothing_waits_for_flushes_under_eadr() {
     run.fill(1, NODE).point(3, ROOT, NODE);
     assert_eq!(run.findings_of(RULE), [""; 0]);
 }
+
+#[test]
+fn pointers_that_wait_for_a_fence_beyond_the_limit_are_counted() {
+    let pointers = |count: u64| {
+        let mut run = TargetRun::new();
+        run.fill(1, NODE);
+        for number in 0..count {
+            let value = NODE + number % 2 * 64;
+            run.point(3, ROOT, value).at(4).clflush(ROOT);
+        }
+        let outcome = run.lint(|_: &Event<'_>, _: &_| Origin::User);
+        outcome.pointers_not_judged
+    };
+    assert_eq!(pointers(1000), 0);
+    assert!(pointers(3000) >= 1000);
+}

@@ -13,7 +13,7 @@ use crate::stack::role;
 
 /// Equal for findings that may have one cause.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Failure<'a> {
+struct JoinKey<'a> {
     rule: &'a str,
     location: CodeLocation<'a>,
     symptom: Option<Symptom<'a>>,
@@ -26,14 +26,14 @@ struct Symptom<'a> {
     last_output: Option<&'a str>,
 }
 
-impl<'a> Failure<'a> {
+impl<'a> JoinKey<'a> {
     /// `None` for a finding that is not one of crash testing.
     fn of(finding: &'a Finding) -> Option<Self> {
         let first = finding.stacks.first()?;
         if !finding.is_of_crash_testing() {
             return None;
         }
-        Some(Failure {
+        Some(JoinKey {
             rule: &finding.rule,
             location: CodeLocation::of_stack(first)?,
             symptom: (finding.rule != "recovery-hung").then(|| Symptom::of(finding)),
@@ -74,24 +74,24 @@ fn stores(finding: &Finding) -> Vec<(&str, Option<CodeLocation<'_>>)> {
 
 /// Unites the crash findings with one cause.
 pub(super) fn unite(findings: &[Finding], causes: &mut Causes) {
-    let mut by_failure: HashMap<Failure<'_>, usize> = HashMap::new();
+    let mut by_key: HashMap<JoinKey<'_>, usize> = HashMap::new();
     let mut by_stores: HashMap<_, usize> = HashMap::new();
     for (index, finding) in findings.iter().enumerate() {
-        let Some(failure) = Failure::of(finding) else {
+        let Some(key) = JoinKey::of(finding) else {
             continue;
         };
         let stores = stores(finding);
         if stores.is_empty() {
-            let first = *by_failure.entry(failure).or_insert(index);
+            let first = *by_key.entry(key).or_insert(index);
             causes.unite(first, index);
             continue;
         }
-        match by_stores.entry((failure.clone(), stores)) {
+        match by_stores.entry((key.clone(), stores)) {
             Entry::Occupied(known) => causes.unite(*known.get(), index),
             Entry::Vacant(new) => {
                 new.insert(index);
                 // A finding for which no stores were found belongs to the first one for which they were.
-                by_failure.entry(failure).or_insert(index);
+                by_key.entry(key).or_insert(index);
             }
         }
     }

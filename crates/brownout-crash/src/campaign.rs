@@ -139,6 +139,7 @@ impl<'a> Campaign<'a> {
         }
         for trial in &self.trials {
             self.progress.count(trial);
+            self.uniform_failures.add(trial);
         }
         loop {
             let mut wave = with.strategy.propose();
@@ -342,13 +343,18 @@ impl<'a> Campaign<'a> {
         Ok(())
     }
 
-    /// Waits for recoveries that are running, unless they take much longer than those that passed.
+    /// Waits for recoveries that are running, unless they take much longer than those that passed. Someone who
+    /// interrupts the test does not wait for slow ones.
     fn finish_running(&mut self, with: &mut Collaborators<'_>) -> Result<(), CrashError> {
         let start = Instant::now();
         let passed = self.trials.iter().filter(|trial| trial.verdict.passed());
         let slowest = passed.map(|trial| trial.seconds).fold(0.0, f64::max);
         let slowest = Duration::try_from_secs_f64(slowest).unwrap_or_default();
-        let grace = STOP_GRACE.max((2 * slowest).min(self.time_limit));
+        let grace = if with.observer.interrupted() {
+            STOP_GRACE
+        } else {
+            STOP_GRACE.max((2 * slowest).min(self.time_limit))
+        };
         while !with.pool.is_idle() && start.elapsed() < grace {
             self.collect(with)?;
         }

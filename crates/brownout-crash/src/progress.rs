@@ -15,7 +15,11 @@ pub trait ProgressObserver {
     /// Events read in a pass over the trace.
     fn reading(&mut self, event: EventIndex);
 
+    /// Whether testing must stop: it was interrupted, or its time is over.
     fn stop(&mut self) -> bool;
+
+    /// Whether someone asked it to stop.
+    fn interrupted(&self) -> bool;
 }
 
 /// How far testing has come.

@@ -20,7 +20,8 @@ use brownout_trace::{
     ThreadId, WriteError,
 };
 use std::collections::{HashMap, HashSet};
-use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::{fs, io};
 
 /// Why recording stopped while the target had not ended.
 #[derive(Debug, thiserror::Error)]
@@ -155,7 +156,19 @@ impl<D: EventDestination> EventSink<D> {
             kind: NameNoteKind::OtherName,
             path: path.to_owned(),
         });
-        for note in others.collect::<Vec<_>>() {
+        let known = self.names.known();
+        let with_more = known.filter(|&(identity, path, names)| {
+            fs::symlink_metadata(path).is_ok_and(|file| {
+                (file.dev(), file.ino()) == (identity.dev, identity.ino)
+                    && file.nlink() > names as u64
+            })
+        });
+        let unknown = with_more.map(|(identity, path, _)| NameNote {
+            identity: (identity.dev, identity.ino),
+            kind: NameNoteKind::UnknownNames,
+            path: path.to_owned(),
+        });
+        for note in others.chain(unknown).collect::<Vec<_>>() {
             self.remark(&note.to_string())?;
         }
         Ok(())

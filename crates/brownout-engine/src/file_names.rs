@@ -73,12 +73,12 @@ impl FileNames {
     /// Applies a change and returns the files whose paths in the trace change.
     pub(crate) fn apply(&mut self, change: NameChange<'_>) -> Vec<NewPath> {
         match change {
+            // A rename of one name of a file to another does nothing.
+            NameChange::Renamed { old, new, .. } if self.are_of_one_file(old, new) => {}
             NameChange::Renamed { old, new, .. } => {
                 for named in self.files.values_mut() {
-                    // What the rename replaces. A rename of one name of a file to another does nothing.
-                    if !named.names.iter().any(|name| name == old) {
-                        named.names.retain(|name| name != new);
-                    }
+                    // What the rename replaces.
+                    named.names.retain(|name| name != new);
                     for name in &mut named.names {
                         if let Some(moved) = moved(name, old, new) {
                             *name = moved;
@@ -110,6 +110,15 @@ impl FileNames {
         self.new_paths()
     }
 
+    fn are_of_one_file(&self, a: &Path, b: &Path) -> bool {
+        let of_one = |named: &NamedFile| {
+            [a, b]
+                .iter()
+                .all(|path| named.names.iter().any(|name| name == path))
+        };
+        self.files.values().any(of_one)
+    }
+
     /// The file with a name.
     pub(crate) fn named(&self, path: &Path) -> Option<FileIdentity> {
         let has_name = |named: &&NamedFile| named.names.iter().any(|name| name == path);
@@ -125,6 +134,12 @@ impl FileNames {
             let others = named.names.iter().filter(|name| **name != named.path);
             others.map(|name| (named.identity, name.as_path()))
         })
+    }
+
+    /// The files that have a name, with the path in the trace and the number of their names.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (FileIdentity, &Path, usize)> {
+        let named = self.files.values().filter(|named| !named.names.is_empty());
+        named.map(|named| (named.identity, named.path.as_path(), named.names.len()))
     }
 
     /// Brings the paths in the trace up to date. A file that has lost its last name keeps its path until another has it.
@@ -283,5 +298,20 @@ mod tests {
         let mut names = mapped(&[(POOL, "/d/pool")]);
         assert_eq!(apply(&mut names, unlinked("/d/pool")), []);
         assert_eq!(apply(&mut names, renamed("/d/a", "/d/b")), []);
+    }
+
+    #[test]
+    fn a_rename_between_names_of_one_file_does_nothing() {
+        let mut names = mapped(&[(POOL, "/pm/a")]);
+        let (a, b) = (Path::new("/pm/a"), Path::new("/pm/b"));
+        let file = identity(POOL);
+        names.apply(NameChange::Linked { file, new: b });
+        let renamed = NameChange::Renamed {
+            old: a,
+            new: b,
+            replaced_unknown: false,
+        };
+        assert_eq!(names.apply(renamed), []);
+        assert_eq!(names.known().collect::<Vec<_>>(), [(file, a, 2)]);
     }
 }

@@ -41,23 +41,36 @@ impl MappedRanges {
             return Ok(None);
         }
         let mut content = FinalContent::new(identity, &self.0);
-        let mut pages = vec![[0; PAGE]; WINDOW];
-        let mut at = 0;
-        while let Some(data) = data_from(file, at)? {
-            let (mut page, end) = (data.start / PAGE as u64, data.end.div_ceil(PAGE as u64));
-            while page < end {
-                let count = WINDOW.min((end - page) as usize);
-                let window = &mut pages[..count];
-                read_padded(file, page * PAGE as u64, window.as_flattened_mut())?;
-                for (number, bytes) in (page..).zip(&*window) {
-                    content.add(number, bytes);
-                }
-                page += count as u64;
-            }
-            at = end * PAGE as u64;
+        for mapped in &self.0 {
+            add_data(file, mapped, &mut content)?;
         }
         Ok(Some(content))
     }
+}
+
+/// Adds the pages of a range that are not holes.
+fn add_data(file: &File, range: &Range<u64>, content: &mut FinalContent) -> io::Result<()> {
+    let mut pages = vec![[0; PAGE]; WINDOW];
+    let last = range.end.div_ceil(PAGE as u64);
+    let mut at = range.start;
+    while let Some(data) = data_from(file, at)?.filter(|data| data.start < range.end) {
+        let mut page = data.start / PAGE as u64;
+        let end = data.end.div_ceil(PAGE as u64).min(last);
+        while page < end {
+            let count = WINDOW.min((end - page) as usize);
+            let window = &mut pages[..count];
+            read_padded(file, page * PAGE as u64, window.as_flattened_mut())?;
+            for (number, bytes) in (page..).zip(&*window) {
+                content.add(number, bytes);
+            }
+            page += count as u64;
+        }
+        at = end * PAGE as u64;
+        if at >= range.end {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The next part of a file that is not a hole.

@@ -17,17 +17,20 @@ pub struct NameNote {
 pub enum NameNoteKind {
     /// At the end, the file had this name, too.
     OtherName,
+    /// At the end, the file had more names than the recording has seen.
+    UnknownNames,
     /// When the file got this name, it replaced another file that was never mapped.
     ReplacedUnknown,
 }
 
 impl NameNoteKind {
-    const ALL: [Self; 2] = [Self::OtherName, Self::ReplacedUnknown];
+    const ALL: [Self; 3] = [Self::OtherName, Self::UnknownNames, Self::ReplacedUnknown];
 
     /// How the text of the note begins.
     fn prefix(self) -> &'static str {
         match self {
             Self::OtherName => "another name of mapped file ",
+            Self::UnknownNames => "unknown names of mapped file ",
             Self::ReplacedUnknown => "unknown file replaced by mapped file ",
         }
     }
@@ -40,6 +43,9 @@ impl NameNote {
         match self.kind {
             NameNoteKind::OtherName => format!(
                 "{path} is a second name (hard link) of a mapped file; crash images have the file under its first name only"
+            ),
+            NameNoteKind::UnknownNames => format!(
+                "{path} has other names (hard links) that are not known; crash images have the file under this name only"
             ),
             NameNoteKind::ReplacedUnknown => format!(
                 "a mapped file was renamed to {path}, where another file had been; crash images from before that do not \

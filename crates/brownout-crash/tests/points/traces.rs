@@ -218,4 +218,8 @@ impl ProgressObserver for Silent {
     fn stop(&mut self) -> bool {
         false
     }
+
+    fn interrupted(&self) -> bool {
+        false
+    }
 }

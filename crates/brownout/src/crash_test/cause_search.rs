@@ -1,6 +1,6 @@
 //! Which failures the search for causes begins with, and the search.
 
-use brownout_crash::{CrashError, Trial, group, narrow, without_suspects};
+use brownout_crash::{CrashError, ProgressObserver, Trial, group, narrow, without_suspects};
 use brownout_recovery::RunnerPool;
 
 use super::campaign_run::CampaignResults;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use brownout_crash::{CampaignEnd, CampaignEnding, Progress, Shard, judge, tried};
+use brownout_crash::{
+    CampaignEnd, CampaignEnding, Progress, ProgressObserver, Shard, judge, tried,
+};
 use brownout_report::{Covered, CrashCoverage, LeftOut};
 
 use super::continuation::continuing_command;

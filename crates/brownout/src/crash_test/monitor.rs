@@ -92,10 +92,6 @@ impl CrashTestMonitor {
         }
     }
 
-    pub fn interrupted(&self) -> bool {
-        self.interrupt.as_ref().is_some_and(Interrupt::asked)
-    }
-
     fn is_over(&self) -> bool {
         self.deadline
             .is_some_and(|deadline| Instant::now() >= deadline)
@@ -122,6 +118,10 @@ impl ProgressObserver for CrashTestMonitor {
 
     fn stop(&mut self) -> bool {
         self.interrupted() || self.is_over()
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(Interrupt::asked)
     }
 }
 

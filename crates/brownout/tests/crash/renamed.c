@@ -50,11 +50,14 @@ int main(int argc, char **argv) {
   /* Not every file system has files without a name. */
   if (fd < 0 && is(how, "nameless"))
     return 77;
+  if (is(how, "earlier-link") && link(other, path) != 0)
+    return 1;
   struct pool *pool = map(fd);
   snprintf(link_path, sizeof link_path, "/proc/self/fd/%d", fd);
   int failed = is(how, "directory")  ? rename("old", "new")
                : is(how, "nameless") ? linkat(AT_FDCWD, link_path, AT_FDCWD, path, AT_SYMLINK_FOLLOW)
                : is(how, "link")     ? link(other, path)
+               : is(how, "earlier-link") ? 0
                : is(how, "moved-link") ? link(other, path) || unlink(other)
                                      : rename(other, path);
   if (failed)

@@ -65,6 +65,12 @@ fn names_that_crash_images_do_not_show_are_reported() {
     assert_inconclusive(&dir, &run, "is a second name (hard link) of a mapped file");
     let stat = dir.brownout(&["stat", "brownout.out"]);
     assert!(stat.stdout.contains("second name"), "{}", stat.stdout);
+    let (dir, run) = check("./renamed pool", "pool", "earlier-link");
+    assert_inconclusive(
+        &dir,
+        &run,
+        "has other names (hard links) that are not known",
+    );
     let (dir, run) = check("true", "pool", "replace");
     assert_inconclusive(&dir, &run, "where another file had been");
 }

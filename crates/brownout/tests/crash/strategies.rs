@@ -539,4 +539,8 @@ impl ProgressObserver for Silent {
     fn stop(&mut self) -> bool {
         false
     }
+
+    fn interrupted(&self) -> bool {
+        false
+    }
 }

@@ -50,6 +50,15 @@ pub struct Conclusion {
     pub recovery_reads: Option<ReadsSummary>,
 }
 
+/// Why a run is not conclusive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// How the run would have ended without findings.
+    pub end: RunEnd,
+    /// All reasons, one per line.
+    pub text: String,
+}
+
 impl Conclusion {
     /// The conclusion of a run that goes on. It is in the results of a run that was killed.
     pub fn unfinished(doing: &str) -> Self {
@@ -63,19 +72,21 @@ impl Conclusion {
 
     /// Whether the findings are all there is to say.
     pub fn is_conclusive(&self) -> bool {
-        matches!(self.end, RunEnd::Passed | RunEnd::Findings)
+        self.problem().is_none()
     }
 
-    /// The reasons why the run is not conclusive, as one text; `None` if it is.
-    pub fn problem(&self) -> Option<String> {
-        if self.is_conclusive() {
-            return None;
-        }
-        Some(if self.reasons.is_empty() {
-            self.end.meaning().to_owned()
-        } else {
-            self.reasons.join("\n")
-        })
+    /// Why the run is not conclusive; `None` if it is. A run that found bugs is not if it left something untested.
+    pub fn problem(&self) -> Option<Problem> {
+        let end = match self.end {
+            RunEnd::Passed | RunEnd::Findings if self.reasons.is_empty() => return None,
+            RunEnd::Passed | RunEnd::Findings => RunEnd::NothingTested,
+            end => end,
+        };
+        let text = match &self.reasons[..] {
+            [] => end.meaning().to_owned(),
+            reasons => reasons.join("\n"),
+        };
+        Some(Problem { end, text })
     }
 }
 
@@ -117,13 +128,26 @@ mod tests {
     fn only_conclusive_runs_have_no_problem() {
         assert_eq!(Conclusion::default().problem(), None);
         let mut conclusion = Conclusion::unfinished("linting");
-        let problem = conclusion.problem().unwrap();
+        let problem = conclusion.problem().unwrap().text;
         assert!(problem.ends_with("it ended while linting"), "{problem}");
         conclusion.reasons.clear();
-        assert_eq!(
-            conclusion.problem().as_deref(),
-            Some("the run did not finish")
-        );
+        let problem = conclusion.problem().unwrap();
+        assert_eq!(problem.text, "the run did not finish");
+    }
+
+    #[test]
+    fn findings_do_not_hide_what_was_not_tested() {
+        let mut conclusion = Conclusion {
+            end: RunEnd::Findings,
+            ..Conclusion::default()
+        };
+        assert!(conclusion.is_conclusive());
+        conclusion
+            .reasons
+            .push("the time was not enough".to_owned());
+        let problem = conclusion.problem().unwrap();
+        assert_eq!(problem.end, RunEnd::NothingTested);
+        assert_eq!(problem.text, "the time was not enough");
     }
 
     #[test]

@@ -32,7 +32,7 @@ mod stored_file;
 mod suppression;
 
 pub use baseline::{Baseline, BaselineError};
-pub use conclusion::{Conclusion, RunEnd};
+pub use conclusion::{Conclusion, Problem, RunEnd};
 pub use coverage::{CoverageReport, FileCoverage, FunctionCoverage};
 pub use crash_coverage::{Covered, CrashCoverage};
 pub use evidence::{ByteRange, Evidence, JoinedFinding, Value};

@@ -18,6 +18,13 @@ pub struct RuleInfo {
     pub explanation: &'static str,
 }
 
+impl RuleInfo {
+    /// Whether it reports what recovery does after a crash.
+    pub(crate) fn is_about_recovery(&self) -> bool {
+        self.id.starts_with("recovery-")
+    }
+}
+
 /// What a finding means for the target, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -17,11 +17,11 @@ pub struct Github;
 impl Format for Github {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
         if let Some(problem) = report.conclusion.problem() {
-            let title = report.conclusion.end.meaning();
+            let title = problem.end.meaning();
             writeln!(
                 out,
                 "::error title=brownout::{title}: {}",
-                escaped(&problem)
+                escaped(&problem.text)
             )?;
         }
         let mut more = 0;

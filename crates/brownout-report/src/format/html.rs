@@ -9,7 +9,7 @@ use std::io;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::Format;
-use crate::{Finding, Frame, JoinedFinding, Report, Severity, Sources, Stack};
+use crate::{Finding, Frame, JoinedFinding, Problem, Report, Severity, Sources, Stack};
 
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/filter.js");
@@ -46,7 +46,7 @@ impl Html {
                     header {
                         h1 { "brownout" }
                         @if !subject.is_empty() { p { code { (subject) } } }
-                        @if let Some(problem) = report.conclusion.problem() { (banner(report, &problem)) }
+                        @if let Some(problem) = report.conclusion.problem() { (banner(&problem)) }
                         @for gap in &report.subject.gaps { p.gap { (gap) } }
                         @for sentence in report.conclusion.left_out.sentences() { p.gap { (sentence) } }
                         (summary(report))
@@ -179,11 +179,11 @@ fn joined(other: &JoinedFinding) -> String {
 }
 
 /// Why the page does not show that the target is correct.
-fn banner(report: &Report, problem: &str) -> Markup {
+fn banner(problem: &Problem) -> Markup {
     html! {
         div.inconclusive role="alert" {
-            p { b { "Not a pass: " (report.conclusion.end.meaning()) "." } }
-            pre { (problem) }
+            p { b { "Not a pass: " (problem.end.meaning()) "." } }
+            pre { (problem.text) }
         }
     }
 }

@@ -1,13 +1,17 @@
 //! JUnit XML, which continuous-integration servers display. A rule without findings is a passed test. A finding is a
 //! failed test if it makes the check fail; otherwise it passes, with its text as output. A run that did not examine
-//! everything is an error.
+//! everything is an error, and its rules without findings are skipped, also if it has findings. So are rules about recovery if
+//! recovery failed because of what another rule reports.
 
 use std::io;
 
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 
 use super::Format;
-use crate::{Finding, Report};
+use crate::{Finding, Problem, Report};
+
+/// Why a rule about recovery without findings has not passed.
+const FAILED_ELSEWHERE: &str = "recovery fails after crashes that findings of other rules cause";
 
 /// JUnit XML.
 #[derive(Clone, Copy, Debug)]
@@ -20,14 +24,17 @@ impl Format for Junit {
         let found = report.rules_with_findings();
         let problem = report.conclusion.problem();
         if let Some(problem) = &problem {
-            suite.add_test_case(run_error(report, problem));
+            suite.add_test_case(run_error(problem));
         }
+        let mut findings = report.findings().iter();
+        let recovery_failed = findings.any(|finding| finding.confirmed == Some(true));
         let passed = report.rules.iter().filter(|rule| !found.contains(rule.id));
         suite.add_test_cases(passed.map(|rule| {
             let status = match &problem {
-                None => TestCaseStatus::success(),
                 // No findings in a run that is not conclusive are no success.
-                Some(_) => skipped(report),
+                Some(problem) => skipped(problem.end.meaning()),
+                None if recovery_failed && rule.is_about_recovery() => skipped(FAILED_ELSEWHERE),
+                None => TestCaseStatus::success(),
             };
             let mut case = TestCase::new(rule.summary, status);
             case.set_classname(rule.id);
@@ -45,21 +52,20 @@ impl Format for Junit {
 }
 
 /// The test that stands for the run itself.
-fn run_error(report: &Report, problem: &str) -> TestCase {
-    let end = report.conclusion.end;
+fn run_error(problem: &Problem) -> TestCase {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
     status
-        .set_type(end.as_str())
-        .set_message(end.meaning())
-        .set_description(problem);
+        .set_type(problem.end.as_str())
+        .set_message(problem.end.meaning())
+        .set_description(problem.text.as_str());
     let mut case = TestCase::new("run", status);
     case.set_classname("brownout");
     case
 }
 
-fn skipped(report: &Report) -> TestCaseStatus {
+fn skipped(why: &str) -> TestCaseStatus {
     let mut status = TestCaseStatus::skipped();
-    status.set_message(report.conclusion.end.meaning());
+    status.set_message(why);
     status
 }
 
@@ -122,7 +128,7 @@ fn description(report: &Report, finding: &Finding) -> String {
 mod tests {
     use super::*;
     use crate::samples::{FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding, finding_at};
-    use crate::{Conclusion, FailOn, Subject};
+    use crate::{Conclusion, FailOn, RuleInfo, Subject};
 
     fn suite(findings: Vec<Finding>) -> TestSuite {
         let rules = vec![FLUSH_RULE, FENCE_RULE, WARNING_RULE];
@@ -206,6 +212,22 @@ mod tests {
         let text = Junit.to_text(&Report::new(Subject::default(), vec![], vec![bug]));
         for part in [proof, "slot 0 is damaged", "replay: crash3:4711:e30"] {
             assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_confirmed_finding_leaves_no_rule_about_recovery_passed() {
+        let rule = RuleInfo {
+            id: "recovery-failed",
+            ..FENCE_RULE
+        };
+        for (confirmed, skipped) in [(Some(true), 1), (Some(false), 0)] {
+            let mut bug = finding();
+            bug.confirmed = confirmed;
+            let rules = vec![FLUSH_RULE, FENCE_RULE, rule];
+            let text = Junit.to_text(&Report::new(Subject::default(), rules, vec![bug]));
+            assert_eq!(text.matches("<skipped").count(), skipped, "{text}");
+            assert!(!text.contains("<error"), "{text}");
         }
     }
 

@@ -80,7 +80,8 @@ fn invocation(report: &Report) -> Value {
         invocation["arguments"] = json!(report.subject.command);
     }
     let problem = conclusion.problem();
-    let problem = problem.map(|problem| json!({"level": "error", "message": {"text": problem}}));
+    let problem =
+        problem.map(|problem| json!({"level": "error", "message": {"text": problem.text}}));
     let gaps = report.subject.gaps.iter();
     let gaps = gaps.map(|gap| json!({"level": "warning", "message": {"text": gap}}));
     let left_out = conclusion.left_out.sentences().into_iter();

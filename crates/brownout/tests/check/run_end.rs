@@ -90,6 +90,21 @@ fn a_target_that_fails() {
 }
 
 #[test]
+fn bugs_do_not_hide_that_not_everything_was_tested() {
+    let dir = TestDir::new();
+    let options = ["--recover", "sleep 0.2", "--time-limit", "50ms"];
+    let run = dir.check(&[&options[..], &["--jobs", "1"]].concat(), &["last"]);
+    assert_ends(&dir, &run, 1, "findings", "failure points were tested");
+    let junit = dir.read("brownout.out/junit.xml");
+    for rule in ["recovery-failed", "recovery-crashed", "recovery-hung"] {
+        let case = junit.split("<testcase").find(|case| case.contains(rule));
+        assert!(case.unwrap().contains("<skipped"), "{junit}");
+    }
+    let failed = junit.split("<testcase").find(|c| c.contains("<failure"));
+    assert!(failed.unwrap().contains("missing-flush"), "{junit}");
+}
+
+#[test]
 fn a_recovery_that_fails_without_a_crash() {
     let dir = TestDir::new();
     let run = dir.check(&["--recover", "false"], &[]);

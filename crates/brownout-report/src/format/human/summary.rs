@@ -27,8 +27,8 @@ pub(super) fn summary(report: &Report) -> String {
             let _ = write!(text, ", {count} {what}");
         }
     }
-    if !report.conclusion.is_conclusive() {
-        let meaning = report.conclusion.end.meaning();
+    if let Some(problem) = report.conclusion.problem() {
+        let meaning = problem.end.meaning();
         text = match report.findings() {
             // A run that examined too little has not shown that there is nothing to find.
             [] => meaning.to_owned(),

@@ -182,7 +182,7 @@ mod tests {
             }),
             patterns: vec!["*.pool".into()],
             time_limit: Some(5000),
-            expected: Some(Expectation::Exactly(b"3 entries".to_vec()).digest()),
+            expected: Some(Expectation::Exactly(b"3 entries".to_vec().into()).digest()),
             trace: TraceIdentity {
                 started: 1_800_000_000_000_000_007,
                 bytes: 1176,

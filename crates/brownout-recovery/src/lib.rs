@@ -13,7 +13,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `runner`, `runner_pool`, `verdict` | recovery on one image after the other, and what its end says about each image |
+//! | `runner`, `runner_pool`, `verdict`, `expected` | recovery on one image after the other, and what its end says about each image |
 //! | `request`, `outcome`, `error`, `path_text` | what callers ask for and get |
 //! | `sandbox`, `channel`, `file_content` | the caller's end, the messages on the socket, the content of PM files |
 //! | `sandbox_server` | the server: namespaces, the loop, the fallback without namespaces |
@@ -30,6 +30,7 @@ mod channel;
 mod command_check;
 mod command_line;
 mod error;
+mod expected;
 mod file_content;
 mod outcome;
 pub mod path_text;
@@ -52,6 +53,7 @@ mod view;
 pub use command_check::{CommandProblem, check_command};
 pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
+pub use expected::{AllowedOutput, Expectation};
 pub use outcome::{Actor, End, Outcome, RawFrame};
 pub use program_digest::program_digest;
 pub use reads::{ByteRanges, FileReads, RecoveryReads};
@@ -62,4 +64,4 @@ pub use runner::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
 pub use runner_pool::RunnerPool;
 pub use sandbox::Sandbox;
 pub use sandbox_server::serve;
-pub use verdict::{Expectation, Verdict, signal_name, signal_text};
+pub use verdict::{Verdict, signal_name, signal_text};

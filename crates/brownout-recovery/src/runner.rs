@@ -11,10 +11,9 @@ use brownout_trace::replay::Content;
 use rustix::fs::MemfdFlags;
 
 use crate::file_content::write_content;
-use crate::verdict::{Expectation, Verdict};
 use crate::{
-    EngineRun, Execution, Isolation, Outcome, RawFrame, Recovery, RecoveryReads, RunRequest,
-    Sandbox, SandboxError,
+    EngineRun, Execution, Expectation, Isolation, Outcome, RawFrame, Recovery, RecoveryReads,
+    RunRequest, Sandbox, SandboxError, Verdict,
 };
 
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
@@ -45,7 +44,7 @@ impl RecoveryTask {
 pub struct Attempt {
     pub verdict: Verdict,
     pub duration: Duration,
-    /// The last lines printed, if recovery did not pass.
+    /// The last lines printed, if recovery did not pass. If they are not what is expected, the first difference.
     pub output: Vec<String>,
     /// Where recovery was when it failed, innermost first.
     pub frames: Vec<RawFrame>,
@@ -143,14 +142,15 @@ impl RecoveryRunner {
         let slow = verdict == Verdict::Hung && second_verdict != Verdict::Hung;
         let same = verdict == second_verdict;
         let reported = if slow || same { second } else { first };
+        let verdict = if slow {
+            second_verdict.clone()
+        } else {
+            verdict
+        };
         Ok(Attempt {
-            verdict: if slow {
-                second_verdict.clone()
-            } else {
-                verdict
-            },
+            output: self.output(&reported, &verdict, task),
+            verdict,
             duration: reported.duration,
-            output: last_lines(&reported),
             frames: reported.frames,
             second_verdict: (!slow && !same).then_some(second_verdict),
         })
@@ -167,11 +167,7 @@ impl RecoveryRunner {
         let outcome = self.run(image, task.request(Execution::Engine(engine)))?;
         let verdict = self.verdict(&outcome, task);
         Ok(Attempt {
-            output: if verdict.passed() {
-                Vec::new()
-            } else {
-                last_lines(&outcome)
-            },
+            output: self.output(&outcome, &verdict, task),
             verdict,
             duration: outcome.duration,
             frames: outcome.frames,
@@ -210,6 +206,19 @@ impl RecoveryRunner {
         Verdict::of(outcome, &self.recovery, &self.expected, &task.operations)
     }
 
+    /// The lines to report of a recovery that ended with this verdict.
+    fn output(&self, outcome: &Outcome, verdict: &Verdict, task: &RecoveryTask) -> Vec<String> {
+        match verdict {
+            Verdict::Passed => Vec::new(),
+            Verdict::WrongOutput => {
+                let difference = self.expected.difference(&outcome.stdout, &task.operations);
+                let printed = last_lines(&[&outcome.stderr]);
+                difference.into_iter().chain(printed).collect()
+            }
+            _ => last_lines(&[&outcome.stderr, &outcome.stdout]),
+        }
+    }
+
     /// Runs recovery once on an image.
     fn run(
         &mut self,
@@ -232,11 +241,10 @@ const LINES: usize = 12;
 /// Longer lines are cut.
 const COLUMNS: usize = 400;
 
-/// The last lines of standard error, or of standard output if standard error is empty.
-fn last_lines(outcome: &Outcome) -> Vec<String> {
-    let printed = [&outcome.stderr, &outcome.stdout]
-        .into_iter()
-        .find(|stream| !stream.trim_ascii().is_empty());
+/// The last lines of the first stream that is not empty.
+fn last_lines(streams: &[&Vec<u8>]) -> Vec<String> {
+    let mut streams = streams.iter();
+    let printed = streams.find(|stream| !stream.trim_ascii().is_empty());
     let Some(printed) = printed else {
         return Vec::new();
     };

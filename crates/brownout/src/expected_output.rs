@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::{fs, io};
 
-use brownout_recovery::Expectation;
+use brownout_recovery::{AllowedOutput, Expectation};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -34,27 +34,27 @@ pub enum Output {
     Bytes(Vec<u8>),
 }
 
-impl From<&Vec<u8>> for Output {
-    fn from(bytes: &Vec<u8>) -> Self {
-        match std::str::from_utf8(bytes) {
+impl From<&AllowedOutput> for Output {
+    fn from(allowed: &AllowedOutput) -> Self {
+        match std::str::from_utf8(&allowed.content) {
             Ok(text) => Self::Text(text.to_owned()),
-            Err(_) => Self::Bytes(bytes.clone()),
+            Err(_) => Self::Bytes(allowed.content.clone()),
         }
     }
 }
 
-impl From<Output> for Vec<u8> {
+impl From<Output> for AllowedOutput {
     fn from(output: Output) -> Self {
-        match output {
+        Self::from(match output {
             Output::Text(text) => text.into_bytes(),
             Output::Bytes(bytes) => bytes,
-        }
+        })
     }
 }
 
 impl From<&Expectation> for ExpectedOutput {
     fn from(expectation: &Expectation) -> Self {
-        let all = |outputs: &[Vec<u8>]| outputs.iter().map(Output::from).collect();
+        let all = |outputs: &[AllowedOutput]| outputs.iter().map(Output::from).collect();
         match expectation {
             Expectation::Anything => Self::Anything,
             Expectation::Exactly(output) => Self::Exactly(output.into()),
@@ -120,9 +120,9 @@ mod tests {
     fn what_is_written_is_read() {
         let root = tempfile::tempdir().unwrap();
         for expectation in [
-            Expectation::Exactly(b"3 entries\n\xff".to_vec()),
-            Expectation::OneOf(vec![b"a\0b".to_vec(), Vec::new()]),
-            Expectation::ByOperation(vec![b"0\n".to_vec(), b"1\n".to_vec()]),
+            Expectation::Exactly(b"3 entries\n\xff".to_vec().into()),
+            Expectation::OneOf(vec![b"a\0b".to_vec().into(), Vec::new().into()]),
+            Expectation::ByOperation(vec![b"0\n".to_vec().into(), b"1\n".to_vec().into()]),
             Expectation::Anything,
         ] {
             ExpectedOutput::from(&expectation)

@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration, TraceIdentity};
 use brownout_model::Profile;
 use brownout_names::FunctionPattern;
-use brownout_recovery::{Expectation, Recovery, check_command, program_digest};
+use brownout_recovery::{AllowedOutput, Expectation, Recovery, check_command, program_digest};
 
 use super::function_name;
 use super::missing_function::RecordedBy;
@@ -172,8 +172,8 @@ fn expectation(arguments: &CrashTestArgs) -> Result<Expectation, Failure> {
         move |source| Failure::Expected { path, source }
     };
     if let Some(path) = &arguments.expect_output {
-        let content = fs::read(path).map_err(unreadable(path))?;
-        return Ok(Expectation::Exactly(content));
+        let output = AllowedOutput::read(path).map_err(unreadable(path))?;
+        return Ok(Expectation::Exactly(output));
     }
     if let Some(path) = &arguments.expect_one_of {
         let operations = !arguments.op.is_empty();

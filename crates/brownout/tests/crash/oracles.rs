@@ -41,6 +41,12 @@ fn outputs_belong_to_operations() {
     let wrong = "sh -c 'echo $(($(./slots {pm} check print) + 1))'";
     let run = dir.check(wrong, &options, &["3"]);
     assert_eq!(run.status, Some(4), "{}", run.stderr);
+    for part in [
+        "line 1 of `outputs/3.txt`: \"3\\n\"",
+        "printed in line 1: \"4\\n\"",
+    ] {
+        assert!(run.stderr.contains(part), "{}", run.stderr);
+    }
     fs::write(dir.path("one"), "4\n").unwrap();
     let run = dir.check(
         "./slots {pm} check print",
@@ -48,7 +54,15 @@ fn outputs_belong_to_operations() {
         &["4"],
     );
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    assert_eq!(crashes(&dir.findings())[0].0, "recovery-failed");
+    let findings = dir.findings();
+    assert_eq!(crashes(&findings)[0].0, "recovery-failed");
+    let output = findings[0]["evidence"]["details"]["last output"].as_str();
+    let output = output.unwrap();
+    assert!(
+        output.starts_with("expected in line 1 of `one`: \"4\\n\"\nprinted in line 1: "),
+        "{output}"
+    );
+    assert!(run.stderr.contains("line 1 of `one`"), "{}", run.stderr);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! - Findings of crash testing are one if their [failures](crash_failure) and the stores that cause them are the same, or if they
 //!   [share a store](shared_stores).
 //! - Findings about stores that [one missing flush](one_flush) leaves behind are one, whichever rules report them.
+//! - A confirmed fence that orders many stores belongs to the finding that [the same crash](same_crash) shows.
 //!
 //! The finding of the clearest rule represents the others, and among those of one rule the earliest: it keeps its id and stacks, and
 //! its evidence lists the others.
@@ -14,6 +15,7 @@
 
 mod crash_failure;
 mod one_flush;
+mod same_crash;
 mod shared_stores;
 #[cfg(test)]
 mod tests;
@@ -80,6 +82,7 @@ pub(crate) fn join(findings: Vec<Finding>) -> Vec<Finding> {
     unite_same_line(&findings, &mut causes);
     crash_failure::unite(&findings, &mut causes);
     one_flush::unite(&findings, &mut causes);
+    same_crash::unite(&findings, &mut causes);
     causes.joined(findings)
 }
 
@@ -106,10 +109,10 @@ fn unite_same_line(findings: &[Finding], causes: &mut Causes) {
 /// The findings of one cause as one.
 fn joined(mut findings: Vec<Finding>) -> Option<Finding> {
     findings.sort_by_key(Finding::first_event);
-    let (representative, _) = findings
-        .iter()
-        .enumerate()
-        .min_by_key(|(index, finding)| (one_flush::clarity(&finding.rule), *index))?;
+    let (representative, _) = findings.iter().enumerate().min_by_key(|(index, finding)| {
+        let is_vague = same_crash::is_vague(&finding.rule);
+        (is_vague, one_flush::clarity(&finding.rule), *index)
+    })?;
     let mut cause = findings.remove(representative);
     let mut listed = ListedStacks::default();
     for finding in findings {
@@ -156,13 +159,17 @@ impl Finding {
         }
         let location = self.primary_frame().map(CodeLocation::of);
         let is_elsewhere = location != other.primary_frame().map(CodeLocation::of);
-        if is_elsewhere || other.confirmed == Some(true) {
+        let names_bytes = !same_crash::is_vague(&other.rule);
+        if names_bytes && (is_elsewhere || other.confirmed == Some(true)) {
             let own = &mut self.evidence.ranges;
             let ranges = std::mem::take(&mut other.evidence.ranges).into_iter();
             let new: Vec<_> = ranges.filter(|range| !own.contains(range)).collect();
             own.extend(new);
         }
-        self.adopt_confirmation(&other);
+        // A failed recovery is its own proof.
+        if !self.is_of_crash_testing() {
+            self.adopt_confirmation(&other);
+        }
         // The worst comes first in the order of severities.
         self.severity = self.severity.min(other.severity);
         let keep_stack = listed.add(&other) < STACKS_KEPT;

@@ -242,3 +242,72 @@ fn thousands_of_findings_are_joined_in_one_pass() {
         STACKS_KEPT
     );
 }
+
+const FENCE_ORDERS_MANY: RuleInfo = RuleInfo {
+    id: "fence-orders-many",
+    ..WARNING_RULE
+};
+
+/// A fence at event 24 that a crash confirms; it orders the lines at 128 and 192.
+fn fence(line: u32, token: &str) -> Finding {
+    let mut fence = lost(&FENCE_ORDERS_MANY, &[("append", line)], (24, 0), 128);
+    fence.stacks[0].role = "fence".into();
+    fence.evidence.ranges[0].len = 128;
+    fence.severity = Severity::Bug;
+    fence.confirmed = Some(true);
+    fence.replay = Some(token.to_owned());
+    fence
+}
+
+#[test]
+fn a_fence_belongs_to_the_finding_that_the_same_crash_shows() {
+    let late = |line, token: &str| {
+        let mut late = lost(
+            &FLUSH_RULE,
+            &[("append", line)],
+            (20, 0),
+            4096 * u64::from(line),
+        );
+        late.confirmed = Some(true);
+        late.replay = Some(token.to_owned());
+        late
+    };
+    let findings = vec![
+        fence(9, "crash3:1"),
+        late(5, "crash3:1"),
+        late(6, "crash3:2"),
+    ];
+    let shown = join(findings.clone());
+    let rules: Vec<&str> = shown.iter().map(|one| one.rule.as_str()).collect();
+    assert_eq!(rules, ["missing-flush", "missing-flush"]);
+    assert_eq!(shown[0].evidence.joined[0].rule, "fence-orders-many");
+    assert_eq!(
+        join(vec![fence(9, "crash3:3"), findings[1].clone()]).len(),
+        2
+    );
+    // One line with two crashes does not make one finding of two others.
+    let fences = vec![fence(9, "crash3:1"), fence(9, "crash3:2")];
+    let shown = join([fences, findings[1..].to_vec()].concat());
+    assert_eq!(shown.len(), 2);
+}
+
+#[test]
+fn an_update_torn_by_a_fence_is_one_finding() {
+    let torn = |offset| {
+        let mut torn = crash(&FAILED_RULE, Vec::new(), "bad");
+        let store = stack(role::STORE_MISSING, vec![frame("append", "kv.c", 8)]);
+        torn.stacks.push(store);
+        torn.evidence.events = vec![21, 20];
+        torn.evidence.ranges = lost(&FLUSH_RULE, &[("append", 8)], (20, 0), offset)
+            .evidence
+            .ranges;
+        torn.replay = Some("crash3:21".to_owned());
+        torn
+    };
+    let shown = join(vec![fence(9, "crash3:22"), torn(192)]);
+    assert_eq!(shown.len(), 1);
+    assert_eq!(shown[0].rule, FAILED_RULE.id);
+    assert_eq!(shown[0].replay.as_deref(), Some("crash3:21"));
+    assert_eq!(shown[0].evidence.ranges.len(), 1);
+    assert_eq!(join(vec![fence(9, "crash3:22"), torn(256)]).len(), 2);
+}

@@ -29,7 +29,7 @@
 //! ```
 //!
 //! The file is looked up in the working directory and its parents, or named by `--config`. Relative paths are
-//! relative to its directory. Unknown keys are errors: ignoring a misspelt option would make a result look
+//! relative to its directory; `recover` and `client` are commands, which run in the working directory. Unknown keys are errors: ignoring a misspelt option would make a result look
 //! better than it is.
 
 mod crash;
@@ -49,7 +49,7 @@ use crate::arguments::{ConfigArgs, FindingFormat};
 use crate::rules::RuleLevel;
 
 pub use crash::CrashKeys;
-use keys::{Keys, check_rules, model};
+use keys::{Keys, check_rules, model, with_section};
 pub use oracles::OracleSpec;
 
 /// The name of the file.
@@ -133,7 +133,7 @@ impl Config {
         };
         let mut keys: Keys = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
-            flaw(offset, error.message().to_owned())
+            flaw(offset, with_section(error.message()))
         })?;
         let oracles = keys.oracle.take().unwrap_or_default();
         let presets = keys.preset.take();

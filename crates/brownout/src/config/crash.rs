@@ -7,8 +7,8 @@
 //! after = "pmemobj_create"
 //! ```
 //!
-//! Its keys are the options of the command line without the leading dashes; relative paths start in the directory of the
-//! file.
+//! Its keys are the options of the command line without the leading dashes. The relative paths of `expect-output` and
+//! `expect-one-of` start in the directory of the file; `recover` and `client` are commands, which run in the working directory.
 
 use std::path::{Path, PathBuf};
 

@@ -37,6 +37,38 @@ pub(super) struct Keys {
     pub(super) oracle: Option<Vec<Spanned<OracleKeys>>>,
 }
 
+/// Adds to a message about an unknown key which section the key belongs to.
+pub(super) fn with_section(message: &str) -> String {
+    let name = message.strip_prefix(UNKNOWN);
+    let name = name.and_then(|rest| rest.split('`').next());
+    match name.and_then(|name| Some((name, section_of(name)?))) {
+        Some((name, section)) => format!("{message}; `{name}` belongs {section}"),
+        None => message.to_owned(),
+    }
+}
+
+/// How a message about an unknown key begins.
+const UNKNOWN: &str = "unknown field `";
+
+fn section_of(name: &str) -> Option<&'static str> {
+    if knows::<Keys>(name) {
+        Some("at the beginning of the file, before its sections")
+    } else if knows::<CrashKeys>(name) {
+        Some("in the section [crash]")
+    } else {
+        let is_rule = rules::all().iter().any(|rule| rule.id == name);
+        is_rule.then_some("in the section [rules]")
+    }
+}
+
+/// Whether a section has a key with this name, whatever its value is.
+fn knows<T: serde::de::DeserializeOwned>(name: &str) -> bool {
+    let Err(error) = toml::from_str::<T>(&format!("\"{name}\" = 0")) else {
+        return true;
+    };
+    !error.message().starts_with(UNKNOWN)
+}
+
 /// The persistency profile of that name, or the position of the name and an error message.
 pub(super) fn model(name: Option<&Spanned<String>>) -> Result<Option<Profile>, (usize, String)> {
     let Some(name) = name else {

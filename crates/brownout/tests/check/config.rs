@@ -65,6 +65,22 @@ fn mistakes_in_the_file_are_named_with_their_line() {
             run.stderr
         );
     }
+    for (text, hint) in [
+        (
+            "recover = 'true'\n",
+            "`recover` belongs in the section [crash]",
+        ),
+        ("missing-flush = 'off'\n", "belongs in the section [rules]"),
+        (
+            "[crash]\nout = 'results'\n",
+            "belongs at the beginning of the file",
+        ),
+    ] {
+        dir.write("brownout.toml", text);
+        let run = dir.check(&[], &[]);
+        assert_eq!(run.status, Some(2));
+        assert!(run.stderr.contains(hint), "{}", run.stderr);
+    }
     dir.write("other.toml", "");
     let run = dir.check(&["--config", "other.toml"], &[]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);

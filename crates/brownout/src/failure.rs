@@ -213,10 +213,14 @@ pub enum Failure {
     #[error("`{finding}` does not identify one finding in `{}`; the ids are in `{}`", path.display(), path.join("findings.jsonl").display())]
     NoSuchFinding { path: PathBuf, finding: String },
     #[error(
-        "finding {finding} cannot be replayed: rule {rule} reports it from the trace alone, without running \
-         a recovery; `brownout dump` shows its events"
+        "finding {finding} cannot be replayed: rule {rule} reports it from the trace, and {why}; \
+         `brownout dump` shows its events"
     )]
-    NotReplayed { finding: String, rule: String },
+    NotReplayed {
+        finding: String,
+        rule: String,
+        why: &'static str,
+    },
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error("`{}`, line {line}: no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all rules", path.display())]

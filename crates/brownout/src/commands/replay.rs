@@ -32,7 +32,7 @@ use crate::trace_file::TraceFile;
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let (trace, token, rule) = find(&arguments.directory, &arguments.finding)?;
+    let (trace, token, rule) = find(&arguments.directory, &arguments.finding, console)?;
     let server = sandbox_server(&arguments.directory)?;
     let mut file = TraceFile::open(&trace)?;
     if token.trace != file.identity() {
@@ -88,7 +88,11 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
 }
 
 /// The trace, the token, and the rule of the finding if it is known.
-fn find(directory: &Path, finding: &str) -> Result<(PathBuf, Token, Option<String>), Failure> {
+fn find(
+    directory: &Path,
+    finding: &str,
+    console: &Console,
+) -> Result<(PathBuf, Token, Option<String>), Failure> {
     let given: Option<Token> = match finding.parse() {
         Ok(token) => Some(token),
         Err(error @ TokenError::OtherVersion { .. }) => return Err(error.into()),
@@ -113,7 +117,26 @@ fn find(directory: &Path, finding: &str) -> Result<(PathBuf, Token, Option<Strin
             finding: finding.to_owned(),
         });
     };
-    Ok((trace, token_of(found)?, Some(found.rule.clone())))
+    let shown = with_crash(found, &findings, console);
+    Ok((trace, token_of(shown)?, Some(shown.rule.clone())))
+}
+
+/// The finding, or a failed recovery that it explains if it has no crash of its own.
+fn with_crash<'f>(found: &'f Finding, findings: &'f [Finding], console: &Console) -> &'f Finding {
+    if found.crash_token().is_some() {
+        return found;
+    }
+    let mut crashes = findings
+        .iter()
+        .filter(|crash| crash.cause.as_ref() == Some(&found.id) && crash.crash_token().is_some());
+    let Some(crash) = crashes.next() else {
+        return found;
+    };
+    console.remark(format_args!(
+        "{} explains {} ({}), which is replayed",
+        found.id, crash.id, crash.rule
+    ));
+    crash
 }
 
 fn token_of(finding: &Finding) -> Result<Token, Failure> {
@@ -123,6 +146,10 @@ fn token_of(finding: &Finding) -> Result<Token, Failure> {
         _ => Failure::NotReplayed {
             finding: finding.id.to_string(),
             rule: finding.rule.clone(),
+            why: match finding.confirmed {
+                Some(_) => "recovery passed on every crash image that was tried for it",
+                None => "no recovery was run for it",
+            },
         },
     })
 }

@@ -11,7 +11,7 @@ fn a_failed_recovery_belongs_to_the_finding_that_names_its_store() {
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert!(run.stderr.contains("1 bug,"), "{}", run.stderr);
 
-    let found = dir.findings();
+    let mut found = dir.findings();
     let rules: Vec<&str> = found.iter().map(|f| f["rule"].as_str().unwrap()).collect();
     assert_eq!(
         rules,
@@ -46,4 +46,53 @@ fn a_failed_recovery_belongs_to_the_finding_that_names_its_store() {
     let id = found[1]["id"].as_str().unwrap();
     let replayed = dir.brownout(&["replay", "brownout.out", id]);
     assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
+    // The cause without a crash of its own is replayed with that which it explains.
+    let path = dir.path("brownout.out/findings.jsonl");
+    found[0]["replay"] = "event:1".into();
+    let lines: Vec<String> = found.iter().map(Value::to_string).collect();
+    fs::write(path, lines.join("\n")).unwrap();
+    let cause = found[0]["id"].as_str().unwrap();
+    let replayed = dir.brownout(&["replay", "brownout.out", cause]);
+    assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
+    let which = format!("{cause} explains {}", found[1]["id"].as_str().unwrap());
+    assert!(replayed.stderr.contains(&which), "{}", replayed.stderr);
+}
+
+#[test]
+fn a_finding_that_no_crash_confirms_says_why_it_is_not_replayed() {
+    let dir = TestDir::with("crash/unflushed.c", &["-g"]);
+    let check = ["check", "--recover", "true", "--", "./unflushed", "pool"];
+    let run = dir.brownout(&[&check[..], &["put"]].concat());
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let found = dir.findings();
+    let id = found[0]["id"].as_str().unwrap();
+    let replayed = dir.brownout(&["replay", "brownout.out", id]);
+    assert_eq!(replayed.status, Some(2), "{}", replayed.stderr);
+    let why = "recovery passed on every crash image that was tried";
+    assert!(replayed.stderr.contains(why), "{}", replayed.stderr);
+}
+
+#[test]
+fn a_fence_is_no_bug_of_its_own_if_the_crash_that_confirms_it_has_another_name() {
+    let dir = TestDir::with("crash/halves.c", &["-g"]);
+    for (how, leading) in [("early", "delayed-persist"), ("place", "recovery-failed")] {
+        let arguments = ["check", "--recover", "./halves {pm} check", "--"];
+        let run = dir.brownout(&[&arguments[..], &["./halves", "pool", "put", how]].concat());
+        assert_eq!(run.status, Some(1), "{how}: {}", run.stderr);
+        let found = dir.findings();
+        let rules: Vec<&str> = found.iter().map(|f| f["rule"].as_str().unwrap()).collect();
+        assert!(
+            rules.iter().all(|rule| *rule == leading),
+            "{how}: {rules:?}"
+        );
+        let joined = found[0]["evidence"]["joined"].to_string();
+        assert!(joined.contains("fence-orders-many"), "{how}: {joined}");
+        let junit = fs::read_to_string(dir.path("brownout.out/junit.xml")).unwrap();
+        let failures = format!("failures=\"{}\"", rules.len());
+        assert!(junit.contains(&failures), "{how}: {junit}");
+        let id = found[0]["id"].as_str().unwrap();
+        let replayed = dir.brownout(&["replay", "brownout.out", id]);
+        assert_eq!(replayed.status, Some(1), "{how}: {}", replayed.stderr);
+        fs::remove_file(dir.path("pool")).unwrap();
+    }
 }

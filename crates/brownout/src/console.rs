@@ -19,7 +19,7 @@ impl Console {
     /// Reports an error that does not end the command at once.
     pub fn error(&self, message: impl Display) {
         // A closed standard error cannot be reported anywhere.
-        let _ = writeln!(io::stderr(), "brownout: {message}");
+        let _ = writeln!(io::stderr(), "brownout: error: {message}");
     }
 
     /// Reports that the result is incomplete or restricted. Printed even with `--quiet`: a result that is

@@ -278,7 +278,7 @@ impl Results {
         }
         // Before the findings, which have to be read in this light.
         for shortfall in &self.shortfalls {
-            console.warn(&shortfall.reason);
+            shortfall.print(console);
         }
         finding_output::print(&report, settings, directory, stream)?;
         let next = directory.and_then(|directory| next_step(&report, directory));

@@ -2,6 +2,7 @@
 
 use brownout_report::{Conclusion, Report};
 
+use crate::console::Console;
 use crate::exit_code::ExitCode;
 use crate::finding_output;
 
@@ -12,6 +13,15 @@ pub struct Shortfall {
     pub code: ExitCode,
     /// A sentence for people.
     pub reason: String,
+}
+
+impl Shortfall {
+    pub fn print(&self, console: &Console) {
+        match self.code {
+            ExitCode::Usage => console.error(&self.reason),
+            _ => console.warn(&self.reason),
+        }
+    }
 }
 
 /// How a run with these findings ends. If not everything was tested, findings still decide; any other shortfall

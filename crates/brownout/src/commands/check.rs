@@ -17,7 +17,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, sentence};
 use crate::finding_output::Stream;
 use crate::lint_run::{LintRun, lint};
-use crate::output_directory::{self, OutputDirectory, Stay, TRACE};
+use crate::output_directory::{self, JOURNAL, OutputDirectory, Stay, TRACE};
 use crate::results::Results;
 use crate::settings::Settings;
 use crate::shortfall::Shortfall;
@@ -131,7 +131,14 @@ pub fn check(
                 Ok(tested) => results.add_crash_test(tested, suspects, settings, console),
                 // The results that were to be resumed stay as they are.
                 Err(failure) if !output_directory::is_in_use() => return Err(failure),
-                Err(failure) => results.fall_short(failure.exit_code(), failure.sentence()),
+                Err(failure) => {
+                    let left = match directory.file(JOURNAL).exists() {
+                        true => "the crash test did not finish",
+                        false => "no crash was tested",
+                    };
+                    let why = format!("{}; {left}", failure.sentence());
+                    results.fall_short(failure.exit_code(), why);
+                }
             }
         }
         Some(_) => console.remark("crashes are not tested"),

@@ -1,6 +1,6 @@
 //! `brownout report`: shows the findings of an earlier check again, or writes them in other formats.
 
-use brownout_report::{Format, Html, Junit, Sarif, Sources};
+use brownout_report::{Format, Html, Junit, RunEnd, Sarif, Sources};
 
 use crate::arguments::ReportArgs;
 use crate::console::Console;
@@ -40,7 +40,10 @@ pub fn run(arguments: &ReportArgs, console: &Console) -> Result<ExitCode, Failur
         console.remark(sentence);
     }
     for reason in &conclusion.reasons {
-        console.warn(reason);
+        match conclusion.end {
+            RunEnd::Error => console.error(reason),
+            _ => console.warn(reason),
+        }
     }
     Ok(match conclusion.exit_code.and_then(ExitCode::from_number) {
         Some(code) => code,

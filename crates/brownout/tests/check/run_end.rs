@@ -94,7 +94,7 @@ fn bugs_do_not_hide_that_not_everything_was_tested() {
     let dir = TestDir::new();
     let options = ["--recover", "sleep 0.2", "--time-limit", "50ms"];
     let run = dir.check(&[&options[..], &["--jobs", "1"]].concat(), &["last"]);
-    assert_ends(&dir, &run, 1, "findings", "failure points were tested");
+    assert_ends(&dir, &run, 1, "findings", "the time limit was reached");
     let junit = dir.read("brownout.out/junit.xml");
     for rule in ["recovery-failed", "recovery-crashed", "recovery-hung"] {
         let case = junit.split("<testcase").find(|case| case.contains(rule));
@@ -120,6 +120,9 @@ fn an_error_in_crash_testing_keeps_the_findings_of_lint() {
     let options = ["--recover", "true", "--op", "no_such_function"];
     let run = dir.check(&options, &["last"]);
     assert_ends(&dir, &run, 2, "error", "--op no_such_function");
+    assert_ends(&dir, &run, 2, "error", "no crash was tested");
+    let label = "brownout: error: --op no_such_function";
+    assert!(run.stderr.contains(label), "{}", run.stderr);
     assert_eq!(bugs(&dir.findings()), ["missing-flush"]);
     dir.check(&[], &["last"]);
     let mut crash = vec!["crash", "brownout.out/trace"];

@@ -24,6 +24,8 @@ pub struct Report {
     findings: Vec<Finding>,
     suppressed: Vec<Suppressed>,
     known: Vec<Finding>,
+    /// Findings known from the baseline of which only the number is left.
+    known_before: usize,
 }
 
 /// What was examined.
@@ -58,6 +60,7 @@ impl Report {
             findings: merged(findings),
             suppressed: Vec::new(),
             known: Vec::new(),
+            known_before: 0,
         }
     }
 
@@ -73,6 +76,17 @@ impl Report {
     /// Findings that are also in the baseline.
     pub fn known(&self) -> &[Finding] {
         &self.known
+    }
+
+    /// How many findings are also in the baseline.
+    pub fn known_count(&self) -> usize {
+        self.known.len() + self.known_before
+    }
+
+    /// Adds findings that the baseline contained in an earlier run.
+    pub fn with_known(mut self, count: usize) -> Self {
+        self.known_before += count;
+        self
     }
 
     /// Joins findings with one cause, and puts crash findings under the findings that explain them. To be called when suppressions

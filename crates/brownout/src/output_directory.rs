@@ -244,6 +244,7 @@ impl OutputDirectory {
             gaps: subject.gaps.clone(),
             files: subject.files.clone(),
             target_success: subject.accepted_ends.clone(),
+            known: report.known_count(),
             in_force: RulesInForce::of(report),
             conclusion: report.conclusion.clone(),
         };

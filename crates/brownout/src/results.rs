@@ -292,9 +292,12 @@ pub fn read_report(path: &Path) -> Result<(OutputDirectory, Report), Failure> {
     let findings = read_findings(&directory.file(FINDINGS))?;
     let suppressed = read_suppressed(&directory.file(SUPPRESSED))?;
     let rules = in_force.rules(rules::all());
-    let mut report = Report::new(subject, rules, findings).with_suppressed(suppressed);
+    let run = directory.run_file()?;
+    let mut report = Report::new(subject, rules, findings)
+        .with_suppressed(suppressed)
+        .with_known(run.known);
     report.fail_on = in_force.fail_on;
-    report.conclusion = directory.run_file()?.conclusion;
+    report.conclusion = run.conclusion;
     Ok((directory, report))
 }
 

@@ -31,10 +31,17 @@ pub struct RunFile {
     /// Ends of the target that count as success besides exit status 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target_success: Vec<String>,
+    /// How many findings were known from the baseline.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub known: usize,
     #[serde(flatten)]
     pub in_force: RulesInForce,
     #[serde(flatten)]
     pub conclusion: Conclusion,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The rules that were applied, and which findings made the check fail, so that `report` shows the same verdict.

@@ -195,7 +195,7 @@ fn summary(report: &Report) -> Markup {
             (counted(report.of(Severity::Performance).count(), "performance finding", "performance findings"))
             (counted(report.of(Severity::Warning).count(), "warning", "warnings"))
             @if !report.suppressed().is_empty() { li { b { (report.suppressed().len()) } " suppressed" } }
-            @if !report.known().is_empty() { li { b { (report.known().len()) } " known from the baseline" } }
+            @if report.known_count() > 0 { li { b { (report.known_count()) } " known from the baseline" } }
         }
     }
 }

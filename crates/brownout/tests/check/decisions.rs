@@ -1,5 +1,6 @@
 //! Suppressions and baselines.
 
+use crate::run_end::run_file;
 use crate::{TestDir, bugs, rules_of};
 
 const SUPPRESSION: &str = "\
@@ -106,6 +107,10 @@ fn with_a_baseline_only_new_findings_fail() {
         "{}",
         run.stderr
     );
+    let again = dir.brownout(&["report", "brownout.out"]);
+    let count = "1 known from the baseline";
+    assert!(again.stdout.contains(count), "{}", again.stdout);
+    assert_eq!(run_file(&dir)["known"], 1);
     let options = ["--baseline", "known.json", "--fail-on", "performance"];
     let run = dir.check(&options, &["last", "fence"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);

@@ -21,7 +21,7 @@ pub(super) fn summary(report: &Report) -> String {
     }
     for (count, what) in [
         (report.suppressed().len(), "suppressed"),
-        (report.known().len(), "known from the baseline"),
+        (report.known_count(), "known from the baseline"),
     ] {
         if count > 0 {
             let _ = write!(text, ", {count} {what}");

@@ -92,7 +92,8 @@ fn a_target_that_fails() {
 #[test]
 fn bugs_do_not_hide_that_not_everything_was_tested() {
     let dir = TestDir::new();
-    let options = ["--recover", "sleep 0.2", "--time-limit", "50ms"];
+    let recover = "sh -c 'test -e {pm} && sleep 0.2'";
+    let options = ["--recover", recover, "--time-limit", "50ms"];
     let run = dir.check(&[&options[..], &["--jobs", "1"]].concat(), &["last"]);
     assert_ends(&dir, &run, 1, "findings", "the time limit was reached");
     let junit = dir.read("brownout.out/junit.xml");

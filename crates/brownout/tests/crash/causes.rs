@@ -61,8 +61,8 @@ fn a_failed_recovery_belongs_to_the_finding_that_names_its_store() {
 #[test]
 fn a_finding_that_no_crash_confirms_says_why_it_is_not_replayed() {
     let dir = TestDir::with("crash/unflushed.c", &["-g"]);
-    let check = ["check", "--recover", "true", "--", "./unflushed", "pool"];
-    let run = dir.brownout(&[&check[..], &["put"]].concat());
+    let check = ["check", "--recover", "test -e {pm}", "--"];
+    let run = dir.brownout(&[&check[..], &["./unflushed", "pool", "put"]].concat());
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let found = dir.findings();
     let id = found[0]["id"].as_str().unwrap();

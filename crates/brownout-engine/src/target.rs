@@ -234,8 +234,8 @@ fn conclude<D: EventDestination>(
         if losses != Losses::default() {
             let Losses { numbers, found } = losses;
             sink.remark(&format!(
-                "threads were killed while they were being recorded: {numbers} records were begun and not finished; \
-                 {found} stores were reconstructed from the content of the files, without their calling contexts"
+                "threads were killed while they were being recorded (unfinished records: {numbers}; stores reconstructed from the \
+                 content of the files, without their calling contexts: {found})"
             ))?;
         }
         if interrupted {

@@ -50,17 +50,9 @@ pub fn lint(path: &Path, settings: &Settings, console: &Console) -> Result<LintR
     Ok(run)
 }
 
-/// The findings of a trace that crash images can confirm, and the persistent files.
-pub fn suspects(
-    path: &Path,
-    settings: &Settings,
-    console: &Console,
-) -> Result<(Vec<LintSuspect>, Vec<StoredFile>), Failure> {
-    let run = examine(path, settings, console)?;
-    Ok((run.suspects, run.subject.files))
-}
-
-fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<LintRun, Failure> {
+/// Reads a trace and applies the rules, without warning of what could not be examined: for a command that uses a part of what
+/// lint knows.
+pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<LintRun, Failure> {
     let mut trace = TraceFile::open(path)?;
     let patterns = trace.patterns(&settings.patterns)?;
     let oracles = settings.oracles.iter().map(OracleSpec::oracle).collect();

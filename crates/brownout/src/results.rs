@@ -25,13 +25,6 @@ use crate::trace_notes::TraceNotes;
 use crate::unrecorded_changes::Comparison;
 use crate::wrapper_functions::WrapperFunctions;
 
-/// How a run ends.
-pub struct Concluded {
-    pub code: ExitCode,
-    /// What to do next.
-    pub next: Option<String>,
-}
-
 /// Whose findings are taken from earlier results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingsOf {
@@ -108,7 +101,7 @@ impl Results {
         console: &Console,
     ) {
         match tested {
-            Ok(test) => {
+            Ok(mut test) => {
                 console.remark(&test.summary);
                 let unopened = test.left_out.unopened_sentence();
                 for sentence in test.left_out.sentences() {
@@ -121,6 +114,12 @@ impl Results {
                 self.left_out = test.left_out;
                 for why in test.shortfalls {
                     self.fall_short(ExitCode::NothingTested, why);
+                }
+                let proofs = test.judged.iter_mut();
+                for proof in proofs.filter_map(|judged| judged.verdict.proof.as_mut()) {
+                    if let Some(failure) = &mut proof.failure {
+                        self.wrappers.mark_frames(&mut failure.stack);
+                    }
                 }
                 suspects::apply(&test.judged, suspects, &mut self.findings);
                 suspects::mark_read(&test.read_findings, &mut self.findings);
@@ -248,7 +247,7 @@ impl Results {
         finding_output::write_all(&report, directory)
     }
 
-    /// Writes the report to the directory, if there is one, prints it and returns the exit code.
+    /// Writes the report to the directory, if there is one, prints it with what to do next, and returns the exit code.
     pub fn conclude(
         mut self,
         decisions: Decisions,
@@ -256,7 +255,7 @@ impl Results {
         directory: Option<&OutputDirectory>,
         stream: Stream,
         console: &Console,
-    ) -> Result<Concluded, Failure> {
+    ) -> Result<ExitCode, Failure> {
         self.wrappers.mark(&mut self.findings);
         let rules = self.rules(settings);
         let mut report = Report::new(self.subject, rules, self.findings);
@@ -281,8 +280,11 @@ impl Results {
             shortfall.print(console);
         }
         finding_output::print(&report, settings, directory, stream)?;
-        let next = directory.and_then(|directory| next_step(&report, directory));
-        Ok(Concluded { code, next })
+        if let Some(directory) = directory {
+            let next = next_step(&report, directory);
+            directory.announce(next.as_deref(), console);
+        }
+        Ok(code)
     }
 }
 

@@ -49,11 +49,16 @@ impl WrapperFunctions {
 
     /// Marks the frames of wrappers, so that findings are shown at their callers.
     pub fn mark(&self, findings: &mut [Finding]) {
+        let stacks = findings.iter_mut().flat_map(|finding| &mut finding.stacks);
+        stacks.for_each(|stack| self.mark_frames(&mut stack.frames));
+    }
+
+    /// Marks those of the frames that are of wrappers.
+    pub fn mark_frames(&self, frames: &mut [Frame]) {
         if self.functions.is_empty() {
             return;
         }
-        let stacks = findings.iter_mut().flat_map(|finding| &mut finding.stacks);
-        for frame in stacks.flat_map(|stack| &mut stack.frames) {
+        for frame in frames {
             frame.wrapper = self.functions.contains(&function_of(frame));
         }
     }

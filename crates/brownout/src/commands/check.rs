@@ -144,9 +144,7 @@ pub fn check(
         Some(_) => console.remark("crashes are not tested"),
         None => {}
     }
-    let concluded = results.conclude(decisions, settings, Some(&directory), stream, console)?;
-    directory.announce(concluded.next.as_deref(), console);
-    Ok(concluded.code)
+    results.conclude(decisions, settings, Some(&directory), stream, console)
 }
 
 /// Options of crash testing must not be ignored.

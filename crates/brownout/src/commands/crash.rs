@@ -44,15 +44,17 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
         // Before anything of the earlier test is replaced.
         check_resumable(&directory, &trace, &plan)?;
     }
+    let examined = lint_run::examine(trace.path(), &settings, console)?;
+    let suspects = match plan.strategy.tries_suspects {
+        true => examined.suspects,
+        false => Vec::new(),
+    };
     let mut results = Results::about(&trace, &settings);
+    results.subject.files = examined.subject.files;
+    results.wrappers = examined.wrappers;
     results.keep(&directory, trace.path(), FindingsOf::TraceAnalyses)?;
     let has_results = directory.has_results();
     directory.set_trace(trace.path());
-    let (mut suspects, files) = lint_run::suspects(trace.path(), &settings, console)?;
-    results.subject.files = files;
-    if !plan.strategy.tries_suspects {
-        suspects.clear();
-    }
     let begin = || {
         if !plan.resume {
             directory.discard_journal();
@@ -74,13 +76,6 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     let compared = unrecorded_changes(&trace, &plan.patterns, console)?;
     results.compared(compared, console);
     results.add_crash_test(tested, &suspects, &settings, console);
-    let concluded = results.conclude(
-        decisions,
-        &settings,
-        Some(&directory),
-        Stream::Output,
-        console,
-    )?;
-    directory.announce(concluded.next.as_deref(), console);
-    Ok(concluded.code)
+    let directory = Some(&directory);
+    results.conclude(decisions, &settings, directory, Stream::Output, console)
 }

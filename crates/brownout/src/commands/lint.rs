@@ -38,9 +38,5 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
         results.fall_short(ExitCode::NothingTested, why);
     }
     let directory = directory.as_ref();
-    let concluded = results.conclude(decisions, &settings, directory, Stream::Output, console)?;
-    if let Some(directory) = directory {
-        directory.announce(concluded.next.as_deref(), console);
-    }
-    Ok(concluded.code)
+    results.conclude(decisions, &settings, directory, Stream::Output, console)
 }

@@ -43,15 +43,8 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     }
     let test = joined(parts, &results);
     results.add_crash_test(Ok(test), &[], &settings, console);
-    let concluded = results.conclude(
-        decisions,
-        &settings,
-        Some(&directory),
-        Stream::Output,
-        console,
-    )?;
-    directory.announce(concluded.next.as_deref(), console);
-    Ok(concluded.code)
+    let directory = Some(&directory);
+    results.conclude(decisions, &settings, directory, Stream::Output, console)
 }
 
 /// What all parts together have shown. `results` are those of other analyses.

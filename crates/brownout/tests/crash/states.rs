@@ -75,7 +75,8 @@ fn states_between_stores_are_not_required() {
 fn a_recovery_that_fails_everywhere_alike_is_not_run_thousands_of_times() {
     // It passes only after all operations.
     let recover = r#"test "$BROWNOUT_OP" = 3000"#;
-    let checked = Checked::new(recover, &["--op", "put", "--no-narrowing"], "3000");
+    let options = ["--op", "put", "--no-narrowing", "--time-limit", "1h"];
+    let checked = Checked::new(recover, &options, "3000");
     assert_eq!(checked.status, Some(1), "{}", checked.stderr);
     let run_file = checked.run_file();
     let crash = &run_file["crash"];

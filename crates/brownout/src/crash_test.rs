@@ -36,7 +36,7 @@ pub use calling_contexts::CrashSymbols;
 use campaign_run::run_campaign;
 use cause_search::search_causes;
 pub use continuation::{crash_command, quoted as shell_word};
-pub use coverage_gap::unfinished;
+pub use coverage_gap::{is_coverage_gap, none_tested, unfinished};
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, is_coverage_sentence, merged_coverage};
 use file_names::unshown_names;
@@ -50,7 +50,7 @@ use preparation::prepare;
 pub use recovery_reads::{ReadFindings, reads_summary};
 pub use resumption::{check_resumable, check_same_test};
 pub use scope_check::check_scope;
-pub use trial_results::{Shown, TrialResults};
+pub use trial_results::{Shown, TrialResults, is_about_trials};
 
 /// The results of crash testing.
 pub struct CrashTest {

@@ -9,8 +9,9 @@ use brownout_report::{
 };
 
 use crate::console::Console;
-use crate::crash_test::{CrashTest, Refused, is_coverage_sentence, unfinished};
+use crate::crash_test::{CrashTest, Refused, is_coverage_gap, is_coverage_sentence, unfinished};
 use crate::decisions::Decisions;
+use crate::earlier_reasons;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::{self, Stream};
@@ -38,6 +39,8 @@ pub struct Results {
     pub subject: Subject,
     pub findings: Vec<Finding>,
     pub shortfalls: Vec<Shortfall>,
+    /// Reasons of earlier results that these contain. They prevent the run from passing, too.
+    pub carried: Vec<String>,
     /// What was examined, one sentence each.
     tested: Vec<String>,
     /// Whether the rules of lint were applied.
@@ -56,6 +59,7 @@ impl Results {
             subject,
             findings,
             shortfalls: Vec::new(),
+            carried: Vec::new(),
             tested: Vec::new(),
             linted: false,
             crash: None,
@@ -180,8 +184,10 @@ impl Results {
         Ok(())
     }
 
-    /// Takes over what an earlier crash test has tried. If it was not finished, this run does not pass either.
+    /// Takes over what an earlier crash test has tried. If it was not finished, or did not pass for another reason, this run does
+    /// not pass either.
     fn keep_coverage(&mut self, earlier: Conclusion) {
+        self.carried = earlier_reasons::of_crash_test(&earlier);
         self.left_out = earlier.left_out;
         self.reads = earlier.recovery_reads;
         let opens_nothing = self.reads.as_ref().and_then(ReadsSummary::opens_nothing);
@@ -191,7 +197,9 @@ impl Results {
         let Some(coverage) = earlier.crash else {
             return;
         };
-        if !coverage.complete && coverage.part.is_none() {
+        let mut carried = self.carried.iter();
+        let gap_is_known = carried.any(|reason| is_coverage_gap(reason));
+        if !coverage.complete && coverage.part.is_none() && !gap_is_known {
             let Covered { tried, of } = coverage.failure_points;
             let why = "crash testing was not finished; `brownout crash --resume` continues";
             let gap = unfinished((tried, of), "failure point", why);
@@ -256,6 +264,11 @@ impl Results {
         stream: Stream,
         console: &Console,
     ) -> Result<ExitCode, Failure> {
+        for reason in std::mem::take(&mut self.carried) {
+            if self.shortfalls.iter().all(|known| known.reason != reason) {
+                self.fall_short(ExitCode::NothingTested, reason);
+            }
+        }
         self.wrappers.mark(&mut self.findings);
         let rules = self.rules(settings);
         let mut report = Report::new(self.subject, rules, self.findings);
@@ -308,13 +321,17 @@ pub fn record_failure(directory: &Path, of: ResultsOf, code: ExitCode, mut reaso
     let Ok((directory, mut report)) = read_report(directory) else {
         return;
     };
+    let mut reasons = Vec::new();
     if of == ResultsOf::AnEarlierRun {
-        reason.push_str("; the findings here are those of an earlier run");
+        reason.push_str(earlier_reasons::OF_EARLIER_RUN);
+        // They still hold for the findings.
+        reasons = earlier_reasons::of_results(&report.conclusion);
     }
+    reasons.insert(0, reason);
     report.conclusion = Conclusion {
         end: code.into(),
         exit_code: Some(code as u8),
-        reasons: vec![reason],
+        reasons,
         ..report.conclusion
     };
     // The process is failing already, and the earlier results do not claim that it passed.

@@ -7,6 +7,13 @@ use crate::exit_code::ExitCode;
 use crate::shortfall::Shortfall;
 use crate::trace_file::TraceFile;
 
+const OF_A_FAILED_RUN: &str = "; the findings are those of a failed run";
+
+/// Whether a sentence says that a target has failed.
+pub fn is_failure(sentence: &str) -> bool {
+    sentence.contains(OF_A_FAILED_RUN)
+}
+
 /// Why a target that ended so has failed, unless its end is among those that are `accepted` besides exit status 0. `continuation`
 /// is the command that tests crashes nevertheless.
 pub fn failure(
@@ -18,7 +25,7 @@ pub fn failure(
         return None;
     }
     let how = target_end::describe(end);
-    let mut reason = format!("the program {how}; the findings are those of a failed run");
+    let mut reason = format!("the program {how}{OF_A_FAILED_RUN}");
     if let Some(argument) = target_end::argument(end) {
         reason.push_str(&format!(
             "; if that is how it is supposed to end, add --target-success {argument}"

@@ -17,6 +17,13 @@ use crate::trace_file::TraceFile;
 /// Files that hold more are not compared: they are rebuilt in memory.
 const MOST_BYTES: u64 = 2 << 30;
 
+const CHANGED: &str = " was changed without being recorded, first between offsets ";
+
+/// Whether a sentence says that a file was changed without being recorded.
+pub fn is_unrecorded_change(sentence: &str) -> bool {
+    sentence.contains(CHANGED)
+}
+
 /// What a comparison of the persistent files with the trace has shown.
 #[derive(Debug, Default)]
 pub struct Comparison {
@@ -65,7 +72,7 @@ pub fn unrecorded_changes(
         };
         if let Some(range) = left.difference(image.content()) {
             changed.push(format!(
-                "{} was changed without being recorded, first between offsets {:#x} and {:#x}: by a process that is not recorded, or in \
+                "{}{CHANGED}{:#x} and {:#x}: by a process that is not recorded, or in \
                  a way that brownout does not observe; crash images may be states that never existed",
                 file.path.display(),
                 range.start,

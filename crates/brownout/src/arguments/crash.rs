@@ -72,7 +72,8 @@ pub struct CrashTestArgs {
     /// Test crashes, with CMD as recovery
     ///
     /// CMD finds each crash image at the original path of the file; `{pm}` in CMD stands for that path,
-    /// `{pm:2}` for that of the second file. Other text in braces is left as it is; for the text {pm} itself, write {''pm}.
+    /// `{pm:2}` for that of the second file. Text that is almost one of these, such as `{PM}`, is refused; other text in braces is
+    /// left as it is. For the text {pm} itself, write {''pm}.
     /// CMD runs in the current directory, through a shell only if it needs one. If it opens none of the persistent files,
     /// nothing is tested.
     #[arg(long, value_name = "CMD")]

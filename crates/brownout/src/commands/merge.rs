@@ -5,7 +5,7 @@ mod parts;
 use crate::arguments::MergeArgs;
 use crate::console::Console;
 use crate::crash_test::{
-    CrashTest, ReadFindings, Shown, coverage_sentence, merged_coverage, reads_summary,
+    CrashTest, ReadFindings, Shown, coverage_sentence, merged_coverage, none_tested, reads_summary,
 };
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
@@ -41,6 +41,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     for why in trace.notes().unshown_names(trace.persistent_files()) {
         results.fall_short(ExitCode::NothingTested, why);
     }
+    results.carried = parts.reasons.clone();
     let test = joined(parts, &results);
     results.add_crash_test(Ok(test), &[], &settings, console);
     let directory = Some(&directory);
@@ -61,7 +62,7 @@ fn joined(parts: Parts, results: &Results) -> CrashTest {
     let coverage = merged_coverage(&parts.results, &parts.ending, gap.is_none());
     shortfalls.extend(gap);
     if parts.results.trials.is_empty() {
-        shortfalls.push("no crash was tested in any of the parts".to_owned());
+        shortfalls.push(none_tested(" in any of the parts"));
     }
     CrashTest {
         reads: parts.results.reads.as_ref().map(reads_summary),

@@ -8,7 +8,7 @@ use brownout_crash::{
 use brownout_report::{Covered, CrashCoverage, LeftOut};
 
 use super::continuation::continuing_command;
-use super::coverage_gap::unfinished;
+use super::coverage_gap::{none_tested, unfinished};
 use super::monitor::{CrashTestMonitor, counted, recoveries};
 use super::plan::Plan;
 use super::trial_results::TrialResults;
@@ -123,7 +123,7 @@ pub fn shortfalls(
     }
     let running = still_running(progress, monitor);
     if progress.done == 0 {
-        let none = "no crash was tested: testing stopped before the first one".to_owned();
+        let none = none_tested(": testing stopped before the first one");
         return [none].into_iter().chain(running).collect();
     }
     if is_finished(ending, monitor) {
@@ -149,9 +149,10 @@ pub fn shortfalls(
 fn still_running(progress: Progress, monitor: &CrashTestMonitor) -> Option<String> {
     let is_known = progress.running == 0 || monitor.interrupted();
     (!is_known).then(|| {
+        let they = if progress.running == 1 { "it" } else { "they" };
         format!(
-            "{} had not ended when the time was over, and took longer than those that passed: it may hang; give more time with --time-limit, \
-             or a recovery less time with --recover-time-limit",
+            "{} had not ended when the time was over, and took longer than those that passed: {they} may hang; give more time with \
+             --time-limit, or a recovery less time with --recover-time-limit",
             recoveries(progress.running)
         )
     })
@@ -166,17 +167,17 @@ fn nothing_to_test(
 ) -> Option<String> {
     if ending.extent.failure_points == 0 {
         return Some(match left_out.failure_points {
-            0 => "no crash was tested: there is no failure point".to_owned(),
+            0 => none_tested(": there is no failure point"),
             _ => {
                 let why = left_out.sentences().swap_remove(0);
-                format!("no crash was tested: there is no other failure point; {why}")
+                none_tested(&format!(": there is no other failure point; {why}"))
             }
         });
     }
     (progress.done == 0).then(|| {
-        format!(
-            "no crash was tested: none of the crash images belongs to part {part}; \
+        none_tested(&format!(
+            ": none of the crash images belongs to part {part}; \
              `brownout merge` shows what all parts have tested"
-        )
+        ))
     })
 }

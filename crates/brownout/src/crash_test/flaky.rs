@@ -4,12 +4,15 @@ use brownout_crash::Trial;
 
 use super::monitor::counted;
 
+/// How the sentence starts.
+pub const NOT_DETERMINISTIC: &str = "recovery is not deterministic: at ";
+
 /// Why failures that do not repeat leave a test undecided, if there are any.
 pub fn undecided(trials: &[Trial]) -> Option<String> {
     let flaky = trials.iter().filter(|trial| trial.is_flaky()).count() as u64;
     (flaky > 0).then(|| {
         format!(
-            "recovery is not deterministic: at {} it failed, and passed when it ran again on the same image",
+            "{NOT_DETERMINISTIC}{} it failed, and passed when it ran again on the same image",
             counted(flaky, "crash point")
         )
     })

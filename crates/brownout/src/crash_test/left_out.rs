@@ -8,6 +8,9 @@ use brownout_report::{Finding, LeftOut, Severity};
 use crate::suspects::JudgedSuspect;
 use crate::trace_file::TraceFile;
 
+/// How the sentences about failures on incomplete images start.
+pub const INCOMPLETE_IMAGES: &str = "recovery failed on images that are not complete, so ";
+
 /// What is left out of the tests of a run with these persistent files.
 pub fn left_out(creations: &PoolCreations, persistent: &[PathBuf], trace: &TraceFile) -> LeftOut {
     let files = trace.notes().files_beside(persistent, trace.mapped_files());
@@ -31,9 +34,8 @@ pub fn demote(findings: &mut [Finding], left_out: &LeftOut) -> Option<String> {
         let details = &mut finding.evidence.details;
         details.insert("crash image".to_owned(), sentence.clone());
     }
-    (!findings.is_empty()).then(|| {
-        format!("recovery failed on images that are not complete, so its findings are only warnings: {sentence}")
-    })
+    (!findings.is_empty())
+        .then(|| format!("{INCOMPLETE_IMAGES}its findings are only warnings: {sentence}"))
 }
 
 /// Takes back confirmations by images that lack files: what is lost may be in one of them. Returns why, if there are any.
@@ -44,11 +46,7 @@ pub fn withdraw_confirmations(judged: &mut [JudgedSuspect], left_out: &LeftOut) 
         any |= one.verdict.proof.take().is_some();
         one.verdict.confirmed = one.verdict.confirmed.filter(|confirmed| !confirmed);
     }
-    any.then(|| {
-        format!(
-            "recovery failed on images that are not complete, so it confirms no finding: {sentence}"
-        )
-    })
+    any.then(|| format!("{INCOMPLETE_IMAGES}it confirms no finding: {sentence}"))
 }
 
 #[cfg(test)]

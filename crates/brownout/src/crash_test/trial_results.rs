@@ -7,8 +7,8 @@ use brownout_crash::{
 use brownout_recovery::Expectation;
 use brownout_report::{Finding, LeftOut, Sources};
 
-use super::flaky::undecided;
-use super::left_out::{demote, withdraw_confirmations};
+use super::flaky::{NOT_DETERMINISTIC, undecided};
+use super::left_out::{INCOMPLETE_IMAGES, demote, withdraw_confirmations};
 use super::recovery_reads::{reads_summary, withdraw_acquittals};
 use crate::suspects::JudgedSuspect;
 
@@ -28,6 +28,13 @@ pub struct Shown {
     pub judged: Vec<JudgedSuspect>,
     /// Why trials do not decide, in sentences.
     pub shortfalls: Vec<String>,
+}
+
+/// Whether a sentence says why trials do not decide.
+pub fn is_about_trials(sentence: &str) -> bool {
+    [NOT_DETERMINISTIC, INCOMPLETE_IMAGES]
+        .iter()
+        .any(|start| sentence.starts_with(start))
 }
 
 impl TrialResults {

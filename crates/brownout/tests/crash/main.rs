@@ -5,6 +5,7 @@
 mod budget;
 mod causes;
 mod confirmed;
+mod earlier_reasons;
 mod endings;
 mod left_out;
 mod names;

@@ -10,6 +10,7 @@ use brownout_crash::{
 use brownout_report::{Finding, LeftOut, Subject};
 
 use crate::crash_test::{TrialResults, check_same_test, unfinished};
+use crate::earlier_reasons;
 use crate::failure::Failure;
 use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::results::{FindingsOf, earlier_findings};
@@ -22,6 +23,8 @@ pub struct Parts {
     /// Whether the rules of lint were applied.
     pub linted: bool,
     pub left_out: LeftOut,
+    /// Why absent findings of a part do not show that the target is correct.
+    pub reasons: Vec<String>,
     pub trace: PathBuf,
     pub results: TrialResults,
     pub ending: CampaignEnding,
@@ -34,6 +37,7 @@ struct Part {
     findings: Vec<Finding>,
     linted: bool,
     left_out: LeftOut,
+    reasons: Vec<String>,
     trace: PathBuf,
     journal: PathBuf,
     entries: Entries,
@@ -46,11 +50,13 @@ impl Part {
         let entries = journal::read(&journal).map_err(CrashError::from)?;
         let path = path.to_owned();
         let entries = entries.ok_or(Failure::NoJournal { path })?;
+        let conclusion = directory.run_file()?.conclusion;
         Ok(Self {
             subject,
             findings: earlier_findings(&directory, FindingsOf::TraceAnalyses)?,
             linted: in_force.linted(),
-            left_out: directory.run_file()?.conclusion.left_out,
+            reasons: earlier_reasons::of_part(&conclusion),
+            left_out: conclusion.left_out,
             trace: directory.trace()?,
             journal,
             entries,
@@ -95,6 +101,7 @@ impl Parts {
             }
         }
         self.left_out.merge(part.left_out);
+        self.reasons.extend(part.reasons);
         self.linted |= part.linted;
         self.results.trials.extend(part.entries.trials);
         self.results.causes.extend(part.entries.causes);
@@ -169,6 +176,7 @@ impl From<Part> for Parts {
             findings: part.findings,
             linted: part.linted,
             left_out: part.left_out,
+            reasons: part.reasons,
             trace: part.trace,
             ending,
             results: TrialResults {

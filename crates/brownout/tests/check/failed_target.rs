@@ -46,7 +46,7 @@ fn an_end_that_counts_as_success_counts_for_every_command() {
     let trace = "brownout.out/trace";
     let run = dir.brownout(&[&["lint", trace][..], &accepted].concat());
     assert_eq!(run.status, Some(0), "{}", run.stderr);
-    let crash = ["crash", "brownout.out", "--recover", "true"];
+    let crash = ["crash", "brownout.out", "--recover", "cat<pool"];
     let run = dir.brownout(&[&crash[..], &accepted].concat());
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert_eq!(run_file(&dir)["target_success"], serde_json::json!(["7"]));
@@ -63,7 +63,7 @@ fn an_end_that_counts_as_success_counts_for_every_command() {
 #[test]
 fn the_command_that_continues_is_complete() {
     let dir = TestDir::new();
-    let options = ["--recover", "true", "--out", "out-{pid}", "--loads"];
+    let options = ["--recover", "cat<pool", "--out", "out-{pid}", "--loads"];
     let run = dir.check(&options, &["fail"]);
     assert_eq!(run.status, Some(4), "{}", run.stderr);
     let command = run
@@ -72,7 +72,8 @@ fn the_command_that_continues_is_complete() {
         .find(|text| text.starts_with("brownout crash "));
     let command = command.unwrap_or_else(|| panic!("{}", run.stderr));
     assert!(!command.contains("{pid}"), "{command}");
-    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    let words = command.split(' ').skip(1);
+    let words: Vec<&str> = words.map(|word| word.trim_matches('\'')).collect();
     let out = words[1].strip_suffix("/trace").unwrap();
     assert!(dir.path(words[1]).is_file(), "{command}");
     let run = dir.brownout(&words);

@@ -76,7 +76,7 @@ fn only_results_of_brownout_are_touched() {
 fn rules_that_were_not_applied_have_not_passed() {
     let dir = TestDir::new();
     assert_eq!(dir.check(&[], &[]).status, Some(0));
-    let crash = ["crash", "brownout.out/trace", "--recover", "true"];
+    let crash = ["crash", "brownout.out/trace", "--recover", "cat pool"];
     let run = dir.brownout(&[&crash[..], &["--out", "crashes"]].concat());
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     let junit = dir.read("crashes/junit.xml");
@@ -109,7 +109,7 @@ fn rules_that_were_not_applied_have_not_passed() {
 #[test]
 fn lint_does_not_turn_an_unfinished_crash_test_into_a_pass() {
     let dir = TestDir::new();
-    let run = dir.check(&["--recover", "true"], &[]);
+    let run = dir.check(&["--recover", "cat pool"], &[]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     let whole = dir.read("brownout.out/run.json");
     let cut = whole.replace("\"complete\": true", "\"complete\": false");

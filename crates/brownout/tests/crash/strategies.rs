@@ -183,7 +183,7 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
     assert_eq!(recorded.status, Some(0), "{}", recorded.stderr);
     // In program order the value is always there with the flag.
     let crash = ["crash", "trace", "--recover", "./pair {pm} check"];
-    let in_order = dir.brownout(&crash);
+    let in_order = dir.brownout(&[&crash[..], &["--strategy", "prefix"]].concat());
     assert_eq!(in_order.status, Some(0), "{}", in_order.stderr);
 
     let recovery = Recovery::new("./pair {pm} check", dir.directory.path());

@@ -11,9 +11,8 @@ use crate::arguments::{FindingArgs, FindingFormat, target_end};
 use crate::config::{self, Config, CrashKeys, OracleSpec};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::output_directory;
+use crate::output_directory::{self, OutputDirectory};
 use crate::rules::RuleLevels;
-use crate::run_file::RunFile;
 use crate::target_outcome;
 
 /// The directory for results if none is given.
@@ -144,12 +143,15 @@ impl Settings {
     pub fn accept_ends(&mut self, given: &[ProcessEnd], trace: &Path) -> Result<(), Failure> {
         self.target_success = given.to_vec();
         let results = match trace.is_dir() {
-            true => Some(RunFile::read(trace)?),
-            // The results may be beside the trace.
-            false => trace.parent().and_then(|beside| RunFile::read(beside).ok()),
+            true => Some(OutputDirectory::open(trace)?),
+            // The results may be beside the trace, and so may be those of another one.
+            false => trace
+                .parent()
+                .and_then(|beside| OutputDirectory::open(beside).ok())
+                .filter(|(directory, ..)| directory.is_about(trace)),
         };
-        if let Some(RunFile { target_success, .. }) = results {
-            let known = target_outcome::accepted(&target_success);
+        if let Some((_, subject, _)) = results {
+            let known = target_outcome::accepted(&subject.accepted_ends);
             self.target_success.extend(known);
         }
         Ok(())

@@ -81,3 +81,33 @@ fn the_command_that_continues_is_complete() {
     let results = dir.read(&format!("{out}/run.json"));
     assert!(results.contains("\"passed\""), "{results}");
 }
+
+#[test]
+fn results_beside_the_trace_of_another_run_accept_no_end() {
+    let dir = TestDir::new();
+    let accepted = ["--target-success", "7"];
+    assert_eq!(dir.check(&accepted, &["fail"]).status, Some(0));
+    assert_eq!(dir.check(&["--out", "other"], &["fail"]).status, Some(4));
+    fs::copy(dir.path("other/trace"), dir.path("brownout.out/another")).unwrap();
+    for command in [
+        &["lint", "brownout.out/another", "--out", "linted"][..],
+        &[
+            "crash",
+            "brownout.out/another",
+            "--recover",
+            "true",
+            "--out",
+            "linted",
+        ],
+    ] {
+        let run = dir.brownout(command);
+        assert_eq!(run.status, Some(4), "{command:?}: {}", run.stderr);
+        assert!(run.stderr.contains(REASON), "{}", run.stderr);
+        let results = dir.read("linted/run.json");
+        assert!(results.contains("\"target-failed\""), "{results}");
+        let junit = dir.read("linted/junit.xml");
+        assert!(junit.contains("<error"), "{junit}");
+    }
+    let run = dir.brownout(&["lint", "brownout.out/trace"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+}

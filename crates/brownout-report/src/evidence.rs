@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FindingId, Frame};
+use crate::{Category, FindingId, Frame, Severity};
 
 /// The facts behind a finding. If it occurred several times, those of the first occurrence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub struct Evidence {
     /// Findings with the same cause that are reported as this one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<JoinedFinding>,
+    /// The finding that represented this one in earlier results. Both have one cause, even if the evidence is not complete.
+    #[serde(skip)]
+    pub joined_before: Option<FindingId>,
 }
 
 /// A finding that is reported as another one, because both have one cause.
@@ -37,12 +40,25 @@ pub struct JoinedFinding {
     /// The rule that reported it.
     #[serde(default)]
     pub rule: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<Category>,
+    /// Absent if it is the message of the finding that represents it, or if the stack is not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How many times it occurred.
+    #[serde(default)]
+    pub count: u64,
     /// What crash images have shown about it, as in [`Finding::confirmed`](crate::Finding::confirmed).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed: Option<bool>,
     /// The position in the trace of its first occurrence, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<u64>,
+    /// The role of its first stack, if the stack is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
     /// Its first stack, innermost frame first, without the frames that lead to `main`. Of many stacks of a rule at one line, only the
     /// first are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

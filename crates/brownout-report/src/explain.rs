@@ -274,13 +274,7 @@ mod tests {
     fn a_joined_finding_names_its_store() {
         let mut lint = finding_at(&FLUSH_RULE, "kv.c", 7);
         let other = finding_at(&WARNING_RULE, "kv.c", 8);
-        lint.evidence.joined.push(JoinedFinding {
-            id: other.id,
-            rule: other.rule,
-            confirmed: None,
-            event: None,
-            frames: vec![frame("put", "kv.c", 8)],
-        });
+        lint.evidence.joined.push(JoinedFinding::from(other));
         assert!(cause_of(crash(role::STORE_MISSING, 8, FAR), lint.clone()).0);
         assert!(!cause_of(crash(role::STORE_PRESENT, 8, FAR), lint).0);
     }

@@ -16,6 +16,7 @@
 mod crash_failure;
 mod one_flush;
 mod same_crash;
+mod separate;
 mod shared_stores;
 #[cfg(test)]
 mod tests;
@@ -83,6 +84,7 @@ pub(crate) fn join(findings: Vec<Finding>) -> Vec<Finding> {
     crash_failure::unite(&findings, &mut causes);
     one_flush::unite(&findings, &mut causes);
     same_crash::unite(&findings, &mut causes);
+    separate::unite_again(&findings, &mut causes);
     causes.joined(findings)
 }
 
@@ -172,17 +174,26 @@ impl Finding {
         }
         // The worst comes first in the order of severities.
         self.severity = self.severity.min(other.severity);
+        let mut carried = std::mem::take(&mut other.evidence.joined);
+        for one in carried.iter_mut().filter(|one| !one.frames.is_empty()) {
+            one.message.get_or_insert_with(|| other.message.clone());
+        }
+        other.exclude_counts(&carried);
         let keep_stack = listed.add(&other) < STACKS_KEPT;
-        let first = other.stacks.into_iter().next().filter(|_| keep_stack);
-        let joined = &mut self.evidence.joined;
-        joined.push(JoinedFinding {
-            id: other.id,
-            rule: other.rule,
-            confirmed: other.confirmed,
-            event: other.evidence.events.first().copied(),
-            frames: first.map_or_else(Vec::new, |stack| stack.frames_of_program().to_vec()),
-        });
-        joined.append(&mut other.evidence.joined);
+        let mut joined = JoinedFinding::from(other);
+        joined.message = joined.message.filter(|message| *message != self.message);
+        if !keep_stack {
+            joined.forget_stack();
+        }
+        self.evidence.joined.push(joined);
+        self.evidence.joined.append(&mut carried);
+    }
+
+    /// Takes the counts of joined findings of the same rule off its own count.
+    fn exclude_counts(&mut self, joined: &[JoinedFinding]) {
+        let same_rule = joined.iter().filter(|other| other.rule == self.rule);
+        let counts: u64 = same_rule.map(|other| other.count).sum();
+        self.count = self.count.saturating_sub(counts);
     }
 }
 
@@ -204,7 +215,32 @@ impl Finding {
     }
 }
 
+impl From<Finding> for JoinedFinding {
+    fn from(finding: Finding) -> Self {
+        let first = finding.stacks.into_iter().next();
+        Self {
+            id: finding.id,
+            rule: finding.rule,
+            severity: Some(finding.severity),
+            category: Some(finding.category),
+            message: Some(finding.message),
+            count: finding.count,
+            confirmed: finding.confirmed,
+            event: finding.evidence.events.first().copied(),
+            role: first.as_ref().map(|stack| stack.role.clone()),
+            frames: first.map_or_else(Vec::new, |stack| stack.frames_of_program().to_vec()),
+        }
+    }
+}
+
 impl JoinedFinding {
+    /// Leaves what identifies it.
+    fn forget_stack(&mut self) {
+        self.message = None;
+        self.role = None;
+        self.frames.clear();
+    }
+
     /// The frame shown as its location, if its stack is kept.
     pub(crate) fn primary_frame(&self) -> Option<&Frame> {
         self.frames.get(primary_frame(&self.frames)?)

@@ -44,14 +44,7 @@ mod tests {
     use crate::{Finding, JoinedFinding, RuleInfo};
 
     fn joined(rule: &RuleInfo, line: u32) -> JoinedFinding {
-        let mut finding = finding_at(rule, "kv.c", line);
-        JoinedFinding {
-            id: finding.id,
-            rule: finding.rule,
-            confirmed: None,
-            event: None,
-            frames: finding.stacks.remove(0).frames,
-        }
+        finding_at(rule, "kv.c", line).into()
     }
 
     #[test]

@@ -352,7 +352,8 @@ pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Sub
     }
 }
 
-/// The findings of some analyses in a directory, including suppressed ones: suppressions are applied again.
+/// The findings of some analyses in a directory, including suppressed ones and each of those that are joined: suppressions and the
+/// baseline are applied again.
 pub fn earlier_findings(
     directory: &OutputDirectory,
     wanted: FindingsOf,
@@ -362,6 +363,7 @@ pub fn earlier_findings(
     let all = found.chain(suppressed.map(|suppressed| suppressed.finding));
     let crash_testing = wanted == FindingsOf::CrashTesting;
     Ok(all
+        .flat_map(Finding::separated)
         .filter(|finding| rules::is_of_crash_testing(&finding.rule) == crash_testing)
         .collect())
 }

@@ -97,7 +97,7 @@ pub fn apply(judged: &[JudgedSuspect], suspects: &[LintSuspect], findings: &mut 
             forget_earlier_proof(finding, fresh);
         }
     }
-    // Findings of earlier results are joined already.
+    // Of earlier results, findings without a stack are still joined with another one.
     let joined = findings.iter().flat_map(|finding| {
         let others = finding.evidence.joined.iter();
         others.map(|other| (other.id.to_string(), finding.id.to_string()))

@@ -311,3 +311,59 @@ fn an_update_torn_by_a_fence_is_one_finding() {
     assert_eq!(shown[0].evidence.ranges.len(), 1);
     assert_eq!(join(vec![fence(9, "crash3:22"), torn(256)]).len(), 2);
 }
+
+#[test]
+fn separated_findings_are_joined_again_in_the_same_way() {
+    let in_put = |line, event, offset| {
+        let calls = [("put", line), ("main", 90)];
+        lost(&FLUSH_RULE, &calls, (event, 80), offset)
+    };
+    let mut other_rule = lost(&WARNING_RULE, &[("put", 10), ("main", 90)], (20, 15), 64);
+    other_rule.message = "transient".into();
+    let mut longest = in_put(12, 102, 80);
+    longest.count = 5;
+    let mut findings = vec![
+        in_put(10, 100, 64),
+        in_put(11, 101, 72),
+        other_rule,
+        longest,
+    ];
+    // More stacks of one line than are kept.
+    findings.extend((1..30).map(|caller| {
+        let calls = [("put", 12), ("main", 200 + caller)];
+        lost(&FLUSH_RULE, &calls, (102 + u64::from(caller), 80), 80)
+    }));
+    let joined = join(findings);
+    assert_eq!(joined.len(), 1);
+    let text = serde_json::to_string(&joined[0]).unwrap();
+    let read: Finding = serde_json::from_str(&text).unwrap();
+    let separated = read.separated();
+    assert_eq!(separated.len(), 3 + STACKS_KEPT);
+    let same_rule = separated.iter().filter(|one| one.rule == "missing-flush");
+    let count: u64 = same_rule.map(|one| one.count).sum();
+    assert_eq!(count, joined[0].count);
+    let transient = separated.iter().find(|one| one.rule == "transient-data");
+    let transient = transient.unwrap();
+    assert_eq!(
+        (transient.message.as_str(), transient.count),
+        ("transient", 1)
+    );
+    assert_eq!(transient.severity, Severity::Warning);
+
+    let ids = |finding: &Finding| {
+        let joined = finding.evidence.joined.iter();
+        let mut ids: Vec<String> = joined.map(|one| one.id.to_string()).collect();
+        ids.sort();
+        ids
+    };
+    let again = join(separated.clone());
+    assert_eq!(again.len(), 1);
+    assert_eq!(ids(&again[0]), ids(&joined[0]));
+    assert_eq!(again[0].count, joined[0].count);
+    assert_eq!(again[0].id, joined[0].id);
+
+    let rest = join(separated[1..].to_vec());
+    assert_eq!(rest.len(), 1, "the others have one cause even without it");
+    assert_eq!(rest[0].count, joined[0].count - 1);
+    assert_eq!(rest[0].primary_frame().unwrap().line, Some(11));
+}

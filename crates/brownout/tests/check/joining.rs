@@ -151,3 +151,73 @@ fn crash_images_confirm_a_joined_finding_once() {
         assert_eq!(confirmed, [&Value::from(true), &Value::from(false)]);
     }
 }
+
+/// Suppresses the store of `update` that is written so.
+fn suppression(store: &str) -> String {
+    format!(
+        "[[suppression]]\nrule = 'missing-flush'\nstack = ['update']\nsource = '{store}'\nreason = 'rebuilt'\n"
+    )
+}
+
+/// The commands that continue the results of `check`, with these options.
+fn continued(dir: &TestDir, options: &[&str]) -> Vec<(Completed, Vec<Value>)> {
+    let check = ["check", "--out", "first", "--", "./record", "pool", "put"];
+    let run = dir.brownout(&check);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let crash = ["crash", "first", "--recover", "test -e {pm}"];
+    let run = dir.brownout(&crash);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let commands = [&["merge", "first", "--out", "merged"][..], &crash];
+    let outs = ["merged", "first"];
+    let runs = commands.iter().zip(outs).map(|(command, out)| {
+        let run = dir.brownout(&[command, options].concat());
+        let junit = dir.read(&format!("{out}/junit.xml"));
+        assert_eq!(junit.contains("<failure"), run.status == Some(1), "{junit}");
+        let run_file: Value = serde_json::from_str(&dir.read(&format!("{out}/run.json"))).unwrap();
+        assert_eq!(run_file["exit_code"].as_i64(), run.status.map(i64::from));
+        (run, findings(&dir.path(out)))
+    });
+    runs.collect()
+}
+
+#[test]
+fn a_suppression_of_one_line_leaves_the_lines_that_were_joined_with_it() {
+    let dir = record();
+    let lines_of_stores = store_lines(&dir);
+    dir.write("one.toml", &suppression(STORES[0]));
+    for (run, found) in continued(&dir, &["--suppressions", "one.toml"]) {
+        assert_eq!(run.status, Some(1), "{}", run.stderr);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(lines(&found[0]), lines_of_stores[1..]);
+        assert_eq!(found[0]["count"], 2);
+    }
+    let of_all: String = STORES.iter().map(|store| suppression(store)).collect();
+    dir.write("all.toml", &of_all);
+    for (run, found) in continued(&dir, &["--suppressions", "all.toml"]) {
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+#[test]
+fn a_baseline_of_one_line_leaves_the_lines_that_were_joined_with_it() {
+    let dir = record();
+    let lines_of_stores = store_lines(&dir);
+    let check = ["check", "--write-baseline", "all", "--"];
+    let run = dir.brownout(&[&check[..], &["./record", "pool", "put"]].concat());
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    for (run, found) in continued(&dir, &["--baseline", "all"]) {
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+        assert!(found.is_empty(), "{found:?}");
+    }
+    let mut baseline: Value = serde_json::from_str(&dir.read("all")).unwrap();
+    let id = &dir.findings()[0]["id"];
+    let entries = baseline["findings"].as_array_mut().unwrap();
+    assert_eq!(entries.len(), 3, "{entries:?}");
+    entries.retain(|entry| entry["id"] == *id);
+    dir.write("one", &baseline.to_string());
+    for (run, found) in continued(&dir, &["--baseline", "one"]) {
+        assert_eq!(run.status, Some(1), "{}", run.stderr);
+        assert_eq!(lines(&found[0]), lines_of_stores[1..]);
+    }
+}

@@ -22,6 +22,7 @@ mod lint_run;
 mod next_step;
 mod output_directory;
 mod progress;
+mod recovery_context;
 mod results;
 mod rules;
 mod run_environment;

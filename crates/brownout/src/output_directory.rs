@@ -12,14 +12,14 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use brownout_recovery::Expectation;
 use brownout_report::{Report, Subject};
 
 use crate::console::Console;
 use crate::crash_test::shell_word;
-use crate::expected_output::{EXPECTED, ExpectedOutput};
+use crate::expected_output::EXPECTED;
 use crate::failure::Failure;
-use crate::run_environment::{ENVIRONMENT, RunEnvironment};
+use crate::recovery_context::RecoveryContext;
+use crate::run_environment::ENVIRONMENT;
 use crate::run_file::{RUN, RulesInForce, RunFile};
 use lock::lock;
 
@@ -140,10 +140,9 @@ impl OutputDirectory {
         self.file(RUN).is_file()
     }
 
-    /// Keeps what `replay` needs to repeat recoveries: the environment of this process, and what they have to print.
-    pub fn write_recovery_context(&self, expected: &Expectation) -> Result<(), Failure> {
-        RunEnvironment::current().write(&self.path)?;
-        ExpectedOutput::from(expected).write(&self.path)
+    /// Keeps what `replay` needs to repeat recoveries.
+    pub fn write_recovery_context(&self, context: &RecoveryContext) -> Result<(), Failure> {
+        context.write(&self.path)
     }
 
     /// Removes the journal of an earlier test, so that it cannot be mistaken for that of this one.

@@ -18,6 +18,7 @@ use crate::failure::{Failure, sentence};
 use crate::finding_output::Stream;
 use crate::lint_run::{LintRun, lint};
 use crate::output_directory::{self, JOURNAL, OutputDirectory, Stay, TRACE};
+use crate::recovery_context::RecoveryContext;
 use crate::results::Results;
 use crate::settings::Settings;
 use crate::shortfall::Shortfall;
@@ -119,7 +120,7 @@ pub fn check(
         Some(plan) if can_crash => {
             let begin = || {
                 results.write_unfinished(&decisions, settings, &directory, "testing crashes")?;
-                directory.write_recovery_context(&plan.expected)
+                directory.write_recovery_context(&RecoveryContext::here(&plan.expected))
             };
             if output_directory::is_in_use() {
                 // Whatever ends crash testing, the findings of lint remain.

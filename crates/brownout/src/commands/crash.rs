@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::finding_output::Stream;
 use crate::lint_run;
 use crate::output_directory::OutputDirectory;
+use crate::recovery_context::RecoveryContext;
 use crate::results::{FindingsOf, Results};
 use crate::settings::Settings;
 use crate::target_outcome;
@@ -60,7 +61,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
             directory.discard_journal();
         }
         results.write_unfinished(&decisions, &settings, &directory, "testing crashes")?;
-        directory.write_recovery_context(&plan.expected)
+        directory.write_recovery_context(&RecoveryContext::here(&plan.expected))
     };
     if !has_results {
         // The directory belongs to brownout, even if the test fails.

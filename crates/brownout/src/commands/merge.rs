@@ -33,6 +33,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     directory.set_trace(&parts.trace);
     results.write_unfinished(&decisions, &settings, &directory, "merging")?;
     parts.write_journal(&directory)?;
+    directory.write_recovery_context(&parts.context)?;
     results.shortfalls.extend(trace.shortfall());
     let accepted = target_outcome::accepted(&parts.subject.accepted_ends);
     let failed = target_outcome::recorded_failure(&trace, &accepted);

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{Completed, TestDir};
+use crate::{Completed, TestDir, findings};
 
 const RECOVER: &str = "sh -c 'test \"$NEEDED\" = yes || exit 9; ./slots {pm} check'";
 
@@ -146,4 +146,46 @@ fn an_unexpected_output_is_replayed() {
         "{}",
         bare.stderr
     );
+}
+
+#[test]
+fn merged_results_have_what_replay_needs() {
+    let dir = TestDir::new();
+    dir.record(&[], &["3", "early"]);
+    // Recovery fails only by what it prints, and depends on its environment.
+    let recover = "sh -c './slots {pm} check >/dev/null && echo \"$NEEDED\" || echo no'";
+    fs::write(dir.path("expected"), "yes\n").unwrap();
+    for part in ["1/2", "2/2"] {
+        let out = format!("part{}", &part[..1]);
+        let crash = ["crash", "trace", "--recover", recover];
+        let options = ["--expect-output", "expected", "--shard", part, "--out"];
+        let arguments = [&crash[..], &options, &[&out]].concat();
+        let run: Completed = dir
+            .command(&arguments)
+            .env("NEEDED", "yes")
+            .output()
+            .unwrap()
+            .into();
+        assert!(matches!(run.status, Some(0 | 1)), "{}", run.stderr);
+    }
+    let merged = dir.brownout(&["merge", "part1", "part2", "--out", "merged"]);
+    assert_eq!(merged.status, Some(1), "{}", merged.stderr);
+    for name in ["expected.json", "environment.json"] {
+        let file = dir.path("merged").join(name);
+        assert_eq!(
+            fs::read(&file).unwrap(),
+            fs::read(dir.path("part1").join(name)).unwrap()
+        );
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let found = findings(&dir.path("merged"));
+    let crash = found.iter().find(|one| one["rule"] == "recovery-failed");
+    let id = crash.unwrap_or_else(|| panic!("{found:?}"))["id"]
+        .as_str()
+        .unwrap();
+    let again = dir.brownout(&["replay", "merged", id]);
+    assert_eq!(again.status, Some(1), "{}", again.stderr);
+    assert!(!again.stderr.contains("not compared"), "{}", again.stderr);
+    assert!(!again.stderr.contains("not the result"), "{}", again.stderr);
 }

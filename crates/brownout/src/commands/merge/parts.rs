@@ -13,6 +13,7 @@ use crate::crash_test::{TrialResults, check_same_test, unfinished};
 use crate::earlier_reasons;
 use crate::failure::Failure;
 use crate::output_directory::{JOURNAL, OutputDirectory};
+use crate::recovery_context::RecoveryContext;
 use crate::results::{FindingsOf, earlier_findings};
 
 /// All parts together.
@@ -28,6 +29,8 @@ pub struct Parts {
     pub trace: PathBuf,
     pub results: TrialResults,
     pub ending: CampaignEnding,
+    /// That of the first part: all parts are of the same test.
+    pub context: RecoveryContext,
     head: Head,
 }
 
@@ -40,6 +43,7 @@ struct Part {
     reasons: Vec<String>,
     trace: PathBuf,
     journal: PathBuf,
+    context: RecoveryContext,
     entries: Entries,
 }
 
@@ -48,8 +52,9 @@ impl Part {
         let (directory, subject, in_force) = OutputDirectory::open(path)?;
         let journal = directory.file(JOURNAL);
         let entries = journal::read(&journal).map_err(CrashError::from)?;
-        let path = path.to_owned();
-        let entries = entries.ok_or(Failure::NoJournal { path })?;
+        let entries = entries.ok_or_else(|| Failure::NoJournal {
+            path: path.to_owned(),
+        })?;
         let conclusion = directory.run_file()?.conclusion;
         Ok(Self {
             subject,
@@ -59,6 +64,7 @@ impl Part {
             left_out: conclusion.left_out,
             trace: directory.trace()?,
             journal,
+            context: RecoveryContext::read(path)?,
             entries,
         })
     }
@@ -178,6 +184,7 @@ impl From<Part> for Parts {
             left_out: part.left_out,
             reasons: part.reasons,
             trace: part.trace,
+            context: part.context,
             ending,
             results: TrialResults {
                 configuration: entries.head.configuration.clone(),

@@ -1,5 +1,7 @@
 //! The trace of a target that failed on its own says so to every command that analyses it.
 
+use std::fs;
+
 use crate::TestDir;
 use crate::run_end::{assert_ends, run_file};
 

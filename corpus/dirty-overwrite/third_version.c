@@ -6,10 +6,10 @@
 enum { VERSIONS = 8, FORGOTTEN = 2 };
 
 static void add(struct line *pm, uint64_t at) {
-  STORE(pm[at + 1].word[0], at + 40); // confirmed: dirty-overwrite
+  STORE(pm[at + 1].word[0], at + 40); // confirmed: dirty-overwrite // missing-store: recovery-failed
   if (at != FORGOTTEN)
     PERSIST(pm[at + 1]);
-  SET(pm[0].word[0], at + 1);
+  SET(pm[0].word[0], at + 1); // expect: recovery-failed
 }
 
 int main(int argc, char **argv) {

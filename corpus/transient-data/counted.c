@@ -10,8 +10,8 @@ int main(int argc, char **argv) {
     return 0;
   }
   for (uint64_t at = 0; at < 3; at++) {
-    STORE(pm[1 + at].word[0], at + 40); // confirmed: transient-data
-    SET(pm[0].word[0], at + 1);
+    STORE(pm[1 + at].word[0], at + 40); // confirmed: transient-data // missing-store: recovery-failed
+    SET(pm[0].word[0], at + 1); // expect: recovery-failed
   }
   return 0;
 }

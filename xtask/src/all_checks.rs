@@ -1,13 +1,17 @@
 //! `test` and `ci`: everything that must hold before a change is accepted, the cheapest checks first.
 
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::args::Args;
 use crate::cpu;
-use crate::shell::{cargo, root, step};
+use crate::shell::{cargo, root, step, target_dir};
 use crate::{
     architecture, corpus, differential, exactness, fuzz, guide, setup, tidy, transparency,
 };
@@ -75,7 +79,37 @@ pub fn package(args: Args) -> Result<()> {
     for name in UNPUBLISHED {
         command.args(["--exclude", name]);
     }
-    step(&mut command)
+    step(command.env("CARGO_HOME", cargo_home_without_sources()?))
+}
+
+/// A directory that shares all with the user's Cargo home but the unpacked sources.
+///
+/// A package is built against the packages of its siblings, which Cargo unpacks there once for each version: it would go on
+/// to build against those of an earlier commit.
+fn cargo_home_without_sources() -> Result<PathBuf> {
+    let shared = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(std::env::home_dir()?.join(".cargo")))
+        .context("neither CARGO_HOME nor HOME is set")?;
+    let home = target_dir()?.join("package-home");
+    match fs::remove_dir_all(&home) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    link_all_but(&shared, "registry", &home)?;
+    link_all_but(&shared.join("registry"), "src", &home.join("registry"))?;
+    Ok(home)
+}
+
+fn link_all_but(shared: &Path, left_out: &str, dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir)?;
+    for entry in fs::read_dir(shared).with_context(|| shared.display().to_string())? {
+        let entry = entry?;
+        if entry.file_name() != left_out {
+            symlink(entry.path(), dir.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
 }
 
 /// What depends on features of the CPU, run as on another one.

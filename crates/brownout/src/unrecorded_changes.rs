@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::trace_file::TraceFile;
 
-/// Files that hold more are not compared: they are rebuilt in memory.
+/// If the mapped files hold more in all, none of them is compared: they are rebuilt in memory.
 const MOST_BYTES: u64 = 2 << 30;
 
 const CHANGED: &str = " was changed without being recorded, first between offsets ";

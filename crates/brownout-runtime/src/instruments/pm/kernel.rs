@@ -32,6 +32,26 @@ use crate::{fatal, target_memory};
 use brownout_ring::kind;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+/// A path as a call gets it: a descriptor of a directory, and the address of the text.
+type PathAt = (i32, u64);
+
+/// What is at a path of the target. `flags` are those of the call.
+fn stat_at((directory, path): PathAt, flags: u32) -> Option<linux::stat> {
+    let mut stat = core::mem::MaybeUninit::<linux::stat>::zeroed();
+    // SAFETY: the kernel checks the target's path, and writes one `stat`.
+    let raw = unsafe {
+        crate::sys!(
+            linux::__NR_newfstatat,
+            directory,
+            path,
+            stat.as_mut_ptr(),
+            flags
+        )
+    };
+    // SAFETY: zeroed is a valid `stat`.
+    (!is_err(raw)).then(|| unsafe { stat.assume_init() })
+}
+
 /// Calls that are observed even by a process without candidates: other processes may have mapped what it
 /// writes through descriptors.
 pub const FILE_CALLS: &[u32] = &[

@@ -4,6 +4,7 @@
 //! What it can miss: names that `io_uring` changes, names in other mount namespaces, and changes by processes that are not
 //! recorded.
 
+use super::{PathAt, stat_at};
 use crate::arch::instruments::pm::syscalls;
 use crate::instruments::pm::candidates;
 use crate::plain_data::PlainData;
@@ -17,15 +18,20 @@ use brownout_ring::{FileAt, kind, name};
 /// The longest path that the kernel gives.
 const PATH: usize = 4096;
 
-/// A path as a call gets it: a descriptor of a directory, and the address of the text.
-type At = (i32, u64);
-
 /// A call that changes names.
 #[derive(Clone, Copy)]
 enum Change {
-    Rename { old: At, new: At, exchange: bool },
-    Link { new: At },
-    Unlink { old: At },
+    Rename {
+        old: PathAt,
+        new: PathAt,
+        exchange: bool,
+    },
+    Link {
+        new: PathAt,
+    },
+    Unlink {
+        old: PathAt,
+    },
 }
 
 fn change(nr: u32, args: &[u64; 6]) -> Option<Change> {
@@ -68,7 +74,7 @@ pub fn replaces_unknown(nr: u32, args: &[u64; 6]) -> bool {
             new,
             exchange: false,
             ..
-        }) => stat_at(new).is_some_and(|stat| {
+        }) => stat_at(new, linux::AT_SYMLINK_NOFOLLOW).is_some_and(|stat| {
             stat.st_mode & linux::S_IFMT == linux::S_IFREG
                 && !candidates::is_known_file(stat.st_dev, stat.st_ino)
         }),
@@ -95,7 +101,7 @@ pub fn changed(context: &mut Context, nr: u32, args: &[u64; 6], replaced_unknown
             }
         }
         Some(Change::Link { new }) => {
-            let known = stat_at(new)
+            let known = stat_at(new, linux::AT_SYMLINK_NOFOLLOW)
                 .filter(|stat| candidates::is_known_file(stat.st_dev, stat.st_ino))
                 .zip(absolute(new));
             if let Some((stat, new)) = known {
@@ -128,25 +134,8 @@ fn record(context: &mut Context, flags: u16, file: FileAt, old: &[u8], new: &[u8
         .record(head, &[file.as_bytes(), old, b"\0", new]);
 }
 
-/// What is at a path, without following a link there.
-fn stat_at((directory, path): At) -> Option<linux::stat> {
-    let mut stat = core::mem::MaybeUninit::<linux::stat>::zeroed();
-    // SAFETY: the target's path, which the kernel checks; the kernel writes one `stat`.
-    let raw = unsafe {
-        crate::sys!(
-            linux::__NR_newfstatat,
-            directory,
-            path,
-            stat.as_mut_ptr(),
-            linux::AT_SYMLINK_NOFOLLOW
-        )
-    };
-    // SAFETY: zeroed is a valid `stat`, and the call succeeded.
-    (!is_err(raw)).then(|| unsafe { stat.assume_init() })
-}
-
 /// The absolute path of a name, whether or not anything has that name.
-fn absolute((directory, path): At) -> Option<Vec<u8>> {
+fn absolute((directory, path): PathAt) -> Option<Vec<u8>> {
     let mut text = target_memory::read_cstr(path, PATH).ok()?;
     let base = split_name(&mut text)?;
     // SAFETY: opens a directory by a valid C string, which the kernel only reads.

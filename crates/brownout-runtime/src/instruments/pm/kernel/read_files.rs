@@ -5,6 +5,7 @@
 //! What it can miss: reads through `io_uring` and `io_submit`. The recorder is then warned.
 
 use super::outputs::{BY_ADDRESS, output};
+use super::stat_at;
 use crate::arch::instruments::pm::emulate;
 use crate::arch::instruments::pm::syscalls;
 use crate::instruments::pm::candidates;
@@ -37,7 +38,7 @@ pub fn used(context: &mut Context, nr: u32, args: &[u64; 6], raw: u64) {
             report(context, file_use::OPENED, file_at(&stat, 0), 0);
         }
     } else if let Some((directory, path)) = looked_up(nr, args) {
-        if let Some(stat) = stat_at(directory, path) {
+        if let Some(stat) = stat_at((directory, path), linux::AT_EMPTY_PATH) {
             report(context, file_use::OPENED, file_at(&stat, 0), 0);
         }
     } else if let Some((fd, offset)) = source(nr, args, raw)
@@ -162,22 +163,6 @@ fn words(at: u64) -> Option<[u64; 2]> {
     emulate::load_bytes(at, &mut bytes).ok()?;
     let (words, _) = bytes.as_chunks();
     Some([words[0], words[1]].map(u64::from_le_bytes))
-}
-
-fn stat_at(directory: i32, path: u64) -> Option<linux::stat> {
-    let mut stat = core::mem::MaybeUninit::<linux::stat>::zeroed();
-    // SAFETY: the target's path, which the kernel has just used; the kernel writes one `stat`.
-    let raw = unsafe {
-        crate::sys!(
-            linux::__NR_newfstatat,
-            directory,
-            path,
-            stat.as_mut_ptr(),
-            linux::AT_EMPTY_PATH
-        )
-    };
-    // SAFETY: zeroed is a valid `stat`.
-    (!is_err(raw)).then(|| unsafe { stat.assume_init() })
 }
 
 fn file_at(stat: &linux::stat, offset: u64) -> FileAt {

@@ -87,7 +87,7 @@ impl StoreStates {
         self.count += 1;
         let reached = self.reached.entry(state.stack).or_default();
         *reached += 1;
-        let stride = (*reached / ALL_CONSIDERED).max(1).next_power_of_two();
+        let stride = (*reached / ALL_CONSIDERED + 1).next_power_of_two();
         if reached.is_multiple_of(stride) {
             self.occurrences.reach_between(state);
             self.is_open = true;

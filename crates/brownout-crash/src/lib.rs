@@ -76,5 +76,5 @@ pub use suspect::{
 };
 pub use symbols::Symbols;
 pub use token::{Token, TokenError};
-pub use trial::{Failure, Trial};
+pub use trial::{Failure, Trial, passed_in_order};
 pub use uncrashed_recovery::{UncrashedRecovery, recover_without_crash};

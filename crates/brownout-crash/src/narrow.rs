@@ -30,7 +30,7 @@ use crate::progress::ProgressObserver;
 use crate::recorded_run::RecordedRun;
 use crate::recovery_environment::CrashSituation;
 use crate::symbols::Symbols;
-use crate::trial::Trial;
+use crate::trial::{Trial, passed_in_order};
 use between::{Between, Change, Unit};
 use brownout_names::FunctionPattern;
 use brownout_recovery::RunnerPool;
@@ -105,12 +105,7 @@ pub fn narrow(
 }
 
 fn ask(failures: Vec<Trial>, trials: &[Trial]) -> Vec<Question> {
-    let mut passed: Vec<u64> = trials
-        .iter()
-        .filter(|trial| trial.verdict.passed() && trial.point.choice.is_none())
-        .map(|trial| trial.point.event)
-        .collect();
-    passed.sort_unstable();
+    let passed = passed_in_order(trials);
     failures
         .into_iter()
         .map(|trial| {

@@ -44,6 +44,16 @@ impl Trial {
     }
 }
 
+/// The events at which crashes in program order were recovered from, in order.
+pub fn passed_in_order(trials: &[Trial]) -> Vec<u64> {
+    let passed = trials
+        .iter()
+        .filter(|trial| trial.verdict.passed() && trial.point.choice.is_none());
+    let mut events: Vec<u64> = passed.map(|trial| trial.point.event).collect();
+    events.sort_unstable();
+    events
+}
+
 /// What is known about a recovery that did not pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failure {

@@ -1,6 +1,8 @@
 //! Which failures the search for causes begins with, and the search.
 
-use brownout_crash::{CrashError, ProgressObserver, Trial, group, narrow, without_suspects};
+use brownout_crash::{
+    CrashError, ProgressObserver, Trial, group, narrow, passed_in_order, without_suspects,
+};
 use brownout_recovery::RunnerPool;
 
 use super::campaign_run::CampaignResults;
@@ -68,12 +70,7 @@ fn unexplained(results: &TrialResults) -> Vec<Trial> {
 /// Sorts failures by how much the search for their causes promises: those in operations first, whose code the user asks
 /// about, then those between and before operations; and those first that are near an image that passed.
 fn most_promising_first(failures: &mut [Trial], trials: &[Trial]) {
-    let mut passed: Vec<u64> = trials
-        .iter()
-        .filter(|trial| trial.verdict.passed() && trial.point.choice.is_none())
-        .map(|trial| trial.point.event)
-        .collect();
-    passed.sort_unstable();
+    let passed = passed_in_order(trials);
     failures.sort_by_key(|failure| {
         let operation = failure.operation.unwrap_or_default();
         let before = passed.partition_point(|&event| event < failure.point.event);

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{Completed, TestDir};
+use crate::{Completed, TestDir, run_file};
 
 /// A directory with `pools`, a program with two persistent files.
 struct Pools(TestDir);
@@ -26,7 +26,7 @@ impl Pools {
     }
 
     fn run_file(&self) -> Value {
-        run_file(&self.0, "brownout.out")
+        run_file(&self.0.path("brownout.out"))
     }
 
     /// The results for machines and people, as texts.
@@ -34,10 +34,6 @@ impl Pools {
         ["junit.xml", "report.sarif", "report.html"]
             .map(|name| self.0.read(&format!("brownout.out/{name}")))
     }
-}
-
-fn run_file(dir: &TestDir, out: &str) -> Value {
-    serde_json::from_str(&dir.read(&format!("{out}/run.json"))).unwrap()
 }
 
 /// The name of each persistent file, whether it was opened, and how many of its bytes were read.
@@ -229,7 +225,7 @@ fn parts_of_a_test_that_opened_no_file_do_not_pass_together() {
     }
     let run = pools.0.brownout(&["merge", "1", "2", "--out", "whole"]);
     assert_eq!(run.status, Some(3), "{}", run.stderr);
-    let result = run_file(&pools.0, "whole");
+    let result = run_file(&pools.0.path("whole"));
     assert!(
         result["reasons"].to_string().contains("never opened"),
         "{result}"

@@ -2,16 +2,12 @@
 
 use serde_json::Value;
 
-use crate::{Completed, TestDir, crashes};
+use crate::{Completed, TestDir, crashes, run_file};
 
 fn check(recover: &str, pool: &str, how: &str) -> (TestDir, Completed) {
     let dir = TestDir::with("crash/renamed.c", &["-g"]);
     let run = dir.brownout(&["check", "--recover", recover, "--", "./renamed", pool, how]);
     (dir, run)
-}
-
-fn run_file(dir: &TestDir) -> Value {
-    serde_json::from_str(&dir.read("brownout.out/run.json")).unwrap()
 }
 
 #[test]
@@ -30,7 +26,11 @@ fn recovery_finds_the_file_under_the_name_that_it_has_when_power_fails() {
         assert_eq!(run.status, Some(1), "{how}: {}", run.stderr);
         let found = dir.findings();
         assert_eq!(crashes(&found), [("recovery-failed", 1)], "{how}");
-        assert_eq!(run_file(&dir)["reasons"], serde_json::json!([]), "{how}");
+        assert_eq!(
+            run_file(&dir.path("brownout.out"))["reasons"],
+            serde_json::json!([]),
+            "{how}"
+        );
     }
 }
 
@@ -38,14 +38,14 @@ fn recovery_finds_the_file_under_the_name_that_it_has_when_power_fails() {
 fn nothing_is_left_at_the_old_name() {
     let (dir, run) = check("test ! -e pool.tmp -o ! -e pool", "pool", "rename");
     assert_eq!(run.status, Some(0), "{}", run.stderr);
-    assert_eq!(run_file(&dir)["verdict"], "passed");
+    assert_eq!(run_file(&dir.path("brownout.out"))["verdict"], "passed");
 }
 
 /// Every result gives the reason, and the run does not pass.
 fn assert_inconclusive(dir: &TestDir, run: &Completed, reason: &str) {
     assert_eq!(run.status, Some(3), "{}", run.stderr);
     assert!(run.stderr.contains(reason), "{}", run.stderr);
-    let file = run_file(dir);
+    let file = run_file(&dir.path("brownout.out"));
     assert_eq!(file["verdict"], "nothing-tested");
     assert!(file["reasons"].to_string().contains(reason), "{file}");
     let junit = dir.read("brownout.out/junit.xml");

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{TestDir, crashes, functions};
+use crate::{TestDir, crashes, functions, run_file};
 
 /// The results of checking `torn` with this recovery.
 struct Checked {
@@ -32,7 +32,7 @@ impl Checked {
     }
 
     fn run_file(&self) -> Value {
-        serde_json::from_str(&self.result("run.json")).unwrap()
+        run_file(&self.dir.path("brownout.out"))
     }
 }
 

@@ -17,87 +17,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::Cause;
 use crate::coverage::CampaignEnding;
-use crate::failure_point::Granularity;
 use crate::observed_reads::ObservedReads;
-use crate::strategy::StrategyId;
+use crate::shard::Shard;
 use crate::suspect::SuspectImages;
+use crate::test_configuration::TestConfiguration;
 use crate::trial::Trial;
-use brownout_recovery::Recovery;
 
-const VERSION: u32 = 4;
+/// Of the journal's format.
+pub const VERSION: u32 = 4;
 
 /// How old the last line may get before the storage has it, as long as lines are written.
 const SYNC_INTERVAL: Duration = Duration::from_secs(5);
-
-/// What distinguishes a trace from others, wherever it is copied to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceIdentity {
-    /// When the recording started, in nanoseconds since 1970.
-    pub started: u64,
-    /// The size of the trace.
-    pub bytes: u64,
-}
-
-/// What decides the verdicts in a journal: results of different configurations must not be mixed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TestConfiguration {
-    /// Of the journal's format.
-    pub version: u32,
-    pub strategy: StrategyId,
-    pub trace: TraceIdentity,
-    pub patterns: Vec<String>,
-    pub recovery: Recovery,
-    pub granularity: Granularity,
-    /// The persistency profile.
-    pub profile: String,
-    /// If the user gave a number.
-    pub occurrences: Option<usize>,
-    pub after: Option<String>,
-    pub operations: Vec<String>,
-    /// Whether crashes are tried inside the creation of pools.
-    #[serde(default)]
-    pub from_start: bool,
-    /// Functions, files and modules in which crashes are tried.
-    pub within: Vec<String>,
-    /// The time limit of a recovery in milliseconds, if the user gave one.
-    pub time_limit: Option<u64>,
-    /// Digest of the expected outputs.
-    pub expected: String,
-    /// Digest of the programs that the commands of recovery start.
-    #[serde(default)]
-    pub programs: String,
-}
-
-impl TestConfiguration {
-    pub const VERSION: u32 = VERSION;
-}
-
-/// A part of the work: number `index` of `count`, from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shard {
-    pub index: u32,
-    pub count: u32,
-}
-
-impl Default for Shard {
-    fn default() -> Self {
-        Self { index: 1, count: 1 }
-    }
-}
-
-/// `2/8`, as on the command line.
-impl std::fmt::Display for Shard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.index, self.count)
-    }
-}
-
-impl Shard {
-    /// Whether an image belongs to this part. Equal images always go to the same.
-    pub fn takes(self, digest: u128) -> bool {
-        digest % u128::from(self.count) == u128::from(self.index - 1)
-    }
-}
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -351,7 +281,10 @@ mod tests {
     use super::*;
     use crate::coverage::{CampaignEnd, Extent, TrialPurpose};
     use crate::crash_point::{Choice, CrashPoint, OtherLines};
-    use crate::failure_point::PointKind;
+    use crate::failure_point::{Granularity, PointKind};
+    use crate::strategy::StrategyId;
+    use crate::test_configuration::TraceIdentity;
+    use brownout_recovery::Recovery;
 
     fn head() -> Head {
         let configuration = TestConfiguration {

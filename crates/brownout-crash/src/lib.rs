@@ -12,7 +12,7 @@
 //! | `suspect` | findings of lint that crash images can confirm |
 //! | `observed_reads` | what recovery reads, and which suspects that concerns |
 //! | `coverage` | how much was tried of what there is |
-//! | `recorded_run`, `uncrashed_recovery`, `campaign`, `uniform_failures`, `recovery_environment`, `journal`, `trial` | a whole test, and the result of each crash point |
+//! | `recorded_run`, `uncrashed_recovery`, `campaign`, `uniform_failures`, `recovery_environment`, `test_configuration`, `shard`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
 //! | `symbols`, `progress` | what the caller provides |
 //! | `group`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
@@ -40,9 +40,11 @@ mod progress;
 mod recorded_run;
 mod recovery_environment;
 pub mod rules;
+mod shard;
 pub mod strategy;
 mod suspect;
 mod symbols;
+mod test_configuration;
 mod token;
 mod trial;
 mod uncrashed_recovery;
@@ -60,7 +62,7 @@ pub use failure_point::{
 pub use findings::{findings, line_of};
 pub use group::{Group, group};
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore};
-pub use journal::{Journal, JournalError, Shard, TestConfiguration, TraceIdentity};
+pub use journal::{Journal, JournalError};
 pub use narrow::{Narrowed, narrow};
 pub use observed_reads::{ObservedReads, observe_reads, observe_reads_after, read_by_recovery};
 pub use operation::Operation;
@@ -69,12 +71,14 @@ pub use pool_creation::PoolCreations;
 pub use progress::{Progress, ProgressObserver};
 pub use recorded_run::{RecordedRun, Survey};
 pub use recovery_environment::CrashSituation;
+pub use shard::Shard;
 pub use strategy::{ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput};
 pub use suspect::{
     NoImage, Suspect, SuspectImages, SuspectSite, SuspectStore, SuspectVerdict, Suspicion, judge,
     without_suspects,
 };
 pub use symbols::Symbols;
+pub use test_configuration::{TestConfiguration, TraceIdentity};
 pub use token::{Token, TokenError};
 pub use trial::{Failure, Trial, passed_in_order};
 pub use uncrashed_recovery::{UncrashedRecovery, recover_without_crash};

@@ -9,8 +9,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use crate::crash_point::{Choice, CrashPoint};
-use crate::journal::TraceIdentity;
 use crate::operation::Operation;
+use crate::test_configuration::TraceIdentity;
 #[cfg(doc)]
 use brownout_recovery::Expectation;
 use brownout_recovery::{Readiness, Recovery};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration, TraceIdentity};
+use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration, TraceIdentity, journal};
 use brownout_model::Profile;
 use brownout_names::FunctionPattern;
 use brownout_recovery::{AllowedOutput, Expectation, Recovery, check_command, program_digest};
@@ -128,7 +128,7 @@ impl Plan {
     /// The options that decide the verdicts.
     pub fn configuration(&self, trace: TraceIdentity) -> TestConfiguration {
         TestConfiguration {
-            version: TestConfiguration::VERSION,
+            version: journal::VERSION,
             strategy: self.strategy.id(),
             trace,
             patterns: self.pattern_texts(),

@@ -472,7 +472,7 @@ fn runner(recovery: &Recovery, files: &PersistentFiles) -> RecoveryRunner {
 
 fn head(recovery: &Recovery, strategy: StrategyId) -> Head {
     let configuration = TestConfiguration {
-        version: TestConfiguration::VERSION,
+        version: journal::VERSION,
         strategy,
         trace: TraceIdentity::default(),
         patterns: Vec::new(),

@@ -84,7 +84,7 @@ impl LiveList {
     };
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Table {
     lists: [LiveList; LINES_IN_PAGE],
     /// The lines with live stores, one bit each.
@@ -92,7 +92,7 @@ struct Table {
 }
 
 /// The memory of live stores and their lists.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     stores: Vec<LiveStore<T>>,
     /// The first free entry, which links to the next.

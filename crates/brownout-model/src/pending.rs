@@ -35,7 +35,7 @@ impl<F> Pending<F> {
 }
 
 /// The pending operations of one thread, oldest first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PendingList<F> {
     entries: Vec<Pending<F>>,
     /// The length above which the list should be compacted.

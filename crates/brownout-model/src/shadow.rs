@@ -13,6 +13,7 @@ const PAGES_IN_REGION: u64 = 512;
 /// No page. A real page number is smaller, because line slots are 32-bit numbers.
 const ABSENT: u32 = u32::MAX;
 
+#[derive(Clone)]
 pub(crate) struct Shadow<P> {
     states: Vec<P>,
     keys: Vec<PageKey>,

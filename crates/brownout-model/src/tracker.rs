@@ -18,7 +18,7 @@ use crate::profile::{Profile, Wait};
 use crate::shadow::Shadow;
 
 /// The state of a page and its lines. Two fit in a cache line.
-#[derive(Default)]
+#[derive(Clone, Default)]
 #[repr(align(32))]
 struct PageState {
     marks: PageMarks,
@@ -36,6 +36,19 @@ pub struct Tracker<W: PersistObserver> {
 }
 
 const FIRST_PAGE_LIMIT: usize = 4096;
+
+// Derived, it would need an observer that can be cloned.
+impl<W: PersistObserver> Clone for Tracker<W> {
+    fn clone(&self) -> Self {
+        Tracker {
+            profile: self.profile,
+            pages: self.pages.clone(),
+            live: self.live.clone(),
+            threads: self.threads.clone(),
+            page_limit: self.page_limit,
+        }
+    }
+}
 
 impl<W: PersistObserver> Tracker<W> {
     /// A tracker for a machine of this kind, without threads and stores.

@@ -1,7 +1,7 @@
 //! Persistency semantics: what persistent memory may contain after a crash.
 //!
 //! The model processes stores, flushes, fences and write-backs in the single order in which they took effect. It
-//! does not depend on where they come from and performs no I/O. It has two interfaces with the same semantics,
+//! does not depend on where they come from and performs no I/O. It has three interfaces with the same semantics,
 //! which are selected by a [`Profile`]:
 //!
 //! - The [`Tracker`] processes a stream of events. It keeps the stores that are not yet *guaranteed* to survive a
@@ -9,6 +9,8 @@
 //! - [`CrashStates`], which a tracker computes at any time, are the states that a crash at that time can leave: for each
 //!   [unit](Profile::unit) an interval of its store sequence, independently of all other units. They can be
 //!   enumerated, and narrowed by what a recovery reads.
+//! - [`Exploration`] finds all behaviours of a recovery without enumerating states: it follows what recovery reads
+//!   ([`PossibleMemory`]), at the [`CrashTime`]s of a [`StoreHistory`].
 //!
 //! The semantics are those of Px86 as in Jaaru (ASPLOS'21, Table 1, Figs. 7 and 8) and Raad et al. (POPL'20), for an
 //! execution whose order is known:
@@ -73,6 +75,7 @@
 mod address;
 mod byte_mask;
 mod crash_states;
+mod explore;
 mod line_marks;
 mod live_stores;
 mod observer;
@@ -86,6 +89,10 @@ mod unit_states;
 pub use address::{LINE, LineSlot, PAGE, PmAddress, SpaceId, ThreadSlot, Time, line_parts};
 pub use byte_mask::ByteMask;
 pub use crash_states::{CrashState, CrashStates};
+pub use explore::{
+    CrashTime, Exploration, InitialBytes, PossibleMemory, ReadClass, ReadClasses, RecoveryMemory,
+    StoreHistory, StoreHistoryBuilder,
+};
 pub use line_marks::{Mark, Marks};
 pub use live_stores::LiveStore;
 pub use observer::{Access, FlushEffect, PersistObserver, StoreKind};

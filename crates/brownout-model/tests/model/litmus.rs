@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use brownout_model::{Profile, Tearing};
 
+use crate::exploring::{address, crashed, history};
 use crate::following::{self, Memory};
 use crate::machine;
 use crate::program::{Offset, Op, executions};
@@ -63,7 +64,33 @@ impl<const N: usize> Litmus<N> {
         assert_eq!(tracked, expected, "the model under {name}");
         let reached = self.outcomes(|steps| machine::run(profile, Tearing::Whole, steps));
         assert_eq!(reached, expected, "the machine under {name}");
+        let explored = self.outcomes(|steps| self.explore(profile, steps));
+        assert_eq!(explored, expected, "what loads can see under {name}");
         self
+    }
+
+    /// What loads of all locations can see at each crash time.
+    fn explore(&self, profile: Profile, steps: &[(usize, Op)]) -> Vec<BTreeSet<Memory>> {
+        let history = history(profile, Tearing::Whole, steps);
+        let times = history.crash_times().iter();
+        times
+            .map(|&time| {
+                let mut read = vec![(crashed(&history, time), Memory::new())];
+                for at in self.shown {
+                    let loads = read.into_iter().flat_map(|(possible, memory)| {
+                        let classes: Vec<_> = possible.may_read(address(at), 1).iter().collect();
+                        classes.into_iter().map(move |class| {
+                            let (mut possible, mut memory) = (possible.clone(), memory.clone());
+                            possible.choose(&class);
+                            memory.insert(at, class.bytes[0]);
+                            (possible, memory)
+                        })
+                    });
+                    read = loads.collect();
+                }
+                read.into_iter().map(|(_, memory)| memory).collect()
+            })
+            .collect()
     }
 
     fn outcomes(&self, run: impl Fn(&[(usize, Op)]) -> Vec<BTreeSet<Memory>>) -> Outcomes<N> {

@@ -1,6 +1,10 @@
 //! The specification of the model: litmus tests that assert exact sets of crash states, and random programs
 //! compared with a reference machine that was written from the architecture manuals alone.
 
+mod crash_times;
+mod exploring;
+mod exploring_figures;
+mod exploring_random;
 mod following;
 mod litmus;
 mod machine;

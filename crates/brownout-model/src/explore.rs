@@ -1,0 +1,35 @@
+//! Lazy exploration of what recovery can find after a crash: the algorithm of Jaaru (ASPLOS'21, §3 and §4), without any
+//! process or file.
+//!
+//! - [`StoreHistoryBuilder`] takes the events of a run and makes its [`StoreHistory`] with its [`CrashTime`]s.
+//! - [`PossibleMemory`] is what a crash at one of them can leave, as a set of states for each unit. It answers which bytes a
+//!   load can see (BuildMayReadFrom) and is narrowed by those that it saw (DoRead, UpdateRanges).
+//! - [`RecoveryMemory`] adds what a running recovery writes.
+//! - [`Exploration`] starts runs of recovery until each behaviour was seen, also with crashes inside of recovery.
+//!
+//! It goes beyond the paper in three ways. Equal bytes are no choice, so that a state is a member of a set, not of an interval. Stores
+//! may tear, or be non-temporal and in no sequence. A load that touches several lines, or bytes of several stores, is one choice
+//! among the byte strings that are possible together.
+//!
+//! Exact means: for the recorded order of stores. What another schedule of the target's threads would have stored is not explored.
+
+mod crash_time;
+mod exploration;
+mod history_builder;
+mod known_bytes;
+mod possible_memory;
+mod read_classes;
+mod recovery_memory;
+mod state_set;
+mod step_set;
+mod store_history;
+mod unit_layer;
+mod unit_reads;
+
+pub use crash_time::CrashTime;
+pub use exploration::Exploration;
+pub use history_builder::StoreHistoryBuilder;
+pub use possible_memory::{InitialBytes, PossibleMemory};
+pub use read_classes::{ReadClass, ReadClasses};
+pub use recovery_memory::RecoveryMemory;
+pub use store_history::StoreHistory;

@@ -160,19 +160,23 @@ pub(super) fn unite(cubes: &mut Vec<Cube>) {
 
 /// Unites cubes that differ only in the number of stores of one layer.
 fn unite_steps(cubes: &mut Vec<Cube>, layer: usize) {
-    let mut united: FxHashMap<Cube, usize> = FxHashMap::default();
-    let mut kept: Vec<Cube> = Vec::new();
+    let mut groups: FxHashMap<Cube, usize> = FxHashMap::default();
+    // The first cube of each group, and the numbers of all its cubes.
+    let mut kept: Vec<(Cube, Vec<StepSet>)> = Vec::new();
     for mut cube in cubes.drain(..) {
         let steps = std::mem::replace(&mut cube.steps[layer], StepSet::only(0));
-        if let Some(&at) = united.get(&cube) {
-            kept[at].steps[layer].unite(&steps);
-            continue;
+        match groups.get(&cube) {
+            Some(&group) => kept[group].1.push(steps),
+            None => {
+                groups.insert(cube.clone(), kept.len());
+                kept.push((cube, vec![steps]));
+            }
         }
-        united.insert(cube.clone(), kept.len());
-        cube.steps[layer] = steps;
-        kept.push(cube);
     }
-    *cubes = kept;
+    cubes.extend(kept.into_iter().map(|(mut cube, steps)| {
+        cube.steps[layer] = StepSet::union(steps);
+        cube
+    }));
 }
 
 /// Unites pairs of cubes that differ only in whether one grain is present.

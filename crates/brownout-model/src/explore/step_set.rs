@@ -48,17 +48,18 @@ impl StepSet {
         (self, StepSet { ranges: from })
     }
 
-    /// Adds the numbers of another set.
-    pub(super) fn unite(&mut self, other: &StepSet) {
-        let mut all = std::mem::take(&mut self.ranges);
-        all.extend(other.ranges.iter().cloned());
+    /// The numbers of all sets together.
+    pub(super) fn union(sets: impl IntoIterator<Item = StepSet>) -> Self {
+        let mut all: Vec<Range<u32>> = sets.into_iter().flat_map(|set| set.ranges).collect();
         all.sort_unstable_by_key(|range| range.start);
-        for range in all {
-            match self.ranges.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => self.ranges.push(range),
+        all.dedup_by(|range, last| {
+            let joins = range.start <= last.end;
+            if joins {
+                last.end = last.end.max(range.end);
             }
-        }
+            joins
+        });
+        StepSet { ranges: all }
     }
 }
 
@@ -67,11 +68,7 @@ mod tests {
     use super::*;
 
     fn set(numbers: &[u32]) -> StepSet {
-        let mut set = StepSet { ranges: Vec::new() };
-        numbers
-            .iter()
-            .for_each(|&number| set.unite(&StepSet::only(number)));
-        set
+        StepSet::union(numbers.iter().map(|&number| StepSet::only(number)))
     }
 
     #[test]

@@ -231,3 +231,9 @@ fn a_torn_store_shows_each_word_separately() {
     narrowed.choose(&one.expect("the first store alone"));
     assert_eq!(words(&narrowed), [[0, 1], [1, 1], [2, 1]].into());
 }
+
+#[test]
+fn a_lock_that_is_never_flushed_is_two_choices() {
+    let lock: Vec<Op> = (0..3000).map(|at| store(X, (at % 2) as u8 + 1)).collect();
+    assert_eq!(at_the_end(&lock, &[X, X]), [[0, 0], [1, 1], [2, 2]]);
+}

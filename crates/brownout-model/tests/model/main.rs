@@ -4,6 +4,7 @@
 mod crash_times;
 mod exploring;
 mod exploring_figures;
+mod exploring_files;
 mod exploring_random;
 mod following;
 mod litmus;

@@ -328,7 +328,8 @@ impl<T> UnitStates<T> {
             .enumerate()
             .all(|(word, &(least, most))| {
                 let more = usize::from(torn.contains(&word));
-                least <= whole + more && whole <= most
+                // Contradictory bounds can enclose both numbers of steps, and allow neither.
+                least <= most && least <= whole + more && whole <= most
             })
     }
 

@@ -81,9 +81,11 @@ fn contradictory_choices_leave_no_state() {
 fn a_guaranteed_store_hides_older_stores() {
     // Fenced, but newer than a cached store to the same byte that is not flushed.
     let follower = after(&[store(X, 1), nt_store(X, 2), Fence]);
-    let mut states = follower.tracker.crash_states(Tearing::Whole);
-    let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
-    assert_eq!(unit.sources(X), [Source::Part(1)]);
+    for tearing in [Tearing::Whole, Tearing::Words] {
+        let mut states = follower.tracker.crash_states(tearing);
+        let unit = states.unit_mut(LINE_OF_X).expect("X is not settled");
+        assert_eq!(unit.sources(X), [Source::Part(1)]);
+    }
 }
 
 #[test]

@@ -33,3 +33,4 @@ pub use possible_memory::{InitialBytes, PossibleMemory};
 pub use read_classes::{ReadClass, ReadClasses};
 pub use recovery_memory::RecoveryMemory;
 pub use store_history::StoreHistory;
+pub use unit_reads::ReadSource;

@@ -90,8 +90,8 @@ pub use address::{LINE, LineSlot, PAGE, PmAddress, SpaceId, ThreadSlot, Time, li
 pub use byte_mask::ByteMask;
 pub use crash_states::{CrashState, CrashStates};
 pub use explore::{
-    CrashTime, Exploration, InitialBytes, PossibleMemory, ReadClass, ReadClasses, RecoveryMemory,
-    StoreHistory, StoreHistoryBuilder,
+    CrashTime, Exploration, InitialBytes, PossibleMemory, ReadClass, ReadClasses, ReadSource,
+    RecoveryMemory, StoreHistory, StoreHistoryBuilder,
 };
 pub use line_marks::{Mark, Marks};
 pub use live_stores::LiveStore;

@@ -14,7 +14,7 @@ use super::read_classes::{ReadClass, ReadClasses};
 use super::state_set::StateSet;
 use super::store_history::StoreHistory;
 use super::unit_layer::UnitLayer;
-use super::unit_reads::{UnitRead, WordRead, reads};
+use super::unit_reads::{ReadSource, UnitRead, WordRead, reads, sources};
 use crate::address::PmAddress;
 
 /// The content of persistent memory before the first event of the recorded run.
@@ -98,7 +98,7 @@ impl PossibleMemory {
     /// older bytes. What it read before the crash, which must be all that this memory was narrowed by, stays true.
     pub fn crash(&self, recovery: &Arc<StoreHistory>, time: CrashTime) -> Self {
         let narrowed = self.narrowed.iter().map(|(&unit, states)| {
-            let layer = UnitLayer::new(recovery, unit, time.before);
+            let layer = UnitLayer::new(self.crashed.len(), recovery, unit, time.before);
             let states = layer.map(|layer| Arc::new(states.with_layer(layer)));
             (unit, states.unwrap_or_else(|| self.narrowed[&unit].clone()))
         });
@@ -133,6 +133,15 @@ impl PossibleMemory {
             (unit, reads)
         });
         ReadClasses::new(units.collect())
+    }
+
+    /// What the bytes of a load can come from (BuildMayReadFrom). A byte that can come from several sources shows that a
+    /// flush or a fence is missing, or that the load is meant to find out whether a store is present.
+    pub fn sources(&self, address: PmAddress, len: u64) -> BTreeSet<ReadSource> {
+        let units = self.units_of(address, len);
+        units
+            .flat_map(|unit| sources(&self.states(unit), &self.words(unit, address, len, None)))
+            .collect()
     }
 
     /// Keeps the contents in which a load saw the bytes of `class`.
@@ -187,8 +196,9 @@ impl PossibleMemory {
 
     /// All states that the crashes can have left of a unit.
     pub(super) fn unnarrowed(&self, unit: PmAddress) -> Arc<StateSet> {
-        let runs = self.crashed.iter();
-        let layers = runs.filter_map(|(run, time)| UnitLayer::new(run, unit, time.before));
+        let runs = self.crashed.iter().enumerate();
+        let layers =
+            runs.filter_map(|(number, (run, time))| UnitLayer::new(number, run, unit, time.before));
         Arc::new(StateSet::new(layers))
     }
 

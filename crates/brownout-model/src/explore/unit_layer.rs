@@ -39,6 +39,11 @@ pub(super) struct LayerPart {
 }
 
 impl LayerPart {
+    /// When the store was issued.
+    pub(super) fn issued(&self) -> Time {
+        self.record.issued
+    }
+
     /// The bytes of the part in a word of the unit.
     pub(super) fn mask(&self, word: usize) -> WordMask {
         if word / WORDS_IN_LINE != self.record.line() {
@@ -56,6 +61,8 @@ impl LayerPart {
 /// The stores of one run to one unit, as far as a crash can show them.
 #[derive(Clone, Debug)]
 pub(super) struct UnitLayer {
+    /// The number of the run on the stack.
+    pub(super) run: usize,
     history: Arc<StoreHistory>,
     settled: KnownBytes,
     /// Stores that are not settled, oldest first.
@@ -67,8 +74,13 @@ pub(super) struct UnitLayer {
 }
 
 impl UnitLayer {
-    /// What a crash immediately before `time` can leave of a unit; `None` if the run did not change it.
-    pub(super) fn new(history: &Arc<StoreHistory>, unit: PmAddress, time: Time) -> Option<Self> {
+    /// What a crash of run number `run` immediately before `time` can leave of a unit; `None` if the run did not change it.
+    pub(super) fn new(
+        run: usize,
+        history: &Arc<StoreHistory>,
+        unit: PmAddress,
+        time: Time,
+    ) -> Option<Self> {
         let (mut settled, records) = history.before(unit, time);
         let removed = history.has_removed(unit, time);
         if records.is_empty() && !removed {
@@ -101,6 +113,7 @@ impl UnitLayer {
             history.zero_removed(unit, time, &mut settled);
         }
         let mut layer = UnitLayer {
+            run,
             history: history.clone(),
             settled,
             parts,

@@ -5,6 +5,7 @@
 //! bytes need no choice, and bytes that cannot be seen together are never combined. A byte comes from the newest store that
 //! is present: of the latest run, else of the run before it, and so on, else from the initial content.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -12,6 +13,7 @@ use rustc_hash::FxHashMap;
 use super::known_bytes::{WORD, Word, WordMask, copy_word};
 use super::state_set::{Cube, StateSet, unite};
 use super::unit_layer::Presence;
+use crate::address::Time;
 
 /// Bytes that a load can see in a unit, and the states that show them.
 #[derive(Clone, Debug)]
@@ -33,8 +35,23 @@ pub(super) struct WordRead {
     pub(super) base: Word,
 }
 
+/// What bytes of a load can come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReadSource {
+    /// Stores that were settled when their run crashed, or the initial content.
+    Settled,
+    /// A store that is not settled.
+    Store {
+        /// The number of the run that crashed: 0 is the target, the others are recoveries.
+        run: usize,
+        /// When the run issued the store.
+        issued: Time,
+    },
+}
+
 /// What a byte of a word can come from, newest first.
 struct Origin {
+    source: ReadSource,
     presence: Presence,
     /// The number of the layer.
     layer: usize,
@@ -54,7 +71,8 @@ pub(super) fn reads(states: &Arc<StateSet>, words: &[WordRead]) -> Vec<UnitRead>
             for cube in cubes {
                 let mut reader = WordReader {
                     origins: &origins,
-                    seen: &mut |value, cube| {
+                    used: &mut |_| {},
+                    seen: &mut |value, _, cube| {
                         let at = *seen.entry(value).or_insert_with(|| {
                             let bytes = bytes.iter().copied().chain(selected(&value, read.wanted));
                             next.push((bytes.collect(), Vec::new()));
@@ -84,6 +102,28 @@ pub(super) fn reads(states: &Arc<StateSet>, words: &[WordRead]) -> Vec<UnitRead>
         .collect()
 }
 
+/// What the bytes of a load can come from.
+pub(super) fn sources(states: &StateSet, words: &[WordRead]) -> BTreeSet<ReadSource> {
+    let mut found = BTreeSet::new();
+    for read in words {
+        let origins = origins(states, read);
+        let mut used = vec![false; origins.len()];
+        let mut initial = false;
+        for cube in states.cubes() {
+            let mut reader = WordReader {
+                origins: &origins,
+                used: &mut |origin| used[origin] = true,
+                seen: &mut |_, missing, _| initial |= missing != 0,
+            };
+            reader.read(cube.clone(), read.wanted & !read.own, start(read), 0);
+        }
+        let origins = origins.iter().zip(used).filter(|(_, used)| *used);
+        found.extend(origins.map(|(origin, _)| origin.source));
+        found.extend(initial.then_some(ReadSource::Settled));
+    }
+    found
+}
+
 /// The word before any store is looked at. Bytes that are not wanted are zero, so that they do not distinguish values.
 fn start(read: &WordRead) -> Word {
     let mut word = Word::default();
@@ -104,6 +144,10 @@ fn origins(states: &StateSet, read: &WordRead) -> Vec<Origin> {
     let mut found = Vec::new();
     for (number, first_grain, layer) in states.layers() {
         let parts = layer.parts_of(read.word).map(|part| Origin {
+            source: ReadSource::Store {
+                run: layer.run,
+                issued: part.issued(),
+            },
             presence: layer.presence(part, read.word, first_grain),
             layer: number,
             mask: part.mask(read.word),
@@ -111,6 +155,7 @@ fn origins(states: &StateSet, read: &WordRead) -> Vec<Origin> {
         });
         let (mask, values) = layer.settled(read.word);
         let settled = Origin {
+            source: ReadSource::Settled,
             presence: Presence::Always,
             layer: number,
             mask,
@@ -132,63 +177,90 @@ fn origins(states: &StateSet, read: &WordRead) -> Vec<Origin> {
 /// Splits a cube by what a word shows in its states.
 struct WordReader<'a> {
     origins: &'a [Origin],
-    seen: &'a mut dyn FnMut(Word, Cube),
+    /// Is called with the number of an origin that shows in some state.
+    used: &'a mut dyn FnMut(usize),
+    /// Is called with each value of the word, its bytes that come from no origin, and states that show it.
+    seen: &'a mut dyn FnMut(Word, WordMask, Cube),
 }
 
 impl WordReader<'_> {
     /// `missing` bytes of the word are not found yet; origins before number `at` have been looked at.
-    fn read(&mut self, cube: Cube, mut missing: WordMask, mut word: Word, at: usize) {
-        let mut left = Some(cube);
-        for (number, origin) in self.origins.iter().enumerate().skip(at) {
-            let covered = missing & origin.mask;
-            let Some(cube) = left.take() else {
+    fn read(&mut self, mut cube: Cube, missing: WordMask, word: Word, mut at: usize) {
+        while let Some(number) = self.next(missing, at) {
+            let origin = &self.origins[number];
+            at = number + 1;
+            let found = missing & origin.mask;
+            let mut with = word;
+            copy_word(&mut with, &origin.values, found);
+            let split = origin.split(cube);
+            for cube in split.present.into_iter().flatten() {
+                (self.used)(number);
+                self.read(cube, missing & !found, with, at);
+            }
+            if let Some(cube) = split.torn_away {
+                self.read(cube, missing, word, at);
+            }
+            let Some(absent) = split.absent else {
                 return;
             };
-            if missing == 0 {
-                left = Some(cube);
-                break;
-            }
-            if covered == 0 {
-                left = Some(cube);
-                continue;
-            }
-            let mut with = word;
-            copy_word(&mut with, &origin.values, covered);
-            let (absent, present) = match origin.presence {
-                Presence::Always => {
-                    (missing, word) = (missing & !covered, with);
-                    left = Some(cube);
-                    continue;
-                }
-                Presence::Optional(grain) => {
-                    let (absent, present) = cube.split_grain(grain);
-                    (absent, [present, None])
-                }
-                Presence::InSequence { step, torn: None } => {
-                    let (absent, present) = cube.split(origin.layer, step + 1);
-                    (absent, [present, None])
-                }
-                Presence::InSequence {
-                    step,
-                    torn: Some(grain),
-                } => {
-                    let (up_to, present) = cube.split(origin.layer, step + 1);
-                    let (below, at) =
-                        up_to.map_or((None, None), |cube| cube.split(origin.layer, step));
-                    let (untorn, torn) = at.map_or((None, None), |cube| cube.split_grain(grain));
-                    if let Some(cube) = untorn {
-                        self.read(cube, missing, word, number + 1);
-                    }
-                    (below, [present, torn])
-                }
-            };
-            for cube in present.into_iter().flatten() {
-                self.read(cube, missing & !covered, with, number + 1);
-            }
-            left = absent;
+            cube = absent;
         }
-        if let Some(cube) = left {
-            (self.seen)(word, cube);
+        (self.seen)(word, missing, cube);
+    }
+
+    /// The first origin from number `at` on that has one of the `missing` bytes.
+    fn next(&self, missing: WordMask, at: usize) -> Option<usize> {
+        if missing == 0 {
+            return None;
+        }
+        let mut origins = self.origins[at..].iter();
+        let next = origins.position(|origin| origin.mask & missing != 0)?;
+        Some(at + next)
+    }
+}
+
+/// The states of a cube by whether an origin is present.
+#[derive(Default)]
+struct Split {
+    present: [Option<Cube>; 2],
+    absent: Option<Cube>,
+    /// The store is present in part, without this word.
+    torn_away: Option<Cube>,
+}
+
+impl Origin {
+    fn split(&self, cube: Cube) -> Split {
+        match self.presence {
+            Presence::Always => Split {
+                present: [Some(cube), None],
+                ..Split::default()
+            },
+            Presence::Optional(grain) => {
+                let (absent, present) = cube.split_grain(grain);
+                Split {
+                    present: [present, None],
+                    absent,
+                    torn_away: None,
+                }
+            }
+            Presence::InSequence { step, torn } => {
+                let (up_to, more) = cube.split(self.layer, step + 1);
+                let Some(grain) = torn else {
+                    return Split {
+                        present: [more, None],
+                        absent: up_to,
+                        torn_away: None,
+                    };
+                };
+                let (fewer, exactly) =
+                    up_to.map_or((None, None), |cube| cube.split(self.layer, step));
+                let (without, with) = exactly.map_or((None, None), |cube| cube.split_grain(grain));
+                Split {
+                    present: [more, with],
+                    absent: fewer,
+                    torn_away: without,
+                }
+            }
         }
     }
 }

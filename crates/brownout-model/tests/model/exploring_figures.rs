@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use brownout_model::{LINE, PossibleMemory, Profile, Tearing};
+use brownout_model::{LINE, PossibleMemory, Profile, ReadSource, Tearing, Time};
 
 use crate::exploring::{Action, ExploredRun, Reads, address, crashed, explore, history};
 use crate::program::Op::{Clflush, Clwb, Fence};
@@ -63,6 +63,22 @@ fn a_value_read_narrows_the_rest_of_its_line() {
     assert_eq!(
         at_the_end(&running_example(), &[X, X2]),
         [[2, 1], [2, 3], [4, 3], [4, 5], [6, 5]]
+    );
+}
+
+#[test]
+fn a_load_of_the_running_example_has_three_sources() {
+    let history = history(Profile::ADR, Tearing::Whole, &thread(&running_example()));
+    let possible = crashed(&history, history.crash_times()[1]);
+    let from = |issued| ReadSource::Store {
+        run: 0,
+        issued: Time(issued),
+    };
+    let expected = [ReadSource::Settled, from(5), from(7)];
+    assert_eq!(possible.sources(address(X), 1), expected.into());
+    assert_eq!(
+        possible.sources(address(Y), 8),
+        [ReadSource::Settled].into()
     );
 }
 

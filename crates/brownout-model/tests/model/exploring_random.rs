@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use brownout_model::{LINE, Profile, Tearing};
+use brownout_model::{LINE, Profile, ReadSource, Source, Tearing};
 use proptest::prelude::*;
 
-use crate::exploring::{Action, Moment, Native, Reads, explore, history};
+use crate::exploring::{Action, Moment, Native, Reads, address, crashed, explore, history};
 use crate::following::{Follower, Memory, crashes};
 use crate::program::{Offset, Op, Step};
 
@@ -72,6 +72,13 @@ fn recovery(max: usize) -> impl Strategy<Value = Vec<(usize, Action)>> {
 fn machine() -> impl Strategy<Value = (Profile, Tearing)> {
     let tearing = prop_oneof![Just(Tearing::Whole), Just(Tearing::Words)];
     (0..Profile::ALL.len(), tearing).prop_map(|(at, tearing)| (Profile::ALL[at], tearing))
+}
+
+/// Runs a program through the tracker.
+fn follow(profile: Profile, steps: &[Step]) -> Follower {
+    let mut follower = Follower::new(profile, THREADS);
+    steps.iter().for_each(|step| follower.step(step));
+    follower
 }
 
 /// Runs a recovery on each image: what it reads, and the crashes inside of it.
@@ -189,13 +196,38 @@ proptest! {
     }
 
     #[test]
+    fn a_byte_comes_from_the_stores_that_the_tracker_names(
+        steps in program(7),
+        machine in machine(),
+    ) {
+        let (profile, tearing) = machine;
+        let history = history(profile, tearing, &steps);
+        for &time in history.crash_times() {
+            let follower = follow(profile, &steps[..time.before.0 as usize - 1]);
+            let possible = crashed(&history, time);
+            for unit in follower.tracker.crash_states(tearing).units() {
+                for byte in 0..profile.unit {
+                    let named = unit.sources(byte).into_iter().map(|source| match source {
+                        Source::Settled => ReadSource::Settled,
+                        Source::Part(part) => ReadSource::Store {
+                            run: 0,
+                            issued: unit.parts()[part].time,
+                        },
+                    });
+                    let named: BTreeSet<ReadSource> = named.collect();
+                    let found = possible.sources(address(unit.address().offset + byte), 1);
+                    prop_assert_eq!(found, named, "byte {} before {:?}", byte, time);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn eager_states_are_those_of_the_tracker(steps in program(8), machine in machine()) {
         let (profile, tearing) = machine;
         let history = history(profile, tearing, &steps);
         for time in history.crash_times() {
-            let mut follower = Follower::new(profile, THREADS);
-            let before = steps.iter().take(time.before.0 as usize - 1);
-            before.for_each(|step| follower.step(step));
+            let follower = follow(profile, &steps[..time.before.0 as usize - 1]);
             let count = follower.tracker.crash_states(tearing).count();
             let log = (count.expect("few states") as f64).log10();
             prop_assert!((log - time.states_log10).abs() < 1e-6, "{} {:?}", log, time);

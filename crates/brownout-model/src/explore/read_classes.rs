@@ -11,7 +11,7 @@ use crate::address::PmAddress;
 pub struct ReadClass {
     /// The bytes that the load returns.
     pub bytes: Vec<u8>,
-    /// The states of each unit that show them.
+    /// The states that show them, of each unit in which the load distinguishes states.
     pub(super) states: Vec<(PmAddress, Arc<StateSet>)>,
 }
 
@@ -63,7 +63,9 @@ impl ReadClasses {
         };
         for ((unit, reads), &at) in self.units.iter().zip(chosen) {
             class.bytes.extend_from_slice(&reads[at].bytes);
-            class.states.push((*unit, reads[at].states.clone()));
+            if reads.len() > 1 {
+                class.states.push((*unit, reads[at].states.clone()));
+            }
         }
         class
     }

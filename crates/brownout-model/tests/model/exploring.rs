@@ -34,48 +34,74 @@ pub enum Action {
     SkipIf(u8),
 }
 
-/// The bytes that a recovery reads, load by load.
-pub type Reads = Vec<(Offset, Vec<u8>)>;
+/// The bytes that a recovery reads, load by load. They decide on the address of the next load.
+pub type Reads = Vec<Vec<u8>>;
 
 /// What a recovery runs on.
 pub trait Machine {
     fn load(&mut self, offset: Offset, len: u64) -> Vec<u8>;
     fn act(&mut self, thread: usize, op: &Op);
-    fn reads(&mut self) -> &mut Reads;
 }
 
-/// Executes a recovery.
-pub fn recover(actions: &[(usize, Action)], machine: &mut impl Machine) {
-    let mut sum = 0_u8;
-    let mut skip = false;
-    for (thread, action) in actions {
-        if std::mem::take(&mut skip) {
-            continue;
+/// A recovery between two of its actions.
+#[derive(Clone, Default)]
+pub struct Progress {
+    done: usize,
+    sum: u8,
+    pub reads: Reads,
+}
+
+impl Progress {
+    /// Executes a recovery.
+    pub fn run(actions: &[(usize, Action)], machine: &mut impl Machine) -> Reads {
+        let mut progress = Progress::default();
+        while let Some(load) = progress.start(actions, machine) {
+            let bytes = load.map(|(offset, len)| machine.load(offset, len));
+            progress.complete(actions, machine, bytes.as_deref());
         }
-        let load = match action {
+        progress.reads
+    }
+
+    /// Executes the next action up to its load, which is returned; `None` at the end.
+    fn start(
+        &mut self,
+        actions: &[(usize, Action)],
+        machine: &mut impl Machine,
+    ) -> Option<Option<(Offset, u64)>> {
+        let (thread, action) = actions.get(self.done)?;
+        Some(match action {
             Action::Load(offset, len) => Some((*offset, *len)),
-            Action::Follow(offset, len) => Some((offset + u64::from(sum % 2) * 64, *len)),
+            Action::Follow(offset, len) => Some((offset + u64::from(self.sum % 2) * 64, *len)),
             Action::Increment(offset) => {
                 machine.act(*thread, &Op::Fence);
                 Some((*offset, 1))
             }
-            _ => None,
-        };
-        let mut bytes = Vec::new();
-        if let Some((offset, len)) = load {
-            bytes = machine.load(offset, len);
-            machine.reads().push((offset, bytes.clone()));
+            Action::StoreSum(_) | Action::Do(_) | Action::SkipIf(_) => None,
+        })
+    }
+
+    /// Executes the rest of the action, whose load returned `bytes`.
+    fn complete(
+        &mut self,
+        actions: &[(usize, Action)],
+        machine: &mut impl Machine,
+        bytes: Option<&[u8]>,
+    ) {
+        let (thread, action) = &actions[self.done];
+        for &byte in bytes.unwrap_or_default() {
+            self.sum = self.sum.wrapping_add(byte);
         }
-        sum = bytes.iter().fold(sum, |sum, byte| sum.wrapping_add(*byte));
+        self.reads.extend(bytes.map(<[u8]>::to_vec));
+        self.done += 1;
         match action {
             Action::Load(..) | Action::Follow(..) => {}
-            Action::StoreSum(offset) => machine.act(*thread, &Op::Store(*offset, vec![sum])),
+            Action::StoreSum(offset) => machine.act(*thread, &Op::Store(*offset, vec![self.sum])),
             Action::Increment(offset) => {
-                let more = vec![bytes[0].wrapping_add(1)];
-                machine.act(*thread, &Op::Store(*offset, more));
+                let more = bytes.expect("it loads")[0].wrapping_add(1);
+                machine.act(*thread, &Op::Store(*offset, vec![more]));
             }
             Action::Do(op) => machine.act(*thread, op),
-            Action::SkipIf(remainder) => skip = sum % 3 == *remainder,
+            Action::SkipIf(remainder) => self.done += usize::from(self.sum % 3 == *remainder),
         }
     }
 }
@@ -85,7 +111,7 @@ pub struct Native {
     tearing: Tearing,
     follower: Follower,
     content: Memory,
-    reads: Reads,
+    loads: usize,
     /// Something was stored since the last narrowing operation.
     stored: bool,
     steps: u64,
@@ -96,8 +122,8 @@ pub struct Native {
 pub struct Moment {
     /// The crash comes before the action with this number, from 1.
     pub before: u64,
-    /// What the recovery had read by then.
-    pub reads: Reads,
+    /// How many loads the recovery had executed by then.
+    pub loads: usize,
     pub states: BTreeSet<Memory>,
     /// The action narrows the states, and something was stored since the last one that did.
     pub is_crash_time: bool,
@@ -116,23 +142,22 @@ impl Native {
             tearing,
             follower,
             content: image.clone(),
-            reads: Vec::new(),
+            loads: 0,
             stored: false,
             steps: 0,
             moments: Vec::new(),
         };
-        recover(actions, &mut native);
+        let reads = Progress::run(actions, &mut native);
         native.steps += 1;
-        let stored = native.stored;
-        let end = native.moment(stored);
+        let end = native.moment(native.stored);
         native.moments.push(end);
-        (native.reads, native.moments)
+        (reads, native.moments)
     }
 
     fn moment(&self, is_crash_time: bool) -> Moment {
         Moment {
             before: self.steps,
-            reads: self.reads.clone(),
+            loads: self.loads,
             states: self.follower.crash(self.tearing),
             is_crash_time,
         }
@@ -141,6 +166,7 @@ impl Native {
 
 impl Machine for Native {
     fn load(&mut self, offset: Offset, len: u64) -> Vec<u8> {
+        self.loads += 1;
         let bytes = offset..offset + len;
         bytes
             .map(|at| self.content.get(&at).copied().unwrap_or(0))
@@ -160,17 +186,29 @@ impl Machine for Native {
             self.content.extend((*offset..).zip(bytes.iter().copied()));
         }
     }
-
-    fn reads(&mut self) -> &mut Reads {
-        &mut self.reads
-    }
 }
 
 /// A recovery whose memory is explored lazily.
+#[derive(Clone)]
 struct Explored {
     memory: RecoveryMemory,
     threads: [ThreadSlot; 2],
-    reads: Reads,
+}
+
+impl Explored {
+    fn new(mut memory: RecoveryMemory) -> Self {
+        let threads = [memory.add_thread(), memory.add_thread()];
+        Explored { memory, threads }
+    }
+
+    fn run(&self, reads: Reads) -> ExploredRun {
+        let possible = self.memory.possible();
+        ExploredRun {
+            crashes: possible.crash_times().map(|time| time.before.0).collect(),
+            reads,
+            image: image(possible),
+        }
+    }
 }
 
 impl Machine for Explored {
@@ -195,10 +233,6 @@ impl Machine for Explored {
             Op::Locked(..) | Op::Read(..) => unreachable!("no action of a recovery"),
         }
     }
-
-    fn reads(&mut self) -> &mut Reads {
-        &mut self.reads
-    }
 }
 
 /// One explored run of a recovery.
@@ -210,7 +244,7 @@ pub struct ExploredRun {
     pub image: Memory,
 }
 
-/// Explores a recovery after a crash.
+/// Explores a recovery after a crash: each run starts at the beginning.
 pub fn explore(
     history: &Arc<StoreHistory>,
     time: CrashTime,
@@ -219,21 +253,44 @@ pub fn explore(
 ) -> Vec<ExploredRun> {
     let mut exploration = Exploration::new(crashed(history, time), depth);
     let mut runs = Vec::new();
-    while let Some(mut memory) = exploration.next_run() {
-        let threads = [memory.add_thread(), memory.add_thread()];
-        let mut run = Explored {
-            memory,
-            threads,
-            reads: Reads::new(),
-        };
-        recover(actions, &mut run);
-        let possible = run.memory.possible();
-        runs.push(ExploredRun {
-            crashes: possible.crash_times().map(|time| time.before.0).collect(),
-            reads: run.reads,
-            image: image(possible),
-        });
+    while let Some(memory) = exploration.next_run() {
+        let mut run = Explored::new(memory);
+        let reads = Progress::run(actions, &mut run);
+        runs.push(run.run(reads));
         exploration.finish(run.memory);
+    }
+    runs
+}
+
+/// Explores a recovery after a crash: it is copied where a load can see several byte strings.
+pub fn explore_by_copies(
+    history: &Arc<StoreHistory>,
+    time: CrashTime,
+    depth: usize,
+    actions: &[(usize, Action)],
+) -> Vec<ExploredRun> {
+    let mut exploration = Exploration::new(crashed(history, time), depth);
+    let mut runs = Vec::new();
+    while let Some(memory) = exploration.next_run() {
+        let mut copies = vec![(Progress::default(), Explored::new(memory))];
+        while let Some((mut progress, mut run)) = copies.pop() {
+            let Some(load) = progress.start(actions, &mut run) else {
+                runs.push(run.run(progress.reads));
+                exploration.finish(run.memory);
+                continue;
+            };
+            let Some((offset, len)) = load else {
+                progress.complete(actions, &mut run, None);
+                copies.push((progress, run));
+                continue;
+            };
+            for class in run.memory.may_read(address(offset), len).iter() {
+                let (mut progress, mut run) = (progress.clone(), run.clone());
+                run.memory.choose(address(offset), &class);
+                progress.complete(actions, &mut run, Some(&class.bytes));
+                copies.push((progress, run));
+            }
+        }
     }
     runs
 }

@@ -35,7 +35,7 @@ fn at_the_end(ops: &[Op], loads: &[Offset]) -> Vec<Vec<u8>> {
 }
 
 fn values(reads: &Reads) -> Vec<u8> {
-    reads.iter().flat_map(|(_, bytes)| bytes.clone()).collect()
+    reads.concat()
 }
 
 /// Fig. 2; y is in the line of x.

@@ -84,7 +84,7 @@ fn history(profile: Profile, tearing: Tearing, events: &[Event]) -> Arc<StoreHis
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn writes_to_the_file_replace_stores_in_every_state(
@@ -100,7 +100,7 @@ proptest! {
             let read: BTreeSet<Memory> = runs
                 .iter()
                 .map(|run| {
-                    let bytes = (0..).zip(run.reads[0].1.iter().copied());
+                    let bytes = (0..).zip(run.reads[0].iter().copied());
                     bytes.filter(|(_, byte)| *byte != 0).collect()
                 })
                 .collect();

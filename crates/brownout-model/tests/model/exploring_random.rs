@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use brownout_model::{LINE, Profile, ReadSource, Source, Tearing};
 use proptest::prelude::*;
 
-use crate::exploring::{Action, Moment, Native, Reads, address, crashed, explore, history};
+use crate::exploring::{
+    Action, Moment, Native, Reads, address, crashed, explore, explore_by_copies, history,
+};
 use crate::following::{Follower, Memory, crashes};
 use crate::program::{Offset, Op, Step};
 
@@ -93,31 +95,72 @@ fn eager<'a>(
         .collect()
 }
 
-/// The runs of recovery up to depth 2, if everything is tried: the crash times before each, what earlier recoveries read up to their
-/// crash, and what it reads.
-type EagerRun = (Vec<u64>, Reads, Reads);
+/// A run of recovery if everything is tried: when the runs before it crashed, what each recovery among them read up to its crash, and
+/// what it reads itself.
+type EagerRun = (Vec<u64>, Vec<Reads>, Reads);
 
+/// The runs of recovery on these images, and after crashes inside of them until `depth` runs have crashed.
 fn eager_runs(
     machine: (Profile, Tearing),
-    time: u64,
+    depth: usize,
+    (times, before): (Vec<u64>, Vec<Reads>),
     images: &BTreeSet<Memory>,
     actions: &[(usize, Action)],
 ) -> BTreeSet<EagerRun> {
     let mut found = BTreeSet::new();
     for (reads, moments) in eager(machine, images, actions) {
-        found.insert((vec![time], Reads::new(), reads));
         for moment in moments.iter().filter(|moment| moment.is_crash_time) {
-            for (reads, _) in eager(machine, &moment.states, actions) {
-                let times = vec![time, moment.before];
-                found.insert((times, moment.reads.clone(), reads));
+            if times.len() < depth {
+                let (mut times, mut before) = (times.clone(), before.clone());
+                times.push(moment.before);
+                before.push(reads[..moment.loads].to_vec());
+                let inside = (times, before);
+                found.extend(eager_runs(machine, depth, inside, &moment.states, actions));
             }
         }
+        found.insert((times.clone(), before.clone(), reads));
     }
     found
 }
 
+/// Checks that exploration shows what trying everything shows, once each.
+fn check_exploration(
+    (profile, tearing): (Profile, Tearing),
+    depth: usize,
+    steps: &[Step],
+    actions: &[(usize, Action)],
+) -> Result<(), TestCaseError> {
+    let images = crashes(profile, tearing, THREADS, steps);
+    let history = history(profile, tearing, steps);
+    for &time in history.crash_times() {
+        let images = &images[time.before.0 as usize - 1];
+        let start = (vec![time.before.0], Vec::new());
+        let eager = eager_runs((profile, tearing), depth, start, images, actions);
+        let shown: BTreeSet<(Vec<u64>, Reads)> = eager
+            .iter()
+            .map(|(times, _, reads)| (times.clone(), reads.clone()))
+            .collect();
+        let explored = [explore, explore_by_copies];
+        for runs in explored.map(|explore| explore(&history, time, depth, actions)) {
+            let lazy: BTreeSet<_> = runs
+                .iter()
+                .map(|run| (run.crashes.clone(), run.reads.clone()))
+                .collect();
+            prop_assert_eq!(&lazy, &shown, "before {:?}", time);
+            prop_assert_eq!(runs.len(), eager.len(), "before {:?}", time);
+            for run in runs {
+                let is_known = images.contains(&run.image);
+                prop_assert!(is_known || run.crashes.len() > 1, "{:?}", run.image);
+                let (reads, _) = Native::run(profile, tearing, &run.image, actions);
+                prop_assert_eq!(reads, run.reads, "the completed image leads elsewhere");
+            }
+        }
+    }
+    Ok(())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn each_behaviour_is_explored_once(
@@ -125,23 +168,7 @@ proptest! {
         actions in recovery(6),
         machine in machine(),
     ) {
-        let (profile, tearing) = machine;
-        let images = crashes(profile, tearing, THREADS, &steps);
-        let history = history(profile, tearing, &steps);
-        for &time in history.crash_times() {
-            let images = &images[time.before.0 as usize - 1];
-            let eager: BTreeSet<Reads> =
-                eager(machine, images, &actions).into_iter().map(|(reads, _)| reads).collect();
-            let runs = explore(&history, time, 1, &actions);
-            let lazy: BTreeSet<Reads> = runs.iter().map(|run| run.reads.clone()).collect();
-            prop_assert_eq!(&lazy, &eager, "before {:?}", time);
-            prop_assert_eq!(runs.len(), eager.len(), "before {:?}", time);
-            for run in runs {
-                prop_assert!(images.contains(&run.image), "{:?} is no crash image", run.image);
-                let (reads, _) = Native::run(profile, tearing, &run.image, &actions);
-                prop_assert_eq!(reads, run.reads, "the completed image leads elsewhere");
-            }
-        }
+        check_exploration(machine, 1, &steps, &actions)?;
     }
 
     #[test]
@@ -150,24 +177,16 @@ proptest! {
         actions in recovery(5),
         machine in machine(),
     ) {
-        let (profile, tearing) = machine;
-        let images = crashes(profile, tearing, THREADS, &steps);
-        let history = history(profile, tearing, &steps);
-        for &time in history.crash_times() {
-            let images = &images[time.before.0 as usize - 1];
-            let eager = eager_runs(machine, time.before.0, images, &actions);
-            let runs = explore(&history, time, 2, &actions);
-            let lazy: BTreeSet<_> =
-                runs.iter().map(|run| (run.crashes.clone(), run.reads.clone())).collect();
-            let shown: BTreeSet<_> =
-                eager.iter().map(|(times, _, reads)| (times.clone(), reads.clone())).collect();
-            prop_assert_eq!(lazy, shown);
-            prop_assert_eq!(runs.len(), eager.len());
-            for run in runs {
-                let (reads, _) = Native::run(profile, tearing, &run.image, &actions);
-                prop_assert_eq!(reads, run.reads, "the completed image leads elsewhere");
-            }
-        }
+        check_exploration(machine, 2, &steps, &actions)?;
+    }
+
+    #[test]
+    fn each_behaviour_after_two_crashes_of_recovery_is_explored_once(
+        steps in program(3),
+        actions in recovery(4),
+        machine in machine(),
+    ) {
+        check_exploration(machine, 3, &steps, &actions)?;
     }
 
     #[test]

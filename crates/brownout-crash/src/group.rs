@@ -2,14 +2,15 @@
 //!
 //! Failures with the same line of the failure point and the same way in which recovery fails are one group. Groups are one if
 //! they have neighbouring failure points, with none between them at which recovery passes: what one store breaks stays broken until
-//! another one repairs it.
+//! another one repairs it. In the same way, groups are one if the same stores are lost at later instants, until recovery passes
+//! without them.
 //!
 //! Can join too much: a second mistake that breaks the same thing before the first is repaired.
 
 use std::collections::HashMap;
 
 use crate::coverage::TrialPurpose;
-use crate::crash_point::CrashPoint;
+use crate::crash_point::{Choice, CrashPoint};
 use crate::trial::Trial;
 
 /// Similar failures, the one that represents them first.
@@ -121,13 +122,12 @@ fn group_in_order<'t>(trials: impl Iterator<Item = &'t Trial>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     // The group that each one was united with, itself if none.
     let mut united: Vec<usize> = Vec::new();
-    let mut neighbour: Option<(&Trial, String, usize)> = None;
+    // The last trial in program order, and with each loss of stores, if recovery failed.
+    let mut neighbours: HashMap<Option<&Choice>, (&Trial, String, usize)> = HashMap::new();
     for trial in trials {
-        let in_order = trial.point.choice.is_none();
+        let choice = trial.point.choice.as_ref();
         let Some(failure) = &trial.failure else {
-            if in_order {
-                neighbour = None;
-            }
+            neighbours.remove(&choice);
             continue;
         };
         let signature = failure.signature(&trial.verdict);
@@ -140,16 +140,14 @@ fn group_in_order<'t>(trials: impl Iterator<Item = &'t Trial>) -> Vec<Group> {
             groups.len() - 1
         });
         groups[number].failures.push(trial.clone());
-        if in_order {
-            if let Some((previous, alike, other)) = &neighbour
-                && *alike == signature
-                && previous.operation == trial.operation
-            {
-                let (a, b) = (root(&united, *other), root(&united, number));
-                united[a.max(b)] = a.min(b);
-            }
-            neighbour = Some((trial, signature, number));
+        if let Some((previous, alike, other)) = neighbours.get(&choice)
+            && *alike == signature
+            && previous.operation == trial.operation
+        {
+            let (a, b) = (root(&united, *other), root(&united, number));
+            united[a.max(b)] = a.min(b);
         }
+        neighbours.insert(choice, (trial, signature, number));
     }
     for number in (0..groups.len()).rev() {
         let into = root(&united, number);
@@ -176,6 +174,7 @@ fn root(united: &[usize], mut number: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crash_point::{LineChoice, OtherLines};
     use crate::failure_point::PointKind;
     use crate::operation::Operation;
     use crate::trial::Failure;
@@ -265,6 +264,33 @@ mod tests {
             in_operation(1, failed(3, "a.c:3", "broken")),
         ];
         assert_eq!(groups(&trials), [[2], [3]]);
+    }
+
+    #[test]
+    fn the_same_loss_is_one_group_until_recovery_passes_with_it() {
+        let losing = |stores, trial: Trial| {
+            let mut trial = trial;
+            trial.point.choice = Some(Choice {
+                profile: "adr".into(),
+                others: OtherLines::Newest,
+                lines: vec![LineChoice {
+                    file: 0,
+                    offset: 64,
+                    stores,
+                    exceptions: Vec::new(),
+                }],
+            });
+            trial
+        };
+        let trials = [
+            losing(1, failed(2, "a.c:2", "broken")),
+            passed(3),
+            losing(1, failed(4, "a.c:4", "broken")),
+            losing(1, passed(5)),
+            losing(1, failed(6, "a.c:6", "broken")),
+            losing(2, failed(7, "a.c:7", "broken")),
+        ];
+        assert_eq!(groups(&trials), [vec![2, 4], vec![6], vec![7]]);
     }
 
     fn state(trial: Trial) -> Trial {

@@ -39,14 +39,11 @@ impl<T: Copy> EvenSample<T> {
         }
     }
 
-    pub fn is_offered(&self) -> bool {
-        self.offered > 0
-    }
-
     /// What was kept, in the order in which it was offered.
     pub fn chosen(&self) -> Vec<T> {
         let mut all = self.kept.clone();
-        if self.limit > 1 && !(self.offered - 1).is_multiple_of(self.stride) {
+        let newest = self.offered.saturating_sub(1);
+        if self.limit > 1 && !newest.is_multiple_of(self.stride) {
             all.extend(self.last);
         }
         let count = all.len();
@@ -77,6 +74,7 @@ mod tests {
 
     #[test]
     fn few_are_all() {
+        assert!(sample(4, 0).is_empty());
         assert_eq!(sample(4, 3), [0, 1, 2]);
         assert_eq!(sample(4, 4), [0, 1, 2, 3]);
     }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use brownout_trace::selection::Selection;
 use brownout_trace::{Definitions, Event, EventIndex, ReadError, TraceReader};
@@ -53,6 +54,7 @@ impl RecordedRun {
         contexts: &mut impl Symbols,
         observer: &mut dyn ProgressObserver,
     ) -> Result<Survey, CrashError> {
+        let start = Instant::now();
         let mut points = FailurePoints::new(scope);
         let mut files = PersistentFiles::default();
         let read = self.walk(|event, definitions| {
@@ -63,7 +65,11 @@ impl RecordedRun {
             ControlFlow::Continue(())
         })?;
         files.settle(read.definitions());
-        Ok(Survey { points, files })
+        Ok(Survey {
+            points,
+            files,
+            duration: start.elapsed(),
+        })
     }
 
     /// Finds all persistent files.
@@ -133,4 +139,6 @@ impl RecordedRun {
 pub struct Survey {
     pub points: FailurePoints,
     pub files: PersistentFiles,
+    /// How long the pass took.
+    pub duration: Duration,
 }

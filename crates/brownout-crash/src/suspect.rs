@@ -6,11 +6,12 @@
 //! If recovery fails on such an image, and passes at the same instant both in program order and if those later stores alone
 //! are lost, the finding is confirmed.
 //!
-//! `occurrences` finds the stores and fences of a suspect in the run, `live_store` the failure points at which they are tried;
+//! `occurrences` and `followed` find the stores and fences of a suspect in the run, `live_store` the failure points at which they are tried;
 //! `images` makes choices of the model of them, so a crash can leave every image.
 //!
 //! Can miss: harm that only shows if several findings come together, and at occurrences or instants that were not chosen.
 
+mod followed;
 mod images;
 mod live_store;
 mod occurrences;
@@ -26,7 +27,7 @@ use crate::coverage::TrialPurpose;
 use crate::crash_point::CrashPoint;
 use crate::trial::Trial;
 
-pub(crate) use images::propose;
+pub(crate) use images::{OrderImages, propose};
 
 /// A finding of lint that crash images can confirm.
 #[derive(Clone, Debug, PartialEq, Eq)]

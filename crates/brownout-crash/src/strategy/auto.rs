@@ -2,63 +2,57 @@
 //!
 //! 1. Each failure point once, at its first occurrence, as [`prefix`](super::prefix) does. The test is incomplete before
 //!    that is done.
-//! 2. Images that try the [suspects](crate::suspect) of lint: their stores are lost, or persist in another order.
-//! 3. Occurrences of failure points that differ from those before, the most [different](super::novelty) first, and in turn
-//!    with them [states between stores](super::store_states), one of each kind, and images in which stores persist in another
-//!    order than that of the program, one of each kind.
-//! 4. All others of these, in turn; occurrences are spread over the run.
+//! 2. The first images of each of the [suspects](crate::suspect) of lint: its stores are lost, or persist in another order.
+//! 3. What differs most, and then all others, as [`further`](super::further) says.
 //!
 //! If recovery fails at a state between stores, the failure points on both sides are tried next: they show whether the
-//! state is a failure of its own. In the same way, a failure with stores lost is compared with program order. What recovery most likely fails at again comes after everything else: failure points that have
+//! state is a failure of its own. In the same way, a failure with stores lost is compared with program order. What
+//! recovery most likely fails at again comes after everything else: failure points that have
 //! failed at another occurrence, and states between stores that lie between two crashes at which it failed. If everything
-//! is tried before the time is over, the test ends. The crash points do not depend on time, so an interrupted test can
-//! be resumed, and its parts can be merged.
+//! is tried before the time is over, the test ends. Which crash points there are does not depend on time, so an interrupted
+//! test can be resumed, and its parts can be merged; only how many are tried in one [wave](super::wave) does.
 //!
 //! Can miss: bugs that only show if stores to several lines are lost that lint does not suspect. Every image that it tries can be
 //! left by a crash.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::ops::ControlFlow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use super::occurrences::{Occurrences, in_turns};
-use super::prefix::{in_order, leaf_order};
-use super::store_states::{StoreStates, Surroundings};
+use super::further::{Further, proposed};
+use super::prefix::in_order;
+use super::store_states::Surroundings;
+use super::wave::WaveSize;
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput};
 use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
-use crate::failure_point::{FailurePoint, FailurePoints, PointKind, StackId};
+use crate::failure_point::{PointKind, StackId};
 use crate::suspect::{SuspectImages, propose};
 use crate::trial::Trial;
 
 pub static AUTO: StrategyInfo = StrategyInfo {
     name: "auto",
-    version: 2,
+    version: 3,
     summary: "Each failure point, then what differs most from what was tried, within the time limit",
     time_limit: Some(Duration::from_secs(30)),
     tries_suspects: true,
     start: |input| Ok(Box::new(Auto::new(input)?)),
 };
 
-/// Crash points of the first wave, and of the largest: each wave costs a pass over the trace.
-const FIRST_WAVE: usize = 256;
-const LARGEST_WAVE: usize = 8192;
-
 /// A failure point, whatever its occurrence.
-type Context = (PointKind, Option<StackId>);
+pub(super) type Context = (PointKind, Option<StackId>);
 
 struct Auto {
     /// What has to be tried, in reverse order.
     required: Vec<ProposedCrash>,
-    /// The images of suspects, and the crashes in program order to compare them with.
-    suspected: [Vec<ProposedCrash>; 2],
+    /// The first images of suspects, and the crashes in program order to compare them with, in reverse order.
+    suspected: Vec<ProposedCrash>,
     suspects: Vec<SuspectImages>,
     /// For images of suspects, the image that keeps the suspect's store, as long as it is not proposed.
     keeping: HashMap<CrashPoint, ProposedCrash>,
     /// The planned crashes that are not in program order.
     known_choices: HashSet<CrashPoint>,
-    /// The crashes in program order at the instants of open orders.
+    /// The crashes in program order at the instants of images with losses.
     controls: HashMap<u64, ProposedCrash>,
     /// What shows whether recovery fails for the reason for which it was tried: failure points around states between
     /// stores, and images that keep the stores of suspects.
@@ -74,7 +68,7 @@ struct Auto {
     verdicts: BTreeMap<u64, bool>,
     /// The planned crashes in program order, and whether they are proposed.
     proposed: HashMap<u64, bool>,
-    wave: usize,
+    wave: WaveSize,
     planned: u64,
     required_count: Option<u64>,
     extent: Extent,
@@ -82,76 +76,62 @@ struct Auto {
 
 impl Auto {
     fn new(input: StrategyInput<'_>) -> Result<Self, CrashError> {
-        let points = &input.survey.points;
+        let (points, pass) = (&input.survey.points, input.survey.duration);
         let mut required = in_order(points, input.symbols);
         let mut extent = Extent::of(points);
-        let suspicion = propose(
+        // If the user says how many occurrences to try, those are required and no others are tried.
+        let all_required = input.occurrences.is_some();
+        let mut suspicion = propose(
             input.suspects,
+            !all_required,
             input.run,
             input.survey,
             input.profile,
-            input.symbols,
+            &mut *input.symbols,
         )?;
-        // If the user says how many occurrences to try, those are required and no others are tried.
-        let all_required = input.occurrences.is_some();
-        let (mut further, surroundings) = match input.occurrences {
-            Some(_) => Default::default(),
-            None => {
-                extent.orders = suspicion
-                    .orders
-                    .iter()
-                    .map(|orders| orders.len() as u64)
-                    .sum();
-                further(input, suspicion.orders, &mut extent)?
-            }
+        extent.orders = suspicion.orders.count;
+        let others = std::mem::take(&mut suspicion.others);
+        let mut further = match all_required {
+            true => Further::only(others),
+            false => Further::find(input, others, suspicion.orders, &mut extent)?,
         };
-        let in_program_order = further.iter().map(|proposal| ProposedCrash {
-            point: CrashPoint::program_order(proposal.point.event),
-            purpose: TrialPurpose::Occurrence,
-            ..proposal.clone()
-        });
-        let controls: HashMap<u64, ProposedCrash> = further
+        // Each crash point is proposed once. What is counted as something else is not only the image of a suspect.
+        let counted: HashMap<CrashPoint, TrialPurpose> = further
+            .crashes
             .iter()
-            .zip(in_program_order)
-            .filter(|(proposal, _)| proposal.purpose == TrialPurpose::OpenOrder)
-            .map(|(proposal, control)| (proposal.point.event, control))
-            .collect();
-        // Each crash point is proposed once.
-        let mut known: HashSet<CrashPoint> = points_of(&required).collect();
-        let occurrences: HashMap<CrashPoint, TrialPurpose> = further
-            .iter()
+            .filter(|proposal| proposal.purpose != TrialPurpose::Suspect)
             .map(|proposal| (proposal.point.clone(), proposal.purpose))
             .collect();
-        let mut suspected = [suspicion.firsts, suspicion.others];
-        for wave in &mut suspected {
-            for proposal in wave.iter_mut() {
-                let purpose = occurrences.get(&proposal.point);
-                proposal.purpose = purpose.copied().unwrap_or(proposal.purpose);
-            }
-            wave.retain(|proposal| known.insert(proposal.point.clone()));
+        let with_losses = further.crashes.iter();
+        let with_losses = with_losses.filter(|proposal| proposal.point.choice.is_some());
+        let controls = with_losses
+            .map(|proposal| (proposal.point.event, control(proposal, &counted)))
+            .collect();
+        let mut suspected = suspicion.firsts;
+        for proposal in suspected.iter_mut().chain(&mut further.crashes) {
+            let purpose = counted.get(&proposal.point);
+            proposal.purpose = purpose.copied().unwrap_or(proposal.purpose);
         }
-        let tries: usize = suspected.iter().map(Vec::len).sum();
-        further.retain(|proposal| !known.contains(&proposal.point));
+        let mut known: HashSet<CrashPoint> = HashSet::new();
+        for crashes in [&mut required, &mut suspected, &mut further.crashes] {
+            crashes.retain(|proposal| known.insert(proposal.point.clone()));
+        }
         let contexts = required.iter().map(|proposal| {
             let context = (proposal.kind, proposal.stack);
             (proposal.point.event, context)
         });
         let contexts = contexts.collect();
-        let planned = required
-            .iter()
-            .chain(suspected.iter().flatten())
-            .chain(&further);
-        let in_program_order = planned.filter(|proposal| proposal.point.choice.is_none());
-        let proposed = in_program_order.map(|proposal| (proposal.point.event, false));
-        let proposed = proposed.collect();
-        let choices = suspected.iter().flat_map(|wave| points_of(wave));
-        let choices = choices.chain(points_of(&further));
-        let known_choices = choices.filter(|point| point.choice.is_some()).collect();
-        required.reverse();
-        further.reverse();
+        let planned = known.len() as u64;
+        let (in_program_order, known_choices): (HashSet<_>, HashSet<_>) =
+            known.into_iter().partition(|point| point.choice.is_none());
+        let proposed = in_program_order.into_iter();
+        let proposed = proposed.map(|point| (point.event, false)).collect();
+        for crashes in [&mut required, &mut suspected, &mut further.crashes] {
+            crashes.reverse();
+        }
         Ok(Self {
             contexts,
-            planned: (required.len() + tries + further.len()) as u64,
+            planned,
             required_count: (!all_required).then_some(required.len() as u64),
             required,
             suspected,
@@ -160,27 +140,25 @@ impl Auto {
             known_choices,
             controls,
             comparisons: Vec::new(),
-            surroundings,
-            further,
+            surroundings: further.surroundings,
+            wave: WaveSize::new(pass),
+            further: further.crashes,
             deferred: Vec::new(),
             failed: HashSet::new(),
             verdicts: BTreeMap::new(),
             proposed,
-            wave: FIRST_WAVE,
             extent,
         })
     }
 
     /// The next crash points, in the order of what they promise.
     fn next(&mut self, wave: usize) -> Vec<ProposedCrash> {
-        let rest = self.required.len().saturating_sub(wave);
-        let required: Vec<ProposedCrash> = self.required.drain(rest..).rev().collect();
-        if !required.is_empty() {
-            return required;
-        }
-        let suspected = self.suspected.iter_mut().find(|wave| !wave.is_empty());
-        if let Some(suspected) = suspected {
-            return std::mem::take(suspected);
+        for crashes in [&mut self.required, &mut self.suspected] {
+            let rest = crashes.len().saturating_sub(wave);
+            let next: Vec<ProposedCrash> = crashes.drain(rest..).rev().collect();
+            if !next.is_empty() {
+                return next;
+            }
         }
         if !self.comparisons.is_empty() {
             return std::mem::take(&mut self.comparisons);
@@ -219,6 +197,9 @@ impl Auto {
 
     /// Whether recovery most likely fails for a reason that is known.
     fn fails_again(&self, proposal: &ProposedCrash) -> bool {
+        if proposal.purpose == TrialPurpose::Suspect {
+            return false;
+        }
         let event = proposal.point.event;
         let before = self.verdicts.range(..event).next_back();
         let after = self.verdicts.range(event..).next();
@@ -263,8 +244,7 @@ impl Auto {
 
 impl Strategy for Auto {
     fn propose(&mut self) -> Vec<ProposedCrash> {
-        let wave = self.wave;
-        self.wave = (2 * wave).min(LARGEST_WAVE);
+        let wave = self.wave.next();
         let next = self.next(wave);
         let in_program_order = next.iter().filter(|crash| crash.point.choice.is_none());
         for crash in in_program_order {
@@ -274,6 +254,7 @@ impl Strategy for Auto {
     }
 
     fn learn(&mut self, trial: &Trial) {
+        self.wave.learn();
         let passed = trial.verdict.passed();
         if trial.point.choice.is_some() {
             if !passed {
@@ -311,68 +292,18 @@ impl Strategy for Auto {
     }
 }
 
-fn points_of(proposals: &[ProposedCrash]) -> impl Iterator<Item = CrashPoint> {
-    proposals.iter().map(|proposal| proposal.point.clone())
-}
-
-fn proposed(point: FailurePoint, purpose: TrialPurpose) -> ProposedCrash {
-    ProposedCrash {
-        purpose,
-        ..ProposedCrash::from(point)
-    }
-}
-
-/// What is tried after all failure points, in order, and the failure points around states between stores.
-fn further(
-    input: StrategyInput<'_>,
-    [different_orders, other_orders]: [Vec<ProposedCrash>; 2],
-    extent: &mut Extent,
-) -> Result<(Vec<ProposedCrash>, Surroundings), CrashError> {
-    let StrategyInput {
-        run,
-        survey,
-        symbols,
-        ..
-    } = input;
-    let leaves = survey.points.leaves();
-    let scope = survey.points.scope();
-    let mut points = FailurePoints::new(scope.clone());
-    let mut occurrences = Occurrences::default();
-    let mut states = StoreStates::new(scope);
-    run.walk(|event, definitions| {
-        symbols.observe(event, definitions);
-        let point = points.observe(event, definitions, &run.selection, &mut *symbols);
-        if let Some(point) = &point {
-            occurrences.reach(point);
-        }
-        occurrences.observe(event);
-        if let Some(states) = &mut states {
-            states.observe(event, definitions, &run.selection, &mut *symbols, point);
-        }
-        ControlFlow::Continue(())
-    })?;
-    let order: Vec<Context> = leaf_order(leaves, symbols)
-        .into_iter()
-        .map(|leaf| (leaves[leaf].kind, leaves[leaf].stack))
-        .collect();
-    let occurrences = occurrences.in_order(&order);
-    let of = |points: Vec<FailurePoint>, purpose| -> VecDeque<ProposedCrash> {
-        let points = points.into_iter();
-        points.map(|point| proposed(point, purpose)).collect()
+/// The crash in program order at the instant of an image with losses.
+fn control(image: &ProposedCrash, counted: &HashMap<CrashPoint, TrialPurpose>) -> ProposedCrash {
+    let point = CrashPoint::program_order(image.point.event);
+    let purpose = match (counted.get(&point), image.purpose, image.kind) {
+        (Some(&purpose), ..) => purpose,
+        (None, TrialPurpose::OpenOrder, PointKind::Store) => TrialPurpose::Store,
+        (None, TrialPurpose::OpenOrder, _) => TrialPurpose::Occurrence,
+        (None, purpose, _) => purpose,
     };
-    let mut different = vec![of(occurrences.novel, TrialPurpose::Occurrence)];
-    let mut rest = vec![of(occurrences.rest, TrialPurpose::Occurrence)];
-    let mut surroundings = Surroundings::default();
-    if let Some(states) = states {
-        let states = states.in_order(symbols);
-        extent.stores = states.count;
-        surroundings = states.surroundings;
-        different.push(of(states.different, TrialPurpose::Store));
-        rest.push(of(states.rest, TrialPurpose::Store));
+    ProposedCrash {
+        point,
+        purpose,
+        ..image.clone()
     }
-    different.push(different_orders.into());
-    rest.push(other_orders.into());
-    let mut further = in_turns(different);
-    further.extend(in_turns(rest));
-    Ok((further, surroundings))
 }

@@ -4,12 +4,17 @@
 //! [campaign](crate::Campaign) builds the images, runs the recoveries and writes the journal. One file a strategy; a
 //! strategy is registered with one line in `registry!`.
 
+mod further;
 mod most_different_first;
 mod novelty;
 mod occurrences;
 mod store_states;
+mod thinning;
+mod wave;
 
 pub(crate) use occurrences::in_turns;
+pub(crate) use store_states::{own_code_first, points_at_stores};
+pub(crate) use thinning::Thinning;
 
 use std::time::Duration;
 

@@ -7,25 +7,22 @@
 //!
 //! Each state has the failure points on both sides: if one of them fails alike, the state is no finding of its own.
 //!
-//! Memory is bounded: of a store that is executed very often, ever fewer occurrences are considered.
+//! Memory is bounded: of a store that is executed very often, ever [fewer](Thinning) occurrences are considered.
 
 use brownout_trace::selection::Selection;
 use brownout_trace::{Definitions, Event};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::occurrences::Occurrences;
+use super::thinning::Thinning;
 use crate::failure_point::{FailurePoint, FailurePoints, Granularity, PointKind, Scope, StackId};
 use crate::symbols::Symbols;
-
-/// Of a store that was executed so often, each second occurrence is considered, after twice as often each fourth, and so on.
-const ALL_CONSIDERED: u64 = 512;
 
 /// Finds the states between stores. Takes every event, in order.
 pub struct StoreStates {
     points: FailurePoints,
     occurrences: Occurrences,
-    /// How often each store was reached.
-    reached: FxHashMap<Option<StackId>, u64>,
+    thinning: Thinning,
     count: u64,
     surroundings: Surroundings,
     /// Whether a state is considered since the last failure point.
@@ -45,14 +42,10 @@ pub struct OrderedStates {
 impl StoreStates {
     /// `None` if stores are failure points anyway.
     pub fn new(scope: &Scope) -> Option<Self> {
-        (scope.granularity != Granularity::Store).then(|| Self {
-            points: FailurePoints::new(Scope {
-                granularity: Granularity::Store,
-                occurrences: 1,
-                ..scope.clone()
-            }),
+        Some(Self {
+            points: points_at_stores(scope)?,
             occurrences: Occurrences::default(),
-            reached: FxHashMap::default(),
+            thinning: Thinning::default(),
             count: 0,
             surroundings: Surroundings::default(),
             is_open: false,
@@ -85,10 +78,7 @@ impl StoreStates {
 
     fn reach(&mut self, state: &FailurePoint) {
         self.count += 1;
-        let reached = self.reached.entry(state.stack).or_default();
-        *reached += 1;
-        let stride = (*reached / ALL_CONSIDERED + 1).next_power_of_two();
-        if reached.is_multiple_of(stride) {
+        if self.thinning.considers(state.stack) {
             self.occurrences.reach_between(state);
             self.is_open = true;
         }
@@ -99,22 +89,12 @@ impl StoreStates {
         if self.is_open {
             self.surroundings.0.push((self.before, None));
         }
-        let has_operations = !self.points.scope().operations.is_empty();
         let ordered = self.occurrences.in_order(&[]);
         let mut different = [ordered.first, ordered.novel].concat();
-        let stacks: FxHashSet<StackId> = different.iter().filter_map(|state| state.stack).collect();
-        let of_library: FxHashSet<StackId> = stacks
-            .into_iter()
-            .filter(|&stack| is_library(&symbols.frames(stack)))
-            .collect();
-        let rank = |state: &FailurePoint| {
-            let outside = has_operations && !state.occurrence.operation.active;
-            let library = state.stack.is_some_and(|stack| of_library.contains(&stack));
-            (outside, library)
-        };
-        different.sort_by_key(rank);
         let mut rest = ordered.rest;
-        rest.sort_by_key(rank);
+        for states in [&mut different, &mut rest] {
+            own_code_first(states, |state| *state, self.points.scope(), symbols);
+        }
         OrderedStates {
             different,
             rest,
@@ -122,6 +102,38 @@ impl StoreStates {
             surroundings: self.surroundings,
         }
     }
+}
+
+/// Finds failure points at each store, too; `None` if the user has asked for them, so that nothing is between them.
+pub(crate) fn points_at_stores(scope: &Scope) -> Option<FailurePoints> {
+    let points = || {
+        FailurePoints::new(Scope {
+            granularity: Granularity::Store,
+            occurrences: 1,
+            ..scope.clone()
+        })
+    };
+    (scope.granularity != Granularity::Store).then(points)
+}
+
+/// Sorts states: those in operations first, then those in the target's own code, then those inside libraries.
+pub(crate) fn own_code_first<T>(
+    items: &mut [T],
+    state: impl Fn(&T) -> FailurePoint,
+    scope: &Scope,
+    symbols: &mut dyn Symbols,
+) {
+    let has_operations = !scope.operations.is_empty();
+    let mut of_library: FxHashMap<StackId, bool> = FxHashMap::default();
+    items.sort_by_cached_key(|item| {
+        let state = state(item);
+        let outside = has_operations && !state.occurrence.operation.active;
+        let library = state.stack.is_some_and(|stack| {
+            let known = of_library.entry(stack);
+            *known.or_insert_with(|| is_library(&symbols.frames(stack)))
+        });
+        (outside, library)
+    });
 }
 
 /// Whether a library executes the store for itself. What the C library copies, it copies for its caller.

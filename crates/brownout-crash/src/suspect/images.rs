@@ -1,6 +1,6 @@
 //! The images with which suspects are tried, and write-backs of several pages.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 
 use brownout_model::Profile;
@@ -8,6 +8,7 @@ use brownout_trace::EventKind;
 
 use super::live_store::Loss;
 use super::occurrences::{Found, SuspectOccurrences};
+use super::open_orders::OrderLosses;
 use super::{NoImage, Suspect, SuspectImages};
 use crate::coverage::TrialPurpose;
 use crate::crash_point::CrashPoint;
@@ -15,11 +16,13 @@ use crate::error::CrashError;
 use crate::failure_point::{FailurePoint, FailurePoints, Leaf, Occurrence, PointKind};
 use crate::image::ImageBuilder;
 use crate::recorded_run::{RecordedRun, Survey};
-use crate::strategy::ProposedCrash;
+use crate::strategy::{ProposedCrash, in_turns, own_code_first, points_at_stores};
 use crate::symbols::Symbols;
 
 /// Images of one suspect.
 const MOST_IMAGES: usize = 10;
+/// Images of one suspect that are tried before anything else but failure points: they confirm it most often.
+const FIRST_IMAGES: usize = 2;
 /// Stores that a crash could lose at once; if there are more, following them all takes too much memory.
 const MOST_LIVE: usize = 1 << 19;
 
@@ -27,14 +30,25 @@ const MOST_LIVE: usize = 1 << 19;
 #[derive(Default)]
 pub(crate) struct Proposed {
     pub(crate) suspects: Vec<SuspectImages>,
-    /// The first image of each suspect, each with the crash in program order at the same instant.
+    /// The first [few](FIRST_IMAGES) images of each suspect, each with the crash in program order at the same instant: the first of
+    /// each, the second, and so on.
     pub(crate) firsts: Vec<ProposedCrash>,
     /// The other images, in the same way.
     pub(crate) others: Vec<ProposedCrash>,
     /// For images that lose more than the store of the suspect, the image that loses the rest alone.
     pub(crate) keeping: HashMap<CrashPoint, ProposedCrash>,
-    /// Images in which stores persist in another order: one of each combination, and others.
-    pub(crate) orders: [Vec<ProposedCrash>; 2],
+    pub(crate) orders: OrderImages,
+}
+
+/// Images in which stores persist in another order than that of the program.
+#[derive(Default)]
+pub(crate) struct OrderImages {
+    /// At failure points: one of each combination, and others.
+    pub(crate) at_points: [Vec<ProposedCrash>; 2],
+    /// At states between stores, in the same way.
+    pub(crate) between_stores: [Vec<ProposedCrash>; 2],
+    /// All that there are, also those that are too many to try.
+    pub(crate) count: u64,
 }
 
 /// An image of a suspect and, if it loses more than the suspect's store, the one that loses the rest alone.
@@ -44,25 +58,37 @@ struct Image {
     keeping: Option<ProposedCrash>,
 }
 
-/// Finds the images with which suspects are tried, and those that try write-backs and open orders, which belong to no suspect.
+/// Finds the images with which suspects are tried, and those that try write-backs and, if `with_orders`, open orders, which
+/// belong to no suspect.
 pub(crate) fn propose(
     suspects: &[Suspect],
+    with_orders: bool,
     run: &RecordedRun,
     survey: &Survey,
     profile: Profile,
     symbols: &mut dyn Symbols,
 ) -> Result<Proposed, CrashError> {
     let mut proposed = Proposed::default();
-    let (found, cut) = find(suspects, run, survey, profile, symbols)?;
+    let has_write_backs = has(survey.points.leaves(), PointKind::WriteBack);
+    if suspects.is_empty() && !with_orders && !has_write_backs {
+        return Ok(proposed);
+    }
+    let (mut found, cut) = find(suspects, with_orders, run, survey, profile, symbols)?;
+    let scope = survey.points.scope();
+    for losses in &mut found.orders.between_stores {
+        own_code_first(losses, |loss| loss.point, scope, symbols);
+    }
+    let orders = [&found.orders.at_points, &found.orders.between_stores];
     let no_losses = Vec::new();
     let of_suspects = found.suspects.iter();
     let of_suspects = of_suspects.map(|losses| losses.as_ref().unwrap_or(&no_losses));
     let losses: Vec<&Vec<Loss>> = of_suspects
         .chain(&found.syncs)
-        .chain(&found.orders)
+        .chain(orders.into_iter().flatten())
         .collect();
     let mut images = build(&losses, run, survey, profile)?;
-    let orders = images.split_off(images.len() - found.orders.len());
+    let orders = images.split_off(suspects.len() + found.syncs.len());
+    proposed.orders = OrderImages::new(orders, found.orders.left_out);
     for images in &mut images {
         images.truncate(MOST_IMAGES);
     }
@@ -92,26 +118,49 @@ pub(crate) fn propose(
         let keeping = keeping.map(|keeping| (image.losing.point.clone(), keeping));
         proposed.keeping.extend(keeping);
     }
-    for images in images {
-        let mut images = images.into_iter().map(|image| image.losing);
-        proposed
-            .firsts
-            .extend(images.next().map(compared).into_iter().flatten());
-        proposed.others.extend(images.flat_map(compared));
-    }
-    for (orders, images) in proposed.orders.iter_mut().zip(orders) {
-        orders.extend(images.into_iter().map(|image| ProposedCrash {
-            purpose: TrialPurpose::OpenOrder,
-            ..image.losing
-        }));
-    }
+    let queues = images.into_iter().map(|images| {
+        let images = images.into_iter().map(|image| image.losing);
+        images.collect::<VecDeque<ProposedCrash>>()
+    });
+    let mut queues: Vec<VecDeque<ProposedCrash>> = queues.collect();
+    let others = queues.iter_mut().map(|queue| {
+        let first = queue.len().min(FIRST_IMAGES);
+        queue.split_off(first)
+    });
+    let others = in_turns(others.collect());
+    proposed.others = others.into_iter().flat_map(compared).collect();
+    let firsts = in_turns(queues);
+    proposed.firsts = firsts.into_iter().flat_map(compared).collect();
     Ok(proposed)
+}
+
+impl OrderImages {
+    /// Takes four lists of images. `left_out` is how many more there are.
+    fn new(images: Vec<Vec<Image>>, left_out: u64) -> Self {
+        let count = left_out + images.iter().map(Vec::len).sum::<usize>() as u64;
+        let mut images = images.into_iter().map(|images| {
+            let images = images.into_iter().map(|image| ProposedCrash {
+                purpose: TrialPurpose::OpenOrder,
+                ..image.losing
+            });
+            images.collect()
+        });
+        let mut two = || [(); 2].map(|()| images.next().unwrap_or_default());
+        Self {
+            at_points: two(),
+            between_stores: two(),
+            count,
+        }
+    }
 }
 
 /// Whether the target makes its files durable by writing back pages (`msync`), and never by flushing lines.
 fn only_writes_back(leaves: &[Leaf]) -> bool {
-    let has = |kind| leaves.iter().any(|leaf| leaf.kind == kind);
-    has(PointKind::WriteBack) && !has(PointKind::Flush)
+    has(leaves, PointKind::WriteBack) && !has(leaves, PointKind::Flush)
+}
+
+fn has(leaves: &[Leaf], kind: PointKind) -> bool {
+    leaves.iter().any(|leaf| leaf.kind == kind)
 }
 
 /// An image, and the crash in program order at the same instant.
@@ -127,12 +176,15 @@ fn compared(image: ProposedCrash) -> [ProposedCrash; 2] {
 /// What each suspect loses, and when; and whether the end of the run is left out because there is too much to lose.
 fn find(
     suspects: &[Suspect],
+    with_orders: bool,
     run: &RecordedRun,
     survey: &Survey,
     profile: Profile,
     symbols: &mut dyn Symbols,
 ) -> Result<(Found, bool), CrashError> {
-    let mut points = FailurePoints::new(survey.points.scope().clone());
+    let scope = survey.points.scope();
+    let mut points = FailurePoints::new(scope.clone());
+    let mut states = points_at_stores(scope).filter(|_| with_orders);
     let mut builder = ImageBuilder::new(&survey.files, &run.selection).with_states(profile);
     builder.note_guarantees();
     let mut occurrences = SuspectOccurrences::new(
@@ -146,6 +198,12 @@ fn find(
         symbols.observe(event, definitions);
         if let Some(point) = points.observe(event, definitions, &run.selection, &mut *symbols) {
             occurrences.reach(point);
+        }
+        let states = states.as_mut();
+        let state = states
+            .and_then(|states| states.observe(event, definitions, &run.selection, &mut *symbols));
+        if let Some(state) = state.filter(|state| state.kind == PointKind::Store) {
+            occurrences.reach_between(state);
         }
         if let EventKind::ProcessExit { .. } = event.kind
             && points.begun()
@@ -171,7 +229,11 @@ fn find(
             ControlFlow::Continue(())
         }
     })?;
-    Ok((occurrences.finish(end, cut), cut))
+    let mut found = occurrences.finish(end, cut);
+    if !with_orders {
+        found.orders = OrderLosses::default();
+    }
+    Ok((found, cut))
 }
 
 /// For each list of losses the crashes with them, as far as the model allows them, without duplicates.

@@ -1,7 +1,8 @@
 //! A store of a suspect that a crash can lose, and the instants at which losing it is tried.
 //!
-//! There are up to four of them while the store is not guaranteed: when something else was stored since; when something stored
-//! later is guaranteed; when its operation has ended; and at the last failure point before it is guaranteed, or of the run.
+//! There are up to four of them while the store is not guaranteed: when something stored later is guaranteed; at the last
+//! failure point before it is guaranteed, or of the run, when most depends on it; when something else was stored since; and when its
+//! operation has ended.
 //! A store to several units is lost as a whole, and in its first or its last unit alone; it is guaranteed when all of it is.
 
 use std::ops::Range;
@@ -87,7 +88,7 @@ impl LiveStore {
             parts.extend([first..first + unit, last..last + unit]);
             parts.rotate_left(turn % 3);
         }
-        let instants = [self.overtaken, self.followed, self.ended, self.last];
+        let instants = [self.overtaken, self.last, self.followed, self.ended];
         let points = instants.into_iter().flatten();
         let losses = points.flat_map(|point| {
             let store = Some(self.store);

@@ -5,52 +5,20 @@
 //! occurrences that do are another matter and not tried. Of a fence, several
 //! occurrences are tried, each at the failure point before it: all that it orders is stored then, and nothing guaranteed.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use brownout_model::{Profile, line_parts};
 use brownout_trace::selection::Selection;
 use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind, FileRange};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::followed::{Followed, OpenFence, VICTIMS};
 use super::live_store::{LiveStore, Loss, Newest, UnitKey};
-use super::open_orders::OpenOrders;
+use super::open_orders::{OpenOrders, OrderLosses};
 use super::open_syncs::{OpenSyncs, PAGE};
 use super::{NoImage, Suspect, SuspectSite, Suspicion};
-use crate::even_sample::EvenSample;
 use crate::failure_point::FailurePoint;
 use crate::persistency::GuaranteedPart;
-use crate::strategy::in_turns;
-
-/// Occurrences that are followed at the same time: the first ones, and the newest ones.
-const FIRST: usize = 2;
-const NEWEST: usize = 3;
-/// Occurrences that are over which are tried.
-const SAMPLED: usize = 3;
-/// Losses of the occurrences that lint has seen that come before all others.
-const OWN: usize = 6;
-/// Lines of one fence that are lost in turn.
-const VICTIMS: usize = 3;
-
-/// An occurrence of a fence: the failure point before it, and the stores to lose, each in one unit.
-#[derive(Clone, Copy, Debug)]
-struct OpenFence {
-    point: FailurePoint,
-    victims: [Option<(UnitKey, EventIndex)>; VICTIMS],
-}
-
-/// What is known about one suspect.
-#[derive(Debug)]
-struct Followed {
-    /// The occurrences that lint has seen.
-    own: Vec<LiveStore>,
-    first: Vec<LiveStore>,
-    newest: VecDeque<LiveStore>,
-    over: EvenSample<LiveStore>,
-    /// Whether the stores never become guaranteed, by what lint says.
-    is_lost_forever: bool,
-    fences: EvenSample<OpenFence>,
-    seen: bool,
-}
 
 /// Follows the occurrences of suspects through a run.
 pub(super) struct SuspectOccurrences<'a> {
@@ -70,9 +38,8 @@ pub(super) struct SuspectOccurrences<'a> {
     /// The last failure point.
     last: Option<FailurePoint>,
     syncs: OpenSyncs,
+    /// Of what is written back at once: units, or pages if the target only writes back pages.
     orders: OpenOrders,
-    /// What is written back at once: a unit, or a page if the target only writes back pages.
-    written_back: u64,
 }
 
 /// The losses that are tried.
@@ -82,8 +49,7 @@ pub(super) struct Found {
     pub(super) suspects: Vec<Result<Vec<Loss>, NoImage>>,
     /// For each write-back of several pages.
     pub(super) syncs: Vec<Vec<Loss>>,
-    /// Open orders: one of each combination, and others.
-    pub(super) orders: [Vec<Loss>; 2],
+    pub(super) orders: OrderLosses,
 }
 
 impl<'a> SuspectOccurrences<'a> {
@@ -111,15 +77,8 @@ impl<'a> SuspectOccurrences<'a> {
                 Suspicion::OpenOrder(site) => fences.entry(*site).or_default().push(number),
             }
         }
-        let followed = suspects.iter().map(|suspect| Followed {
-            own: Vec::new(),
-            first: Vec::new(),
-            newest: VecDeque::new(),
-            over: EvenSample::new(SAMPLED),
-            is_lost_forever: suspect.suspicion.is_forever(),
-            fences: EvenSample::new(SAMPLED),
-            seen: false,
-        });
+        let followed = suspects.iter();
+        let followed = followed.map(|suspect| Followed::new(suspect.suspicion.is_forever()));
         Self {
             selection,
             unit: profile.unit,
@@ -133,19 +92,17 @@ impl<'a> SuspectOccurrences<'a> {
             guaranteed: Newest::default(),
             last: None,
             syncs: OpenSyncs::default(),
-            orders: OpenOrders::default(),
-            written_back: if only_pages {
-                profile.unit.max(PAGE)
-            } else {
-                profile.unit
-            },
+            orders: OpenOrders::new(match only_pages {
+                true => profile.unit.max(PAGE),
+                false => profile.unit,
+            }),
         }
     }
 
     /// A failure point is reached, before the event that it precedes takes effect.
     pub(super) fn reach(&mut self, point: FailurePoint) {
         self.last = Some(point);
-        self.orders.reach(point, self.written_back);
+        self.orders.reach(point);
         let (stored, guaranteed) = (self.stored, self.guaranteed);
         let completed = point.occurrence.operation.completed;
         for &number in &self.following {
@@ -164,6 +121,11 @@ impl<'a> SuspectOccurrences<'a> {
         }
     }
 
+    /// A state between stores is reached, before the next store takes effect.
+    pub(super) fn reach_between(&mut self, state: FailurePoint) {
+        self.orders.reach_between(state);
+    }
+
     /// An event has taken effect, and these parts of stores have become guaranteed by it. `completed` operations are over.
     pub(super) fn observe(
         &mut self,
@@ -179,7 +141,7 @@ impl<'a> SuspectOccurrences<'a> {
         if !guaranteed.is_empty() {
             self.settle(guaranteed);
             self.syncs.observe(event, guaranteed, self.last);
-            self.orders.guaranteed(guaranteed, self.written_back);
+            self.orders.guaranteed(guaranteed);
             if let Some(numbers) = self.fences.get(&SuspectSite::of(event)) {
                 self.open_fence(&numbers.clone(), guaranteed);
             }
@@ -211,10 +173,9 @@ impl<'a> SuspectOccurrences<'a> {
         let last_unit = unit(range.offset + range.len - 1);
         self.stored.add(first, event.index.0);
         let site = SuspectSite::of(event);
-        for offset in [range.offset, range.offset + range.len - 1] {
-            let unit = (range.file, offset - offset % self.written_back);
-            self.orders.store(unit, event.index, site);
-        }
+        let last = range.offset + range.len - 1;
+        let start = (range.file, range.offset);
+        self.orders.store(start, last, event.index, site);
         let Some(numbers) = self.stores.get(&site) else {
             return;
         };
@@ -334,95 +295,5 @@ fn forget(followers: &mut FxHashMap<EventIndex, Vec<usize>>, store: EventIndex, 
         if numbers.is_empty() {
             followers.remove(&store);
         }
-    }
-}
-
-impl Followed {
-    /// Follows a store; returns the one that is not followed any more because of it.
-    fn add(&mut self, live: LiveStore, is_own: bool) -> Option<LiveStore> {
-        self.seen = true;
-        if is_own {
-            self.own.push(live);
-            return None;
-        }
-        if self.first.len() < FIRST {
-            self.first.push(live);
-            return None;
-        }
-        let is_full = self.newest.len() == NEWEST;
-        let dropped = is_full.then(|| self.newest.pop_front()).flatten();
-        self.newest.push_back(live);
-        dropped
-    }
-
-    /// Stores that are guaranteed are over. Returns their events. `last` is the last failure point.
-    fn settle(&mut self, last: Option<FailurePoint>) -> Vec<EventIndex> {
-        let Self {
-            own,
-            first,
-            newest,
-            over,
-            ..
-        } = self;
-        let mut settled = Vec::new();
-        let last_after =
-            |live: &LiveStore| last.filter(|point| point.occurrence.event > live.store);
-        for live in own
-            .iter_mut()
-            .filter(|live| !live.is_over && live.lines == 0)
-        {
-            live.last = last_after(live);
-            live.is_over = true;
-            settled.push(live.store);
-        }
-        let mut end = |live: &mut LiveStore| {
-            let ended = live.lines == 0;
-            if ended {
-                live.last = last_after(live);
-                over.offer(*live);
-                settled.push(live.store);
-            }
-            !ended
-        };
-        first.retain_mut(&mut end);
-        newest.retain_mut(&mut end);
-        settled
-    }
-
-    fn live_mut(&mut self) -> impl Iterator<Item = &mut LiveStore> {
-        let own = self.own.iter_mut().filter(|live| !live.is_over);
-        own.chain(&mut self.first).chain(&mut self.newest)
-    }
-
-    /// Losses of the occurrences that lint has seen, then one of each occurrence in turn.
-    fn losses(&self, unit: u64) -> Vec<Loss> {
-        let own = self.own.iter().enumerate();
-        let own = own.flat_map(|(turn, live)| live.losses(unit, turn));
-        let mut first: Vec<Loss> = own.collect();
-        let mut occurrences = vec![first.split_off(first.len().min(OWN))];
-        let live = self.first.iter().chain(self.newest.iter().rev()).copied();
-        let tries_over = self.over.is_offered() && !self.is_lost_forever;
-        let over = tries_over.then(|| self.over.chosen());
-        let stores = live.chain(over.into_iter().flatten());
-        let stores = stores.enumerate();
-        occurrences.extend(stores.map(|(turn, live)| live.losses(unit, turn)));
-        let fences = self.fences.is_offered().then(|| self.fences.chosen());
-        for fence in fences.into_iter().flatten() {
-            let victims = fence.victims.into_iter().flatten();
-            let losses = victims.map(|((file, start), store)| Loss {
-                point: fence.point,
-                store: Some(store),
-                units: (file, start..start + unit),
-            });
-            occurrences.push(losses.collect());
-        }
-        let queues = occurrences.into_iter().map(VecDeque::from).collect();
-        let mut losses: Vec<Loss> = Vec::new();
-        for loss in first.into_iter().chain(in_turns(queues)) {
-            if !losses.contains(&loss) {
-                losses.push(loss);
-            }
-        }
-        losses
     }
 }

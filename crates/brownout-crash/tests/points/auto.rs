@@ -199,6 +199,91 @@ fn either_line_of_a_store_is_lost_alone() {
     }
 }
 
+/// The open orders that `auto` tries, each with its event and what it loses, and how many there are.
+fn open_orders(made: &Made, occurrences: Option<usize>) -> (Vec<(u64, Vec<Lost>)>, u64) {
+    let run = RecordedRun::new(made.path(), made.selection());
+    let survey = run.survey(scope(Granularity::Flush), &mut Numbers, &mut Silent);
+    let survey = survey.unwrap();
+    let mut strategy = (StrategyInfo::named("auto").unwrap().start)(StrategyInput {
+        run: &run,
+        survey: &survey,
+        symbols: &mut Numbers,
+        occurrences,
+        suspects: &[],
+        profile: Profile::ADR,
+    })
+    .unwrap();
+    let mut orders = Vec::new();
+    loop {
+        let wave = strategy.propose();
+        if wave.is_empty() {
+            return (orders, strategy.extent().orders);
+        }
+        let with_losses = wave.iter().filter(|one| one.point.choice.is_some());
+        orders.extend(with_losses.map(|one| {
+            let lost = chosen_image(&run, &survey, &one.point).unwrap().lost;
+            let lost = lost.into_iter().map(|store| (store.offset, store.bytes));
+            (one.point.event, lost.collect())
+        }));
+    }
+}
+
+#[test]
+fn a_line_is_lost_at_failure_points_and_between_the_stores_after_it() {
+    let mut made = Made::new();
+    made.at(1, store(BASE, &[1]));
+    made.at(2, store(BASE + 64, &[2]));
+    let between = made.at(3, store(BASE + 128, &[3]));
+    let point = made.at(4, flush(BASE));
+    made.exit();
+    let made = made.finish();
+    let (orders, count) = open_orders(&made, None);
+    let (first, second) = (vec![(0, vec![1])], vec![(64, vec![2])]);
+    let expected = [(point, first.clone()), (point, second), (between, first)];
+    assert_eq!(orders[..3], expected, "{orders:?}");
+    assert_eq!(count, orders.len() as u64);
+    assert_eq!(open_orders(&made, Some(1)), (Vec::new(), 0));
+}
+
+#[test]
+fn orders_that_are_too_many_to_try_are_counted() {
+    let mut made = Made::new();
+    made.at(1, store(BASE, &[1]));
+    // The first line is open all the time.
+    let rounds: u64 = 6000;
+    for round in 0..rounds {
+        made.at(2, store(BASE + 64, &round.to_le_bytes()));
+        made.at(3, flush(BASE + 64));
+        made.at(4, sfence());
+    }
+    made.exit();
+    let made = made.finish();
+    let run = RecordedRun::new(made.path(), made.selection());
+    let survey = run.survey(scope(Granularity::Flush), &mut Numbers, &mut Silent);
+    let mut strategy = (StrategyInfo::named("auto").unwrap().start)(StrategyInput {
+        run: &run,
+        survey: &survey.unwrap(),
+        symbols: &mut Numbers,
+        occurrences: None,
+        suspects: &[],
+        profile: Profile::ADR,
+    })
+    .unwrap();
+    let mut tried = 0;
+    loop {
+        let wave = strategy.propose();
+        if wave.is_empty() {
+            break;
+        }
+        let orders = wave
+            .iter()
+            .filter(|one| one.purpose == TrialPurpose::OpenOrder);
+        tried += orders.count() as u64;
+    }
+    let count = strategy.extent().orders;
+    assert!(tried < count && count >= rounds, "{tried} of {count}");
+}
+
 #[test]
 fn the_store_that_lint_has_seen_is_lost_first() {
     let mut made = Made::new();
@@ -287,7 +372,7 @@ proptest! {
         };
         let tried = events(TrialPurpose::FailurePoint, TrialPurpose::Occurrence);
         prop_assert_eq!(&tried, &points);
-        prop_assert_eq!(events(TrialPurpose::Store, TrialPurpose::Store), stores);
+        prop_assert_eq!(&events(TrialPurpose::Store, TrialPurpose::Store), &stores);
         let different: HashSet<_> = proposed.iter().map(|one| &one.point).collect();
         prop_assert_eq!(different.len(), proposed.len());
         prop_assert_eq!(strategy.planned(), (proposed.len() + chosen.len()) as u64);
@@ -299,7 +384,8 @@ proptest! {
             prop_assert!(matches!(one.purpose, TrialPurpose::Suspect | TrialPurpose::OpenOrder));
             let image = chosen_image(&run, &once, &one.point);
             prop_assert!(!image.unwrap().lost.is_empty());
-            prop_assert!(points.contains(&one.point.event) || one.kind == PointKind::Exit);
+            let at_state = one.purpose == TrialPurpose::OpenOrder && stores.contains(&one.point.event);
+            prop_assert!(at_state || points.contains(&one.point.event) || one.kind == PointKind::Exit);
         }
         let suspects = || strategy.suspects().iter();
         let images = suspects().flat_map(|one| &one.images);

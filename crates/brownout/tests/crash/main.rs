@@ -10,6 +10,7 @@ mod endings;
 mod left_out;
 mod names;
 mod oracles;
+mod orders;
 mod paths;
 mod reads;
 mod renamed;

@@ -3,6 +3,9 @@
 //! A run is started with the contents that are still possible. Where a load can see several byte strings, the run goes on
 //! with one of them; for each of the others a later run is started, whose contents are narrowed to it. The choice is in these
 //! contents, not in the number of the load: what the later run reads is possible also if its threads are scheduled in another way.
+//!
+//! All behaviours are found if recovery is a function of what it reads. If it also depends on a schedule or on time, every run
+//! is still possible, but some that are possible may be missing.
 
 use std::sync::Arc;
 

@@ -114,7 +114,7 @@ impl RecoveryMemory {
             }
             bytes.extend_from_slice(&first.bytes);
         }
-        self.note(&(address, &bytes));
+        self.note_load(address, &bytes);
         bytes
     }
 
@@ -139,7 +139,7 @@ impl RecoveryMemory {
     /// The load at `address` returned the bytes of `class`.
     pub fn choose(&mut self, address: PmAddress, class: &ReadClass) {
         self.possible.choose(class);
-        self.note(&(address, &class.bytes));
+        self.note_load(address, &class.bytes);
     }
 
     /// Processes a store.
@@ -199,6 +199,10 @@ impl RecoveryMemory {
             memory: self.possible.clone(),
             path: self.digests.each_ref().map(Hasher::finish),
         });
+    }
+
+    fn note_load(&mut self, address: PmAddress, bytes: &[u8]) {
+        self.note(&(6_u8, address, bytes));
     }
 
     fn note(&mut self, what: &impl Hash) {

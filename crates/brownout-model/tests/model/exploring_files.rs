@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use brownout_model::{
-    Access, FlushEffect, Profile, StoreHistory, StoreHistoryBuilder, StoreKind, Tearing, Time,
+    Access, Exploration, FlushEffect, Profile, StoreHistory, StoreHistoryBuilder, StoreKind,
+    Tearing, Time,
 };
 use proptest::prelude::*;
 
-use crate::exploring::{Action, address, explore};
+use crate::exploring::{Action, address, crashed, explore};
 use crate::following::{Follower, Memory, SPACE};
 use crate::program::{Offset, Op};
 
@@ -81,6 +82,50 @@ fn history(profile: Profile, tearing: Tearing, events: &[Event]) -> Arc<StoreHis
         }
     }
     Arc::new(run.finish())
+}
+
+#[test]
+fn a_write_of_recovery_to_the_file_survives_its_crash() {
+    // The target may have lost its store. Recovery writes the next byte, stores the first, and cuts the file.
+    let store = Event::Store(0, vec![1, 1, 1], StoreKind::Cached);
+    let history = history(Profile::ADR, Tearing::Whole, &[store]);
+    let mut exploration = Exploration::new(crashed(&history, history.crash_times()[0]), 2);
+    let mut found = BTreeSet::new();
+    while let Some(mut recovery) = exploration.next_run() {
+        let is_first = recovery.crashes_before() == 1;
+        if is_first {
+            let thread = recovery.add_thread();
+            recovery.store(thread, address(0), &[7], StoreKind::Cached);
+            recovery.replace(address(1), &[5]);
+            recovery.remove(SPACE, 2..u64::MAX);
+        }
+        let bytes = recovery.load(address(0), 4);
+        let times = recovery.possible().crash_times().skip(1);
+        found.insert((times.map(|time| time.before.0).max(), bytes));
+        exploration.finish(recovery);
+    }
+    let expected = [
+        // The first recovery reads what it wrote.
+        (None, [7, 5, 0, 0]),
+        // Before the write.
+        (Some(2), [0, 0, 0, 0]),
+        (Some(2), [1, 1, 1, 0]),
+        (Some(2), [7, 0, 0, 0]),
+        (Some(2), [7, 1, 1, 0]),
+        // Before the file is cut.
+        (Some(3), [0, 5, 0, 0]),
+        (Some(3), [1, 5, 1, 0]),
+        (Some(3), [7, 5, 0, 0]),
+        (Some(3), [7, 5, 1, 0]),
+        // At the end.
+        (Some(4), [0, 5, 0, 0]),
+        (Some(4), [1, 5, 0, 0]),
+        (Some(4), [7, 5, 0, 0]),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(time, bytes)| (time, bytes.to_vec())).into()
+    );
 }
 
 proptest! {

@@ -1,7 +1,8 @@
 //! From groups of failures to findings: one cause is one finding.
 //!
-//! Several groups are one finding if narrowing finds the same stores for them. A recovery that fails and then passes on the
-//! same image is a warning: it does not show what the image does to it.
+//! Several groups are one finding if narrowing finds the same stores for them: lines that are reached by the same calls, or after
+//! which recovery fails in the same way. Two mistakes may use one function that stores. A recovery that fails and then passes
+//! on the same image is a warning: it does not show what the image does to it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -39,19 +40,23 @@ pub fn findings(
         .map(|cause| (&cause.cause_of, cause))
         .collect();
     let mut merged: Vec<(Group, Option<&Cause>)> = Vec::new();
-    let mut by_cause: HashMap<String, usize> = HashMap::new();
+    let mut by_stores: HashMap<String, Vec<(CauseIdentity, usize)>> = HashMap::new();
     for group in groups {
         let cause = causes.get(&group.first().point).copied();
-        let key = cause.and_then(|cause| cause_key(&group, cause));
-        let known = key.as_ref().and_then(|key| by_cause.get(key));
-        if let Some(&number) = known {
-            merged[number].0.failures.extend(group.failures);
+        let identity = cause.and_then(|cause| CauseIdentity::of(&group, cause));
+        let Some(identity) = identity else {
+            merged.push((group, cause));
             continue;
+        };
+        let same_stores = by_stores.entry(identity.stores.clone()).or_default();
+        let mut known = same_stores.iter();
+        let known = known.find(|(known, _)| known.is_same(&identity));
+        let number = known.map_or(merged.len(), |(_, number)| *number);
+        same_stores.push((identity, number));
+        match merged.get_mut(number) {
+            Some((known, _)) => known.failures.extend(group.failures),
+            None => merged.push((group, cause)),
         }
-        if let Some(key) = key {
-            by_cause.insert(key, merged.len());
-        }
-        merged.push((group, cause));
     }
     merged
         .iter()
@@ -59,29 +64,58 @@ pub fn findings(
         .collect()
 }
 
-/// Equal for failures that the same stores cause. If both the present and the absent stores are known, it does not matter
-/// how recovery fails.
-fn cause_key(group: &Group, cause: &Cause) -> Option<String> {
-    let first = group.first();
-    let failure = first.failure.as_ref()?;
-    let is_lost = first.point.choice.is_some() && !cause.absent.is_empty();
-    if cause.present.is_empty() && !is_lost {
-        return None;
+/// What distinguishes causes.
+struct CauseIdentity {
+    /// The lines of the stores, and how recovery ends.
+    stores: String,
+    /// The lines of all calls that lead to the stores.
+    calls: String,
+    /// How recovery fails.
+    symptom: String,
+}
+
+impl CauseIdentity {
+    /// `None` if no stores are known.
+    fn of(group: &Group, cause: &Cause) -> Option<Self> {
+        let first = group.first();
+        let failure = first.failure.as_ref()?;
+        let is_lost = first.point.choice.is_some() && !cause.absent.is_empty();
+        if cause.present.is_empty() && !is_lost {
+            return None;
+        }
+        let each = |name: fn(&[Frame]) -> String| -> String {
+            let names = |culprits: &[Culprit]| -> String {
+                let names = culprits.iter().map(|culprit| name(&culprit.stack));
+                names.collect::<Vec<String>>().join("|")
+            };
+            format!("{}||{}", names(&cause.present), names(&cause.absent))
+        };
+        let symptom = failure.signature(&first.verdict);
+        // If both the present and the absent stores are known, it does not matter how recovery fails.
+        let end = match cause.absent.is_empty() {
+            true => &symptom,
+            false => rule_of(&first.verdict)?.id,
+        };
+        Some(Self {
+            stores: format!("{end}||{}", each(line_of)),
+            calls: each(path_of),
+            symptom,
+        })
     }
-    let lines = |culprits: &[Culprit]| -> String {
-        let lines: Vec<String> = culprits
-            .iter()
-            .map(|culprit| line_of(&culprit.stack))
-            .collect();
-        lines.join("|")
-    };
-    let symptom = if cause.absent.is_empty() {
-        failure.signature(&first.verdict)
-    } else {
-        rule_of(&first.verdict)?.id.to_owned()
-    };
-    let (present, absent) = (lines(&cause.present), lines(&cause.absent));
-    Some(format!("{symptom}||{present}||{absent}"))
+
+    /// Whether a cause with the same stores is the same.
+    fn is_same(&self, other: &Self) -> bool {
+        self.calls == other.calls || self.symptom == other.symptom
+    }
+}
+
+/// The lines of all calls of a stack.
+fn path_of(stack: &[Frame]) -> String {
+    let lines = stack.iter().map(|frame| match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => format!("{file}:{line}"),
+        _ => format!("{}+{:#x}", frame.module, frame.offset),
+    });
+    lines.collect::<Vec<String>>().join("<")
 }
 
 fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding> {

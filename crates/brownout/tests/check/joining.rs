@@ -221,3 +221,40 @@ fn a_baseline_of_one_line_leaves_the_lines_that_were_joined_with_it() {
         assert_eq!(lines(&found[0]), lines_of_stores[1..]);
     }
 }
+
+#[test]
+fn two_mistakes_that_use_one_function_stay_two() {
+    let dir = TestDir::with("check/setter.c", &["-g", "-O0"]);
+    let check = |options: &[&str], how: &str| {
+        let mut arguments = vec!["check", "--recover", "./setter pool check"];
+        arguments.extend(options);
+        arguments.extend(["--", "./setter", "pool", how]);
+        dir.brownout(&arguments)
+    };
+    let both = check(&[], "both");
+    assert_eq!(both.status, Some(1), "{}", both.stderr);
+    assert!(both.stderr.contains("2 bugs"), "{}", both.stderr);
+    let found: Vec<String> = dir.findings().iter().map(Value::to_string).collect();
+    let names = |function| {
+        found
+            .iter()
+            .filter(|found| found.contains(function))
+            .count()
+    };
+    assert_eq!(
+        (names("first_pair"), names("second_pair"), found.len()),
+        (1, 1, 2),
+        "{found:?}"
+    );
+
+    let known = check(&["--write-baseline", "known.json"], "one");
+    assert_eq!(known.status, Some(1), "{}", known.stderr);
+    let new = check(&["--baseline", "known.json"], "both");
+    assert_eq!(new.status, Some(1), "{}", new.stderr);
+    assert!(new.stderr.contains("1 bug, "), "{}", new.stderr);
+    assert!(
+        new.stderr.contains("the second pair is torn"),
+        "{}",
+        new.stderr
+    );
+}

@@ -1,6 +1,6 @@
 //! The persistent files of a run: their paths, and what they held at first.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use brownout_trace::replay::Content;
@@ -15,8 +15,10 @@ pub struct PersistentFiles {
     /// For each path the file that had it first, and what was there before.
     first: Vec<(FileId, Initial)>,
     renamed: Vec<(PathBuf, PathBuf)>,
+    /// The files among them.
+    mapped: HashSet<FileId>,
     /// How many changes of paths have been observed.
-    path_changes: u64,
+    path_changes: usize,
 }
 
 /// What was at a path before the first event of its file.
@@ -32,8 +34,7 @@ enum Initial {
 impl PersistentFiles {
     /// Takes the next event of a whole run.
     pub fn observe(&mut self, event: &Event<'_>, definitions: &Definitions, selection: &Selection) {
-        if definitions.path_changes() != self.path_changes {
-            self.path_changes = definitions.path_changes();
+        if definitions.path_changes().len() != self.path_changes {
             self.observe_names(definitions, selection);
         }
         match event.kind {
@@ -68,9 +69,15 @@ impl PersistentFiles {
 
     /// Adds the paths that files which were mapped before have now.
     fn observe_names(&mut self, definitions: &Definitions, selection: &Selection) {
-        let mapped: Vec<FileId> = self.first.iter().map(|(file, _)| *file).collect();
-        for known in definitions.files() {
-            let is_renamed = mapped.contains(&known.id) && !self.numbers.contains_key(&known.path);
+        let changes = definitions.path_changes();
+        let changed: BTreeSet<FileId> = changes[self.path_changes..].iter().copied().collect();
+        self.path_changes = changes.len();
+        for known in changed
+            .into_iter()
+            .filter_map(|file| definitions.file(file))
+        {
+            let is_renamed =
+                self.mapped.contains(&known.id) && !self.numbers.contains_key(&known.path);
             if is_renamed && selection.is_persistent(known.id) && !is_nameless(&known.path) {
                 self.add(&known.path, known.id, Initial::Absent);
             }
@@ -81,6 +88,7 @@ impl PersistentFiles {
         self.numbers.insert(path.to_owned(), self.paths.len());
         self.paths.push(path.to_owned());
         self.first.push((file, initial));
+        self.mapped.insert(file);
     }
 
     /// Puts the paths into their final order, after the last event of the run: first those that files have at the end, which
@@ -94,14 +102,16 @@ impl PersistentFiles {
             })
             .collect();
         let mut order: Vec<usize> = Vec::new();
+        let mut ordered: HashSet<usize> = HashSet::new();
         for number in lasting.iter().copied().chain(0..lasting.len()) {
             // A file that got a name later had none before.
             let had_none = is_nameless(&self.paths[number]) && lasting[number] != number;
-            if !order.contains(&number) && !had_none {
+            if !had_none && ordered.insert(number) {
                 order.push(number);
             }
         }
-        let is_earlier = |number: &&usize| !lasting.contains(number);
+        let at_the_end: HashSet<usize> = lasting.iter().copied().collect();
+        let is_earlier = |number: &&usize| !at_the_end.contains(number);
         let renamed = order.iter().filter(is_earlier).map(|&number| {
             let now = lasting[number];
             (self.paths[number].clone(), self.paths[now].clone())
@@ -150,4 +160,73 @@ impl Initial {
 /// Whether a path is that of a file without a name.
 fn is_nameless(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b" (deleted)")
+}
+
+#[cfg(test)]
+mod tests {
+    use brownout_trace::selection::Survey;
+    use brownout_trace::{
+        Address, AppPc, ContextId, EventIndex, FileIdentity, Mapping, ProcessId, ThreadId,
+    };
+
+    use super::*;
+
+    const FILES: u32 = 2_000;
+
+    fn event(kind: EventKind<'_>) -> Event<'_> {
+        Event {
+            index: EventIndex(0),
+            process: ProcessId(0),
+            thread: ThreadId(1),
+            pc: AppPc(0),
+            context: ContextId::ROOT,
+            kind,
+        }
+    }
+
+    fn map(number: u32) -> EventKind<'static> {
+        EventKind::Map(Mapping {
+            addr: Address(0x10_0000 + u64::from(number) * 0x1000),
+            len: 0x1000,
+            file: FileId(number),
+            offset: 0,
+            file_len: 0x1000,
+            prot: 3,
+            flags: 1,
+            dax: true,
+            snapshot: true,
+        })
+    }
+
+    fn define(definitions: &mut Definitions, number: u32, path: &str) {
+        let identity = FileIdentity {
+            dev: 1,
+            ino: number.into(),
+        };
+        definitions.define_file(FileId(number), identity, Path::new(path));
+    }
+
+    /// Comparing all files with all others for each rename, this would not end.
+    #[test]
+    fn thousands_of_renames_are_followed() {
+        let mut definitions = Definitions::default();
+        let mut survey = Survey::default();
+        (0..FILES).for_each(|number| survey.observe(&event(map(number)), &definitions));
+        let selection = survey.select(&definitions, None);
+        let mut files = PersistentFiles::default();
+        for number in 0..FILES {
+            define(&mut definitions, number, &format!("/d/{number}.tmp"));
+            files.observe(&event(map(number)), &definitions, &selection);
+        }
+        for number in 0..FILES {
+            define(&mut definitions, number, &format!("/d/{number}"));
+            files.observe(&event(EventKind::ThreadExit), &definitions, &selection);
+        }
+        files.settle(&definitions);
+        assert_eq!(files.paths().len(), 2 * FILES as usize);
+        assert_eq!(files.paths()[0], Path::new("/d/0"));
+        assert_eq!(files.renamed().len(), FILES as usize);
+        let last = (PathBuf::from("/d/1999.tmp"), PathBuf::from("/d/1999"));
+        assert_eq!(files.renamed().last(), Some(&last));
+    }
 }

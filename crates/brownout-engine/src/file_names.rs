@@ -6,7 +6,7 @@
 //! Can miss: a file or directory above it that is renamed by a process that is not recorded.
 
 use brownout_trace::{FileId, FileIdentity};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -37,11 +37,20 @@ struct NamedFile {
     path: PathBuf,
 }
 
-/// The names of all mapped files.
+/// The names of all mapped files. A change takes time for the files that it concerns, not for all.
 #[derive(Default)]
 pub(crate) struct FileNames {
     files: BTreeMap<FileId, NamedFile>,
+    by_identity: HashMap<FileIdentity, FileId>,
+    by_name: FilesByPath,
+    /// Files without a name, by their paths in the trace.
+    nameless: FilesByPath,
+    /// Names that files have got since paths were last brought up to date.
+    new_names: Vec<PathBuf>,
 }
+
+/// Files by path. What is below a directory follows it.
+type FilesByPath = BTreeSet<(PathBuf, FileId)>;
 
 /// A file whose path in the trace has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,78 +63,105 @@ pub(crate) struct NewPath {
 impl FileNames {
     /// A file was mapped through the name `path`.
     pub(crate) fn mapped(&mut self, file: FileId, identity: FileIdentity, path: &Path) {
-        let named = self.files.entry(file).or_insert_with(|| NamedFile {
+        self.by_identity.entry(identity).or_insert(file);
+        self.files.entry(file).or_insert_with(|| NamedFile {
             identity,
             names: Vec::new(),
             path: path.to_owned(),
         });
-        if !named.names.iter().any(|name| name == path) {
-            // A name that was not noticed: nothing is known about the earlier ones any more.
-            named.names.clear();
-            // The kernel shows a file without a name so.
-            if !is_deleted(path) {
-                named.names.push(path.to_owned());
+        self.change_names(file, |names| {
+            if !names.iter().any(|name| name == path) {
+                // A name that was not noticed: nothing is known about the earlier ones any more.
+                names.clear();
+                // The kernel shows a file without a name so.
+                if !is_deleted(path) {
+                    names.push(path.to_owned());
+                }
             }
-        }
-        named.path = path.to_owned();
+        });
+        self.set_path(file, path);
     }
 
     /// Applies a change and returns the files whose paths in the trace change.
     pub(crate) fn apply(&mut self, change: NameChange<'_>) -> Vec<NewPath> {
+        let mut files = BTreeSet::new();
         match change {
             // A rename of one name of a file to another does nothing.
             NameChange::Renamed { old, new, .. } if self.are_of_one_file(old, new) => {}
             NameChange::Renamed { old, new, .. } => {
-                for named in self.files.values_mut() {
+                files.extend(at(&self.by_name, new));
+                files.extend(below(&self.by_name, old));
+                self.change_all(&files, |names| {
                     // What the rename replaces.
-                    named.names.retain(|name| name != new);
-                    for name in &mut named.names {
-                        if let Some(moved) = moved(name, old, new) {
-                            *name = moved;
-                        }
-                    }
-                }
+                    names.retain(|name| name != new);
+                    move_names(names, |name| moved(name, old, new));
+                });
             }
             NameChange::Exchanged { old, new } => {
-                for name in self.files.values_mut().flat_map(|named| &mut named.names) {
-                    if let Some(moved) = moved(name, old, new).or_else(|| moved(name, new, old)) {
-                        *name = moved;
-                    }
-                }
+                files.extend(below(&self.by_name, old));
+                files.extend(below(&self.by_name, new));
+                self.change_all(&files, |names| {
+                    move_names(names, |name| {
+                        moved(name, old, new).or_else(|| moved(name, new, old))
+                    });
+                });
             }
             NameChange::Linked { file, new } => {
-                let linked = self.files.values_mut().find(|named| named.identity == file);
-                if let Some(named) =
-                    linked.filter(|named| !named.names.iter().any(|name| name == new))
-                {
-                    named.names.push(new.to_owned());
-                }
+                files.extend(self.by_identity.get(&file));
+                self.change_all(&files, |names| {
+                    if !names.iter().any(|name| name == new) {
+                        names.push(new.to_owned());
+                    }
+                });
             }
             NameChange::Unlinked { old } => {
-                for named in self.files.values_mut() {
-                    named.names.retain(|name| name != old);
-                }
+                files.extend(at(&self.by_name, old));
+                self.change_all(&files, |names| names.retain(|name| name != old));
             }
         }
-        self.new_paths()
+        self.new_paths(files)
+    }
+
+    fn change_all(&mut self, files: &BTreeSet<FileId>, change: impl Fn(&mut Vec<PathBuf>)) {
+        for &file in files {
+            self.change_names(file, &change);
+        }
+    }
+
+    fn change_names(&mut self, file: FileId, change: impl Fn(&mut Vec<PathBuf>)) {
+        let Some(named) = self.files.get_mut(&file) else {
+            return;
+        };
+        let before = named.names.clone();
+        change(&mut named.names);
+        let new = named.names.iter().filter(|name| !before.contains(name));
+        self.new_names.extend(new.cloned());
+        for name in before {
+            self.by_name.remove(&(name, file));
+        }
+        let now = named.names.iter().map(|name| (name.clone(), file));
+        self.by_name.extend(now);
+    }
+
+    fn set_path(&mut self, file: FileId, path: &Path) {
+        let Some(named) = self.files.get_mut(&file) else {
+            return;
+        };
+        let before = std::mem::replace(&mut named.path, path.to_owned());
+        self.nameless.remove(&(before, file));
+        if named.names.is_empty() {
+            self.nameless.insert((path.to_owned(), file));
+        }
     }
 
     fn are_of_one_file(&self, a: &Path, b: &Path) -> bool {
-        let of_one = |named: &NamedFile| {
-            [a, b]
-                .iter()
-                .all(|path| named.names.iter().any(|name| name == path))
-        };
-        self.files.values().any(of_one)
+        at(&self.by_name, a).any(|file| at(&self.by_name, b).any(|other| other == file))
     }
 
     /// The file with a name.
     pub(crate) fn named(&self, path: &Path) -> Option<FileIdentity> {
-        let has_name = |named: &&NamedFile| named.names.iter().any(|name| name == path);
-        self.files
-            .values()
-            .find(has_name)
-            .map(|named| named.identity)
+        let file = at(&self.by_name, path).next()?;
+        self.files.get(&file).map(|named| named.identity)
     }
 
     /// The files with more names than the one in the trace, with these other names.
@@ -142,29 +178,55 @@ impl FileNames {
         named.map(|named| (named.identity, named.path.as_path(), named.names.len()))
     }
 
-    /// Brings the paths in the trace up to date. A file that has lost its last name keeps its path until another has it.
-    fn new_paths(&mut self) -> Vec<NewPath> {
-        let names: HashSet<PathBuf> = self
-            .files
-            .values()
-            .flat_map(|named| named.names.iter().cloned())
-            .collect();
+    /// Brings the paths in the trace up to date after the names of `files` have changed. A file that has lost its last name keeps
+    /// its path until another has it.
+    fn new_paths(&mut self, mut files: BTreeSet<FileId>) -> Vec<NewPath> {
+        for name in std::mem::take(&mut self.new_names) {
+            files.extend(at(&self.nameless, &name));
+        }
         let mut changed = Vec::new();
-        for (&file, named) in &mut self.files {
-            let path = match named.names.first() {
-                _ if named.names.contains(&named.path) => continue,
-                Some(name) => name.clone(),
-                None if names.contains(&named.path) => deleted(&named.path),
-                None => continue,
+        for file in files {
+            let Some(named) = self.files.get(&file) else {
+                continue;
             };
-            named.path.clone_from(&path);
-            changed.push(NewPath {
+            let is_taken = || at(&self.by_name, &named.path).next().is_some();
+            let path = match named.names.first() {
+                _ if named.names.contains(&named.path) => None,
+                Some(name) => Some(name.clone()),
+                None if is_taken() => Some(deleted(&named.path)),
+                None => None,
+            };
+            let (identity, now) = (named.identity, path.as_ref().unwrap_or(&named.path).clone());
+            self.set_path(file, &now);
+            changed.extend(path.map(|path| NewPath {
                 file,
-                identity: named.identity,
+                identity,
                 path,
-            });
+            }));
         }
         changed
+    }
+}
+
+/// The files with this path.
+fn at(files: &FilesByPath, path: &Path) -> impl Iterator<Item = FileId> {
+    let first = (path.to_owned(), FileId(0));
+    let last = (path.to_owned(), FileId(u32::MAX));
+    files.range(first..=last).map(|&(_, file)| file)
+}
+
+/// The files with this path, or with one below it.
+fn below(files: &FilesByPath, directory: &Path) -> impl Iterator<Item = FileId> {
+    let from = files.range((directory.to_owned(), FileId(0))..);
+    from.take_while(move |(path, _)| path.starts_with(directory))
+        .map(|&(_, file)| file)
+}
+
+fn move_names(names: &mut [PathBuf], moved: impl Fn(&Path) -> Option<PathBuf>) {
+    for name in names {
+        if let Some(moved) = moved(name) {
+            *name = moved;
+        }
     }
 }
 
@@ -194,124 +256,4 @@ fn is_deleted(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const POOL: FileId = FileId(0);
-    const OTHER: FileId = FileId(1);
-
-    fn identity(file: FileId) -> FileIdentity {
-        FileIdentity {
-            dev: 1,
-            ino: u64::from(file.0),
-        }
-    }
-
-    fn mapped(paths: &[(FileId, &str)]) -> FileNames {
-        let mut names = FileNames::default();
-        for &(file, path) in paths {
-            names.mapped(file, identity(file), Path::new(path));
-        }
-        names
-    }
-
-    fn renamed<'a>(old: &'a str, new: &'a str) -> NameChange<'a> {
-        NameChange::Renamed {
-            old: Path::new(old),
-            new: Path::new(new),
-            replaced_unknown: false,
-        }
-    }
-
-    fn linked(file: FileId, new: &str) -> NameChange<'_> {
-        NameChange::Linked {
-            file: identity(file),
-            new: Path::new(new),
-        }
-    }
-
-    fn unlinked(old: &str) -> NameChange<'_> {
-        NameChange::Unlinked {
-            old: Path::new(old),
-        }
-    }
-
-    /// The paths that a change defines.
-    fn apply(names: &mut FileNames, change: NameChange<'_>) -> Vec<(FileId, PathBuf)> {
-        let new = names.apply(change).into_iter();
-        new.map(|new| (new.file, new.path)).collect()
-    }
-
-    #[test]
-    fn a_rename_changes_the_path_and_takes_it_from_the_file_that_had_it() {
-        let mut names = mapped(&[(POOL, "/d/pool"), (OTHER, "/d/pool.tmp")]);
-        assert_eq!(apply(&mut names, renamed("/d/x", "/d/y")), []);
-        assert_eq!(
-            apply(&mut names, renamed("/d/pool.tmp", "/d/pool")),
-            [
-                (POOL, "/d/pool (deleted)".into()),
-                (OTHER, "/d/pool".into())
-            ]
-        );
-        assert_eq!(names.named(Path::new("/d/pool")), Some(identity(OTHER)));
-        assert_eq!(names.other_names().count(), 0);
-    }
-
-    #[test]
-    fn a_renamed_directory_takes_its_files_along() {
-        let mut names = mapped(&[(POOL, "/d/a/b/pool"), (OTHER, "/d/ab")]);
-        let moved = apply(&mut names, renamed("/d/a", "/d/c"));
-        assert_eq!(moved, [(POOL, "/d/c/b/pool".into())]);
-    }
-
-    #[test]
-    fn exchanged_files_exchange_their_paths() {
-        let mut names = mapped(&[(POOL, "/d/a"), (OTHER, "/d/b")]);
-        let change = NameChange::Exchanged {
-            old: Path::new("/d/a"),
-            new: Path::new("/d/b"),
-        };
-        let expected = [(POOL, "/d/b".into()), (OTHER, "/d/a".into())];
-        assert_eq!(apply(&mut names, change), expected);
-    }
-
-    #[test]
-    fn a_link_counts_once_the_first_name_is_gone() {
-        let mut names = mapped(&[(POOL, "/d/pool.tmp")]);
-        assert_eq!(apply(&mut names, linked(POOL, "/d/pool")), []);
-        let other = names.other_names().next().map(|(_, path)| path.to_owned());
-        assert_eq!(other, Some("/d/pool".into()));
-        let expected = [(POOL, "/d/pool".into())];
-        assert_eq!(apply(&mut names, unlinked("/d/pool.tmp")), expected);
-        assert_eq!(names.other_names().count(), 0);
-    }
-
-    #[test]
-    fn a_file_without_a_name_gets_one() {
-        let mut names = mapped(&[(POOL, "/d/#12 (deleted)")]);
-        let expected = [(POOL, "/d/pool".into())];
-        assert_eq!(apply(&mut names, linked(POOL, "/d/pool")), expected);
-    }
-
-    #[test]
-    fn an_unlinked_file_keeps_its_last_path() {
-        let mut names = mapped(&[(POOL, "/d/pool")]);
-        assert_eq!(apply(&mut names, unlinked("/d/pool")), []);
-        assert_eq!(apply(&mut names, renamed("/d/a", "/d/b")), []);
-    }
-
-    #[test]
-    fn a_rename_between_names_of_one_file_does_nothing() {
-        let mut names = mapped(&[(POOL, "/pm/a")]);
-        let (a, b) = (Path::new("/pm/a"), Path::new("/pm/b"));
-        let file = identity(POOL);
-        names.apply(NameChange::Linked { file, new: b });
-        let renamed = NameChange::Renamed {
-            old: a,
-            new: b,
-            replaced_unknown: false,
-        };
-        assert_eq!(names.apply(renamed), []);
-        assert_eq!(names.known().collect::<Vec<_>>(), [(file, a, 2)]);
-    }
-}
+mod tests;

@@ -130,7 +130,7 @@ impl Process {
 pub struct Definitions {
     processes: BTreeMap<ProcessId, Process>,
     files: BTreeMap<FileId, MappedFile>,
-    path_changes: u64,
+    path_changes: Vec<FileId>,
     functions: BTreeMap<FunctionId, String>,
 }
 
@@ -178,15 +178,17 @@ impl Definitions {
         self.process(process)?.module_at(pc)
     }
 
-    /// How often the path of a file has changed.
+    /// The files whose paths have changed so far, one for each change.
     #[inline]
-    pub fn path_changes(&self) -> u64 {
-        self.path_changes
+    pub fn path_changes(&self) -> &[FileId] {
+        &self.path_changes
     }
 
     /// Defines the file with this number. A later definition replaces an earlier one.
     pub fn define_file(&mut self, id: FileId, identity: FileIdentity, path: &Path) {
-        self.path_changes += u64::from(self.files.contains_key(&id));
+        if self.files.get(&id).is_some_and(|known| known.path != path) {
+            self.path_changes.push(id);
+        }
         self.files.insert(
             id,
             MappedFile {

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use brownout_recovery::{Attempt, RawFrame, RunnerPool};
+use brownout_recovery::{Attempt, RunnerPool};
 use brownout_report::Frame;
 use brownout_trace::Definitions;
 
@@ -23,7 +23,7 @@ use crate::recorded_run::RecordedRun;
 use crate::recovery_environment::CrashSituation;
 use crate::shard::Shard;
 use crate::strategy::{ProposedCrash, Strategy, TrialResults, TriedState};
-use crate::symbols::Symbols;
+use crate::symbols::{Symbols, failing_frames};
 use crate::trial::{Failure, Trial};
 use crate::uniform_failures::UniformFailures;
 
@@ -382,7 +382,7 @@ fn new_trial(
             Failure {
                 line: symbols.line(&stack),
                 stack,
-                recovery: recovery_frames(&attempt.frames, symbols),
+                recovery: failing_frames(&attempt.frames, symbols),
                 output: attempt.output,
                 again: attempt.second_verdict,
             }
@@ -390,15 +390,6 @@ fn new_trial(
         verdict: attempt.verdict,
         seconds: attempt.duration.as_secs_f64(),
     }
-}
-
-/// Where recovery failed. A recovery that returned from its `main` failed nowhere in particular.
-fn recovery_frames(frames: &[RawFrame], symbols: &mut dyn Symbols) -> Vec<Frame> {
-    let frames = symbols.recovery_frames(frames);
-    if frames.iter().all(Frame::is_library) {
-        return Vec::new();
-    }
-    frames
 }
 
 fn stack_frames(proposal: &ProposedCrash, symbols: &mut dyn Symbols) -> Vec<Frame> {

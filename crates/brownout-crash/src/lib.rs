@@ -77,7 +77,7 @@ pub use suspect::{
     NoImage, Suspect, SuspectImages, SuspectSite, SuspectStore, SuspectVerdict, Suspicion, judge,
     without_suspects,
 };
-pub use symbols::Symbols;
+pub use symbols::{Symbols, failing_frames};
 pub use test_configuration::{TestConfiguration, TraceIdentity};
 pub use token::{Token, TokenError};
 pub use trial::{Failure, Trial, passed_in_order};

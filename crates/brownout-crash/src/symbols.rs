@@ -16,3 +16,13 @@ pub trait Symbols: CallingContexts {
     /// The frames of a recovery that failed, innermost first.
     fn recovery_frames(&mut self, frames: &[RawFrame]) -> Vec<Frame>;
 }
+
+/// Where recovery failed, innermost frame first. A recovery that returned from its `main` failed nowhere in particular: what is left is
+/// how the C library exits.
+pub fn failing_frames(frames: &[RawFrame], symbols: &mut dyn Symbols) -> Vec<Frame> {
+    let frames = symbols.recovery_frames(frames);
+    if frames.iter().all(Frame::is_library) {
+        return Vec::new();
+    }
+    frames
+}

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use brownout_crash::rules::rule_of;
 use brownout_crash::{
-    CrashError, CrashImage, CrashSituation, PersistentFiles, RecordedRun, Symbols as _, Token,
-    TokenError,
+    CrashError, CrashImage, CrashSituation, PersistentFiles, RecordedRun, Token, TokenError,
+    failing_frames,
 };
 use brownout_recovery::{
     Expectation, Recovery, RecoveryRunner, RecoveryTask, Sandbox, SandboxServerCommand, Verdict,
@@ -253,6 +253,7 @@ fn recover(
     let attempt = runner
         .attempt(&image.files, &task(token))
         .map_err(CrashError::from)?;
+    let frames = failing_frames(&attempt.frames, symbols);
     let mut out = io::stdout().lock();
     let mut print = || -> io::Result<()> {
         for line in &attempt.output {
@@ -263,8 +264,14 @@ fn recover(
             "recovery {} after a crash before event {}",
             attempt.verdict, token.point.event
         )?;
-        for frame in symbols.recovery_frames(&attempt.frames) {
+        for frame in &frames {
             writeln!(out, "    {frame}")?;
+        }
+        if frames.is_empty() && !attempt.frames.is_empty() {
+            writeln!(
+                out,
+                "    (`main` had returned; a recovery that calls `exit` or `abort` where it finds damage shows that line)"
+            )?;
         }
         Ok(())
     };

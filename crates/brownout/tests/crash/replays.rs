@@ -77,6 +77,22 @@ fn secrets_are_not_kept_with_the_environment() {
 }
 
 #[test]
+fn a_recovery_that_returns_from_main_shows_no_frames_of_the_c_library() {
+    let dir = TestDir::new();
+    let run = dir.check("./slots {pm} check", &[], &["3", "early"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let id = dir.findings()[0]["id"].as_str().unwrap().to_owned();
+    let again = dir.brownout(&["replay", "brownout.out", &id]);
+    assert_eq!(again.status, Some(1), "{}", again.stderr);
+    assert!(
+        again.stdout.contains("`main` had returned"),
+        "{}",
+        again.stdout
+    );
+    assert!(!again.stdout.contains("_start"), "{}", again.stdout);
+}
+
+#[test]
 fn another_result_than_before_is_reported() {
     let dir = TestDir::new();
     let id = checked(&dir);

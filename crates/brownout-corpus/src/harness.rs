@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use crate::build::{Build, Compiler, Level};
 use crate::error::{Error, Result};
 use crate::finding::{ReportedFinding, ReportedSeverity, read_findings};
-use crate::matching::{self, Mismatch};
+use crate::matching;
+use crate::mismatch::Mismatch;
 use crate::program::{Language, Program};
 use crate::run::{Ended, run};
 

@@ -40,6 +40,7 @@ mod error;
 mod finding;
 mod harness;
 pub mod matching;
+mod mismatch;
 pub mod program;
 mod run;
 
@@ -47,4 +48,5 @@ pub use build::{Build, BuildScope, Compiler, Level};
 pub use error::{Error, Result};
 pub use finding::{ReportedFinding, ReportedSeverity, read_findings};
 pub use harness::{Built, CorpusOutcome, Harness};
+pub use mismatch::Mismatch;
 pub use program::{Language, Program, discover};

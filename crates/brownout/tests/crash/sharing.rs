@@ -1,6 +1,7 @@
 //! Work in parts, and work that goes on later.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use crate::{TestDir, crashes, findings, run_file};
 
@@ -289,16 +290,23 @@ fn a_project_can_keep_its_options_in_a_file() {
 fn a_test_is_not_resumed_with_another_build_of_the_recovery_program() {
     let dir = TestDir::new();
     dir.record(&[], &["1", "2"]);
-    let script = |content: &str| fs::write(dir.path("check.sh"), content).unwrap();
-    let crash = ["crash", "trace", "--recover", "sh check.sh"];
-    script("test -e pool");
-    let run = dir.brownout(&crash);
-    assert_eq!(run.status, Some(0), "{}", run.stderr);
-    let resumed = dir.brownout(&[&crash[..], &["--resume"]].concat());
-    assert_eq!(resumed.status, Some(0), "{}", resumed.stderr);
-    script("test -e pool # another");
-    let resumed = dir.brownout(&[&crash[..], &["--resume"]].concat());
-    assert_eq!(resumed.status, Some(2), "{}", resumed.stderr);
-    let why = "another build of the recovery program";
-    assert!(resumed.stderr.contains(why), "{}", resumed.stderr);
+    let script = |content: &str| {
+        fs::write(dir.path("check.sh"), content).unwrap();
+        fs::write(dir.path("check"), content).unwrap();
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(dir.path("check"), executable).unwrap();
+    };
+    for recover in ["sh check.sh", "sh -c './check {pm}'"] {
+        let crash = ["crash", "trace", "--recover", recover];
+        script("#!/bin/sh\ntest -e pool");
+        let run = dir.brownout(&crash);
+        assert_eq!(run.status, Some(0), "{recover}: {}", run.stderr);
+        let resumed = dir.brownout(&[&crash[..], &["--resume"]].concat());
+        assert_eq!(resumed.status, Some(0), "{recover}: {}", resumed.stderr);
+        script("#!/bin/sh\ntest -e pool # another");
+        let resumed = dir.brownout(&[&crash[..], &["--resume"]].concat());
+        assert_eq!(resumed.status, Some(2), "{recover}: {}", resumed.stderr);
+        let why = "another build of the recovery program";
+        assert!(resumed.stderr.contains(why), "{}", resumed.stderr);
+    }
 }

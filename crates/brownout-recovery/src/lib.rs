@@ -20,7 +20,7 @@
 //! | `view` | the file system that recovery sees |
 //! | `reads` | what a recovery opens and reads of the PM files |
 //! | `tracer`, `arch` | the stack of a recovery that failed |
-//! | `command_check`, `command_line`, `program_digest`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
+//! | `command_check`, `command_line`, `pipeline`, `program_digest`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
 //!
 //! When brownout is killed, nothing is left behind: the server sees the socket close and kills the namespace's first
 //! process. The kernel then ends all other processes of the namespace and, with the last of them, every mount.
@@ -34,6 +34,7 @@ mod expected;
 mod file_content;
 mod outcome;
 pub mod path_text;
+mod pipeline;
 mod process_tree;
 mod program_digest;
 mod readiness;
@@ -55,6 +56,7 @@ pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use expected::{AllowedOutput, Expectation};
 pub use outcome::{Actor, End, Outcome, RawFrame};
+pub use pipeline::is_pipeline;
 pub use program_digest::program_digest;
 pub use reads::{ByteRanges, FileReads, RecoveryReads};
 pub use request::{

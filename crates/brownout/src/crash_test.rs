@@ -9,6 +9,7 @@ mod crash_coverage;
 mod file_names;
 mod flaky;
 mod function_name;
+mod hidden_status;
 mod interrupt;
 mod left_out;
 mod missing_function;
@@ -41,6 +42,7 @@ use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, is_coverage_sentence, merged_coverage};
 use file_names::unshown_names;
 pub use function_name::program_file;
+use hidden_status::hidden_status;
 pub use left_out::left_out;
 pub use missing_function::{RecordedBy, why_never_called};
 pub use monitor::{CrashTestMonitor, counted};
@@ -115,6 +117,7 @@ pub fn crash_test(
     } = results.shown(&left_out, |_| true);
     let mut gaps: Vec<String> = prepared.symbols.problems().collect();
     gaps.extend(monitor.gap());
+    gaps.extend(hidden_status(plan).filter(|_| results.failed() == 0));
     let coverage = coverage_of(plan, results, ending, &monitor);
     let mut shortfalls = shortfalls(
         plan,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{TestDir, crashes, functions, private_mounts_are_possible};
+use crate::{TestDir, crashes, functions, private_mounts_are_possible, run_file};
 
 #[test]
 fn a_count_that_is_persistent_too_early_is_found_with_both_stores() {
@@ -30,6 +30,27 @@ fn the_right_order_is_no_finding() {
         "{}",
         run.stderr
     );
+}
+
+#[test]
+fn a_pipeline_that_hides_the_status_of_recovery_is_reported() {
+    let dir = TestDir::new();
+    let warning = "the last command of its pipeline";
+    let run = dir.check("./slots {pm} check | cat", &[], &["3", "early"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(run.stderr.matches(warning).count(), 1, "{}", run.stderr);
+    let gaps = run_file(&dir.path("brownout.out"))["gaps"].to_string();
+    assert!(gaps.contains(warning), "{gaps}");
+    let sarif = dir.read("brownout.out/report.sarif");
+    assert!(sarif.contains(warning), "{sarif}");
+    // Here the last command decides, and does so.
+    let run = dir.check(
+        "./slots {pm} check 2>&1 | (! grep damaged)",
+        &[],
+        &["3", "early"],
+    );
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(!run.stderr.contains(warning), "{}", run.stderr);
 }
 
 #[test]

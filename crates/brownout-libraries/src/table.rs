@@ -159,6 +159,8 @@ pub const LIBRARIES: &[Library] = &[
             tx("pmemobj_tx_xpublish", 3, TxFunction::Other),
             tx("pmemobj_reserve", 3, TxFunction::Reserve),
             tx("pmemobj_xreserve", 3, TxFunction::Reserve),
+            tx("pmemobj_root", 2, TxFunction::Root),
+            tx("pmemobj_root_construct", 2, TxFunction::Root),
             // The first argument is the pool.
             lock("pmemobj_mutex_lock", 1, LockFunction::Exclusive),
             lock("pmemobj_mutex_trylock", 1, LockFunction::Exclusive),

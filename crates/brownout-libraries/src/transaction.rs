@@ -30,6 +30,8 @@ pub enum TxFunction {
     },
     /// Reserves an object, which is allocated when it is published.
     Reserve,
+    /// Returns the root object of a pool.
+    Root,
     /// Takes part in a transaction in another way, and may abort it.
     Other,
     /// Opens or closes a pool. Functions that [create](crate::Purpose::CreatePool) one mean the same to a transaction.
@@ -64,6 +66,18 @@ impl TxFunction {
             _ => return None,
         };
         (offset != 0).then(|| (pool.wrapping_add(offset), size))
+    }
+
+    /// The address and length of the object whose identifier a call returns; `None` if the length is not among the arguments.
+    pub fn object(self, pool: u64, arguments: &[u64], result: [u64; 2]) -> Option<(u64, u64)> {
+        match self {
+            TxFunction::Allocate { size: None } => None,
+            TxFunction::Root if result[1] != 0 => {
+                let address = argument(arguments, 0).wrapping_add(result[1]);
+                Some((address, argument(arguments, 1)))
+            }
+            _ => self.allocated(pool, arguments, result),
+        }
     }
 
     /// Whether the result of a call means that it failed.
@@ -118,5 +132,20 @@ mod tests {
             reserve.allocated(0, &[0x3000, 9, 32], [7, 0x40]),
             Some((0x3040, 32))
         );
+    }
+
+    #[test]
+    fn an_object_of_known_size_is_where_its_identifier_says() {
+        let root = named("pmemobj_root");
+        assert_eq!(root.allocated(0, &[0x1000, 64], [7, 0x80]), None);
+        assert_eq!(root.object(0, &[0x1000, 64], [7, 0x80]), Some((0x1080, 64)));
+        assert_eq!(root.object(0, &[0x1000, 64], [0, 0]), None);
+        let alloc = named("pmemobj_tx_alloc");
+        assert_eq!(
+            alloc.object(0x1000, &[24, 1], [7, 0x80]),
+            Some((0x1080, 24))
+        );
+        let copy = named("pmemobj_tx_strdup");
+        assert_eq!(copy.object(0x1000, &[0x5000, 1], [7, 0x80]), None);
     }
 }

@@ -45,7 +45,7 @@ use crate::follower::guarantees::Guarantees;
 use crate::follower::thread::ThreadState;
 use crate::oracle::{Consultation, Oracles};
 use crate::site_keys::{SiteKey, SiteKeys};
-use crate::transactions::{Functions, Reservations};
+use crate::transactions::{Functions, Objects, Reservations};
 
 /// Follows a trace, event by event.
 pub(crate) struct Follower<A> {
@@ -53,6 +53,10 @@ pub(crate) struct Follower<A> {
     /// The rules, and what is remembered for them.
     pub(crate) guarantees: Guarantees,
     pub(crate) written_back: WrittenBack,
+    /// What `msync` with `MS_ASYNC` was called for, which guarantees nothing.
+    pub(crate) not_waited_for: WrittenBack,
+    /// An instruction has flushed a line of a file.
+    pub(crate) has_flushed: bool,
     pub(crate) store_counts: StoreCounts,
     /// Processes that ended by themselves.
     pub(crate) completed: FxHashSet<ProcessId>,
@@ -61,6 +65,7 @@ pub(crate) struct Follower<A> {
     addresses: AddressSpaces,
     functions: Functions,
     reservations: Reservations,
+    objects: Objects,
     fast_path: FastPath,
     threads: FxHashMap<(ProcessId, ThreadId), ThreadSlot>,
     current: Option<((ProcessId, ThreadId), ThreadSlot)>,
@@ -72,6 +77,8 @@ impl<A: Attribution> Follower<A> {
             tracker: Tracker::new(profile),
             guarantees: Guarantees::new(),
             written_back: WrittenBack::default(),
+            not_waited_for: WrittenBack::default(),
+            has_flushed: false,
             store_counts: StoreCounts::default(),
             completed: FxHashSet::default(),
             site_keys: SiteKeys::new(attribution),
@@ -79,6 +86,7 @@ impl<A: Attribution> Follower<A> {
             addresses: AddressSpaces::default(),
             functions: Functions::default(),
             reservations: Reservations::default(),
+            objects: Objects::default(),
             fast_path: FastPath::default(),
             threads: FxHashMap::default(),
             current: None,

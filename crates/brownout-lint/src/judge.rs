@@ -47,6 +47,7 @@ impl Judge {
         let lost = LostStores::new(&mut follower).find(&selection);
         follower.guarantees.end_suspects(&lost);
         let files = file_stores(&follower, &selection, &lost);
+        let relies_on_syncs = relies_on_syncs(&follower, &selection);
         let sites = follower.guarantees.sites;
         let mut rules = follower.guarantees.rules;
         for lost in &lost {
@@ -67,10 +68,18 @@ impl Judge {
             implied_by_pointers,
             pointers_not_judged: follower.guarantees.pointers.not_judged,
             files,
+            relies_on_syncs,
             selection,
             attribution: follower.site_keys.into_attribution(),
         }
     }
+}
+
+/// Whether system calls alone make stores to persistent files durable.
+fn relies_on_syncs<A>(follower: &Follower<A>, selection: &Selection) -> bool {
+    let mut persistent = selection.candidates().filter(|file| file.reason.is_some());
+    let is_synced = |file| follower.written_back.has(file) || follower.not_waited_for.has(file);
+    !follower.has_flushed && persistent.any(|candidate| is_synced(candidate.file))
 }
 
 /// The stores to each persistent file.

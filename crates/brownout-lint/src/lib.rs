@@ -34,7 +34,7 @@ mod transactions;
 pub use attribution::{Attribution, Origin, origin_of};
 pub use brownout_model::Profile;
 pub use lint::{FileStores, Lint, LintOutcome};
-pub use raw_finding::{RawFinding, RawRange, RawSite, RawValue};
+pub use raw_finding::{RawFinding, RawRange, RawSite, RawValue, UnfencedSince};
 pub use rules::{RULES, rule};
 pub use site_keys::SiteKey;
 pub use transactions::watched_functions;

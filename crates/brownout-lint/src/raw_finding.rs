@@ -20,9 +20,20 @@ pub struct RawFinding {
     /// The bytes concerned at the first occurrence.
     pub ranges: Vec<RawRange>,
     pub values: Vec<RawValue>,
-    /// For each site of role `store`, an event since which its thread had executed no fence when it made the store. Empty if the
-    /// rule does not know.
-    pub unfenced_since: Vec<u64>,
+    /// For each site of role `store`, since when its thread had executed no fence when it made the store. Empty if the rule does not
+    /// know.
+    pub unfenced_since: Vec<UnfencedSince>,
+    /// The first sites of other findings of the rule that may have the same cause.
+    pub related: Vec<SiteKey>,
+}
+
+/// Since when a thread had executed no fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnfencedSince {
+    /// The number of the thread, in the order in which threads first accessed persistent memory.
+    pub thread: u32,
+    /// It executed no fence after this event.
+    pub event: u64,
 }
 
 /// An instruction, in its calling context, that is involved in a finding.

@@ -1,11 +1,11 @@
 //! What the rules see: the things that happen in a run, each with what is known when it happens.
 
-use brownout_model::{ByteMask, LINE, LineRef, LiveStore, PmAddress};
+use brownout_model::{ByteMask, LINE, LineRef, LiveStore, PmAddress, ThreadSlot};
 use brownout_trace::{FenceKind, FileId, FileRange};
 
 use crate::attribution::Origin;
 use crate::follower::thread::{Ordered, ThreadState};
-use crate::raw_finding::RawValue;
+use crate::raw_finding::{RawValue, UnfencedSince};
 use crate::site_keys::SiteKey;
 use crate::transactions::{Transaction, UnloggedStore};
 
@@ -89,9 +89,12 @@ impl StoreTag {
         (at < Self::KNOWN).then(|| self.value.to_le_bytes()[usize::from(at)])
     }
 
-    /// The earliest event known to have no fence of the store's thread between it and the store, which was made at `time`.
-    pub(crate) fn unfenced_since(&self, time: u64) -> u64 {
-        time - u64::from(self.since_fence)
+    /// Since when the thread that made the store at `time` had executed no fence, as far as known.
+    pub(crate) fn unfenced_since(&self, thread: ThreadSlot, time: u64) -> UnfencedSince {
+        UnfencedSince {
+            thread: thread.index() as u32,
+            event: time - u64::from(self.since_fence),
+        }
     }
 
     /// Whether the store is longer than what is known of it.
@@ -198,7 +201,7 @@ pub(crate) struct TargetStore {
     /// The start of the line.
     pub(crate) line: PmAddress,
     pub(crate) bytes: ByteMask,
-    pub(crate) unfenced_since: u64,
+    pub(crate) unfenced_since: UnfencedSince,
 }
 
 /// A store that can no longer become guaranteed.
@@ -208,12 +211,15 @@ pub(crate) struct LostStore {
     pub(crate) line: PmAddress,
     pub(crate) bytes: ByteMask,
     pub(crate) time: u64,
+    pub(crate) thread: ThreadSlot,
     pub(crate) tag: StoreTag,
     /// How many such stores were lost at this site.
     pub(crate) count: u64,
     pub(crate) reason: LossReason,
     /// Stores become persistent with their page (`msync`), not with their cache line.
     pub(crate) by_page: bool,
+    /// `msync` with `MS_ASYNC` was called for its page.
+    pub(crate) not_waited_for: bool,
 }
 
 /// The words for what makes a store persistent.
@@ -242,10 +248,12 @@ impl LostStore {
             line,
             bytes: store.bytes,
             time: store.time.0,
+            thread: store.thread,
             tag: store.tag,
             count: 1,
             reason,
             by_page: false,
+            not_waited_for: false,
         }
     }
 
@@ -260,6 +268,14 @@ impl LostStore {
                 unit: "cache line",
                 persisted: "flushed",
             }
+        }
+    }
+
+    /// What a message adds about an `msync` that does not help.
+    pub(crate) fn remark(&self) -> &'static str {
+        match self.not_waited_for {
+            true => "; msync with MS_ASYNC, which is called for it, does not wait for the storage",
+            false => "",
         }
     }
 

@@ -7,9 +7,9 @@ use brownout_model::{ByteMask, PmAddress};
 use brownout_report::RuleInfo;
 use brownout_trace::selection::Selection;
 use brownout_trace::{EventIndex, FileId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::raw_finding::{RawFinding, RawRange, RawSite, RawValue};
+use crate::raw_finding::{RawFinding, RawRange, RawSite, RawValue, UnfencedSince};
 use crate::site_keys::{KnownSites, SiteKey};
 
 /// Two findings of a rule with the same key are one.
@@ -49,7 +49,7 @@ pub(crate) struct Occurrence {
     pub(crate) bytes: Vec<(PmAddress, ByteMask)>,
     pub(crate) values: Vec<RawValue>,
     /// For each site that is a store, since when its thread had executed no fence, where that helps to join findings.
-    pub(crate) unfenced_since: Vec<u64>,
+    pub(crate) unfenced_since: Vec<UnfencedSince>,
 }
 
 /// What changes each time a rule fires.
@@ -69,6 +69,8 @@ pub(crate) struct Tally {
     indices: FxHashMap<Key, u32>,
     /// For each site, the entry that it led to last.
     recent: Vec<u32>,
+    /// Pairs of sites whose findings may have one cause, the smaller key first.
+    related: FxHashSet<(SiteKey, SiteKey)>,
 }
 
 impl Tally {
@@ -79,6 +81,7 @@ impl Tally {
             firsts: Vec::new(),
             indices: FxHashMap::default(),
             recent: Vec::new(),
+            related: FxHashSet::default(),
         }
     }
 
@@ -115,6 +118,11 @@ impl Tally {
         }
     }
 
+    /// The findings at two sites may have one cause.
+    pub(crate) fn relate(&mut self, one: SiteKey, other: SiteKey) {
+        self.related.insert((one.min(other), one.max(other)));
+    }
+
     /// The entry of a key, from now on the one that its site led to last. If it is new, the caller adds the
     /// first occurrence.
     #[inline(never)]
@@ -149,6 +157,11 @@ impl Tally {
         let mut merged: Vec<RawFinding> = Vec::new();
         let mut indices: FxHashMap<(SiteKey, SiteKey), usize> = FxHashMap::default();
         let rule = self.rule;
+        let mut related: FxHashMap<SiteKey, Vec<SiteKey>> = FxHashMap::default();
+        for (one, other) in self.related {
+            related.entry(one).or_default().push(other);
+            related.entry(other).or_default().push(one);
+        }
         for (entry, first) in self.entries.into_iter().zip(self.firsts) {
             if !persistent(entry.key.file) {
                 continue;
@@ -159,7 +172,14 @@ impl Tally {
                 .or_insert(merged.len());
             match merged.get_mut(index) {
                 Some(finding) => finding.count += entry.count,
-                None => merged.push(finding(rule, sites, entry.count, first)),
+                None => {
+                    let mut related = related.get(&entry.key.site).cloned().unwrap_or_default();
+                    related.sort_unstable();
+                    merged.push(RawFinding {
+                        related,
+                        ..finding(rule, sites, entry.count, first)
+                    });
+                }
             }
         }
         merged.into_iter()
@@ -209,5 +229,6 @@ fn finding(
         ranges: ranges.collect(),
         values,
         unfenced_since,
+        related: Vec::new(),
     }
 }

@@ -6,14 +6,17 @@
 //!
 //! - `function` selects the functions that matter; [`brownout_libraries`] says what they mean.
 //! - `ranges` is a set of bytes of files; it holds what was logged and allocated.
+//! - `objects` says to which object of a pool a byte belongs.
 //! - `transaction` is the state of a thread; `calls` changes it, event by event.
 
 mod calls;
 mod function;
+mod objects;
 mod ranges;
 mod transaction;
 
 pub(crate) use calls::{ProcessMemory, Reservations, TransactionStep};
 pub use function::watched_functions;
 pub(crate) use function::{CallMeaning, Functions};
+pub(crate) use objects::Objects;
 pub(crate) use transaction::{OpenCall, SafeReason, Transaction, UnloggedStore};

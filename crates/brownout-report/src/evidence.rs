@@ -22,6 +22,12 @@ pub struct Evidence {
     /// For each stack of role `store`, an event since which its thread had executed no fence, if that is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unfenced_since: Vec<u64>,
+    /// For each stack of role `store`, the number of its thread. Findings that were read from earlier results have none.
+    #[serde(skip)]
+    pub store_threads: Vec<u32>,
+    /// Findings whose stores went to the same object of a pool in the same transaction.
+    #[serde(skip)]
+    pub same_object: Vec<FindingId>,
     /// Further facts that are specific to the rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,

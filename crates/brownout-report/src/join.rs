@@ -6,6 +6,7 @@
 //! - Findings of crash testing are one if their [failures](crash_failure) and the stores that cause them are the same, or if they
 //!   [share a store](shared_stores).
 //! - Findings about stores that [one missing flush](one_flush) leaves behind are one, whichever rules report them.
+//! - Findings about stores that [one missing snapshot](missing_snapshot) leaves out of the log of a transaction are one.
 //! - A confirmed fence that orders many stores belongs to the finding that [the same crash](same_crash) shows.
 //!
 //! The finding of the clearest rule represents the others, and among those of one rule the earliest: it keeps its id and stacks, and
@@ -14,6 +15,8 @@
 //! Can join too much: two mistakes in one line, or two callers of a function that each forget what it leaves to them.
 
 mod crash_failure;
+mod missing_snapshot;
+mod one_call;
 mod one_flush;
 mod same_crash;
 mod separate;
@@ -83,6 +86,7 @@ pub(crate) fn join(findings: Vec<Finding>) -> Vec<Finding> {
     unite_same_line(&findings, &mut causes);
     crash_failure::unite(&findings, &mut causes);
     one_flush::unite(&findings, &mut causes);
+    missing_snapshot::unite(&findings, &mut causes);
     same_crash::unite(&findings, &mut causes);
     separate::unite_again(&findings, &mut causes);
     causes.joined(findings)

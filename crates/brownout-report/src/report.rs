@@ -248,10 +248,17 @@ fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
 impl Finding {
     fn absorb(&mut self, mut other: Self) {
         let count = self.count.saturating_add(other.count);
+        let related = other
+            .evidence
+            .same_object
+            .iter()
+            .chain(&self.evidence.same_object);
+        let related: Vec<FindingId> = related.cloned().collect();
         if other.first_event() < self.first_event() {
             std::mem::swap(self, &mut other);
         }
         self.count = count;
+        self.evidence.same_object = related;
         self.adopt_confirmation(&other);
     }
 

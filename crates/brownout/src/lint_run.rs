@@ -6,7 +6,9 @@ use brownout_libraries::FrameNames;
 use brownout_lint::{
     Attribution, FileStores, Lint, Origin, RawFinding, RawSite, SiteKey, oracle, origin_of,
 };
-use brownout_report::{ByteRange, Evidence, Finding, Sources, Stack, StoredFile, Subject, Value};
+use brownout_report::{
+    ByteRange, Evidence, Finding, FindingId, Sources, Stack, StoredFile, Subject, Value,
+};
 use brownout_trace::{Definitions, Event};
 use rustc_hash::FxHashMap;
 
@@ -78,17 +80,21 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
     }
     let sources = Sources::on_disk();
     let (mut findings, mut suspects) = (Vec::new(), Vec::new());
+    let mut related = Vec::new();
     let implied = match settings.levels.is_off(POINTER_RULE) {
         true => outcome.implied_by_pointers,
         false => Vec::new(),
     };
     for raw in outcome.findings.into_iter().chain(implied) {
         let suspicion = suspects::suspicion(&raw).filter(|_| !settings.levels.is_off(raw.rule.id));
+        let sites = (raw.sites.first().map(|site| site.key), raw.related.clone());
         let mut finding = stacks.finding(raw, definitions);
         finding.identify(&sources);
+        related.push(sites);
         suspects.extend(suspicion.map(|suspicion| LintSuspect::new(&finding, suspicion)));
         findings.push(finding);
     }
+    relate(&mut findings, &related);
     let findings = settings.levels.apply(findings);
     let mut gaps: Vec<String> = stacks.table.problems().collect();
     gaps.extend(source_gaps::without_lines(&findings, &gaps));
@@ -108,6 +114,23 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
         nothing_persistent,
         trace,
     })
+}
+
+/// Notes which findings are about stores to one object. `sites` has the first site of each finding, and the sites of the others.
+fn relate(findings: &mut [Finding], sites: &[(Option<SiteKey>, Vec<SiteKey>)]) {
+    let ids = findings
+        .iter()
+        .zip(sites)
+        .filter_map(|(finding, (site, related))| {
+            let is_related = !related.is_empty();
+            site.filter(|_| is_related)
+                .map(|site| (site, finding.id.clone()))
+        });
+    let ids: FxHashMap<SiteKey, FindingId> = ids.collect();
+    for (finding, (_, related)) in findings.iter_mut().zip(sites) {
+        let others = related.iter().filter_map(|site| ids.get(site).cloned());
+        finding.evidence.same_object = others.collect();
+    }
 }
 
 fn linted(events: u64) -> String {
@@ -219,7 +242,8 @@ impl SiteStacks {
                 .map(|value| Value::new(value.name, &value.bytes))
                 .collect(),
             events: raw.sites.iter().map(|site| site.event.0).collect(),
-            unfenced_since: raw.unfenced_since,
+            unfenced_since: raw.unfenced_since.iter().map(|one| one.event).collect(),
+            store_threads: raw.unfenced_since.iter().map(|one| one.thread).collect(),
             ..Evidence::default()
         };
         let mut finding = Finding::new(raw.rule, raw.message, stacks, evidence);

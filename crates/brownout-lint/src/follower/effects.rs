@@ -197,6 +197,7 @@ impl<A: Attribution> Follower<A> {
         (line, address): (LineSlot, PmAddress),
         kind: FlushEffect,
     ) {
+        self.has_flushed = true;
         let work = self.work(by, line);
         self.tracker
             .flush(&mut self.guarantees, by, line, kind, site);

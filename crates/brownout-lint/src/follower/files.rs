@@ -44,7 +44,7 @@ impl StoreCounts {
     }
 }
 
-/// Parts of files that were written back at some time, by pages.
+/// Parts of files that system calls have written back at some time, by pages.
 #[derive(Default)]
 pub(crate) struct WrittenBack {
     files: FxHashMap<FileId, Vec<Range<u64>>>,
@@ -64,6 +64,10 @@ impl WrittenBack {
             apart
         });
         ranges.push(new);
+    }
+
+    pub(crate) fn has(&self, file: FileId) -> bool {
+        self.files.contains_key(&file)
     }
 
     pub(crate) fn contains(&self, address: PmAddress) -> bool {
@@ -87,8 +91,19 @@ impl<A: Attribution> Follower<A> {
                 len,
                 asynchronous: false,
             } => self.addresses.resolve_all(process, addr, len),
+            Sync::Msync {
+                addr,
+                len,
+                asynchronous: true,
+            } => {
+                for range in self.addresses.resolve_all(process, addr, len) {
+                    let bytes = range.offset..range.offset.saturating_add(range.len);
+                    self.not_waited_for.add(range.file, bytes);
+                }
+                return;
+            }
             Sync::Fsync { file } | Sync::Fdatasync { file } | Sync::Syncfs { file } => whole(file),
-            // These start writing back and do not wait for it, or not for all that is needed.
+            // The others do not wait for all that is needed.
             _ => return,
         };
         self.guarantees.writing_back = true;

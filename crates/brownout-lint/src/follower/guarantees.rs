@@ -149,6 +149,7 @@ impl PersistObserver for Guarantees {
             let overwriting = Overwriting {
                 older: older.tag.site,
                 older_time: older.time.0,
+                older_thread: older.thread,
                 older_value: older.tag,
                 newer: newer.tag.site,
                 newer_time: newer.time.0,

@@ -4,7 +4,7 @@
 //! so a counter that is written a million times between two flushes costs one entry. Lists are short: when too many
 //! pairs accumulate on the same bytes, later ones are dropped.
 
-use brownout_model::{ByteMask, PmAddress};
+use brownout_model::{ByteMask, PmAddress, ThreadSlot};
 
 use crate::rule_inputs::StoreTag;
 use crate::site_keys::SiteKey;
@@ -20,6 +20,7 @@ const MOST: usize = 16;
 pub(crate) struct Overwriting {
     pub(crate) older: SiteKey,
     pub(crate) older_time: u64,
+    pub(crate) older_thread: ThreadSlot,
     pub(crate) older_value: StoreTag,
     pub(crate) newer: SiteKey,
     pub(crate) newer_time: u64,
@@ -122,6 +123,7 @@ mod tests {
         Overwriting {
             older: SiteKey::default(),
             older_time,
+            older_thread: ThreadSlot::default(),
             older_value: tag,
             newer: SiteKey::NONE,
             newer_time: older_time + 1,

@@ -279,7 +279,7 @@ impl<A: Attribution> Follower<A> {
                 time: store.time.0,
                 line: address,
                 bytes: store.bytes,
-                unfenced_since: store.tag.unfenced_since(store.time.0),
+                unfenced_since: store.tag.unfenced_since(store.thread, store.time.0),
             }));
             line += LINE;
         }

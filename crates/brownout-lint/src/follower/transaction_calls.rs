@@ -50,7 +50,7 @@ impl<A: Attribution> Follower<A> {
             TransactionStep::Add { addr, len } => {
                 self.added_to_log(by, site, (event.process, addr), len);
             }
-            TransactionStep::End(end) => self.transaction_ended(by, &end),
+            TransactionStep::End(end) => self.transaction_ended(by, end),
         }
     }
 
@@ -102,11 +102,12 @@ impl<A: Attribution> Follower<A> {
             process: event.process,
             addresses: &mut self.addresses,
             reservations: &mut self.reservations,
+            objects: &mut self.objects,
         };
         let transaction = &mut self.guarantees.threads[by.thread.index()].transaction;
         let step = transaction.returned(function, value, &mut memory);
         if let TransactionStep::End(end) = step {
-            self.transaction_ended(by, &end);
+            self.transaction_ended(by, end);
         }
     }
 
@@ -134,8 +135,11 @@ impl<A: Attribution> Follower<A> {
 
     /// One cause, one finding: what is reported as not logged is not reported again as lost, late or
     /// overwritten.
-    fn transaction_ended(&mut self, by: Access, end: &TransactionEnd) {
-        self.guarantees.rules.transaction_end(end);
+    fn transaction_ended(&mut self, by: Access, mut end: TransactionEnd) {
+        for store in &mut end.unlogged {
+            store.object = self.objects.start_of(store.start());
+        }
+        self.guarantees.rules.transaction_end(&end);
         let overwrites = &mut self.guarantees.overwrites;
         for unlogged in &end.unlogged {
             let since = end.begun.map_or(unlogged.time, |(_, time)| time);

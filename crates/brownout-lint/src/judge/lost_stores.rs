@@ -53,6 +53,7 @@ impl<'a, A> LostStores<'a, A> {
         let by_page = self.follower.tracker.profile().cached == Wait::WriteBack;
         for store in &mut lost {
             store.by_page = by_page;
+            store.not_waited_for = self.follower.not_waited_for.contains(store.line);
         }
         // A finding describes its first occurrence.
         lost.sort_by_key(|store| store.time);
@@ -87,10 +88,12 @@ impl<'a, A> LostStores<'a, A> {
                     line: overwriting.line,
                     bytes: overwriting.bytes,
                     time: overwriting.older_time,
+                    thread: overwriting.older_thread,
                     tag: overwriting.older_value,
                     count: overwriting.count,
                     reason,
                     by_page: false,
+                    not_waited_for: false,
                 });
             }
         });

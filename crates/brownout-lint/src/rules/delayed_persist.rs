@@ -94,6 +94,6 @@ fn report(line: PmAddress, store: &LiveStore<StoreTag>, thread: &ThreadState, fo
         ],
         bytes: vec![(line, store.bytes)],
         values: vec![store.tag.value("stored")],
-        unfenced_since: vec![store.tag.unfenced_since(store.time.0)],
+        unfenced_since: vec![store.tag.unfenced_since(store.thread, store.time.0)],
     });
 }

@@ -71,7 +71,10 @@ then filling it is harmless; fill it in volatile memory and copy it, or suppress
                 over.older_value.value("stored"),
                 over.newer_value.value("overwritten by"),
             ],
-            unfenced_since: vec![over.older_value.unfenced_since(over.older_time)],
+            unfenced_since: vec![
+                over.older_value
+                    .unfenced_since(over.older_thread, over.older_time),
+            ],
         });
     }
 }

@@ -63,10 +63,14 @@ reason.
                     .clone()
                     .map(|ordered| (ordered.role, ordered.site, ordered.time)),
             );
+            let shown = match fence.ordered {
+                2 => "",
+                _ => "; the first two are shown",
+            };
             Occurrence {
                 message: format!(
                     "a crash before this fence may keep any of the {} flushes or non-temporal stores before it without \
-                     the others",
+                     the others{shown}",
                     fence.ordered
                 ),
                 sites,

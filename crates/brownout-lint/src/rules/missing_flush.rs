@@ -73,15 +73,16 @@ cache line of its own.
         let key = Key::single(lost.tag.site, Some(lost.file()));
         found.add_many(key, lost.count, lost.time, || Occurrence {
             message: format!(
-                "{} stored here {} never {}",
+                "{} stored here {} never {}{}",
                 bytes_text(lost.bytes),
                 be(lost.bytes),
-                lost.words().persisted
+                lost.words().persisted,
+                lost.remark()
             ),
             sites: vec![("store", lost.tag.site, lost.time)],
             bytes: vec![(lost.line, lost.bytes)],
             values: vec![lost.tag.value("stored")],
-            unfenced_since: vec![lost.tag.unfenced_since(lost.time)],
+            unfenced_since: vec![lost.tag.unfenced_since(lost.thread, lost.time)],
         });
     }
 }

@@ -53,16 +53,17 @@ every start, suppress the finding with that reason.
         let key = Key::single(lost.tag.site, Some(lost.file()));
         found.add_many(key, lost.count, lost.time, || Occurrence {
             message: format!(
-                "{} {} stored here in a {} that is never {}",
+                "{} {} stored here in a {} that is never {}{}",
                 bytes_text(lost.bytes),
                 be(lost.bytes),
                 lost.words().unit,
-                lost.words().persisted
+                lost.words().persisted,
+                lost.remark()
             ),
             sites: vec![("store", lost.tag.site, lost.time)],
             bytes: vec![(lost.line, lost.bytes)],
             values: vec![lost.tag.value("stored")],
-            unfenced_since: vec![lost.tag.unfenced_since(lost.time)],
+            unfenced_since: vec![lost.tag.unfenced_since(lost.thread, lost.time)],
         });
     }
 }

@@ -17,16 +17,30 @@
 //! than the first; transactions during which the process forked; statically linked programs without
 //! symbols. Fields that may be lost in a crash, and are neither locks nor flushed, have to be
 //! suppressed.
+//!
+//! Findings are related if their stores went to one object in one transaction: one entry in the log would have covered them. Where an
+//! object is not known, bytes in one cache line or bytes that touch count as one.
+
+use std::hash::{Hash as _, Hasher as _};
 
 use brownout_report::{Category, RuleInfo, Severity};
+use rustc_hash::{FxHashSet, FxHasher};
 
 use crate::raw_finding::RawValue;
 use crate::rule::Rule;
 use crate::rule_inputs::{TransactionEnd, be, bytes_text, file};
+use crate::site_keys::SiteKey;
 use crate::tally::{Key, Occurrence, Tally};
+use crate::transactions::UnloggedStore;
+
+/// Each site is related to so many others of an object at most, so that time and memory stay proportional to their number.
+const MOST_RELATED: usize = 32;
 
 #[derive(Default)]
-pub(crate) struct TxUnloggedStore;
+pub(crate) struct TxUnloggedStore {
+    /// Hashes of the sets of sites that were related: a mistake is often repeated in each transaction.
+    related: FxHashSet<u64>,
+}
 
 impl Rule for TxUnloggedStore {
     const INFO: &'static RuleInfo = &RuleInfo {
@@ -95,5 +109,37 @@ TX_BEGIN(pop) {
                 }
             });
         }
+        if end.unlogged.len() > 1 {
+            let mut stores: Vec<&UnloggedStore> = end.unlogged.iter().collect();
+            stores.sort_by_key(|store| store.start());
+            for object in stores.chunk_by(|one, next| are_in_one_object(one, next)) {
+                self.relate(object.iter().map(|store| store.site).collect(), found);
+            }
+        }
     }
+}
+
+impl TxUnloggedStore {
+    /// The stores at these sites were made to one object in one transaction.
+    fn relate(&mut self, mut sites: Vec<SiteKey>, found: &mut Tally) {
+        sites.sort_unstable();
+        sites.dedup();
+        let mut hash = FxHasher::default();
+        sites.hash(&mut hash);
+        if sites.len() < 2 || !self.related.insert(hash.finish()) {
+            return;
+        }
+        for (position, &one) in sites.iter().enumerate() {
+            let others = sites[position + 1..].iter().take(MOST_RELATED);
+            others.for_each(|&other| found.relate(one, other));
+        }
+    }
+}
+
+/// Whether two stores, of which the second does not begin before the first, belong to one object.
+fn are_in_one_object(one: &UnloggedStore, next: &UnloggedStore) -> bool {
+    let is_near = || one.line == next.line || next.start().offset <= one.end();
+    one.line.space == next.line.space
+        && one.object == next.object
+        && (one.object.is_some() || is_near())
 }

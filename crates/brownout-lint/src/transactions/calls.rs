@@ -5,6 +5,7 @@ use brownout_model::{PmAddress, SpaceId, line_parts};
 use brownout_trace::{Address, FileRange, ProcessId};
 use rustc_hash::FxHashMap;
 
+use super::objects::Objects;
 use super::ranges::ByteRanges;
 use super::transaction::{OpenCall, Safe, SafeReason, Transaction, UnloggedStore};
 use crate::follower::address_spaces::AddressSpaces;
@@ -22,11 +23,9 @@ pub(crate) struct Reservations {
 }
 
 impl Reservations {
-    fn add(&mut self, process: ProcessId, ranges: Vec<FileRange>) {
+    fn add(&mut self, process: ProcessId, range: FileRange) {
         let reserved = self.by_process.entry(process).or_default();
-        for range in ranges {
-            reserved.insert(range, ());
-        }
+        reserved.insert(range, ());
     }
 
     pub(crate) fn cover(&self, process: ProcessId, range: FileRange) -> bool {
@@ -40,12 +39,18 @@ pub(crate) struct ProcessMemory<'a> {
     pub(crate) process: ProcessId,
     pub(crate) addresses: &'a mut AddressSpaces,
     pub(crate) reservations: &'a mut Reservations,
+    pub(crate) objects: &'a mut Objects,
 }
 
 impl ProcessMemory<'_> {
-    /// Calls `each` with the file bytes behind all mapped parts of `len` bytes at `addr`.
-    fn for_each_range(&mut self, (addr, len): (u64, u64), mut each: impl FnMut(FileRange)) {
+    /// Calls `each` with the file bytes behind all mapped parts of `len` bytes at `addr`, and with what is remembered of the process.
+    fn for_each_range(
+        &mut self,
+        (addr, len): (u64, u64),
+        mut each: impl FnMut(FileRange, &mut Reservations, &mut Objects),
+    ) {
         let addr = Address(addr);
+        let mut each = |range| each(range, self.reservations, self.objects);
         match self.addresses.resolve_whole(self.process, addr, len) {
             Some(range) => each(range),
             None => {
@@ -123,18 +128,20 @@ impl Transaction {
         if !self.open.is_empty() {
             return TransactionStep::Nothing;
         }
+        self.note_object(&call, value, memory);
         match (function, value) {
             (TxFunction::Begin, Some(result)) if !function.failed(result) => {
                 self.begun(&call, memory);
             }
             (TxFunction::Reserve, Some(result)) => {
                 if let Some(object) = function.allocated(0, call.args.as_slice(), result) {
-                    let mut ranges = Vec::new();
-                    memory.for_each_range(object, |range| ranges.push(range));
-                    memory.reservations.add(memory.process, ranges);
+                    let process = memory.process;
+                    memory.for_each_range(object, |range, reservations, _| {
+                        reservations.add(process, range);
+                    });
                 }
             }
-            (TxFunction::Reserve | TxFunction::Pool | TxFunction::Commit, _)
+            (TxFunction::Reserve | TxFunction::Root | TxFunction::Pool | TxFunction::Commit, _)
             | (TxFunction::Abort | TxFunction::Process | TxFunction::End, Some(_)) => {}
             (_, Some(result)) if !function.failed(result) => {
                 self.made_safe(&call, result, memory);
@@ -146,6 +153,22 @@ impl Transaction {
             _ => self.working = false,
         }
         TransactionStep::Nothing
+    }
+
+    /// The library has returned the identifier of an object.
+    fn note_object(
+        &self,
+        call: &OpenCall,
+        value: Option<[u64; 2]>,
+        memory: &mut ProcessMemory<'_>,
+    ) {
+        let object = |result| {
+            let arguments = call.args.as_slice();
+            call.function.object(self.pool, arguments, result)
+        };
+        if let Some(object) = value.and_then(object) {
+            memory.for_each_range(object, |range, _, objects| objects.add(range));
+        }
     }
 
     fn begun(&mut self, call: &OpenCall, memory: &mut ProcessMemory<'_>) {
@@ -216,7 +239,7 @@ impl Transaction {
             site: call.site,
             time: call.time,
         };
-        memory.for_each_range(bytes, |range| self.safe.insert(range, safe));
+        memory.for_each_range(bytes, |range, _, _| self.safe.insert(range, safe));
     }
 
     /// A locked instruction of the user stores to `range` while the transaction is running.
@@ -245,6 +268,7 @@ impl Transaction {
                 time,
                 value: u64::from_le_bytes(value),
                 len: len as u8,
+                object: None,
             });
         }
     }

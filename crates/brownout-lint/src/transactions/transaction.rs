@@ -1,7 +1,7 @@
 //! The transaction of a thread.
 
 use brownout_libraries::TxFunction;
-use brownout_model::{ByteMask, PmAddress};
+use brownout_model::{ByteMask, LINE, PmAddress};
 use brownout_trace::{CallArguments, FileId, FileRange};
 use rustc_hash::FxHashMap;
 
@@ -44,6 +44,23 @@ pub(crate) struct UnloggedStore {
     /// The first bytes, as a little-endian number, and how many they are.
     pub(crate) value: u64,
     pub(crate) len: u8,
+    /// Where the object begins that was stored to, if known; it is looked up when the transaction ends.
+    pub(crate) object: Option<u64>,
+}
+
+impl UnloggedStore {
+    /// The first byte.
+    pub(crate) fn start(&self) -> PmAddress {
+        PmAddress {
+            offset: self.line.offset + u64::from(self.bytes.0.trailing_zeros()),
+            ..self.line
+        }
+    }
+
+    /// The offset behind the last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.line.offset + LINE - u64::from(self.bytes.0.leading_zeros())
+    }
 }
 
 /// The state of a thread's transaction.

@@ -1,5 +1,7 @@
 //! Transactions of libpmemobj.
 
+use std::collections::HashMap;
+
 use brownout_lint::Origin;
 use brownout_trace::{CallArguments, Definitions, Event, EventKind};
 
@@ -381,4 +383,68 @@ fn order_does_not_matter_for_what_a_transaction_has_logged() {
     stores(&mut run);
     run.commit(&[]);
     assert_eq!(of_order(&mut run).len(), 2);
+}
+
+/// The instructions whose stores are not logged, each with those that stored to the same object.
+fn related(run: &mut TargetRun) -> Vec<(u64, Vec<u64>)> {
+    let findings = run.select("/mnt/*").lint(by_number).findings;
+    let sites = findings.iter().map(|finding| finding.sites[0]);
+    let numbers: HashMap<_, u64> = sites.map(|site| (site.key, site.pc.0)).collect();
+    let unlogged = findings
+        .iter()
+        .filter(|one| one.rule.id == "tx-unlogged-store");
+    let related = unlogged.map(|one| {
+        let others = one.related.iter().map(|site| numbers[site]);
+        (one.sites[0].pc.0, others.collect())
+    });
+    related.collect()
+}
+
+#[test]
+fn stores_to_one_object_in_one_transaction_are_related() {
+    let mut run = TargetRun::new();
+    run.begin(1)
+        .alloc(2, A, 0x100)
+        .alloc(2, C, 8)
+        .alloc(2, C + 8, 8)
+        .commit(&[A, C]);
+    run.begin(3).at(4).store(A).at(5).store(A + 0x80);
+    run.at(6).store(C).at(7).store(C + 8).commit(&[]);
+    // Another transaction, in which only one more instruction meets one of them.
+    run.begin(3)
+        .at(5)
+        .store(A + 0x80)
+        .at(8)
+        .store(A)
+        .commit(&[]);
+    assert_eq!(
+        related(&mut run),
+        [
+            (4, vec![5]),
+            (5, vec![4, 8]),
+            (6, vec![]),
+            (7, vec![]),
+            (8, vec![5])
+        ]
+    );
+}
+
+#[test]
+fn the_root_is_an_object_and_unknown_objects_are_what_touches() {
+    let mut run = TargetRun::new();
+    run.call(1, "root", &[POOL, 0x200], Some([7, A - POOL]));
+    run.begin(2).at(3).store(A).at(4).store(A + 0x180);
+    run.at(5).store(C).at(6).store(C + 0x38);
+    run.at(7).store(C + 0x40).at(8).store(C + 0x80).commit(&[]);
+    assert_eq!(
+        related(&mut run),
+        [
+            (3, vec![4]),
+            (4, vec![3]),
+            (5, vec![6, 7]),
+            (6, vec![5, 7]),
+            (7, vec![5, 6]),
+            (8, vec![])
+        ]
+    );
 }

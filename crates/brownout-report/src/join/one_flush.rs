@@ -5,11 +5,12 @@
 //! object does it in each of its lines. Findings about such stores are one
 //!
 //! - if they name a store at the same line;
-//! - if their stores were made by one call, without a fence in between, to the same cache line or to bytes that touch. One
+//! - if their stores were made by one call in one thread, without a fence in between, to the same cache line or to bytes that touch. One
 //!   flush before the next fence would have persisted both. One call means that the function of one store is that of the other, or has
 //!   called it, as a constructor calls those of its parts.
 //!
-//! Two functions that each forget a flush stay two findings, and so do two objects, and two calls with a fence in between.
+//! Two functions that each forget a flush stay two findings, and so do two objects, two threads, and two calls with a fence in
+//! between.
 //!
 //! Only the first occurrence of each finding is looked at. Can miss: lines of one object whose first
 //! occurrences are in different calls; stores more than 255 events after the last fence and as far apart.
@@ -17,8 +18,9 @@
 use std::collections::HashMap;
 
 use super::Causes;
+use super::one_call::is_one_call;
 use crate::code_location::CodeLocation;
-use crate::{ByteRange, Finding, Frame, Stack, primary_frame};
+use crate::{ByteRange, Finding, Stack};
 
 /// The rules about stores that are not persistent in time, the clearest first.
 const RULES: [&str; 5] = [
@@ -49,6 +51,7 @@ struct UnpersistedStore<'a> {
     stack: &'a Stack,
     ranges: &'a [ByteRange],
     event: u64,
+    thread: u32,
     /// Its thread executed no fence between this event and the store.
     unfenced_since: u64,
 }
@@ -68,9 +71,10 @@ pub(super) fn unite(findings: &[Finding], causes: &mut Causes) {
         stores.extend(stores_of(number, finding));
     }
     stores.sort_by_key(|store| store.event);
-    // Those after which there was no fence yet.
-    let mut open: Vec<&UnpersistedStore<'_>> = Vec::new();
+    // For each thread, the stores after which it has not fenced yet.
+    let mut open: HashMap<u32, Vec<&UnpersistedStore<'_>>> = HashMap::new();
     for store in &stores {
+        let open = open.entry(store.thread).or_default();
         open.retain(|earlier| earlier.event >= store.unfenced_since);
         let same = open.iter().filter(|earlier| earlier.shares_flush(store));
         same.for_each(|earlier| causes.unite(earlier.finding, store.finding));
@@ -78,19 +82,23 @@ pub(super) fn unite(findings: &[Finding], causes: &mut Causes) {
     }
 }
 
-/// The stores of a finding, as far as it is known when their threads had fenced.
+/// The stores of a finding, as far as it is known which threads made them and when these had fenced.
 fn stores_of(number: usize, finding: &Finding) -> impl Iterator<Item = UnpersistedStore<'_>> {
     let evidence = &finding.evidence;
     let stacks = finding.stacks.iter().zip(&evidence.events);
     let stores = stacks.filter(|(stack, _)| is_store(stack));
-    let stores = stores.zip(&evidence.unfenced_since);
-    stores.map(move |((stack, &event), &unfenced_since)| UnpersistedStore {
-        finding: number,
-        stack,
-        ranges: &evidence.ranges,
-        event,
-        unfenced_since,
-    })
+    let fences = evidence.unfenced_since.iter().zip(&evidence.store_threads);
+    let stores = stores.zip(fences);
+    stores.map(
+        move |((stack, &event), (&unfenced_since, &thread))| UnpersistedStore {
+            finding: number,
+            stack,
+            ranges: &evidence.ranges,
+            event,
+            thread,
+            unfenced_since,
+        },
+    )
 }
 
 fn is_store(stack: &Stack) -> bool {
@@ -115,33 +123,4 @@ fn are_near(one: &ByteRange, other: &ByteRange) -> bool {
     };
     one.file == other.file
         && (second.offset / LINE <= last_line(first) || second.offset <= end(first))
-}
-
-/// Whether the primary frame of one stack is that of a call in which both happened.
-fn is_one_call(one: &Stack, other: &Stack) -> bool {
-    let (Some(one), Some(other)) = (from_primary(one), from_primary(other)) else {
-        return false;
-    };
-    let (outer, inner) = match one.len() <= other.len() {
-        true => (one, other),
-        false => (other, one),
-    };
-    let (called, callers) = inner.split_at(inner.len() - outer.len() + 1);
-    let Some((function, own_callers)) = outer.split_first() else {
-        return false;
-    };
-    let is_same_function = called.last().is_some_and(|frame| {
-        frame.function.is_some()
-            && frame.function == function.function
-            && frame.module == function.module
-            && frame.file == function.file
-    });
-    let own_callers = own_callers.iter().map(CodeLocation::of);
-    is_same_function && callers.iter().map(CodeLocation::of).eq(own_callers)
-}
-
-/// The primary frame and its callers.
-fn from_primary(stack: &Stack) -> Option<&[Frame]> {
-    let primary = primary_frame(&stack.frames)?;
-    stack.frames.get(primary..)
 }

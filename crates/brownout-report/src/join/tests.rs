@@ -60,6 +60,7 @@ fn lost(
         }],
         events: vec![event],
         unfenced_since: vec![fence],
+        store_threads: vec![0],
         ..Evidence::default()
     };
     Finding::new(
@@ -143,6 +144,74 @@ fn a_function_and_the_one_that_it_calls_fill_one_object() {
     assert_eq!(together(&part, (101, 80), 72), 1);
     let part_of_another = [("init", 50), ("put", 9), ("main", 95)];
     assert_eq!(together(&part_of_another, (101, 80), 72), 2);
+}
+
+#[test]
+fn a_flush_persists_the_stores_of_its_own_thread() {
+    let in_put = |line, (event, fence), thread| {
+        let calls = [("put", line), ("main", 90)];
+        let mut lost = lost(&FLUSH_RULE, &calls, (event, fence), 64);
+        lost.evidence.store_threads = vec![thread];
+        lost
+    };
+    let first = in_put(10, (100, 80), 0);
+    let other = in_put(11, (101, 80), 1);
+    assert_eq!(join(vec![first.clone(), other]).len(), 2);
+    // A fence of another thread orders nothing here.
+    let fenced = in_put(12, (102, 101), 1);
+    let own = in_put(13, (103, 80), 0);
+    let joined = join(vec![first, fenced, own]);
+    let others = joined.iter().map(|one| one.evidence.joined.len());
+    assert_eq!(others.collect::<Vec<_>>(), [1, 0]);
+}
+
+const UNLOGGED: RuleInfo = RuleInfo {
+    id: "tx-unlogged-store",
+    ..FLUSH_RULE
+};
+
+/// Stores that went to one object in one transaction: the functions and lines of each.
+fn unlogged(stores: &[&[(&str, u32)]]) -> Vec<Finding> {
+    let stores = stores.iter().enumerate();
+    let stores = stores.map(|(number, calls)| {
+        let number = number as u64;
+        lost(&UNLOGGED, calls, (100 + number, 80), 4096 * number)
+    });
+    let mut findings: Vec<Finding> = stores.collect();
+    let ids: Vec<FindingId> = findings.iter().map(|one| one.id.clone()).collect();
+    for (finding, id) in findings.iter_mut().zip(&ids) {
+        let others = ids.iter().filter(|other| *other != id);
+        finding.evidence.same_object = others.cloned().collect();
+    }
+    findings
+}
+
+#[test]
+fn the_stores_that_one_snapshot_would_cover_are_one_finding() {
+    let insert: [&[(&str, u32)]; 4] = [
+        &[("insert", 10), ("main", 90)],
+        &[("memmove", 0), ("insert", 11), ("main", 90)],
+        &[("set", 50), ("insert", 12), ("main", 90)],
+        &[("remove", 20), ("main", 91)],
+    ];
+    let joined = join(unlogged(&insert));
+    let lines = joined.iter().map(|one| one.primary_frame().unwrap().line);
+    assert_eq!(lines.collect::<Vec<_>>(), [Some(10), Some(20)]);
+    assert_eq!(joined[0].evidence.joined.len(), 2);
+    assert_eq!(joined[0].count, 3);
+}
+
+#[test]
+fn two_objects_lack_two_snapshots() {
+    let mut findings = unlogged(&[
+        &[("insert", 10), ("main", 90)],
+        &[("insert", 11), ("main", 90)],
+    ]);
+    assert_eq!(join(findings.clone()).len(), 1);
+    for finding in &mut findings {
+        finding.evidence.same_object.clear();
+    }
+    assert_eq!(join(findings).len(), 2);
 }
 
 #[test]

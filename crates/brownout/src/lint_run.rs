@@ -4,7 +4,7 @@ use std::path::Path;
 
 use brownout_libraries::FrameNames;
 use brownout_lint::{
-    Attribution, FileStores, Lint, Origin, RawFinding, RawSite, SiteKey, oracle, origin_of,
+    Attribution, FileStores, Lint, Origin, Profile, RawFinding, RawSite, SiteKey, oracle, origin_of,
 };
 use brownout_report::{
     ByteRange, Evidence, Finding, FindingId, Sources, Stack, StoredFile, Subject, Value,
@@ -37,6 +37,8 @@ pub struct LintRun {
     pub wrappers: WrapperFunctions,
     /// What was examined, in a sentence.
     pub tested: String,
+    /// A persistency profile that fits the target better than the one in use.
+    pub better_profile: Option<&'static str>,
     /// If nothing persistent was seen: what the trace shows instead.
     pub nothing_persistent: Option<String>,
     pub trace: TraceFile,
@@ -74,6 +76,10 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
         };
         describe_candidates(&selection, definitions, given)
     });
+    let better_profile = match settings.model == Profile::ADR && outcome.relies_on_syncs {
+        true => Some(Profile::MSYNC.name),
+        false => None,
+    };
     let mut stacks = outcome.attribution;
     for process in definitions.processes() {
         stacks.table.note_recursion(process.id, definitions);
@@ -111,6 +117,7 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
         },
         wrappers: stacks.wrappers.find(),
         tested: linted(trace.events()),
+        better_profile,
         nothing_persistent,
         trace,
     })

@@ -1,13 +1,23 @@
 //! The one thing to do next, which the last line of a run names.
 
-use brownout_report::{Report, Severity};
+use brownout_report::{Finding, Report, Severity};
 
 use crate::output_directory::{HTML, OutputDirectory};
-use crate::rules;
+use crate::{rules, suspects};
 
-/// What a person should do after a run with this report, if there is something.
-pub fn next_step(report: &Report, directory: &OutputDirectory) -> Option<String> {
+/// What a person should do after a run with this report, if there is something. `better_profile` is a persistency profile that fits
+/// the target better than the one in use.
+pub fn next_step(
+    report: &Report,
+    directory: &OutputDirectory,
+    better_profile: Option<&str>,
+) -> Option<String> {
     let results = directory.shell_word();
+    let crash_command = || {
+        let model = better_profile.map(|profile| format!("--model {profile} "));
+        let model = model.unwrap_or_default();
+        format!("brownout crash {results} {model}--recover CMD")
+    };
     let crash = report.conclusion.crash.as_ref();
     // Also one that a finding of lint explains.
     let failing = report.findings().iter().find(|finding| {
@@ -19,22 +29,36 @@ pub fn next_step(report: &Report, directory: &OutputDirectory) -> Option<String>
             "repeat a crash, in a debugger with --gdb: brownout replay {results} {id}"
         ));
     }
-    if !report.findings().is_empty() {
-        return Some(format!(
-            "read the findings with their source lines: {results}/{HTML}"
-        ));
+    let is_conclusive = report.conclusion.is_conclusive();
+    if let Some(first) = report.causes().next() {
+        let mut lesser = report.lesser();
+        let is_tried = |finding: &Finding| suspects::is_tried(&finding.rule);
+        return Some(match crash {
+            _ if first.severity == Severity::Bug => {
+                format!("read the findings with their source lines: {results}/{HTML}")
+            }
+            None if is_conclusive && lesser.any(is_tried) => format!(
+                "find out which warnings matter, with the program's own recovery: {}",
+                crash_command()
+            ),
+            _ => format!(
+                "read what to do about a finding: brownout explain {}",
+                first.rule
+            ),
+        });
     }
     // A run that did not show enough says itself what is missing.
-    if !report.conclusion.is_conclusive() {
+    if !is_conclusive {
         return None;
     }
-    match crash {
-        None => Some(format!(
-            "test crashes with the program's own recovery: brownout crash {results} --recover CMD"
-        )),
-        Some(coverage) => coverage
-            .continue_with
-            .as_ref()
-            .map(|command| format!("test more crashes: {command}")),
-    }
+    let Some(coverage) = crash else {
+        return Some(format!(
+            "test crashes with the program's own recovery: {}",
+            crash_command()
+        ));
+    };
+    let more = coverage.continue_with.as_ref();
+    let more = more.map(|command| format!("test more crashes: {command}"));
+    let other_model = || format!("test crashes as on other storage: {}", crash_command());
+    more.or_else(|| better_profile.map(|_| other_model()))
 }

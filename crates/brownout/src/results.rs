@@ -51,6 +51,8 @@ pub struct Results {
     reads: Option<ReadsSummary>,
     /// The functions of the target at whose callers findings are shown.
     pub wrappers: WrapperFunctions,
+    /// A persistency profile that fits the target better than the one in use.
+    pub better_profile: Option<&'static str>,
 }
 
 impl Results {
@@ -66,6 +68,7 @@ impl Results {
             left_out: LeftOut::default(),
             reads: None,
             wrappers: WrapperFunctions::default(),
+            better_profile: None,
         }
     }
 
@@ -293,8 +296,14 @@ impl Results {
             shortfall.print(console);
         }
         finding_output::print(&report, settings, directory, stream)?;
+        if let Some(profile) = self.better_profile {
+            console.remark(format_args!(
+                "the program syncs its files and executes no flush instruction; `--model {profile}` judges it as on storage that \
+                 is not persistent memory"
+            ));
+        }
         if let Some(directory) = directory {
-            let next = next_step(&report, directory);
+            let next = next_step(&report, directory, self.better_profile);
             directory.announce(next.as_deref(), console);
         }
         Ok(code)

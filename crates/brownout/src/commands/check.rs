@@ -101,6 +101,7 @@ pub fn check(
         ..
     } = lint_run;
     let mut results = Results::of_lint(subject, findings, wrappers, tested);
+    results.better_profile = lint_run.better_profile;
     // Damage first: it may be the reason of everything else.
     if let Some(damage) = lint_run.trace.damage() {
         results.fall_short(damage.exit_code(), damage.sentence());

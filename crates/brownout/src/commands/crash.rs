@@ -53,6 +53,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     let mut results = Results::about(&trace, &settings);
     results.subject.files = examined.subject.files;
     results.wrappers = examined.wrappers;
+    results.better_profile = examined.better_profile;
     results.keep(&directory, trace.path(), FindingsOf::TraceAnalyses)?;
     let has_results = directory.has_results();
     directory.set_trace(trace.path());

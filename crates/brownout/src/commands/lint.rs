@@ -25,6 +25,7 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
     let mut directory = directory.transpose()?;
     let run = lint(&arguments.trace, &settings, console)?;
     let mut results = Results::of_lint(run.subject, run.findings, run.wrappers, run.tested);
+    results.better_profile = run.better_profile;
     if let Some(directory) = &mut directory {
         let trace = run.trace.path();
         results.keep(directory, trace, FindingsOf::CrashTesting)?;

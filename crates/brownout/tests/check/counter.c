@@ -1,7 +1,9 @@
 /*
  * Counts in a memory-mapped file, with mistakes that the arguments choose.
  *
- *   counter FILE [last] [fence] [noise] [fail] [crash]
+ *   counter FILE [last] [fence] [scratch] [noise] [fail] [crash]
+ *
+ * Built with SYNC, a flag of msync, it syncs instead of flushing.
  */
 #include <fcntl.h>
 #include <immintrin.h>
@@ -18,14 +20,21 @@
 struct counter {
 	_Alignas(64) uint64_t value;
 	_Alignas(64) uint64_t steps;
+	_Alignas(64) uint64_t scratch;
 };
+
+#ifdef SYNC
+#define FLUSH(place) msync((void *)((uintptr_t)(place) & ~4095ul), 4096, SYNC)
+#else
+#define FLUSH(place) _mm_clflush(place)
+#endif
 
 static void step(struct counter *counter)
 {
 	counter->value += 1;
-	_mm_clflush(&counter->value);
+	FLUSH(&counter->value);
 	counter->steps += 1;
-	_mm_clflush(&counter->steps);
+	FLUSH(&counter->steps);
 }
 
 int main(int argc, char **argv)
@@ -41,6 +50,8 @@ int main(int argc, char **argv)
 	for (int i = 2; i < argc; i++) {
 		if (strcmp(argv[i], "last") == 0)
 			counter->steps = 99; /* missing-flush */
+		if (strcmp(argv[i], "scratch") == 0)
+			counter->scratch = 1; /* transient-data */
 		if (strcmp(argv[i], "fence") == 0)
 			_mm_sfence(); /* redundant-fence */
 		for (uint64_t n = 1; strcmp(argv[i], "noise") == 0 && n < 100000; n++) {

@@ -310,9 +310,48 @@ fn the_last_line_is_what_to_do_next() {
             &["last"],
             "next: read the findings with their source lines: 'my results'/report.html",
         ),
+        (
+            &["scratch"],
+            "next: find out which warnings matter, with the program's own recovery: brownout crash 'my results' --recover CMD",
+        ),
+        (
+            &["fence"],
+            "next: read what to do about a finding: brownout explain redundant-fence",
+        ),
     ] {
         let run = dir.check(&["--out", "my results"], mistakes);
         let last = run.stderr.lines().last().unwrap();
         assert!(last.ends_with(step), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn the_model_for_a_program_that_syncs_and_never_flushes_is_named() {
+    let dir = TestDir::compiled(&["-g", "-DSYNC=MS_SYNC"]);
+    let hint = "`--model msync` judges it";
+    let run = dir.check(&[], &[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(run.stderr.matches(hint).count(), 1, "{}", run.stderr);
+    let step = "brownout crash brownout.out --model msync --recover CMD";
+    let last = run.stderr.lines().last().unwrap();
+    assert!(last.ends_with(step), "{}", run.stderr);
+    let run = dir.check(&["--model", "msync"], &[]);
+    assert!(!run.stderr.contains(hint), "{}", run.stderr);
+    let flushing = TestDir::new().check(&[], &[]);
+    assert!(!flushing.stderr.contains(hint), "{}", flushing.stderr);
+}
+
+#[test]
+fn an_asynchronous_sync_is_named_as_what_does_not_help() {
+    let dir = TestDir::compiled(&["-g", "-DSYNC=MS_ASYNC"]);
+    let reason = "msync with MS_ASYNC, which is called for it, does not wait for the storage";
+    for model in ["adr", "msync"] {
+        let run = dir.check(&["--model", model], &[]);
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+        assert!(run.stderr.contains(reason), "{}", run.stderr);
+        let findings = dir.findings();
+        assert_eq!(findings[0]["rule"], "transient-data", "{model}");
+        let message = findings[0]["message"].as_str().unwrap();
+        assert!(message.ends_with(reason), "{message}");
     }
 }

@@ -20,6 +20,7 @@ mod fast_path;
 mod files;
 pub(crate) mod guarantees;
 pub(crate) mod line_marks;
+pub(crate) mod offsets;
 pub(crate) mod overwrites;
 mod pointers;
 mod targets;

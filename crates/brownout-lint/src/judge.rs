@@ -45,7 +45,10 @@ impl Judge {
         let selection = self.survey.select(definitions, patterns);
         follower.end();
         let lost = LostStores::new(&mut follower).find(&selection);
-        follower.guarantees.end_suspects(&lost);
+        let site_keys = &mut follower.site_keys;
+        follower
+            .guarantees
+            .end_suspects(&lost, |site| site_keys.stack(site));
         let files = file_stores(&follower, &selection, &lost);
         let relies_on_syncs = relies_on_syncs(&follower, &selection);
         let sites = follower.guarantees.sites;

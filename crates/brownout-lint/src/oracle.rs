@@ -96,7 +96,7 @@ pub enum Action<'a> {
 }
 
 /// A frame of a stack, as oracles see it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OracleFrame {
     /// The file name of the program or library, without directories.
     pub module: String,

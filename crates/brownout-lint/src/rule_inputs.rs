@@ -191,6 +191,10 @@ pub(crate) struct UnpersistedTarget<'a> {
     pub(crate) target: &'a [TargetStore],
     /// From when on a part of the target is guaranteed, if it ever is.
     pub(crate) guaranteed: Option<u64>,
+    /// How often this site stored such a pointer; the others describe the first time.
+    pub(crate) count: u64,
+    /// It is a pointer. Otherwise it is a number that may be the offset of an object.
+    pub(crate) is_certain: bool,
 }
 
 /// A store to what a pointer points to.

@@ -78,6 +78,11 @@ pub(crate) fn is_users(origin: Origin) -> bool {
 }
 
 impl KnownSites {
+    /// All keys, in the order of their indices.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = SiteKey> {
+        (0..self.sites.len() as u32).map(SiteKey)
+    }
+
     #[inline]
     pub(crate) fn origin(&self, key: SiteKey) -> Origin {
         self.origins[key.index()]

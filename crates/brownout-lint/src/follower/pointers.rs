@@ -11,6 +11,7 @@ use brownout_trace::Address;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::follower::effects::first_bytes;
+use crate::follower::offsets::Offsets;
 use crate::follower::targets::SuspectPointer;
 use crate::rule_inputs::StoreTag;
 use crate::site_keys::SiteKey;
@@ -70,6 +71,8 @@ pub(crate) struct Pointers {
     object_ids: FxHashMap<u64, u64>,
     /// Pointers that were guaranteed before their targets.
     pub(crate) suspects: Vec<SuspectPointer>,
+    /// Pointers among them that are offsets, and which numbers are none.
+    pub(crate) numbers: Offsets,
     /// The stores that were reported as targets.
     pub(crate) reported: FxHashSet<SiteKey>,
     /// How many pointers were given up because too many others were waiting.
@@ -89,6 +92,7 @@ impl Pointers {
             guaranteed: Vec::new(),
             object_ids: FxHashMap::default(),
             suspects: Vec::new(),
+            numbers: Offsets::default(),
             reported: FxHashSet::default(),
             not_judged: 0,
         }
@@ -153,8 +157,12 @@ impl Pointers {
     pub(crate) fn note(&mut self, line: LineRef<'_>, store: &LiveStore<StoreTag>, by: Access) {
         let tag = &store.tag;
         let slot = line.slot();
-        if self.is_address(tag.value) | self.is_offset(tag.value) | (self.noted == slot) {
+        let is_plausible = self.is_address(tag.value) | self.is_offset(tag.value);
+        if is_plausible | (self.noted == slot) {
             self.note_plausible(line, store, by);
+        }
+        if !is_plausible & (tag.len == 8) {
+            self.numbers.note_other(tag.site, tag.value);
         }
         self.last_line = slot;
         self.last_start = tag.start;

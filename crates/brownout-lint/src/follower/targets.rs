@@ -17,9 +17,10 @@ use brownout_trace::Address;
 
 use crate::attribution::Attribution;
 use crate::follower::guarantees::Guarantees;
-use crate::follower::line_marks::FLUSHED;
+use crate::follower::line_marks::{DIRTY, FLUSHED, NON_TEMPORAL};
 use crate::follower::pointers::{Pointer, PointerKind};
 use crate::follower::{Follower, pm_address};
+use crate::oracle::OracleFrame;
 use crate::rule_inputs::{
     LossReason, LostStore, PointerMarks, StoreTag, TargetStore, UnpersistedTarget,
 };
@@ -41,9 +42,11 @@ const MOST_OF_A_SITE: usize = 8;
 
 /// A pointer that was guaranteed before its target.
 pub(crate) struct SuspectPointer {
-    pointer: Pointer,
+    pub(crate) pointer: Pointer,
     fence: SiteKey,
-    target: Vec<TargetStore>,
+    pub(crate) target: Vec<TargetStore>,
+    /// Its value is the offset of the target, not its address.
+    is_offset: bool,
     /// From when on a part of the target is guaranteed, too.
     late: Option<u64>,
     /// The pointer is known to be in an object that can be reached.
@@ -93,14 +96,28 @@ impl Guarantees {
         let suspects = &mut self.pointers.suspects;
         let decided: Vec<SuspectPointer> = suspects.extract_if(.., decided).collect();
         for suspect in decided {
-            self.report_suspect(&suspect);
+            self.decided(suspect);
         }
     }
 
-    fn report_suspect(&mut self, suspect: &SuspectPointer) {
-        let pointer = &suspect.pointer;
+    /// The target of a suspect was not guaranteed in time. Whether a number is an offset is known only at the end.
+    fn decided(&mut self, suspect: SuspectPointer) {
+        if suspect.is_offset {
+            return self.pointers.numbers.add(suspect);
+        }
         let sites = suspect.target.iter().map(|store| store.site);
         self.pointers.reported.extend(sites);
+        self.report_suspect(&suspect, 1, true);
+    }
+
+    /// Reports `count` suspects of a site, of which `suspect` is the first.
+    pub(crate) fn report_suspect(
+        &mut self,
+        suspect: &SuspectPointer,
+        count: u64,
+        is_certain: bool,
+    ) {
+        let pointer = &suspect.pointer;
         self.rules.unpersisted_target(&UnpersistedTarget {
             site: pointer.site,
             time: pointer.time,
@@ -109,20 +126,27 @@ impl Guarantees {
             fence: (suspect.fence, pointer.by.time.0),
             target: &suspect.target,
             guaranteed: suspect.late,
+            count,
+            is_certain,
         });
     }
 
     /// Decides the suspects that are left at the end of the trace.
-    pub(crate) fn end_suspects(&mut self, lost: &[LostStore]) {
+    pub(crate) fn end_suspects(
+        &mut self,
+        lost: &[LostStore],
+        stack: impl FnMut(SiteKey) -> Vec<OracleFrame>,
+    ) {
         for suspect in std::mem::take(&mut self.pointers.suspects) {
             let mut never_flushed = lost.iter().filter(|lost| {
                 lost.tag.pointers.contain(PointerMarks::TARGET)
                     && lost.reason == LossReason::NeverFlushed
             });
             if suspect.late.is_some() || never_flushed.any(|lost| suspect.concerns(lost.line)) {
-                self.report_suspect(&suspect);
+                self.decided(suspect);
             }
         }
+        self.end_offsets(stack);
     }
 }
 
@@ -190,7 +214,12 @@ impl<A: Attribution> Follower<A> {
 
     /// Adds a pointer to the suspects if its target is not guaranteed.
     fn suspect(&mut self, pointer: Pointer, fence: SiteKey) {
-        let Some(target) = self.unguaranteed_target(&pointer) else {
+        let at = self.target(&pointer);
+        let is_offset = pointer.kind == PointerKind::Word && at.offset == pointer.value;
+        if is_offset && !self.was_ever_stored(at) {
+            return self.guarantees.pointers.numbers.refute(pointer.site);
+        }
+        let Some(target) = self.unguaranteed_target(&pointer, at, is_offset) else {
             return;
         };
         let suspects = &self.guarantees.pointers.suspects;
@@ -217,22 +246,38 @@ impl<A: Attribution> Follower<A> {
             pointer,
             fence,
             target,
+            is_offset,
             late: None,
             reachable: pointer.is_alone,
         });
     }
 
+    /// Whether anything was stored into the line of a byte in this run.
+    fn was_ever_stored(&mut self, byte: PmAddress) -> bool {
+        let line = PmAddress {
+            offset: byte.offset - byte.offset % LINE,
+            ..byte
+        };
+        self.tracker.find_line(line).is_some_and(|line| {
+            let has_mark = |mark| self.tracker.has_mark(line, mark);
+            has_mark(FLUSHED) || has_mark(DIRTY) || has_mark(NON_TEMPORAL)
+        })
+    }
+
     /// The stores to the target of a pointer that were made before it and are not guaranteed; `None` if there are none,
     /// or if the value is probably no pointer.
-    fn unguaranteed_target(&mut self, pointer: &Pointer) -> Option<Vec<TargetStore>> {
-        let target = self.target(pointer);
+    fn unguaranteed_target(
+        &mut self,
+        pointer: &Pointer,
+        target: PmAddress,
+        is_offset: bool,
+    ) -> Option<Vec<TargetStore>> {
         let start = target.offset;
         if target.space != pointer.location.space {
             return None;
         }
         // No file reaches that far.
         start.checked_add(2 * LARGEST_OBJECT)?;
-        let is_offset = pointer.kind == PointerKind::Word && start == pointer.value;
         let mut stores: Vec<TargetStore> = Vec::new();
         // From the first byte that was stored to the end of the object.
         let mut first: Option<u64> = None;

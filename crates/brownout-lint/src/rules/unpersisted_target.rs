@@ -3,7 +3,9 @@
 //! The order that recovery relies on most: whatever can be reached is complete. Witcher derives such orders from how the
 //! program reads its data; here the values of the stores show which of them are pointers. A pointer is an address inside a
 //! mapping of the file, a libpmemobj object identifier, or an offset in the file. Numbers that are no offsets are common, so
-//! an offset counts only if it is stored alone, right after an object of at least two words that begins exactly there.
+//! an offset counts only if it is stored alone, right after an object of at least two words that begins exactly there, and only if
+//! all numbers that the same instruction stores lead to where something was stored. If there is only one such number, the finding is
+//! a warning, which crash testing can confirm.
 //!
 //! The stores that are late would be `delayed-persist`, or `transient-data` if nobody ever flushes them. With the pointer, the
 //! order is known to matter, and they are not reported a second time. Stores that are lost although their line is
@@ -39,6 +41,10 @@ Reports pointers in persistent memory that are persistent while bytes which the 
 are not. A pointer is an address inside the mapped file, an offset in the file, or an object identifier of libpmemobj. The
 target becomes persistent later, or its lines are never flushed in the whole run.
 
+A number that is the offset of an object may also be a count that has this value by chance. If some of the numbers that the
+same code stores cannot be offsets of objects, none of them is reported. If several different ones are, the finding is a bug. If
+only one is, it is a warning, and a bug if crash testing confirms it.
+
 ## Why is this bad?
 
 After a crash between the two, recovery follows the pointer to an object that is not there: it holds zeros, or what
@@ -73,7 +79,7 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
 
     fn unpersisted_target(&mut self, pointer: &UnpersistedTarget<'_>, found: &mut Tally) {
         let key = Key::single(pointer.site, Some(file(pointer.location)));
-        found.add(key, pointer.time, || {
+        found.add_many(key, pointer.count, pointer.time, || {
             let (fence, fence_time) = pointer.fence;
             let bytes: u32 = pointer
                 .target
@@ -83,6 +89,13 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
             let when = match pointer.guaranteed {
                 Some(_) => "persistent only later",
                 None => "never persistent",
+            };
+            let (stored, severity) = match pointer.is_certain {
+                true => ("the pointer stored here", None),
+                false => (
+                    "the number stored here, which may be the offset of an object,",
+                    Some(Severity::Warning),
+                ),
             };
             let lost = match bytes {
                 1 => "1 byte that was stored into its target before is".to_owned(),
@@ -99,9 +112,8 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
             }
             sites.push(("fence", fence, fence_time));
             Occurrence {
-                message: format!(
-                    "the pointer stored here becomes persistent although {lost} {when}"
-                ),
+                message: format!("{stored} becomes persistent although {lost} {when}"),
+                severity,
                 sites,
                 bytes: pointer
                     .target

@@ -1,6 +1,7 @@
 //! `unpersisted-target`.
 
 use brownout_lint::{Origin, Profile};
+use brownout_report::Severity;
 use brownout_trace::Event;
 
 use crate::target_run::{B, C, POOL, SECOND, TargetRun};
@@ -120,6 +121,79 @@ fn a_number_next_to_others_or_long_after_the_object_is_no_offset() {
     run.point(3, ROOT, NODE - POOL);
     run.persist(4, ROOT).persist(6, NODE);
     assert_eq!(run.findings_of(RULE), [""; 0]);
+}
+
+/// The severities of the rule's findings, with their counts.
+fn severities(run: &mut TargetRun) -> Vec<(Severity, u64)> {
+    let outcome = run.lint(|_: &Event<'_>, _: &_| Origin::User);
+    let found = outcome.findings.iter();
+    let found = found.filter(|finding| finding.rule.id == RULE);
+    found.map(|one| (one.severity, one.count)).collect()
+}
+
+impl TargetRun {
+    /// Publishes the offset of an object that is not persistent yet.
+    fn publish_offset(&mut self, node: u64) -> &mut Self {
+        self.fill(1, node).point(3, ROOT, node - POOL);
+        self.persist(4, ROOT).persist(6, node)
+    }
+}
+
+#[test]
+fn one_offset_is_a_warning_and_several_are_a_bug() {
+    let mut run = TargetRun::new();
+    run.publish_offset(NODE).publish_offset(NODE);
+    assert_eq!(severities(&mut run), [(Severity::Warning, 2)]);
+    let mut run = TargetRun::new();
+    run.publish_offset(NODE).publish_offset(OTHER);
+    assert_eq!(severities(&mut run), [(Severity::Bug, 2)]);
+    let mut run = TargetRun::new();
+    run.fill(1, NODE).point(3, ROOT, NODE);
+    run.persist(4, ROOT).persist(6, NODE);
+    assert_eq!(severities(&mut run), [(Severity::Bug, 1)], "an address");
+}
+
+#[test]
+fn code_that_also_stores_other_numbers_stores_no_offsets() {
+    // Counted, not aligned, where nothing was stored; before the suspect and after it.
+    for other in [1, 0x3f, NODE - POOL + 8, 0x1fc0] {
+        for before in [false, true] {
+            let mut run = TargetRun::new();
+            let count = |run: &mut TargetRun| {
+                run.point(3, ROOT, other).persist(4, ROOT);
+            };
+            // Live stores elsewhere: there is always something that a pointer could point to.
+            run.at(30).store(B);
+            if before {
+                count(&mut run);
+            }
+            run.publish_offset(NODE).publish_offset(OTHER);
+            if !before {
+                count(&mut run);
+            }
+            assert_eq!(severities(&mut run), [], "{other:#x} {before}");
+        }
+    }
+    for none in [0, u64::MAX] {
+        let mut run = TargetRun::new();
+        run.point(3, ROOT, none).persist(4, ROOT);
+        run.publish_offset(NODE).publish_offset(OTHER);
+        assert_eq!(severities(&mut run), [(Severity::Bug, 2)], "no object");
+    }
+}
+
+#[test]
+fn targets_of_numbers_that_are_no_offsets_are_reported_by_other_rules() {
+    let mut run = TargetRun::new();
+    run.point(3, ROOT, 1).persist(4, ROOT);
+    run.fill(1, NODE)
+        .point(3, ROOT, NODE - POOL)
+        .persist(4, ROOT);
+    let found = found(&mut run);
+    assert!(
+        found.iter().all(|one| one.starts_with("transient-data")) && !found.is_empty(),
+        "{found:?}"
+    );
 }
 
 #[test]

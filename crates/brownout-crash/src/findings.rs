@@ -200,7 +200,7 @@ fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {
     let first = group.first();
     let mut details = BTreeMap::new();
     if !failure.output.is_empty() {
-        details.insert("last output".to_owned(), failure.output.join("\n"));
+        details.insert(Evidence::LAST_OUTPUT.to_owned(), failure.output.join("\n"));
     }
     if let Some(operation) = first.operation {
         let state = if operation.active {

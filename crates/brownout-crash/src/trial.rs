@@ -1,6 +1,6 @@
 //! The result of one crash point: a line of the journal.
 
-use brownout_report::Frame;
+use brownout_report::{Frame, without_numbers};
 use serde::{Deserialize, Serialize};
 
 use crate::coverage::TrialPurpose;
@@ -102,19 +102,6 @@ impl Failure {
         }
         signature
     }
-}
-
-/// Addresses, counts and names with counts in them differ from run to run.
-fn without_numbers(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
-        if word.contains(|c: char| c.is_ascii_digit()) {
-            out.push('#');
-        } else {
-            out.push_str(word);
-        }
-    }
-    out
 }
 
 #[cfg(test)]

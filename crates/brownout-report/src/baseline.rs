@@ -9,13 +9,17 @@
 //! ids differ, are matched one to one by [`LinelessId`]: a finding whose line number has changed is still known, and a
 //! second finding in the same function is new. This can miss a new finding, if the same change fixes an old one with the
 //! same rule and stack in the same function.
+//!
+//! A crash finding that another finding explains is known if that one is. Of the others, the [marks](FailureMarks) of the failure
+//! must agree, too; and one at another failure point is known if all stores that make the difference are those of known ones.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, FindingId, LinelessId, Severity};
+use crate::failure_marks::FailureMarks;
+use crate::{Finding, FindingId, LinelessId, Severity, Sources, explain};
 
 /// The version of the file format.
 const VERSION: u32 = 2;
@@ -39,6 +43,15 @@ struct Entry {
     /// Only if the id contains line numbers.
     #[serde(rename = "site", default, skip_serializing_if = "Option::is_none")]
     lineless_id: Option<LinelessId>,
+    /// Only of crash findings; absent in files of earlier versions of brownout, in which the id decides alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<FailureMarks>,
+}
+
+/// A finding of this run, to be compared with the baseline.
+struct Candidate<'a> {
+    finding: &'a Finding,
+    failure: Option<FailureMarks>,
 }
 
 #[derive(Deserialize)]
@@ -60,8 +73,9 @@ pub enum BaselineError {
 }
 
 impl Baseline {
-    pub fn of<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Self {
-        let mut entries: Vec<Entry> = findings.into_iter().map(Entry::new).collect();
+    pub fn of(findings: &[Finding], sources: &Sources) -> Self {
+        let findings = explained(findings);
+        let mut entries: Vec<Entry> = candidates(&findings, sources).map(Entry::new).collect();
         entries.sort();
         entries.dedup();
         Self { entries }
@@ -91,7 +105,41 @@ impl Baseline {
     }
 
     /// Splits findings into known and new ones, keeping their order.
-    pub(crate) fn split(&self, findings: Vec<Finding>) -> (Vec<Finding>, Vec<Finding>) {
+    pub(crate) fn split(
+        &self,
+        findings: Vec<Finding>,
+        sources: &Sources,
+    ) -> (Vec<Finding>, Vec<Finding>) {
+        let known = self.known(&explained(&findings), sources);
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        for (finding, known) in findings.into_iter().zip(known) {
+            if known {
+                old.push(finding)
+            } else {
+                new.push(finding)
+            }
+        }
+        (old, new)
+    }
+
+    /// For each finding, whether it is known.
+    fn known(&self, findings: &[Finding], sources: &Sources) -> Vec<bool> {
+        let mut known = self.known_by_themselves(findings, sources);
+        let numbers: HashMap<&FindingId, usize> = findings
+            .iter()
+            .enumerate()
+            .map(|(number, finding)| (&finding.id, number))
+            .collect();
+        for (number, finding) in findings.iter().enumerate() {
+            if let Some(cause) = finding.cause.as_ref().and_then(|id| numbers.get(id)) {
+                known[number] = known[*cause];
+            }
+        }
+        known
+    }
+
+    /// For each finding, whether it is known regardless of its cause.
+    fn known_by_themselves(&self, findings: &[Finding], sources: &Sources) -> Vec<bool> {
         let ids: HashMap<&FindingId, &Entry> = self
             .entries
             .iter()
@@ -108,33 +156,53 @@ impl Baseline {
                 moved.entry(lineless_id).or_default().push(entry);
             }
         }
-        let known: Vec<bool> = findings
-            .iter()
-            .map(|finding| {
-                let by_numbers = finding.is_identified_by_numbers();
-                let entry = ids.get(&finding.id);
-                entry.is_some_and(|entry| entry.covers(finding))
-                    || by_numbers
-                        && moved.get_mut(&finding.lineless_id()).is_some_and(|left| {
-                            let found = left.iter().position(|entry| entry.covers(finding));
-                            found.map(|at| left.remove(at)).is_some()
-                        })
-            })
-            .collect();
-        let (mut old, mut new) = (Vec::new(), Vec::new());
-        for (finding, known) in findings.into_iter().zip(known) {
-            if known {
-                old.push(finding)
-            } else {
-                new.push(finding)
-            }
-        }
-        (old, new)
+        let failures = self.entries.iter();
+        let failures = failures.filter_map(|entry| entry.failure.as_ref());
+        let known_stores: HashSet<&String> = failures.flat_map(|marks| &marks.stores).collect();
+        let is_known = |candidate: Candidate<'_>| {
+            let finding = candidate.finding;
+            let by_numbers = finding.is_identified_by_numbers();
+            let entry = ids.get(&finding.id);
+            entry.is_some_and(|entry| entry.covers(&candidate))
+                || candidate.has_only(&known_stores)
+                || by_numbers
+                    && moved.get_mut(&finding.lineless_id()).is_some_and(|left| {
+                        let found = left.iter().position(|entry| entry.covers(&candidate));
+                        found.map(|at| left.remove(at)).is_some()
+                    })
+        };
+        candidates(findings, sources).map(is_known).collect()
+    }
+}
+
+/// The findings with their causes, and as bad as recovery shows them to be.
+fn explained(findings: &[Finding]) -> Vec<Finding> {
+    let mut findings = findings.to_vec();
+    explain::explain(&mut findings);
+    findings
+}
+
+fn candidates<'a>(
+    findings: &'a [Finding],
+    sources: &Sources,
+) -> impl Iterator<Item = Candidate<'a>> {
+    findings.iter().map(|finding| Candidate {
+        failure: FailureMarks::of(finding, sources),
+        finding,
+    })
+}
+
+impl Candidate<'_> {
+    /// Whether all stores that make the difference are among these.
+    fn has_only(&self, stores: &HashSet<&String>) -> bool {
+        self.failure.as_ref().is_some_and(|marks| {
+            !marks.stores.is_empty() && marks.stores.iter().all(|store| stores.contains(store))
+        })
     }
 }
 
 impl Entry {
-    fn new(finding: &Finding) -> Self {
+    fn new(Candidate { finding, failure }: Candidate<'_>) -> Self {
         Self {
             rule: finding.rule.clone(),
             location: finding
@@ -146,21 +214,31 @@ impl Entry {
             lineless_id: finding
                 .is_identified_by_numbers()
                 .then(|| finding.lineless_id()),
+            failure,
         }
     }
 
-    /// Whether the finding is no worse than it was.
-    fn covers(&self, finding: &Finding) -> bool {
-        self.severity.is_none_or(|known| known <= finding.severity)
+    /// Whether the finding is no worse than it was, and recovery fails as it did.
+    fn covers(&self, Candidate { finding, failure }: &Candidate<'_>) -> bool {
+        let same_failure = match (&self.failure, failure) {
+            (Some(known), Some(now)) => now.agree_with(known),
+            _ => true,
+        };
+        same_failure && self.severity.is_none_or(|known| known <= finding.severity)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{FLUSH_RULE, finding_at};
+    use crate::samples::{FAILED_RULE, FLUSH_RULE, WARNING_RULE, finding_at, frame, stack};
+    use crate::{Evidence, role};
 
     const NONE: [u32; 0] = [];
+
+    fn sources() -> Sources {
+        Sources::from_fn(|_| Err(std::io::ErrorKind::NotFound.into()))
+    }
 
     fn at(line: u32) -> Finding {
         finding_at(&FLUSH_RULE, "kv.c", line)
@@ -169,9 +247,9 @@ mod tests {
     /// The lines of the new findings.
     fn new(before: &[u32], now: &[u32]) -> Vec<u32> {
         let before: Vec<Finding> = before.iter().copied().map(at).collect();
-        let text = Baseline::of(&before).to_text();
+        let text = Baseline::of(&before, &sources()).to_text();
         let baseline = Baseline::parse(&text).unwrap();
-        let (_, new) = baseline.split(now.iter().copied().map(at).collect());
+        let (_, new) = baseline.split(now.iter().copied().map(at).collect(), &sources());
         new.iter()
             .map(|f| f.primary_frame().unwrap().line.unwrap())
             .collect()
@@ -199,9 +277,10 @@ mod tests {
             finding.identify(&crate::Sources::from_fn(move |_| Ok(text.to_owned())));
             finding
         };
-        let baseline = Baseline::of(&[identified("a = 1;\nb = 2;\n", 2)]);
+        let baseline = Baseline::of(&[identified("a = 1;\nb = 2;\n", 2)], &sources());
+        let split = |now| baseline.split(now, &sources());
         let now = "a = 1;\nc = 3;\nd = 4;\nb = 2;\n";
-        let (known, new) = baseline.split(vec![identified(now, 2), identified(now, 4)]);
+        let (known, new) = split(vec![identified(now, 2), identified(now, 4)]);
         let lines = |findings: &[Finding]| -> Vec<Option<u32>> {
             findings
                 .iter()
@@ -209,7 +288,7 @@ mod tests {
                 .collect()
         };
         assert_eq!((lines(&known), lines(&new)), (vec![Some(4)], vec![Some(2)]));
-        let (known, new) = baseline.split(vec![identified(now, 2)]);
+        let (known, new) = split(vec![identified(now, 2)]);
         assert_eq!(
             (lines(&known), lines(&new)),
             (vec![], vec![Some(2)]),
@@ -221,25 +300,85 @@ mod tests {
     fn a_warning_that_turns_out_to_be_a_bug_is_new() {
         let with = |severity| Finding { severity, ..at(7) };
         let known = |before, now| {
-            let baseline = Baseline::of(&[with(before)]);
+            let baseline = Baseline::of(&[with(before)], &sources());
             let baseline = Baseline::parse(&baseline.to_text()).unwrap();
-            baseline.split(vec![with(now)]).1.is_empty()
+            baseline.split(vec![with(now)], &sources()).1.is_empty()
         };
         assert!(!known(Severity::Warning, Severity::Bug));
         assert!(known(Severity::Bug, Severity::Warning));
         assert!(known(Severity::Bug, Severity::Bug));
-        let text = Baseline::of(&[with(Severity::Warning)]).to_text();
+        let text = Baseline::of(&[with(Severity::Warning)], &sources()).to_text();
         let without = text.replace("\"severity\":\"warning\",", "");
         assert_ne!(text, without);
         let old = Baseline::parse(&without).unwrap();
-        assert!(old.split(vec![with(Severity::Bug)]).1.is_empty());
+        assert!(
+            old.split(vec![with(Severity::Bug)], &sources())
+                .1
+                .is_empty()
+        );
+    }
+
+    /// Recovery fails if power is lost at a line and the stores of other lines are missing; it prints `said`.
+    fn failure(point: u32, missing: &[u32], said: &str) -> Finding {
+        let function = format!("point_{point}");
+        let point = stack(role::FAILURE_POINT, vec![frame(&function, "kv.c", point)]);
+        let store = |line: &u32| stack(role::STORE_MISSING, vec![frame("put", "kv.c", *line)]);
+        let stacks = [point].into_iter().chain(missing.iter().map(store));
+        let evidence = Evidence {
+            details: [(Evidence::LAST_OUTPUT.to_owned(), said.to_owned())].into(),
+            ..Evidence::default()
+        };
+        Finding::new(&FAILED_RULE, "recovery fails", stacks.collect(), evidence)
+    }
+
+    fn is_known(before: &[Finding], now: Finding) -> bool {
+        let baseline = Baseline::parse(&Baseline::of(before, &sources()).to_text()).unwrap();
+        baseline.split(vec![now], &sources()).1.is_empty()
+    }
+
+    #[test]
+    fn a_failed_recovery_is_known_by_the_stores_that_make_the_difference() {
+        let before = [failure(30, &[7], "rec 1"), failure(31, &[8], "rec 1")];
+        assert!(is_known(&before, failure(30, &[7], "rec 2")));
+        assert!(
+            !is_known(&before, failure(30, &[9], "rec 1")),
+            "another store"
+        );
+        assert!(!is_known(&before, failure(30, &[7, 9], "rec 1")));
+        assert!(is_known(&before, failure(50, &[7], "x")), "another point");
+        assert!(is_known(&before, failure(50, &[7, 8], "x")));
+        assert!(!is_known(&before, failure(50, &[], "rec 1")));
+    }
+
+    #[test]
+    fn without_stores_and_stack_the_output_distinguishes_failures() {
+        let before = [failure(30, &[], "rec 1 is bad")];
+        assert!(is_known(&before, failure(30, &[], "rec 12 is bad")));
+        assert!(is_known(&before, failure(30, &[7], "rec 1 is bad")));
+        assert!(!is_known(&before, failure(30, &[], "count 1 is bad")));
+    }
+
+    #[test]
+    fn a_failed_recovery_with_a_cause_is_known_if_its_cause_is() {
+        let cause = |line| finding_at(&WARNING_RULE, "kv.c", line);
+        let before = [cause(7), failure(30, &[7], "bad")];
+        let baseline = Baseline::of(&before, &sources());
+        let new = |now: Vec<Finding>| baseline.split(now, &sources()).1.len();
+        assert_eq!(new(before.to_vec()), 0);
+        assert_eq!(new(vec![cause(7), failure(50, &[7], "worse")]), 0);
+        // The same failure point and output, but another mistake.
+        let other = finding_at(&FLUSH_RULE, "kv.c", 9);
+        assert_eq!(new(vec![cause(7), other, failure(30, &[9], "bad")]), 2);
+        // Until then, recovery had not shown that it is a bug.
+        let warned = Baseline::of(&[cause(7)], &sources());
+        assert_eq!(warned.split(before.to_vec(), &sources()).1.len(), 2);
     }
 
     #[test]
     fn the_file_does_not_depend_on_the_order() {
         assert_eq!(
-            Baseline::of(&[at(7), at(9), at(7)]).to_text(),
-            Baseline::of(&[at(9), at(7)]).to_text()
+            Baseline::of(&[at(7), at(9), at(7)], &sources()).to_text(),
+            Baseline::of(&[at(9), at(7)], &sources()).to_text()
         );
         assert_eq!(
             Baseline::parse(&Baseline::default().to_text()).unwrap(),

@@ -72,6 +72,8 @@ pub struct JoinedFinding {
 }
 
 impl Evidence {
+    /// The detail with what a failed recovery printed last.
+    pub const LAST_OUTPUT: &str = "last output";
     /// The detail that says how crash testing has confirmed a finding of lint.
     pub const CONFIRMED: &str = "confirmed";
     /// The detail that says how many crash images were tried for a finding of lint.

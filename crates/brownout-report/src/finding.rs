@@ -80,6 +80,12 @@ impl Finding {
         first.is_some_and(|stack| stack.role == role::FAILURE_POINT)
     }
 
+    /// The last line that a failed recovery printed.
+    pub(crate) fn last_output_line(&self) -> Option<&str> {
+        let output = self.evidence.details.get(Evidence::LAST_OUTPUT)?;
+        output.lines().last()
+    }
+
     /// The frame shown as the location of the finding.
     pub fn primary_frame(&self) -> Option<&Frame> {
         self.stacks.first()?.primary_frame()

@@ -14,6 +14,7 @@ mod coverage;
 mod crash_coverage;
 mod evidence;
 mod explain;
+mod failure_marks;
 mod finding;
 mod fingerprint;
 mod format;
@@ -36,6 +37,7 @@ pub use conclusion::{Conclusion, Problem, RunEnd};
 pub use coverage::{CoverageReport, FileCoverage, FunctionCoverage};
 pub use crash_coverage::{Covered, CrashCoverage};
 pub use evidence::{ByteRange, Evidence, JoinedFinding, Value};
+pub use failure_marks::without_numbers;
 pub use finding::{Finding, FindingId, either_known};
 pub use fingerprint::LinelessId;
 pub use format::{

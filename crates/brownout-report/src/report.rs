@@ -83,6 +83,11 @@ impl Report {
         self.known.len() + self.known_before
     }
 
+    /// How many findings an earlier run knew from the baseline, of which nothing else is left.
+    pub(crate) fn known_before(&self) -> usize {
+        self.known_before
+    }
+
     /// Adds findings that the baseline contained in an earlier run.
     pub fn with_known(mut self, count: usize) -> Self {
         self.known_before += count;
@@ -156,8 +161,8 @@ impl Report {
     }
 
     /// Moves findings that the baseline contains out of [`findings`](Self::findings).
-    pub fn compare_with(&mut self, baseline: &Baseline) {
-        let (known, new) = baseline.split(std::mem::take(&mut self.findings));
+    pub fn compare_with(&mut self, baseline: &Baseline, sources: &Sources) {
+        let (known, new) = baseline.split(std::mem::take(&mut self.findings), sources);
         self.findings = new;
         self.known.extend(known);
     }

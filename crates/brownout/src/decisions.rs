@@ -53,7 +53,7 @@ impl Decisions {
     pub fn apply_for_now(&self, report: &mut Report) {
         report.suppress(&mut self.suppressions.clone(), &Sources::on_disk());
         if let Some(baseline) = &self.baseline {
-            report.compare_with(baseline);
+            report.compare_with(baseline, &Sources::on_disk());
         }
     }
 
@@ -74,11 +74,11 @@ impl Decisions {
             ));
         }
         if let Some(path) = &settings.write_baseline {
-            let text = Baseline::of(report.findings()).to_text();
+            let text = Baseline::of(report.findings(), &Sources::on_disk()).to_text();
             write_file(path, |out| out.write_all(text.as_bytes()))?;
         }
         if let Some(baseline) = &self.baseline {
-            report.compare_with(baseline);
+            report.compare_with(baseline, &Sources::on_disk());
         }
         Ok(())
     }

@@ -9,7 +9,6 @@ use brownout_report::{Evidence, Finding, Severity, either_known, primary_frame};
 use crate::crash_test::ReadFindings;
 
 /// Names of details that trying a suspect adds to its finding.
-const LAST_OUTPUT: &str = "last output";
 const CRASH_STATE: &str = "crash state";
 
 /// A finding that crash images can confirm.
@@ -180,7 +179,7 @@ fn forget_earlier_proof(finding: &mut Finding, fresh: &Finding) {
     let proof = [
         Evidence::IMAGES_TRIED,
         Evidence::CONFIRMED,
-        LAST_OUTPUT,
+        Evidence::LAST_OUTPUT,
         CRASH_STATE,
     ];
     for name in proof {
@@ -209,7 +208,7 @@ fn confirm(finding: &mut Finding, proof: &Trial) {
     let details = &mut finding.evidence.details;
     details.insert(Evidence::CONFIRMED.to_owned(), how);
     if let Some(failure) = failure.filter(|failure| !failure.output.is_empty()) {
-        details.insert(LAST_OUTPUT.to_owned(), failure.output.join("\n"));
+        details.insert(Evidence::LAST_OUTPUT.to_owned(), failure.output.join("\n"));
     }
     if let Some(choice) = &proof.point.choice {
         details.insert(CRASH_STATE.to_owned(), choice.describe());

@@ -1,7 +1,8 @@
 //! JUnit XML, which continuous-integration servers display. A rule without findings is a passed test. A finding is a
 //! failed test if it makes the check fail; otherwise it passes, with its text as output. A run that did not examine
 //! everything is an error, and its rules without findings are skipped, also if it has findings. So are rules about recovery if
-//! recovery failed because of what another rule reports.
+//! recovery failed because of what another rule reports, and rules whose findings are all suppressed or known from the baseline:
+//! servers show what is skipped, and a passed test would say that there is no bug.
 
 use std::io;
 
@@ -12,6 +13,9 @@ use crate::{Finding, Problem, Report};
 
 /// Why a rule about recovery without findings has not passed.
 const FAILED_ELSEWHERE: &str = "recovery fails after crashes that findings of other rules cause";
+
+/// What follows the number of findings that the baseline contains.
+const KNOWN: &str = "known from the baseline";
 
 /// JUnit XML.
 #[derive(Clone, Copy, Debug)]
@@ -26,15 +30,22 @@ impl Format for Junit {
         if let Some(problem) = &problem {
             suite.add_test_case(run_error(problem));
         }
+        if report.known_before() > 0 {
+            // Which rules they are of is not known any more.
+            suite.add_test_case(known_before(report.known_before()));
+        }
         let mut findings = report.findings().iter();
         let recovery_failed = findings.any(|finding| finding.confirmed == Some(true));
         let passed = report.rules.iter().filter(|rule| !found.contains(rule.id));
         suite.add_test_cases(passed.map(|rule| {
-            let status = match &problem {
+            let status = match (&problem, accepted(report, rule.id)) {
                 // No findings in a run that is not conclusive are no success.
-                Some(problem) => skipped(problem.end.meaning()),
-                None if recovery_failed && rule.is_about_recovery() => skipped(FAILED_ELSEWHERE),
-                None => TestCaseStatus::success(),
+                (Some(problem), _) => skipped(problem.end.meaning()),
+                (None, Some(accepted)) => skipped(&accepted),
+                (None, None) if recovery_failed && rule.is_about_recovery() => {
+                    skipped(FAILED_ELSEWHERE)
+                }
+                (None, None) => TestCaseStatus::success(),
             };
             let mut case = TestCase::new(rule.summary, status);
             case.set_classname(rule.id);
@@ -59,6 +70,28 @@ fn run_error(problem: &Problem) -> TestCase {
         .set_message(problem.end.meaning())
         .set_description(problem.text.as_str());
     let mut case = TestCase::new("run", status);
+    case.set_classname("brownout");
+    case
+}
+
+/// How many findings of a rule the user has accepted, if there are any.
+fn accepted(report: &Report, rule: &str) -> Option<String> {
+    let of_rule = |finding: &&Finding| finding.rule == rule;
+    let suppressed = report.suppressed().iter().map(|one| &one.finding);
+    let counts = [
+        (report.known().iter().filter(of_rule).count(), KNOWN),
+        (suppressed.filter(of_rule).count(), "suppressed"),
+    ];
+    let present = counts.iter().filter(|(count, _)| *count > 0);
+    let texts: Vec<String> = present
+        .map(|(count, how)| format!("{count} {how}"))
+        .collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
+}
+
+/// The test that stands for findings of an earlier run of which only the number is left.
+fn known_before(count: usize) -> TestCase {
+    let mut case = TestCase::new("baseline", skipped(&format!("{count} {KNOWN}")));
     case.set_classname("brownout");
     case
 }
@@ -128,7 +161,7 @@ fn description(report: &Report, finding: &Finding) -> String {
 mod tests {
     use super::*;
     use crate::samples::{FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding, finding_at};
-    use crate::{Conclusion, FailOn, RuleInfo, Subject};
+    use crate::{Baseline, Conclusion, FailOn, RuleInfo, Sources, Subject, Suppressed};
 
     fn suite(findings: Vec<Finding>) -> TestSuite {
         let rules = vec![FLUSH_RULE, FENCE_RULE, WARNING_RULE];
@@ -229,6 +262,36 @@ mod tests {
             assert_eq!(text.matches("<skipped").count(), skipped, "{text}");
             assert!(!text.contains("<error"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_rule_whose_findings_are_accepted_is_skipped() {
+        let skipped = |report: &Report| -> Vec<String> {
+            let cases = parsed(report).test_cases.into_iter();
+            let messages = cases.filter_map(|case| match case.status {
+                TestCaseStatus::Skipped { message, .. } => Some(message?.as_str().to_owned()),
+                _ => None,
+            });
+            messages.collect()
+        };
+        let rules = || vec![FLUSH_RULE, FENCE_RULE];
+        let sources = Sources::on_disk();
+        let mut report = Report::new(Subject::default(), rules(), vec![finding()]);
+        assert_eq!(skipped(&report), [""; 0]);
+        let baseline = Baseline::of(report.findings(), &sources);
+        report.compare_with(&baseline, &sources);
+        assert_eq!(skipped(&report), ["1 known from the baseline"]);
+        let again = Report::new(Subject::default(), rules(), vec![]).with_known(2);
+        assert_eq!(skipped(&again), ["2 known from the baseline"]);
+        let suppressed = Suppressed {
+            finding: finding(),
+            reason: "fine".into(),
+        };
+        let report = report.with_suppressed(vec![suppressed]);
+        assert_eq!(
+            skipped(&report),
+            ["1 known from the baseline, 1 suppressed"]
+        );
     }
 
     #[test]

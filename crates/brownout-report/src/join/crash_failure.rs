@@ -50,18 +50,13 @@ impl<'a> Symptom<'a> {
         let location = recovery.and_then(CodeLocation::of_stack);
         let last_output = match location {
             Some(CodeLocation::Line(..)) => None,
-            _ => last_output(finding),
+            _ => finding.last_output_line(),
         };
         Symptom {
             location,
             last_output,
         }
     }
-}
-
-/// The last line that a failed recovery printed.
-fn last_output(finding: &Finding) -> Option<&str> {
-    finding.evidence.details.get("last output")?.lines().last()
 }
 
 /// The stores that cause a crash finding, as far as they are known.

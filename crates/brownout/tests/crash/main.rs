@@ -7,6 +7,7 @@ mod causes;
 mod confirmed;
 mod earlier_reasons;
 mod endings;
+mod known_failures;
 mod left_out;
 mod names;
 mod oracles;

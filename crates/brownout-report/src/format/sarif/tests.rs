@@ -37,7 +37,11 @@ fn report() -> Report {
     let text = "[[suppression]]\nrule = '*'\nfile = 'stats.c'\nreason = 'rebuilt'";
     suppressions.add(Path::new("s.toml"), text).unwrap();
     report.suppress(&mut suppressions, &crate::Sources::on_disk());
-    report.compare_with(&Baseline::of([&other]));
+    let sources = crate::Sources::on_disk();
+    report.compare_with(
+        &Baseline::of(std::slice::from_ref(&other), &sources),
+        &sources,
+    );
     report
 }
 

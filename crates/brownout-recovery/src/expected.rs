@@ -51,13 +51,15 @@ impl AllowedOutput {
 }
 
 impl Expectation {
-    /// Reads the files of a directory. If operations are counted and the names of the files, without extension, are the
-    /// numbers from 0 on, each file belongs to its number of operations.
+    /// Reads the files of a directory, except hidden ones. If operations are counted and the names of the files, without
+    /// extension, are the numbers from 0 on, each file belongs to its number of operations. Names that are only partly such
+    /// numbers are an error: outputs of other operations must not be allowed by mistake.
     pub fn from_directory(directory: &Path, operations: bool) -> io::Result<Self> {
         let mut files = Vec::new();
         for entry in fs::read_dir(directory)? {
             let path = entry?.path();
-            if path.is_file() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if path.is_file() && !name.starts_with('.') {
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy();
                 files.push((stem.parse::<usize>().ok(), AllowedOutput::read(&path)?));
             }
@@ -69,12 +71,14 @@ impl Expectation {
         files.sort_by(|(one, left), (other, right)| {
             (one, &left.content).cmp(&(other, &right.content))
         });
-        let numbered = (0..).zip(&files).all(|(at, file)| file.0 == Some(at));
+        let numbered = operations && files.iter().any(|(number, _)| number.is_some());
+        if numbered {
+            check_numbers(&files)?;
+        }
         let outputs = files.into_iter().map(|(_, output)| output).collect();
-        Ok(if operations && numbered {
-            Self::ByOperation(outputs)
-        } else {
-            Self::OneOf(outputs)
+        Ok(match numbered {
+            true => Self::ByOperation(outputs),
+            false => Self::OneOf(outputs),
         })
     }
 
@@ -153,6 +157,27 @@ impl Expectation {
     }
 }
 
+/// Fails if the numbers of the files, which are sorted by them, are not those from 0 on.
+fn check_numbers(files: &[(Option<usize>, AllowedOutput)]) -> io::Result<()> {
+    for (expected, (number, output)) in (0..).zip(files) {
+        let name = output.name();
+        let why = match number {
+            Some(number) if *number == expected => continue,
+            Some(number) if *number < expected => {
+                format!("there is more than one file for {number} operations; one is {name}")
+            }
+            Some(_) => {
+                format!("there is no file for {expected} operations, but there is {name}")
+            }
+            None => format!(
+                "{name} is not named after a number of operations, as other files in the directory are; move it elsewhere"
+            ),
+        };
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    Ok(())
+}
+
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split_inclusive(|&byte| byte == b'\n')
 }
@@ -228,7 +253,35 @@ mod tests {
         let read = |operations| Expectation::from_directory(directory.path(), operations).unwrap();
         assert!(matches!(read(true), Expectation::ByOperation(_)));
         assert!(matches!(read(false), Expectation::OneOf(_)));
-        fs::write(directory.path().join("other"), "?").unwrap();
-        assert!(matches!(read(true), Expectation::OneOf(_)));
+        fs::write(directory.path().join(".gitkeep"), "").unwrap();
+        assert!(matches!(read(true), Expectation::ByOperation(files) if files.len() == 2));
+    }
+
+    #[test]
+    fn names_that_are_only_partly_numbers_are_refused() {
+        for (stray, why) in [
+            ("README", "README` is not named after"),
+            ("0~", "0~` is not named after"),
+            ("3.txt", "no file for 2 operations, but there is"),
+            ("1.out", "more than one file for 1 operations"),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            for name in ["0.txt", "1.txt", stray] {
+                fs::write(directory.path().join(name), name).unwrap();
+            }
+            let error = Expectation::from_directory(directory.path(), true).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+            assert!(
+                error.to_string().contains(stray) || stray == "1.out",
+                "{error}"
+            );
+            assert!(Expectation::from_directory(directory.path(), false).is_ok());
+        }
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["before", "after"] {
+            fs::write(directory.path().join(name), name).unwrap();
+        }
+        let read = Expectation::from_directory(directory.path(), true).unwrap();
+        assert!(matches!(read, Expectation::OneOf(_)));
     }
 }

@@ -1,12 +1,13 @@
-//! Ctrl-C: once to stop in an orderly way, again to stop at once.
+//! Ctrl-C, or a terminal that is closed: once to stop in an orderly way, again to stop at once.
 
+use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::{flag, low_level};
 
@@ -27,10 +28,14 @@ impl Interrupt {
     pub fn catch() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         let default_action = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        let mut caught = vec![SIGINT, SIGTERM];
+        if !is_ignored(SIGHUP) {
+            caught.push(SIGHUP);
+        }
+        for &signal in &caught {
             flag::register_conditional_default(signal, Arc::clone(&default_action))?;
         }
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let mut signals = Signals::new(caught)?;
         let arrivals = signals.handle();
         let noted = Arc::clone(&asked);
         thread::Builder::new().spawn(move || {
@@ -60,4 +65,12 @@ impl Drop for Interrupt {
         self.default_action.store(true, Ordering::Relaxed);
         self.arrivals.close();
     }
+}
+
+/// Whether this process was started so that it ignores a signal, as `nohup` does it.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
 }

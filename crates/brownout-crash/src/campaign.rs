@@ -125,7 +125,6 @@ impl<'a> Campaign<'a> {
             end,
             proposed: self.progress.done + self.elsewhere,
             extent: with.strategy.extent(),
-            recoveries: self.progress.recoveries,
             seconds: start.elapsed().as_secs_f64(),
         };
         with.journal.ending(&ending)?;

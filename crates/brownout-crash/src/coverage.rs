@@ -79,6 +79,12 @@ pub fn tried(trials: &[Trial]) -> Extent {
     tried
 }
 
+/// On how many different images recovery was run.
+pub fn recoveries(trials: &[Trial]) -> u64 {
+    let run = trials.iter().filter(|trial| trial.same_as.is_none());
+    run.count() as u64
+}
+
 /// How a campaign ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -107,8 +113,6 @@ pub struct CampaignEnding {
     /// Crash points that the strategy has proposed, those of other shards included.
     pub proposed: u64,
     pub extent: Extent,
-    /// Recoveries on different images.
-    pub recoveries: u64,
     pub seconds: f64,
 }
 
@@ -116,7 +120,6 @@ impl CampaignEnding {
     /// The ending of this campaign and `later`, which continued it.
     pub fn continued(self, later: Self) -> Self {
         Self {
-            recoveries: self.recoveries + later.recoveries,
             seconds: self.seconds + later.seconds,
             ..later
         }
@@ -137,7 +140,6 @@ impl CampaignEnding {
             // A strategy that learns may propose more in one part than in another.
             proposed: self.proposed.max(other.proposed),
             extent: self.extent.max(other.extent),
-            recoveries: self.recoveries + other.recoveries,
             seconds: self.seconds + other.seconds,
         }
     }

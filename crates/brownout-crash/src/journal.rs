@@ -8,6 +8,7 @@
 //! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how
 //! much there was to try, and has any number of operations.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -66,6 +67,7 @@ struct ReadsLine {
 #[derive(Clone, Debug)]
 pub struct Entries {
     pub head: Head,
+    /// One for each crash point, even if the file has it twice.
     pub trials: Vec<Trial>,
     pub causes: Vec<Cause>,
     pub suspects: Vec<SuspectImages>,
@@ -149,6 +151,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         reads: None,
         ending: None,
     };
+    let mut tried = HashSet::new();
     for line in 2.. {
         text.clear();
         reader.read_line(&mut text).map_err(read_failed)?;
@@ -156,7 +159,11 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
             break;
         }
         match serde_json::from_str(&text) {
-            Ok(Line::Trial(trial)) => entries.trials.push(*trial),
+            Ok(Line::Trial(trial)) => {
+                if tried.insert(trial.point.clone()) {
+                    entries.trials.push(*trial);
+                }
+            }
             Ok(Line::Cause(cause)) => entries.causes.push(cause),
             Ok(Line::Suspect(suspect)) => entries.suspects.push(suspect),
             Ok(Line::Reads(line)) => entries.reads = Some(line.recovery_reads),
@@ -333,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_an_incomplete_line_is_dropped() {
+    fn what_is_written_is_read_once_and_an_incomplete_line_is_dropped() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         assert!(read(&path).unwrap().is_none());
@@ -355,9 +362,9 @@ mod tests {
             tests: 2,
         };
         let mut journal = Journal::create(&path, &head()).unwrap();
-        trials
-            .iter()
-            .for_each(|trial| journal.trial(trial).unwrap());
+        for trial in trials.iter().chain(&trials) {
+            journal.trial(trial).unwrap();
+        }
         journal.cause(&cause).unwrap();
         let reads = ObservedReads::Unknown("it cannot run".into());
         journal.reads(&reads).unwrap();
@@ -366,7 +373,6 @@ mod tests {
             end: CampaignEnd::Sufficient,
             proposed: 3,
             extent: Extent::default(),
-            recoveries: 2,
             seconds: 0.5,
         };
         journal.ending(&ending).unwrap();

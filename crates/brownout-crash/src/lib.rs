@@ -52,7 +52,7 @@ mod uniform_failures;
 
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
-pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, tried};
+pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, recoveries, tried};
 pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines};
 pub use error::CrashError;
 pub use failure_point::{

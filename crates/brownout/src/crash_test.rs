@@ -53,6 +53,7 @@ pub use recovery_reads::{ReadFindings, reads_summary};
 pub use resumption::{check_resumable, check_same_test};
 pub use scope_check::check_scope;
 pub use trial_results::{Shown, TrialResults, is_about_trials};
+pub use uncrashed::is_failure_without_crash;
 
 /// The results of crash testing.
 pub struct CrashTest {

@@ -4,9 +4,10 @@
 
 use brownout_report::Conclusion;
 
-use crate::crash_test::{is_about_trials, is_coverage_gap};
+use crate::commands::is_nothing_persistent;
+use crate::crash_test::{is_about_trials, is_coverage_gap, is_failure_without_crash};
+use crate::exit_code::ExitCode;
 use crate::target_outcome;
-use crate::unrecorded_changes::is_unrecorded_change;
 
 /// How the reason of a command ends that failed and left the results of an earlier run.
 pub const OF_EARLIER_RUN: &str = "; the findings here are those of an earlier run";
@@ -20,13 +21,13 @@ pub fn of_results(earlier: &Conclusion) -> Vec<String> {
         .collect()
 }
 
-/// The reasons that concern a crash test whose results are kept. Whether the target has failed is in the trace. Without a crash
-/// test, only a comparison that is not repeated is left.
+/// The reasons that concern crash testing, for results of lint that keep those of a crash test. Whether the target has failed is in
+/// the trace. If no crash was tested, lint also decides anew whether there was anything persistent.
 pub fn of_crash_test(earlier: &Conclusion) -> Vec<String> {
     let mut reasons = of_results(earlier);
-    reasons.retain(|reason| match earlier.crash {
-        Some(_) => !target_outcome::is_failure(reason),
-        None => is_unrecorded_change(reason),
+    let was_tested = earlier.crash.is_some();
+    reasons.retain(|reason| {
+        !target_outcome::is_failure(reason) && (was_tested || !is_nothing_persistent(reason))
     });
     reasons
 }
@@ -38,4 +39,12 @@ pub fn of_part(earlier: &Conclusion) -> Vec<String> {
         !target_outcome::is_failure(reason) && !is_coverage_gap(reason) && !is_about_trials(reason)
     });
     reasons
+}
+
+/// What a run exits with because of a reason that it takes over.
+pub fn exit_code(reason: &str) -> ExitCode {
+    match is_failure_without_crash(reason) {
+        true => ExitCode::TargetFailed,
+        false => ExitCode::NothingTested,
+    }
 }

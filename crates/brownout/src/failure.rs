@@ -123,6 +123,15 @@ pub enum Failure {
         #[source]
         source: ParseError,
     },
+    #[error(
+        "`{}` has {found} findings, and run.json counts {counted}: the results are damaged; run the check again",
+        path.display()
+    )]
+    OtherFindings {
+        path: PathBuf,
+        found: usize,
+        counted: usize,
+    },
     #[error(transparent)]
     Crash(#[from] CrashError),
     #[error("cannot install signal handlers")]

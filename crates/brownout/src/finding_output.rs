@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use brownout_report::{
-    Format, Github, Html, Human, JsonLines, Junit, Report, Sarif, Sources, SuppressedLines,
-    suppressions_for,
+    Conclusion, Format, Github, Html, Human, JsonLines, Junit, Report, Sarif, Sources,
+    SuppressedLines, suppressions_for,
 };
 
 use terminal_size::{Width, terminal_size_of};
@@ -116,8 +116,11 @@ fn width(stream: Stream) -> usize {
     })
 }
 
-/// Writes a report to the results directory in all formats.
+/// Writes a report to the results directory in all formats. Until everything is written, `run.json` says that the run has not
+/// finished.
 pub fn write_all(report: &Report, directory: &OutputDirectory) -> Result<(), Failure> {
+    let for_now = Conclusion::unfinished("writing the results");
+    directory.write_run_file(report, &for_now)?;
     let html = Html {
         sources: Sources::on_disk(),
     };
@@ -137,7 +140,7 @@ pub fn write_all(report: &Report, directory: &OutputDirectory) -> Result<(), Fai
     } else {
         write_report(&suppressed, &SuppressedLines, report)?;
     }
-    directory.write_run_file(report)
+    directory.write_run_file(report, &report.conclusion)
 }
 
 /// 1 if a finding reaches `--fail-on`.

@@ -10,6 +10,7 @@ mod console;
 mod coverage_output;
 mod crash_test;
 mod decisions;
+mod earlier_findings;
 mod earlier_reasons;
 mod event_json;
 mod event_text;

@@ -2,17 +2,19 @@
 //!
 //! brownout uses a directory only if it is new or empty, or if it contains the `run.json` of an earlier check.
 //! From an earlier check it replaces only its own files, each atomically, so that a reader never sees a partial
-//! file.
+//! file. `run.json` is replaced first, by one that says that the run has not finished: whenever the process is killed, what it
+//! leaves is not taken for results of a run that passed.
 
 mod durable_file;
 mod lock;
 mod run_destination;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use brownout_report::{Report, Subject};
+use brownout_report::{Conclusion, Report, Subject};
 
 use crate::console::Console;
 use crate::crash_test::shell_word;
@@ -85,9 +87,8 @@ impl OutputDirectory {
         let mut entries = fs::read_dir(&path).map_err(failed)?;
         let ours = path.join(RUN).is_file();
         // Left by a check that was killed before it wrote `run.json`.
-        let is_unfinished = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(UNFINISHED);
-        let foreign =
-            entries.any(|entry| entry.is_ok_and(|entry| !is_unfinished(&entry.file_name())));
+        let is_left = |name: &OsStr| is_unfinished_trace(name) || durable_file::is_temporary(name);
+        let foreign = entries.any(|entry| entry.is_ok_and(|entry| !is_left(&entry.file_name())));
         if foreign && !ours {
             return Err(Failure::NotOurs { path });
         }
@@ -169,10 +170,21 @@ impl OutputDirectory {
         self.file(&format!("{UNFINISHED}.{}", std::process::id()))
     }
 
-    /// Removes the results of an earlier run, so that they cannot be mistaken for results of this one.
-    pub fn discard_results(&mut self) {
+    /// Replaces the results of an earlier run by those of `report`, which say that this run has not finished. `run.json` comes
+    /// first, so that nothing of them can be mistaken for results of this run.
+    pub fn replace_results(&mut self, report: &Report) -> Result<(), Failure> {
         self.trace = None;
-        for name in RESULTS {
+        if self.write_run_file(report, &report.conclusion).is_err() {
+            // The disk may be full: there is room when what can be made again is gone.
+            self.remove(&[HTML, SARIF, JUNIT]);
+            self.write_run_file(report, &report.conclusion)?;
+        }
+        self.remove(&RESULTS);
+        Ok(())
+    }
+
+    fn remove(&self, names: &[&str]) {
+        for name in names {
             // A file that cannot be removed cannot be replaced either; that error is reported.
             let _ = fs::remove_file(self.file(name));
         }
@@ -184,12 +196,12 @@ impl OutputDirectory {
     }
 
     /// Removes the trace of a run that failed, and the directory if this process created it.
-    pub fn abandon(mut self) {
+    pub fn abandon(self) {
         // The next check removes what cannot be removed now.
         let _ = fs::remove_file(self.unfinished_trace());
         if self.made {
-            self.discard_results();
-            let _ = fs::remove_file(self.file(RUN));
+            self.remove(&RESULTS);
+            self.remove(&[RUN]);
             let _ = fs::remove_dir(&self.path);
             run_destination::give_up();
         }
@@ -231,8 +243,9 @@ impl OutputDirectory {
         self.trace = trace.filter(|trace| Some(trace) != inside.as_ref());
     }
 
-    /// Writes `run.json`. From now on the results are those of this process, also if it fails.
-    pub fn write_run_file(&self, report: &Report) -> Result<(), Failure> {
+    /// Writes `run.json`, with a conclusion that may not be that of the report yet. From now on the results are those of this
+    /// process, also if it fails.
+    pub fn write_run_file(&self, report: &Report, conclusion: &Conclusion) -> Result<(), Failure> {
         run_destination::occupy(&self.path);
         let subject = &report.subject;
         let run = RunFile {
@@ -244,8 +257,10 @@ impl OutputDirectory {
             files: subject.files.clone(),
             target_success: subject.accepted_ends.clone(),
             known: report.known_count(),
+            findings: Some(report.findings().len()),
+            suppressed: Some(report.suppressed().len()),
             in_force: RulesInForce::of(report),
-            conclusion: report.conclusion.clone(),
+            conclusion: conclusion.clone(),
         };
         write_file(&self.file(RUN), |out| {
             serde_json::to_writer_pretty(&mut *out, &run)?;
@@ -253,20 +268,26 @@ impl OutputDirectory {
         })
     }
 
-    /// Removes unfinished traces of processes that no longer exist.
+    /// Removes what processes have left that were killed: no other process uses the directory while it is locked.
     fn remove_abandoned(&self) {
         let Ok(entries) = fs::read_dir(&self.path) else {
             return;
         };
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let pid = name.to_str().and_then(|name| name.strip_prefix(UNFINISHED));
-            let pid = pid.and_then(|rest| rest.strip_prefix('.')?.parse::<u32>().ok());
-            if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            if is_unfinished_trace(&name) || durable_file::is_temporary(&name) {
+                // One that cannot be removed is not mistaken for anything else.
                 let _ = fs::remove_file(entry.path());
             }
         }
     }
+}
+
+/// Whether a file has the name of a trace that is not complete.
+fn is_unfinished_trace(name: &OsStr) -> bool {
+    let rest = name.to_str().and_then(|name| name.strip_prefix(UNFINISHED));
+    let pid = rest.and_then(|rest| rest.strip_prefix('.'));
+    pid.is_some_and(|pid| pid.parse::<u32>().is_ok())
 }
 
 /// Replaces `{pid}`, so that concurrent checks can use one directory each.
@@ -299,11 +320,12 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("out");
         let first = OutputDirectory::claim(&path).unwrap();
-        first.write_run_file(&Report::default()).unwrap();
+        let report = Report::default();
+        first.write_run_file(&report, &report.conclusion).unwrap();
         fs::write(first.file("notes"), "mine").unwrap();
         drop(first);
         let second = OutputDirectory::claim(&path).unwrap();
-        second.write_run_file(&Report::default()).unwrap();
+        second.write_run_file(&report, &report.conclusion).unwrap();
         assert_eq!(fs::read_to_string(second.file("notes")).unwrap(), "mine");
         assert!(OutputDirectory::open(&path).is_ok());
     }
@@ -314,20 +336,26 @@ mod tests {
         let mut directory = OutputDirectory::claim(root.path()).unwrap();
         fs::write(directory.file(FINDINGS), "old").unwrap();
         fs::write(directory.unfinished_trace(), "new").unwrap();
-        directory.discard_results();
+        directory.replace_results(&Report::default()).unwrap();
         directory.keep_trace().unwrap();
         assert!(!directory.file(FINDINGS).exists());
         assert_eq!(fs::read_to_string(directory.file(TRACE)).unwrap(), "new");
     }
 
     #[test]
-    fn the_trace_of_a_killed_check_is_removed() {
+    fn what_a_killed_check_has_left_is_removed() {
         let root = tempfile::tempdir().unwrap();
-        // Not a valid process id.
-        let stale = root.path().join("unfinished.4294967295");
-        fs::write(&stale, "half").unwrap();
+        for name in ["unfinished.4294967295", ".brownout-Xy1.tmp"] {
+            fs::write(root.path().join(name), "half").unwrap();
+        }
         OutputDirectory::claim(root.path()).unwrap();
-        assert!(!stale.exists());
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+        for name in ["unfinished.tex", ".tmpXy1", ".brownout-notes"] {
+            fs::write(root.path().join(name), "mine").unwrap();
+            let claimed = OutputDirectory::claim(root.path());
+            assert!(matches!(claimed, Err(Failure::NotOurs { .. })), "{name}");
+            fs::remove_file(root.path().join(name)).unwrap();
+        }
     }
 
     #[test]

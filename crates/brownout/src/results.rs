@@ -11,6 +11,7 @@ use brownout_report::{
 use crate::console::Console;
 use crate::crash_test::{CrashTest, Refused, is_coverage_gap, is_coverage_sentence, unfinished};
 use crate::decisions::Decisions;
+use crate::earlier_findings::{self, FindingsOf, earlier_findings};
 use crate::earlier_reasons;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -25,14 +26,6 @@ use crate::trace_file::TraceFile;
 use crate::trace_notes::TraceNotes;
 use crate::unrecorded_changes::Comparison;
 use crate::wrapper_functions::WrapperFunctions;
-
-/// Whose findings are taken from earlier results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FindingsOf {
-    CrashTesting,
-    /// All analyses of the trace alone.
-    TraceAnalyses,
-}
 
 /// The findings of the analyses so far.
 pub struct Results {
@@ -159,32 +152,56 @@ impl Results {
         self.add(Vec::new(), comparison.gap.into_iter().collect(), console);
     }
 
-    /// Adds what the directory says about analyses that this run does not repeat, if it is about the same trace.
-    pub fn keep(
+    /// Adds what the directory says about crashes of the same trace, which lint does not test.
+    pub fn keep_crash_test(
         &mut self,
         directory: &OutputDirectory,
         trace: &Path,
-        kept: FindingsOf,
+        settings: &Settings,
     ) -> Result<(), Failure> {
-        if directory.is_about(trace) && directory.file(FINDINGS).exists() {
-            let earlier = earlier_findings(directory, kept)?;
-            self.wrappers.learn(&earlier);
-            self.findings.extend(earlier);
-            let run = directory.run_file()?;
-            if self.subject.files.is_empty() {
-                self.subject.files = run.files;
-            }
-            let of_crash_testing = kept == FindingsOf::CrashTesting;
-            let sentences = run.conclusion.tested.iter();
-            let kept = sentences.filter(|text| is_coverage_sentence(text) == of_crash_testing);
-            self.tested.extend(kept.cloned());
-            if of_crash_testing {
-                self.keep_coverage(run.conclusion);
-            } else {
-                self.linted |= run.in_force.linted();
-            }
+        if !has_results_about(directory, trace) {
+            return Ok(());
         }
+        let is_off = |rule: &str| settings.levels.is_off(rule);
+        let kept = earlier_findings::keep_crash_test(directory, &mut self.findings, is_off)?;
+        self.wrappers.learn(&kept);
+        self.findings.extend(kept);
+        let conclusion = directory.run_file()?.conclusion;
+        self.keep_sentences(&conclusion, FindingsOf::CrashTesting);
+        self.keep_coverage(conclusion);
         Ok(())
+    }
+
+    /// Adds what the directory says about other analyses of the same trace, which a crash test does not repeat. `fresh` is what lint
+    /// finds now.
+    pub fn keep_trace_analyses(
+        &mut self,
+        directory: &OutputDirectory,
+        trace: &Path,
+        fresh: &[Finding],
+    ) -> Result<(), Failure> {
+        if !has_results_about(directory, trace) {
+            return Ok(());
+        }
+        let run = directory.run_file()?;
+        let mut kept = earlier_findings(directory, FindingsOf::TraceAnalyses)?;
+        earlier_findings::forget_crash_test(&mut kept, &run.in_force.rules(rules::all()), fresh);
+        self.wrappers.learn(&kept);
+        self.findings.extend(kept);
+        if self.subject.files.is_empty() {
+            self.subject.files = run.files;
+        }
+        self.keep_sentences(&run.conclusion, FindingsOf::TraceAnalyses);
+        self.linted |= run.in_force.linted();
+        Ok(())
+    }
+
+    /// Adds what an analysis has examined.
+    fn keep_sentences(&mut self, earlier: &Conclusion, of: FindingsOf) {
+        let of_crash_testing = of == FindingsOf::CrashTesting;
+        let sentences = earlier.tested.iter();
+        let kept = sentences.filter(|text| is_coverage_sentence(text) == of_crash_testing);
+        self.tested.extend(kept.cloned());
     }
 
     /// Takes over what an earlier crash test has tried. If it was not finished, or did not pass for another reason, this run does
@@ -244,6 +261,24 @@ impl Results {
         directory: &OutputDirectory,
         doing: &str,
     ) -> Result<(), Failure> {
+        let report = self.unfinished(decisions, settings, doing);
+        finding_output::write_all(&report, directory)
+    }
+
+    /// Discards the results of an earlier run, and writes what is known so far in their place.
+    pub fn replace_earlier(
+        &self,
+        decisions: &Decisions,
+        settings: &Settings,
+        directory: &mut OutputDirectory,
+        doing: &str,
+    ) -> Result<(), Failure> {
+        let report = self.unfinished(decisions, settings, doing);
+        directory.replace_results(&report)?;
+        finding_output::write_all(&report, directory)
+    }
+
+    fn unfinished(&self, decisions: &Decisions, settings: &Settings, doing: &str) -> Report {
         let rules = self.rules(settings);
         let mut findings = self.findings.clone();
         self.wrappers.mark(&mut findings);
@@ -255,7 +290,7 @@ impl Results {
             tested: self.tested.clone(),
             ..Conclusion::unfinished(doing)
         };
-        finding_output::write_all(&report, directory)
+        report
     }
 
     /// Writes the report to the directory, if there is one, prints it with what to do next, and returns the exit code.
@@ -269,7 +304,7 @@ impl Results {
     ) -> Result<ExitCode, Failure> {
         for reason in std::mem::take(&mut self.carried) {
             if self.shortfalls.iter().all(|known| known.reason != reason) {
-                self.fall_short(ExitCode::NothingTested, reason);
+                self.fall_short(earlier_reasons::exit_code(&reason), reason);
             }
         }
         self.wrappers.mark(&mut self.findings);
@@ -288,14 +323,16 @@ impl Results {
             recovery_reads: self.reads,
             ..conclusion
         };
-        if let Some(directory) = directory {
-            finding_output::write_all(&report, directory)?;
-        }
+        // People read the findings even if they cannot be written.
+        let written = directory.map_or(Ok(()), |directory| {
+            finding_output::write_all(&report, directory)
+        });
         // Before the findings, which have to be read in this light.
         for shortfall in &self.shortfalls {
             shortfall.print(console);
         }
         finding_output::print(&report, settings, directory, stream)?;
+        written?;
         if let Some(profile) = self.better_profile {
             console.remark(format_args!(
                 "the program syncs its files and executes no flush instruction; `--model {profile}` judges it as on storage that \
@@ -313,8 +350,8 @@ impl Results {
 /// The results in a directory.
 pub fn read_report(path: &Path) -> Result<(OutputDirectory, Report), Failure> {
     let (directory, subject, in_force) = OutputDirectory::open(path)?;
-    let findings = read_findings(&directory.file(FINDINGS))?;
-    let suppressed = read_suppressed(&directory.file(SUPPRESSED))?;
+    let findings = read_findings(&directory)?;
+    let suppressed = read_suppressed(&directory)?;
     let rules = in_force.rules(rules::all());
     let run = directory.run_file()?;
     let mut report = Report::new(subject, rules, findings)
@@ -361,39 +398,40 @@ pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Sub
     }
 }
 
-/// The findings of some analyses in a directory, including suppressed ones and each of those that are joined: suppressions and the
-/// baseline are applied again.
-pub fn earlier_findings(
-    directory: &OutputDirectory,
-    wanted: FindingsOf,
-) -> Result<Vec<Finding>, Failure> {
-    let found = read_findings(&directory.file(FINDINGS))?.into_iter();
-    let suppressed = read_suppressed(&directory.file(SUPPRESSED))?.into_iter();
-    let all = found.chain(suppressed.map(|suppressed| suppressed.finding));
-    let crash_testing = wanted == FindingsOf::CrashTesting;
-    Ok(all
-        .flat_map(Finding::separated)
-        .filter(|finding| rules::is_of_crash_testing(&finding.rule) == crash_testing)
-        .collect())
+/// Whether the directory holds results about this trace.
+fn has_results_about(directory: &OutputDirectory, trace: &Path) -> bool {
+    directory.is_about(trace) && directory.file(FINDINGS).exists()
 }
 
-/// The findings in a results file.
-pub fn read_findings(path: &Path) -> Result<Vec<Finding>, Failure> {
-    parse_json_lines(&read(path)?).map_err(|source| Failure::Findings {
-        path: path.to_owned(),
+/// The findings in a directory.
+pub fn read_findings(directory: &OutputDirectory) -> Result<Vec<Finding>, Failure> {
+    let path = directory.file(FINDINGS);
+    let findings = parse_json_lines(&read(&path)?).map_err(|source| Failure::Findings {
+        path: path.clone(),
         source,
-    })
+    })?;
+    directory
+        .run_file()?
+        .check_findings(&path, findings.len())?;
+    Ok(findings)
 }
 
-/// The suppressed findings; none if the file does not exist.
-pub fn read_suppressed(path: &Path) -> Result<Vec<Suppressed>, Failure> {
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
-    parse_suppressed_lines(&read(path)?).map_err(|source| Failure::Findings {
-        path: path.to_owned(),
-        source,
-    })
+/// The suppressed findings in a directory; none if the file does not exist.
+pub fn read_suppressed(directory: &OutputDirectory) -> Result<Vec<Suppressed>, Failure> {
+    let path = directory.file(SUPPRESSED);
+    let suppressed = if path.exists() {
+        let parsed = parse_suppressed_lines(&read(&path)?);
+        parsed.map_err(|source| Failure::Findings {
+            path: path.clone(),
+            source,
+        })?
+    } else {
+        Vec::new()
+    };
+    directory
+        .run_file()?
+        .check_suppressed(&path, suppressed.len())?;
+    Ok(suppressed)
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

@@ -34,6 +34,11 @@ pub struct RunFile {
     /// How many findings were known from the baseline.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub known: usize,
+    /// How many findings the file of findings has, and that of suppressed ones. Absent in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub findings: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suppressed: Option<usize>,
     #[serde(flatten)]
     pub in_force: RulesInForce,
     #[serde(flatten)]
@@ -95,6 +100,33 @@ impl RunFile {
         };
         let text = fs::read_to_string(directory.join(RUN)).map_err(unreadable)?;
         serde_json::from_str(&text).map_err(|error| unreadable(error.into()))
+    }
+
+    /// Fails if the file of findings is not the one that belongs to these results.
+    pub fn check_findings(&self, path: &Path, found: usize) -> Result<(), Failure> {
+        self.check_count(path, found, self.findings)
+    }
+
+    /// Fails if the file of suppressed findings is not the one that belongs to these results.
+    pub fn check_suppressed(&self, path: &Path, found: usize) -> Result<(), Failure> {
+        self.check_count(path, found, self.suppressed)
+    }
+
+    /// A run that was killed may have replaced its findings last. It has not passed in any case.
+    fn check_count(
+        &self,
+        path: &Path,
+        found: usize,
+        counted: Option<usize>,
+    ) -> Result<(), Failure> {
+        match counted.filter(|_| self.conclusion.exit_code.is_some()) {
+            Some(counted) if counted != found => Err(Failure::OtherFindings {
+                path: path.to_owned(),
+                found,
+                counted,
+            }),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -10,6 +10,12 @@ use crate::crash_test::ReadFindings;
 
 /// Names of details that trying a suspect adds to its finding.
 const CRASH_STATE: &str = "crash state";
+pub const PROOF_DETAILS: [&str; 4] = [
+    Evidence::IMAGES_TRIED,
+    Evidence::CONFIRMED,
+    Evidence::LAST_OUTPUT,
+    CRASH_STATE,
+];
 
 /// A finding that crash images can confirm.
 #[derive(Clone, Debug)]
@@ -91,11 +97,6 @@ pub struct JudgedSuspect {
 
 /// Marks the findings that were tried. Those that recovery confirms are bugs, and shown even if their rule is not.
 pub fn apply(judged: &[JudgedSuspect], suspects: &[LintSuspect], findings: &mut Vec<Finding>) {
-    for LintSuspect { finding: fresh, .. } in suspects {
-        for finding in findings.iter_mut().filter(|known| known.id == fresh.id) {
-            forget_earlier_proof(finding, fresh);
-        }
-    }
     // Of earlier results, findings without a stack are still joined with another one.
     let joined = findings.iter().flat_map(|finding| {
         let others = finding.evidence.joined.iter();
@@ -167,23 +168,6 @@ pub fn mark_read(read: &ReadFindings, findings: &mut [Finding]) {
         if let Some(is_read) = known.reduce(either_known) {
             finding.read_by_recovery = is_read;
         }
-    }
-}
-
-/// A finding of earlier results may be confirmed by another recovery; `fresh` is what lint says now.
-fn forget_earlier_proof(finding: &mut Finding, fresh: &Finding) {
-    if finding.confirmed.take() == Some(true) {
-        finding.severity = fresh.severity;
-        finding.replay.clone_from(&fresh.replay);
-    }
-    let proof = [
-        Evidence::IMAGES_TRIED,
-        Evidence::CONFIRMED,
-        Evidence::LAST_OUTPUT,
-        CRASH_STATE,
-    ];
-    for name in proof {
-        finding.evidence.details.remove(name);
     }
 }
 

@@ -19,11 +19,6 @@ const MOST_BYTES: u64 = 2 << 30;
 
 const CHANGED: &str = " was changed without being recorded, first between offsets ";
 
-/// Whether a sentence says that a file was changed without being recorded.
-pub fn is_unrecorded_change(sentence: &str) -> bool {
-    sentence.contains(CHANGED)
-}
-
 /// What a comparison of the persistent files with the trace has shown.
 #[derive(Debug, Default)]
 pub struct Comparison {

@@ -68,9 +68,9 @@ pub fn check(
     let end = match earlier {
         Some(end) => end,
         None => {
-            directory.discard_results();
             let results = Results::new(planned(arguments, settings), Vec::new());
-            results.write_unfinished(&decisions, settings, &directory, "recording the program")?;
+            let doing = "recording the program";
+            results.replace_earlier(&decisions, settings, &mut directory, doing)?;
             let arguments = RecordArgs {
                 patterns: settings.patterns.clone(),
                 output: directory.unfinished_trace(),

@@ -12,7 +12,7 @@ use crate::finding_output::Stream;
 use crate::lint_run;
 use crate::output_directory::OutputDirectory;
 use crate::recovery_context::RecoveryContext;
-use crate::results::{FindingsOf, Results};
+use crate::results::Results;
 use crate::settings::Settings;
 use crate::target_outcome;
 use crate::trace_file::TraceFile;
@@ -54,14 +54,15 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     results.subject.files = examined.subject.files;
     results.wrappers = examined.wrappers;
     results.better_profile = examined.better_profile;
-    results.keep(&directory, trace.path(), FindingsOf::TraceAnalyses)?;
+    results.keep_trace_analyses(&directory, trace.path(), &examined.findings)?;
     let has_results = directory.has_results();
     directory.set_trace(trace.path());
     let begin = || {
+        results.write_unfinished(&decisions, &settings, &directory, "testing crashes")?;
+        // When nothing refers to it any more.
         if !plan.resume {
             directory.discard_journal();
         }
-        results.write_unfinished(&decisions, &settings, &directory, "testing crashes")?;
         directory.write_recovery_context(&RecoveryContext::here(&plan.expected))
     };
     if !has_results {

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::finding_output::Stream;
 use crate::lint_run::lint;
 use crate::output_directory::{self, OutputDirectory};
-use crate::results::{FindingsOf, Results};
+use crate::results::Results;
 use crate::settings::Settings;
 use crate::target_outcome;
 
@@ -28,7 +28,7 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
     results.better_profile = run.better_profile;
     if let Some(directory) = &mut directory {
         let trace = run.trace.path();
-        results.keep(directory, trace, FindingsOf::CrashTesting)?;
+        results.keep_crash_test(directory, trace, &settings)?;
         directory.set_trace(trace);
     }
     results.shortfalls.extend(run.trace.shortfall());

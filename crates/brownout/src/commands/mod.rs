@@ -14,7 +14,7 @@ mod replay;
 mod report;
 mod stat;
 
-pub use record::describe_candidates;
+pub use record::{describe_candidates, is_nothing_persistent};
 
 use std::process::ExitCode as Status;
 

@@ -226,8 +226,14 @@ fn first_selection(trace: &mut TraceFile) -> Result<Selection, Failure> {
     Ok(survey.select(trace.definitions(), patterns.as_ref()))
 }
 
+const NOTHING_PERSISTENT: &str = "nothing persistent was seen: ";
 const NOTHING_MAPPED: &str =
     "nothing persistent was seen: the program mapped no file shared and writable";
+
+/// Whether a sentence says that nothing persistent was seen.
+pub fn is_nothing_persistent(sentence: &str) -> bool {
+    sentence.starts_with(NOTHING_PERSISTENT)
+}
 
 /// Why no file was selected, and which files could have been.
 pub fn describe_candidates(
@@ -235,12 +241,12 @@ pub fn describe_candidates(
     definitions: &Definitions,
     patterns: &[std::ffi::OsString],
 ) -> String {
-    let mut text = if patterns.is_empty() {
-        "nothing persistent was seen: no mapped file was flushed or synced; these were considered:"
+    let why = if patterns.is_empty() {
+        "no mapped file was flushed or synced; these were considered:"
     } else {
-        "nothing persistent was seen: no mapped file matches --pm; these were considered:"
-    }
-    .to_owned();
+        "no mapped file matches --pm; these were considered:"
+    };
+    let mut text = format!("{NOTHING_PERSISTENT}{why}");
     if selection.candidates().next().is_none() {
         return NOTHING_MAPPED.to_owned();
     }

@@ -22,7 +22,7 @@ use crate::crash_test::{CrashSymbols, CrashTestMonitor, PointFilters};
 use crate::exit_code::ExitCode;
 use crate::expected_output::ExpectedOutput;
 use crate::failure::Failure;
-use crate::output_directory::{FINDINGS, OutputDirectory};
+use crate::output_directory::OutputDirectory;
 use crate::results::read_findings;
 use crate::rules;
 use crate::run_environment::RunEnvironment;
@@ -107,7 +107,7 @@ fn find(
     if let Some(token) = given {
         return Ok((trace, token, None));
     }
-    let findings = read_findings(&results.file(FINDINGS))?;
+    let findings = read_findings(&results)?;
     let mut matching = findings
         .iter()
         .filter(|known| known.id.as_str().starts_with(finding));

@@ -79,7 +79,7 @@ fn numbers(results: &TrialResults, ending: &CampaignEnding) -> CrashCoverage {
         suspects_not_tried,
         stores: Covered::new(tried.stores, of.stores),
         orders: Covered::new(tried.orders, of.orders),
-        recoveries: ending.recoveries,
+        recoveries: brownout_crash::recoveries(&results.trials),
         seconds: ending.seconds,
         ..CrashCoverage::default()
     }

@@ -26,12 +26,18 @@ pub fn recover_uncrashed(
     Ok((uncrashed.map_err(CrashError::from)?, image))
 }
 
+const WITHOUT_CRASH: &str = " on the files that the program left, without any crash; ";
+
+/// Whether a sentence says that recovery failed without a crash.
+pub fn is_failure_without_crash(sentence: &str) -> bool {
+    sentence.contains(WITHOUT_CRASH)
+}
+
 /// Why crashes cannot be tested with this recovery.
 pub fn describe_uncrashed(uncrashed: &UncrashedRecovery, plan: &Plan) -> String {
     let attempt = &uncrashed.attempt;
     let mut text = format!(
-        "recovery {} on the files that the program left, without any crash; \
-         it must pass there before crashes can be tested: {}",
+        "recovery {}{WITHOUT_CRASH}it must pass there before crashes can be tested: {}",
         attempt.verdict, plan.recovery.command
     );
     for line in &attempt.output {

@@ -3,6 +3,7 @@
 //! The content goes to a file with a temporary name, which gets its name when the storage has the content. A reader never sees a
 //! part of a file. When the directory is synchronised, the storage has the names, too.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,6 +13,15 @@ use brownout_report::{Format, Report};
 use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
+
+/// How the temporary names start and end.
+const TEMPORARY: (&str, &str) = (".brownout-", ".tmp");
+
+/// Whether a file has a temporary name: a process that was killed has left it.
+pub fn is_temporary(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with(TEMPORARY.0) && name.ends_with(TEMPORARY.1)
+}
 
 /// Writes a report to a file in the given format, atomically. Its name is durable when another file has been written to the same
 /// directory with [`write_file`].
@@ -60,6 +70,7 @@ fn replace(
     let rename_complete = || -> io::Result<()> {
         let mut builder = tempfile::Builder::new();
         builder.permissions(fs::Permissions::from_mode(mode));
+        builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
         let file: NamedTempFile = builder.tempfile_in(directory_of(path))?;
         let mut out = BufWriter::new(file.as_file());
         write(&mut out)?;

@@ -207,6 +207,11 @@ fn a_killed_check_keeps_the_findings_of_lint_and_can_be_resumed() {
     assert_eq!(bugs(&dir.findings()), ["missing-flush"]);
     assert!(run_file(&dir)["exit_code"].is_null());
 
+    let run = dir.brownout(&["lint", "brownout.out", "--out", "brownout.out"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let reasons = run_file(&dir)["reasons"].to_string();
+    assert!(reasons.contains("testing crashes"), "{reasons}");
+
     fs::remove_file(dir.path("slow")).unwrap();
     fs::remove_file(dir.path("pool")).unwrap();
     let mut resumed = vec!["check", "--resume"];

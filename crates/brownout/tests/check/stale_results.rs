@@ -1,9 +1,12 @@
 //! A run that fails before it has results leaves no earlier results that pass for its own.
 
 use std::fs;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
-use crate::TestDir;
 use crate::run_end::{assert_ends, run_file};
+use crate::{Completed, TestDir};
 
 #[test]
 fn earlier_results_say_that_a_later_run_failed() {
@@ -104,6 +107,55 @@ fn rules_that_were_not_applied_have_not_passed() {
     assert_eq!(run_file(&dir)["crash"]["complete"], true);
     let junit = dir.read("brownout.out/junit.xml");
     assert!(junit.contains("classname=\"recovery-failed\""), "{junit}");
+}
+
+#[test]
+fn killed_at_any_moment_nothing_passes_and_the_directory_can_be_used_again() {
+    let dir = TestDir::new();
+    for round in 0..24_u64 {
+        let _ = fs::remove_dir_all(dir.path("brownout.out"));
+        let has_earlier = round % 2 == 0;
+        if has_earlier {
+            assert_eq!(dir.check(&[], &["last"]).status, Some(1));
+        }
+        let mut check = dir.command(&["check", "-q", "--", "./counter", "pool"]);
+        let mut child = check.stderr(Stdio::null()).spawn().unwrap();
+        sleep(Duration::from_millis(round * 3 / 2));
+        child.kill().unwrap();
+        let has_ended = child.wait().unwrap().code() == Some(0);
+        let reported = dir.brownout(&["report", "brownout.out"]);
+        match reported.status {
+            Some(0) => assert!(has_ended, "{round}: {}", reported.stdout),
+            Some(1) => assert!(has_earlier && reported.stdout.contains("missing-flush")),
+            status => assert_eq!(status, Some(2), "{round}: {}", reported.stderr),
+        }
+        let again = dir.check(&[], &[]);
+        assert_eq!(again.status, Some(0), "{round}: {}", again.stderr);
+        let names = fs::read_dir(dir.path("brownout.out")).unwrap().flatten();
+        let mut names = names.map(|entry| entry.file_name().into_string().unwrap());
+        let left = names.find(|name| name.starts_with('.') || name.contains("unfinished"));
+        assert_eq!(left, None, "{round}");
+    }
+}
+
+#[test]
+fn findings_are_shown_even_if_they_cannot_be_written() {
+    let dir = TestDir::new();
+    assert_eq!(dir.check(&[], &["last"]).status, Some(1));
+    // No file can grow, as if the disk were full. A shell that ignores the signal lets writing fail.
+    let brownout = env!("CARGO_BIN_EXE_brownout");
+    let script =
+        format!("trap '' XFSZ; ulimit -f 0; exec {brownout} lint brownout.out --out other");
+    let run: Completed = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(dir.directory.path())
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(run.status, Some(2), "{}", run.stderr);
+    assert!(run.stdout.contains("missing-flush"), "{}", run.stdout);
+    assert!(run.stderr.contains("cannot write"), "{}", run.stderr);
+    assert!(!dir.path("other/junit.xml").exists());
 }
 
 #[test]

@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::{Completed, TestDir, crashes, findings};
 
 /// A directory with `linked`, a list whose nodes are flushed in different ways.
-struct List(TestDir);
+pub struct List(pub TestDir);
 
 impl List {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(TestDir::with("crash/linked.c", &["-g"]))
     }
 
-    fn check(&self, how: &str, recover: &str, options: &[&str]) -> Completed {
+    pub fn check(&self, how: &str, recover: &str, options: &[&str]) -> Completed {
         let _ = fs::remove_file(self.0.path("pool"));
         let mut arguments = vec!["check", "--recover", recover];
         arguments.extend(options);
@@ -23,7 +23,7 @@ impl List {
     }
 
     /// The findings of lint with their severity and whether they are confirmed.
-    fn lint(&self) -> Vec<(String, String, Option<bool>)> {
+    pub fn lint(&self) -> Vec<(String, String, Option<bool>)> {
         let found = self.0.findings();
         let of_lint = found
             .iter()
@@ -45,7 +45,7 @@ impl List {
     }
 }
 
-const RECOVER: &str = "./linked {pm} check";
+pub const RECOVER: &str = "./linked {pm} check";
 
 #[test]
 fn a_node_linked_before_it_is_flushed_is_a_confirmed_bug() {

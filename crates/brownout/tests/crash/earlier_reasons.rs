@@ -70,6 +70,23 @@ fn unrecorded_changes_are_named_after_merge_and_lint() {
 }
 
 #[test]
+fn a_recovery_that_fails_without_a_crash_is_named_after_lint() {
+    let dir = TestDir::new();
+    let run = dir.check("false", &[], &["3"]);
+    assert_eq!(run.status, Some(4), "{}", run.stderr);
+    for _ in 0..2 {
+        let linted = lint(&dir, &[]);
+        assert_eq!(linted.status, Some(4), "{}", linted.stderr);
+        let results = run_file(&dir.path("brownout.out"));
+        assert_eq!(results["verdict"], "target-failed", "{results}");
+        let reasons = results["reasons"].as_array().unwrap();
+        assert_eq!(reasons.len(), 1, "{results}");
+        let junit = dir.read("brownout.out/junit.xml");
+        assert!(junit.contains("without any crash"), "{junit}");
+    }
+}
+
+#[test]
 fn recoveries_that_did_not_end_are_named_after_merge_and_lint() {
     let dir = TestDir::with("crash/torn.c", &["-g"]);
     let recover = r#"test "$BROWNOUT_OP" = 3 || sleep 60"#;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::{Completed, TestDir, crashes, private_mounts_are_possible};
+use crate::{Completed, TestDir, crashes, private_mounts_are_possible, run_file};
 
 const OPTIONS: [&str; 4] = ["--occurrences", "100", "--no-narrowing", "--quiet"];
 
@@ -22,6 +22,12 @@ fn crash(dir: &TestDir, more: &[&str]) -> Command {
 
 #[test]
 fn an_interrupted_run_keeps_what_it_has_and_goes_on() {
+    for signal in ["-INT", "-HUP"] {
+        interrupt(signal);
+    }
+}
+
+fn interrupt(signal: &str) {
     let dir = TestDir::new();
     dir.record(&[], &["100", "early"]);
     let child = crash(&dir, &[])
@@ -30,7 +36,7 @@ fn an_interrupted_run_keeps_what_it_has_and_goes_on() {
         .unwrap();
     wait_for_trials(&dir, 3);
     let interrupted = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
+        .args([signal, &child.id().to_string()])
         .status();
     assert!(interrupted.unwrap().success());
     let run: Completed = child.wait_with_output().unwrap().into();
@@ -76,6 +82,29 @@ fn killed_at_any_moment_nothing_is_lost_and_nothing_left() {
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     // At each slot, when it counts and is not written yet.
     assert_eq!(crashes(&dir.findings()), [("recovery-failed", 100)]);
+    let journal = dir.read("brownout.out/crash.jsonl");
+    let trials = journal.lines().filter(|line| line.contains("\"verdict\""));
+    let recoveries = trials.filter(|line| !line.contains("\"same_as\"")).count();
+    let results = run_file(&dir.path("brownout.out"));
+    assert_eq!(results["crash"]["recoveries"], recoveries, "{results}");
+
+    // Merged with itself, and with trials that are there twice, a test is the same test.
+    let mut doubled = journal.clone();
+    for line in journal.lines().filter(|line| line.contains("\"verdict\"")) {
+        doubled.push_str(line);
+        doubled.push('\n');
+    }
+    fs::write(dir.path("brownout.out/crash.jsonl"), doubled).unwrap();
+    let merge = ["merge", "brownout.out", "brownout.out", "--out", "merged"];
+    let run = dir.brownout(&merge);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let merged = run_file(&dir.path("merged"));
+    for number in ["recoveries", "failure_points", "occurrences"] {
+        assert_eq!(
+            merged["crash"][number], results["crash"][number],
+            "{merged}"
+        );
+    }
 }
 
 #[test]

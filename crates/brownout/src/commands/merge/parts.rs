@@ -10,11 +10,11 @@ use brownout_crash::{
 use brownout_report::{Finding, LeftOut, Subject};
 
 use crate::crash_test::{TrialResults, check_same_test, unfinished};
+use crate::earlier_findings::{FindingsOf, earlier_findings};
 use crate::earlier_reasons;
 use crate::failure::Failure;
 use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::recovery_context::RecoveryContext;
-use crate::results::{FindingsOf, earlier_findings};
 
 /// All parts together.
 pub struct Parts {
@@ -76,7 +76,6 @@ impl Part {
             end: CampaignEnd::Incomplete,
             proposed: head.points,
             extent: Extent::default(),
-            recoveries: trials.iter().filter(|t| t.same_as.is_none()).count() as u64,
             seconds: trials.iter().map(|trial| trial.seconds).sum(),
         })
     }

@@ -310,6 +310,7 @@ impl<'a> Campaign<'a> {
         if let Some(failure) = &mut trial.failure {
             failure.stack = stack_frames(proposal, with.symbols);
             failure.line = with.symbols.line(&failure.stack);
+            failure.lost = lost_line(proposal, with.symbols);
         }
         self.note(trial, with)
     }
@@ -380,6 +381,7 @@ fn new_trial(
             let stack = stack_frames(proposal, symbols);
             Failure {
                 line: symbols.line(&stack),
+                lost: lost_line(proposal, symbols),
                 stack,
                 recovery: failing_frames(&attempt.frames, symbols),
                 output: attempt.output,
@@ -389,6 +391,12 @@ fn new_trial(
         verdict: attempt.verdict,
         seconds: attempt.duration.as_secs_f64(),
     }
+}
+
+/// The line of the last store that an open order loses.
+fn lost_line(proposal: &ProposedCrash, symbols: &mut dyn Symbols) -> Option<String> {
+    let frames = symbols.frames(proposal.lost?);
+    Some(symbols.line(&frames))
 }
 
 fn stack_frames(proposal: &ProposedCrash, symbols: &mut dyn Symbols) -> Vec<Frame> {

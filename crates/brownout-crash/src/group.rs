@@ -1,16 +1,16 @@
 //! Groups failures that one mistake causes.
 //!
-//! Failures with the same line of the failure point and the same way in which recovery fails are one group. Groups are one if
+//! Failures with the same line of the failure point and the same way in which recovery fails are one group; if they try an open
+//! order, with the same line of the store that is lost, wherever the crash is. Groups are one if
 //! they have neighbouring failure points, with none between them at which recovery passes: what one store breaks stays broken until
-//! another one repairs it. In the same way, groups are one if the same stores are lost at later instants, until recovery passes
-//! without them.
+//! another one repairs it.
 //!
 //! Can join too much: a second mistake that breaks the same thing before the first is repaired.
 
 use std::collections::HashMap;
 
 use crate::coverage::TrialPurpose;
-use crate::crash_point::{Choice, CrashPoint};
+use crate::crash_point::CrashPoint;
 use crate::trial::Trial;
 
 /// Similar failures, the one that represents them first.
@@ -118,20 +118,23 @@ fn owners(in_order: &[&Trial], by_point: &HashMap<CrashPoint, usize>) -> Vec<Opt
 
 /// Groups trials that are given in the order of the trace.
 fn group_in_order<'t>(trials: impl Iterator<Item = &'t Trial>) -> Vec<Group> {
-    let mut numbers: HashMap<(&str, String), usize> = HashMap::new();
+    let mut numbers: HashMap<(&str, Option<&str>, String), usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     // The group that each one was united with, itself if none.
     let mut united: Vec<usize> = Vec::new();
-    // The last trial in program order, and with each loss of stores, if recovery failed.
-    let mut neighbours: HashMap<Option<&Choice>, (&Trial, String, usize)> = HashMap::new();
+    let mut neighbour: Option<(&Trial, String, usize)> = None;
     for trial in trials {
-        let choice = trial.point.choice.as_ref();
+        let in_order = trial.point.choice.is_none();
         let Some(failure) = &trial.failure else {
-            neighbours.remove(&choice);
+            if in_order {
+                neighbour = None;
+            }
             continue;
         };
         let signature = failure.signature(&trial.verdict);
-        let key = (failure.line.as_str(), signature.clone());
+        let lost = failure.lost.as_deref();
+        let line = lost.map_or(failure.line.as_str(), |_| "");
+        let key = (line, lost, signature.clone());
         let number = *numbers.entry(key).or_insert_with(|| {
             groups.push(Group {
                 failures: Vec::new(),
@@ -140,14 +143,16 @@ fn group_in_order<'t>(trials: impl Iterator<Item = &'t Trial>) -> Vec<Group> {
             groups.len() - 1
         });
         groups[number].failures.push(trial.clone());
-        if let Some((previous, alike, other)) = neighbours.get(&choice)
-            && *alike == signature
-            && previous.operation == trial.operation
-        {
-            let (a, b) = (root(&united, *other), root(&united, number));
-            united[a.max(b)] = a.min(b);
+        if in_order {
+            if let Some((previous, alike, other)) = &neighbour
+                && *alike == signature
+                && previous.operation == trial.operation
+            {
+                let (a, b) = (root(&united, *other), root(&united, number));
+                united[a.max(b)] = a.min(b);
+            }
+            neighbour = Some((trial, signature, number));
         }
-        neighbours.insert(choice, (trial, signature, number));
     }
     for number in (0..groups.len()).rev() {
         let into = root(&united, number);
@@ -174,7 +179,7 @@ fn root(united: &[usize], mut number: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crash_point::{LineChoice, OtherLines};
+    use crate::crash_point::{Choice, OtherLines};
     use crate::failure_point::PointKind;
     use crate::operation::Operation;
     use crate::trial::Failure;
@@ -267,30 +272,26 @@ mod tests {
     }
 
     #[test]
-    fn the_same_loss_is_one_group_until_recovery_passes_with_it() {
-        let losing = |stores, trial: Trial| {
-            let mut trial = trial;
+    fn open_orders_are_one_group_for_each_store_that_is_lost() {
+        let losing = |lost: &str, mut trial: Trial| {
+            trial.purpose = TrialPurpose::OpenOrder;
             trial.point.choice = Some(Choice {
                 profile: "adr".into(),
                 others: OtherLines::Newest,
-                lines: vec![LineChoice {
-                    file: 0,
-                    offset: 64,
-                    stores,
-                    exceptions: Vec::new(),
-                }],
+                lines: Vec::new(),
             });
+            let failure = trial.failure.as_mut();
+            failure.unwrap().lost = Some(lost.into());
             trial
         };
         let trials = [
-            losing(1, failed(2, "a.c:2", "broken")),
-            passed(3),
-            losing(1, failed(4, "a.c:4", "broken")),
-            losing(1, passed(5)),
-            losing(1, failed(6, "a.c:6", "broken")),
-            losing(2, failed(7, "a.c:7", "broken")),
+            failed(1, "a.c:2", "broken"),
+            passed(2),
+            losing("a.c:7", failed(3, "a.c:2", "broken")),
+            losing("a.c:7", failed(5, "a.c:4", "broken")),
+            losing("a.c:9", failed(6, "a.c:4", "broken")),
         ];
-        assert_eq!(groups(&trials), [vec![2, 4], vec![6], vec![7]]);
+        assert_eq!(groups(&trials), [vec![1], vec![3, 5], vec![6]]);
     }
 
     fn state(trial: Trial) -> Trial {

@@ -61,6 +61,9 @@ pub struct Failure {
     pub stack: Vec<Frame>,
     /// The line of it that distinguishes failure points.
     pub line: String,
+    /// The line of the last store that is lost, if stores persist in another order than that of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
     /// Where recovery was when it failed, as far as that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recovery: Vec<Frame>,

@@ -304,6 +304,7 @@ fn control(image: &ProposedCrash, counted: &HashMap<CrashPoint, TrialPurpose>) -
     ProposedCrash {
         point,
         purpose,
+        lost: None,
         ..image.clone()
     }
 }

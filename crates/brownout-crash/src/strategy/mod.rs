@@ -116,6 +116,8 @@ pub struct ProposedCrash {
     pub stack: Option<StackId>,
     pub operation: Operation,
     pub purpose: TrialPurpose,
+    /// The calling context of the last store that is lost, of a crash that tries an open order.
+    pub lost: Option<StackId>,
 }
 
 impl From<FailurePoint> for ProposedCrash {
@@ -127,6 +129,7 @@ impl From<FailurePoint> for ProposedCrash {
             stack: point.stack,
             operation: point.occurrence.operation,
             purpose: TrialPurpose::default(),
+            lost: None,
         }
     }
 }

@@ -129,6 +129,7 @@ impl Followed {
                 point: fence.point,
                 store: Some(store),
                 units: (file, start..start + unit),
+                stack: None,
             });
             occurrences.push(losses.collect());
         }

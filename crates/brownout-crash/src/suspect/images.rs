@@ -168,6 +168,7 @@ fn compared(image: ProposedCrash) -> [ProposedCrash; 2] {
     let in_order = ProposedCrash {
         point: CrashPoint::program_order(image.point.event),
         purpose: TrialPurpose::Suspect,
+        lost: None,
         ..image.clone()
     };
     [image, in_order]
@@ -221,7 +222,9 @@ fn find(
         builder.apply(event, definitions);
         let guaranteed = builder.take_guarantees();
         let completed = points.operation().completed;
-        occurrences.observe(event, definitions, completed, &guaranteed);
+        let is_store = with_orders && matches!(event.kind, EventKind::Store { .. });
+        let stack = is_store.then(|| symbols.stack(event, definitions));
+        occurrences.observe(event, stack.flatten(), definitions, completed, &guaranteed);
         cut = builder.losable_stores() > MOST_LIVE;
         if cut {
             ControlFlow::Break(())
@@ -260,6 +263,7 @@ fn build(
                 let mut crash = ProposedCrash::from(loss.point);
                 crash.point.choice = Some(choice);
                 crash.purpose = TrialPurpose::Suspect;
+                crash.lost = loss.stack;
                 crash
             };
             let units = || loss.units.clone();

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use brownout_trace::{EventIndex, FileId};
 
-use crate::failure_point::FailurePoint;
+use crate::failure_point::{FailurePoint, StackId};
 
 /// A unit of the model: a line, or a page.
 pub(super) type UnitKey = (FileId, u64);
@@ -21,6 +21,8 @@ pub(super) struct Loss {
     /// `None` if everything in these units is lost that can be.
     pub(super) store: Option<EventIndex>,
     pub(super) units: (FileId, Range<u64>),
+    /// The calling context of the last store in these units; `None` if a suspect or a write-back says what is lost.
+    pub(super) stack: Option<StackId>,
 }
 
 /// The newest of some stores, and the newest of those to another unit.
@@ -96,6 +98,7 @@ impl LiveStore {
                 point,
                 store,
                 units: (file, part.clone()),
+                stack: None,
             })
         });
         losses.collect()

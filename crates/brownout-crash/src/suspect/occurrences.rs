@@ -17,7 +17,7 @@ use super::live_store::{LiveStore, Loss, Newest, UnitKey};
 use super::open_orders::{OpenOrders, OrderLosses};
 use super::open_syncs::{OpenSyncs, PAGE};
 use super::{NoImage, Suspect, SuspectSite, Suspicion};
-use crate::failure_point::FailurePoint;
+use crate::failure_point::{FailurePoint, StackId};
 use crate::persistency::GuaranteedPart;
 
 /// Follows the occurrences of suspects through a run.
@@ -127,9 +127,11 @@ impl<'a> SuspectOccurrences<'a> {
     }
 
     /// An event has taken effect, and these parts of stores have become guaranteed by it. `completed` operations are over.
+    /// `stack` is the calling context, if it is a store and open orders are wanted.
     pub(super) fn observe(
         &mut self,
         event: &Event<'_>,
+        stack: Option<StackId>,
         definitions: &Definitions,
         completed: u64,
         guaranteed: &[GuaranteedPart],
@@ -162,12 +164,18 @@ impl<'a> SuspectOccurrences<'a> {
             }
             addr = Address(addr.0.wrapping_add(range.len));
             left -= range.len;
-            self.store(event, range, completed);
+            self.store(event, stack, range, completed);
         }
     }
 
     /// A store to one range of a file.
-    fn store(&mut self, event: &Event<'_>, range: FileRange, completed: u64) {
+    fn store(
+        &mut self,
+        event: &Event<'_>,
+        stack: Option<StackId>,
+        range: FileRange,
+        completed: u64,
+    ) {
         let unit = |offset: u64| offset - offset % self.unit;
         let first = (range.file, unit(range.offset));
         let last_unit = unit(range.offset + range.len - 1);
@@ -175,7 +183,7 @@ impl<'a> SuspectOccurrences<'a> {
         let site = SuspectSite::of(event);
         let last = range.offset + range.len - 1;
         let start = (range.file, range.offset);
-        self.orders.store(start, last, event.index, site);
+        self.orders.store(start, last, event.index, (site, stack));
         let Some(numbers) = self.stores.get(&site) else {
             return;
         };

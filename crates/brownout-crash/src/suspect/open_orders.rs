@@ -39,6 +39,7 @@ struct OpenUnit {
     /// The last store to it.
     newest: EventIndex,
     site: SuspectSite,
+    stack: Option<StackId>,
 }
 
 /// An instant, and the last store to the unit that is lost.
@@ -49,6 +50,7 @@ type Combination = (PointKind, Option<StackId>, SuspectSite);
 struct OpenOrder {
     point: FailurePoint,
     unit: UnitKey,
+    stack: Option<StackId>,
     /// How often the combination was reached before, as a power of two.
     doublings: u32,
 }
@@ -93,7 +95,7 @@ impl OpenOrders {
         (file, first): UnitKey,
         last: u64,
         newest: EventIndex,
-        site: SuspectSite,
+        (site, stack): (SuspectSite, Option<StackId>),
     ) {
         for offset in [first, last] {
             let unit = (file, offset - offset % self.size);
@@ -103,7 +105,12 @@ impl OpenOrders {
             } else if self.recent.len() == RECENT {
                 self.recent.pop_front();
             }
-            self.recent.push_back(OpenUnit { unit, newest, site });
+            self.recent.push_back(OpenUnit {
+                unit,
+                newest,
+                site,
+                stack,
+            });
         }
     }
 
@@ -188,6 +195,7 @@ impl OrderSample {
         self.levels[level].offer(OpenOrder {
             point,
             unit: open.unit,
+            stack: open.stack,
             doublings: reached.ilog2(),
         });
     }
@@ -202,6 +210,7 @@ impl OrderSample {
                 point: order.point,
                 store: None,
                 units: (file, start..start + size),
+                stack: order.stack,
             }
         };
         let others = doubled.into_iter().chain(rest);
@@ -243,7 +252,9 @@ mod tests {
 
     fn store(orders: &mut OpenOrders, line: u64, event: u64) {
         let offset = 64 * line;
-        orders.store((FILE, offset), offset + 7, EventIndex(event), site(line));
+        let last = offset + 7;
+        let site = (site(line), None);
+        orders.store((FILE, offset), last, EventIndex(event), site);
     }
 
     fn part(line: u64, store: u64) -> GuaranteedPart {

@@ -88,6 +88,7 @@ impl OpenSyncs {
                     point: sync.point,
                     store: None,
                     units: (file, start..start + PAGE),
+                    stack: None,
                 })
             });
             losses.collect()

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use brownout_model::Profile;
+use brownout_model::{LINE, Profile};
 use serde::{Deserialize, Serialize};
 
 /// A crash image, named by what leads to it.
@@ -106,17 +106,9 @@ impl Choice {
     /// In a sentence, for people.
     pub fn describe(&self) -> String {
         let mut text = format!("under the profile {}", self.profile);
-        for line in &self.lines {
-            text.push_str(&format!(
-                ", the line at {:#x} of PM file {} after {}",
-                line.offset,
-                line.file + 1,
-                Stores(line.stores)
-            ));
-            if !line.exceptions.is_empty() {
-                let numbers: Vec<String> = line.exceptions.iter().map(u64::to_string).collect();
-                text.push_str(&format!(" (except number {})", numbers.join(", ")));
-            }
+        for alike in self.lines.chunk_by(LineChoice::continues_in) {
+            text.push_str(", ");
+            text.push_str(&describe_lines(alike));
         }
         text.push_str(match self.others {
             OtherLines::Newest => ", all other lines with all their stores",
@@ -124,6 +116,40 @@ impl Choice {
         });
         text
     }
+}
+
+impl LineChoice {
+    /// Whether `next` is the next line of the same file in the same state.
+    fn continues_in(&self, next: &LineChoice) -> bool {
+        let is_next = self.file == next.file && self.offset + LINE == next.offset;
+        is_next && self.stores == next.stores && self.exceptions == next.exceptions
+    }
+}
+
+/// Neighbouring lines in the same state; there is at least one.
+fn describe_lines(lines: &[LineChoice]) -> String {
+    let [line, others @ ..] = lines else {
+        return String::new();
+    };
+    let file = line.file + 1;
+    let (place, their) = match others.last() {
+        None => (format!("the line at {:#x}", line.offset), "its"),
+        Some(last) => (
+            format!("the lines {:#x}..{:#x}", line.offset, last.offset + LINE),
+            "their",
+        ),
+    };
+    let state = match (line.stores, others) {
+        (0, _) => format!("without {their} stores"),
+        (count, []) => format!("after {}", Stores(count)),
+        (count, _) => format!("after {} each", Stores(count)),
+    };
+    let mut text = format!("{place} of PM file {file} {state}");
+    if !line.exceptions.is_empty() {
+        let numbers: Vec<String> = line.exceptions.iter().map(u64::to_string).collect();
+        text.push_str(&format!(" (except number {})", numbers.join(", ")));
+    }
+    text
 }
 
 struct Stores(u64);
@@ -193,6 +219,34 @@ mod tests {
             of(&[Some("adr"), None, Some("eadr")]),
             Err(ImpossibleChoice::OtherProfile { .. })
         ));
+    }
+
+    #[test]
+    fn neighbouring_lines_in_one_state_are_described_as_a_range() {
+        let line = |offset, stores| LineChoice {
+            file: 0,
+            offset,
+            stores,
+            exceptions: Vec::new(),
+        };
+        let choice = Choice {
+            profile: "adr".into(),
+            others: OtherLines::Newest,
+            lines: vec![
+                line(0x40, 0),
+                line(0x80, 0),
+                line(0xc0, 0),
+                line(0x100, 2),
+                line(0x140, 2),
+                line(0x1c0, 0),
+            ],
+        };
+        assert_eq!(
+            choice.describe(),
+            "under the profile adr, the lines 0x40..0x100 of PM file 1 without their stores, \
+             the lines 0x100..0x180 of PM file 1 after 2 stores each, \
+             the line at 0x1c0 of PM file 1 without its stores, all other lines with all their stores"
+        );
     }
 
     #[test]

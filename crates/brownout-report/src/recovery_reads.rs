@@ -27,7 +27,7 @@ pub struct ReadFile {
 }
 
 impl ReadsSummary {
-    /// Why nothing was tested, if recovery opens none of the files.
+    /// Why crash testing tested nothing, if recovery opens none of the files.
     pub fn opens_nothing(&self) -> Option<String> {
         let names = self.never_opened();
         if names.is_empty() || names.len() < self.files.len() {
@@ -35,7 +35,7 @@ impl ReadsSummary {
         }
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         Some(format!(
-            "nothing was tested: recovery never opened {}; check the paths in its command, where {{pm}} stands for the first persistent file",
+            "crash testing tested nothing: recovery never opened {} as a crash leaves it; it uses another path (in its command, {{pm}} stands for the first persistent file), or replaces the file",
             names.join(", ")
         ))
     }

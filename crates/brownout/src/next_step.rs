@@ -1,7 +1,8 @@
 //! The one thing to do next, which the last line of a run names.
 
-use brownout_report::{Finding, Report, Severity};
+use brownout_report::{Finding, Report, RunEnd, Severity};
 
+use crate::crash_test::is_failure_without_crash;
 use crate::output_directory::{HTML, OutputDirectory};
 use crate::{rules, suspects};
 
@@ -30,10 +31,23 @@ pub fn next_step(
         ));
     }
     let is_conclusive = report.conclusion.is_conclusive();
+    let is_uncrashed = |reason: &String| is_failure_without_crash(reason);
+    if report.conclusion.end == RunEnd::TargetFailed
+        && report.conclusion.reasons.iter().any(is_uncrashed)
+    {
+        return Some(format!(
+            "make recovery pass on the files that the program leaves, then test crashes: {}",
+            crash_command()
+        ));
+    }
     if let Some(first) = report.causes().next() {
         let mut lesser = report.lesser();
         let is_tried = |finding: &Finding| suspects::is_tried(&finding.rule);
         return Some(match crash {
+            None if first.severity == Severity::Bug && is_conclusive => format!(
+                "read the findings with their source lines: {results}/{HTML}; then test crashes: {}",
+                crash_command()
+            ),
             _ if first.severity == Severity::Bug => {
                 format!("read the findings with their source lines: {results}/{HTML}")
             }

@@ -102,7 +102,13 @@ impl Results {
     ) {
         match tested {
             Ok(mut test) => {
-                console.remark(&test.summary);
+                // Recoveries that do not open the files show nothing about them.
+                let reads = test.reads.as_ref();
+                let has_tested = reads.is_none_or(|reads| reads.opens_nothing().is_none());
+                if has_tested {
+                    console.remark(&test.summary);
+                    self.tested.push(test.summary);
+                }
                 let unopened = test.left_out.unopened_sentence();
                 for sentence in test.left_out.sentences() {
                     if Some(&sentence) == unopened.as_ref() {
@@ -124,7 +130,6 @@ impl Results {
                 suspects::apply(&test.judged, suspects, &mut self.findings);
                 suspects::mark_read(&test.read_findings, &mut self.findings);
                 self.reads = test.reads;
-                self.tested.push(test.summary);
                 self.crash = Some(test.coverage);
                 self.add(settings.levels.apply(test.findings), test.gaps, console);
             }

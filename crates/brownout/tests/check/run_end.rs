@@ -110,6 +110,8 @@ fn a_recovery_that_fails_without_a_crash() {
     let dir = TestDir::new();
     let run = dir.check(&["--recover", "false"], &[]);
     assert_ends(&dir, &run, 4, "target-failed", "without any crash");
+    let next = "next: make recovery pass on the files that the program leaves";
+    assert!(run.stderr.contains(next), "{}", run.stderr);
     let run = dir.brownout(&["crash", "brownout.out/trace", "--recover", "false"]);
     assert_eq!(run.status, Some(4), "{}", run.stderr);
     assert_inconclusive(&dir, 4, "target-failed", "without any crash");
@@ -313,7 +315,7 @@ fn the_last_line_is_what_to_do_next() {
         ),
         (
             &["last"],
-            "next: read the findings with their source lines: 'my results'/report.html",
+            "next: read the findings with their source lines: 'my results'/report.html; then test crashes: brownout crash 'my results' --recover CMD",
         ),
         (
             &["scratch"],

@@ -64,8 +64,13 @@ fn a_recovery_that_opens_no_persistent_file_has_tested_nothing() {
     ] {
         let run = pools.check(recover, "put", &[]);
         assert_eq!(run.status, Some(3), "{recover}: {}", run.stderr);
-        let said = "nothing was tested: recovery never opened";
+        let said = "crash testing tested nothing: recovery never opened";
         assert!(run.stderr.contains(said), "{}", run.stderr);
+        assert!(
+            !run.stderr.contains("crashes tested at"),
+            "one statement: {}",
+            run.stderr
+        );
         let result = pools.run_file();
         assert_eq!(result["verdict"], "nothing-tested");
         assert_eq!(result["exit_code"], 3);
@@ -170,7 +175,7 @@ fn findings_are_ranked_by_what_recovery_reads() {
     // With a recovery that reads nothing, nothing is known, and no finding is harmless.
     let run = pools.check("true", "forget", &[]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    assert!(run.stderr.contains("nothing was tested"), "{}", run.stderr);
+    assert!(run.stderr.contains("tested nothing"), "{}", run.stderr);
     for finding in pools.0.findings() {
         assert_eq!(finding.get("read_by_recovery"), None);
         assert_eq!(finding.get("confirmed"), None);

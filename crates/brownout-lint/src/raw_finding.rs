@@ -1,6 +1,6 @@
 //! What the rules found, in terms of the trace.
 
-use brownout_report::{RuleInfo, Severity};
+use brownout_report::RuleInfo;
 use brownout_trace::{AppPc, ContextId, EventIndex, FileId, ProcessId};
 
 use crate::site_keys::SiteKey;
@@ -11,8 +11,6 @@ pub struct RawFinding {
     pub rule: &'static RuleInfo,
     /// A sentence without a full stop.
     pub message: String,
-    /// That of the rule, or a lower one if the rule is not certain.
-    pub severity: Severity,
     /// How often it occurred.
     pub count: u64,
     /// The event at which it first occurred.

@@ -4,7 +4,7 @@
 //! site led to last is found by indexing with the site's key.
 
 use brownout_model::{ByteMask, PmAddress};
-use brownout_report::{RuleInfo, Severity};
+use brownout_report::RuleInfo;
 use brownout_trace::selection::Selection;
 use brownout_trace::{EventIndex, FileId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -44,8 +44,6 @@ impl Key {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Occurrence {
     pub(crate) message: String,
-    /// If it is not that of the rule.
-    pub(crate) severity: Option<Severity>,
     /// Role, site and time of each event involved; the one to look at first comes first.
     pub(crate) sites: Vec<(&'static str, SiteKey, u64)>,
     pub(crate) bytes: Vec<(PmAddress, ByteMask)>,
@@ -196,7 +194,6 @@ fn finding(
 ) -> RawFinding {
     let Occurrence {
         message,
-        severity,
         sites: involved,
         bytes,
         values,
@@ -226,7 +223,6 @@ fn finding(
     RawFinding {
         rule,
         message,
-        severity: severity.unwrap_or(rule.severity),
         count,
         first: EventIndex(time),
         sites: involved,

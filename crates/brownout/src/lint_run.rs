@@ -254,7 +254,6 @@ impl SiteStacks {
             ..Evidence::default()
         };
         let mut finding = Finding::new(raw.rule, raw.message, stacks, evidence);
-        finding.severity = raw.severity;
         finding.count = raw.count;
         finding.replay = Some(format!("event:{}", raw.first));
         finding

@@ -87,7 +87,6 @@ fn report(line: PmAddress, store: &LiveStore<StoreTag>, thread: &ThreadState, fo
             bytes_text(store.bytes),
             be(store.bytes)
         ),
-        severity: None,
         sites: vec![
             ("store", store.tag.site, store.time.0),
             ("later store", later.site, later.time),

@@ -62,7 +62,6 @@ then filling it is harmless; fill it in volatile memory and copy it, or suppress
                 bytes_text(over.bytes),
                 be(over.bytes)
             ),
-            severity: None,
             sites: vec![
                 ("store", over.older, over.older_time),
                 ("overwrite", over.newer, over.newer_time),

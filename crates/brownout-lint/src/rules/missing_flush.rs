@@ -79,7 +79,6 @@ cache line of its own.
                 lost.words().persisted,
                 lost.remark()
             ),
-            severity: None,
             sites: vec![("store", lost.tag.site, lost.time)],
             bytes: vec![(lost.line, lost.bytes)],
             values: vec![lost.tag.value("stored")],

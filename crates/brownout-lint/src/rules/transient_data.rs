@@ -60,7 +60,6 @@ every start, suppress the finding with that reason.
                 lost.words().persisted,
                 lost.remark()
             ),
-            severity: None,
             sites: vec![("store", lost.tag.site, lost.time)],
             bytes: vec![(lost.line, lost.bytes)],
             values: vec![lost.tag.value("stored")],

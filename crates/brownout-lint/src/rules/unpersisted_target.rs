@@ -4,8 +4,10 @@
 //! program reads its data; here the values of the stores show which of them are pointers. A pointer is an address inside a
 //! mapping of the file, a libpmemobj object identifier, or an offset in the file. Numbers that are no offsets are common, so
 //! an offset counts only if it is stored alone, right after an object of at least two words that begins exactly there, and only if
-//! all numbers that the same instruction stores lead to where something was stored. If there is only one such number, the finding is
-//! a warning, which crash testing can confirm.
+//! all numbers that the same instruction stores lead to where something was stored.
+//!
+//! A warning: a log entry that leads to the object it undoes, a slot that a later store selects or the end of an arena is a pointer that
+//! recovery does not follow, and the trace does not show that. Crash testing tries it, and it is a bug if that confirms it.
 //!
 //! The stores that are late would be `delayed-persist`, or `transient-data` if nobody ever flushes them. With the pointer, the
 //! order is known to matter, and they are not reported a second time. Stores that are lost although their line is
@@ -30,7 +32,7 @@ pub(crate) struct UnpersistedTargets;
 impl Rule for UnpersistedTargets {
     const INFO: &'static RuleInfo = &RuleInfo {
         id: "unpersisted-target",
-        severity: Severity::Bug,
+        severity: Severity::Warning,
         category: Category::Ordering,
         pedantic: false,
         summary: "a pointer became persistent before what it points to",
@@ -42,8 +44,11 @@ are not. A pointer is an address inside the mapped file, an offset in the file, 
 target becomes persistent later, or its lines are never flushed in the whole run.
 
 A number that is the offset of an object may also be a count that has this value by chance. If some of the numbers that the
-same code stores cannot be offsets of objects, none of them is reported. If several different ones are, the finding is a bug. If
-only one is, it is a warning, and a bug if crash testing confirms it.
+same code stores cannot be offsets of objects, none of them is reported.
+
+It is a warning, because recovery need not follow every pointer: an entry of an undo log leads to an object that recovery
+overwrites, and a second root counts only once it is selected. With `--recover`, crash testing tries the crash in which the target is
+lost; if recovery then fails, the finding is a bug.
 
 ## Why is this bad?
 
@@ -90,12 +95,9 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
                 Some(_) => "persistent only later",
                 None => "never persistent",
             };
-            let (stored, severity) = match pointer.is_certain {
-                true => ("the pointer stored here", None),
-                false => (
-                    "the number stored here, which may be the offset of an object,",
-                    Some(Severity::Warning),
-                ),
+            let stored = match pointer.is_certain {
+                true => "the pointer stored here",
+                false => "the number stored here, which may be the offset of an object,",
             };
             let lost = match bytes {
                 1 => "1 byte that was stored into its target before is".to_owned(),
@@ -113,7 +115,6 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
             sites.push(("fence", fence, fence_time));
             Occurrence {
                 message: format!("{stored} becomes persistent although {lost} {when}"),
-                severity,
                 sites,
                 bytes: pointer
                     .target

@@ -7,6 +7,7 @@ use crate::attribution::Origin;
 use crate::follower::thread::{Ordered, ThreadState};
 use crate::raw_finding::{RawValue, UnfencedSince};
 use crate::site_keys::SiteKey;
+use crate::tally::{Key, Occurrence, Tally};
 use crate::transactions::{Transaction, UnloggedStore};
 
 /// What is remembered of a live store.
@@ -273,6 +274,18 @@ impl LostStore {
                 persisted: "flushed",
             }
         }
+    }
+
+    /// Adds a finding about the store to those of a rule; its message is needed only the first time.
+    pub(crate) fn report(&self, found: &mut Tally, message: impl FnOnce() -> String) {
+        let key = Key::single(self.tag.site, Some(self.file()));
+        found.add_many(key, self.count, self.time, || Occurrence {
+            message: message(),
+            sites: vec![("store", self.tag.site, self.time)],
+            bytes: vec![(self.line, self.bytes)],
+            values: vec![self.tag.value("stored")],
+            unfenced_since: vec![self.tag.unfenced_since(self.thread, self.time)],
+        });
     }
 
     /// What a message adds about an `msync` that does not help.

@@ -8,7 +8,7 @@ use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::rule::Rule;
 use crate::rule_inputs::{LossReason, LostStore, be, bytes_text};
-use crate::tally::{Key, Occurrence, Tally};
+use crate::tally::Tally;
 
 #[derive(Default)]
 pub(crate) struct TransientData;
@@ -50,20 +50,15 @@ every start, suppress the finding with that reason.
         if lost.reason != LossReason::NeverFlushed {
             return;
         }
-        let key = Key::single(lost.tag.site, Some(lost.file()));
-        found.add_many(key, lost.count, lost.time, || Occurrence {
-            message: format!(
+        lost.report(found, || {
+            format!(
                 "{} {} stored here in a {} that is never {}{}",
                 bytes_text(lost.bytes),
                 be(lost.bytes),
                 lost.words().unit,
                 lost.words().persisted,
                 lost.remark()
-            ),
-            sites: vec![("store", lost.tag.site, lost.time)],
-            bytes: vec![(lost.line, lost.bytes)],
-            values: vec![lost.tag.value("stored")],
-            unfenced_since: vec![lost.tag.unfenced_since(lost.thread, lost.time)],
+            )
         });
     }
 }

@@ -36,6 +36,7 @@
 
 pub mod annotation;
 mod build;
+mod compile;
 mod error;
 mod finding;
 mod harness;

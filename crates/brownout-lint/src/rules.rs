@@ -19,14 +19,14 @@ use crate::site_keys::{KnownSites, is_users};
 use crate::tally::Tally;
 
 /// A rule, and what it has found.
-struct Counted<R> {
+struct AppliedRule<R> {
     rule: R,
     found: Tally,
 }
 
-impl<R: Rule> Counted<R> {
+impl<R: Rule> AppliedRule<R> {
     fn new() -> Self {
-        Counted {
+        AppliedRule {
             rule: R::default(),
             found: Tally::new(R::INFO),
         }
@@ -42,13 +42,13 @@ macro_rules! registry {
 
         /// The rules of a pass.
         pub(crate) struct Rules {
-            $($module: Counted<$module::$rule>,)*
+            $($module: AppliedRule<$module::$rule>,)*
         }
 
         impl Rules {
             pub(crate) fn new() -> Self {
                 Rules {
-                    $($module: Counted::new(),)*
+                    $($module: AppliedRule::new(),)*
                 }
             }
 

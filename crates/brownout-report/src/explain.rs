@@ -123,7 +123,7 @@ impl<'a> Explanations<'a> {
     fn of(findings: &'a [Finding]) -> Self {
         let mut explanations = Self::default();
         let explains = |finding: &Finding| {
-            !finding.is_of_crash_testing() && finding.category != Category::Performance
+            !finding.is_crash_finding() && finding.category != Category::Performance
         };
         let findings = findings.iter().enumerate();
         for (number, finding) in findings.filter(|(_, finding)| explains(finding)) {
@@ -179,7 +179,7 @@ pub(crate) fn explain(findings: &mut [Finding]) {
     let explained: Vec<(usize, usize)> = findings
         .iter()
         .enumerate()
-        .filter(|(_, finding)| finding.is_of_crash_testing())
+        .filter(|(_, finding)| finding.is_crash_finding())
         .filter_map(|(number, crash)| Some((number, explanations.find(crash, findings)?)))
         .collect();
     // Findings of an earlier run may have causes that are gone.

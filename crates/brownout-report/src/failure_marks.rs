@@ -25,7 +25,7 @@ pub(crate) struct FailureMarks {
 impl FailureMarks {
     /// `None` for a finding that is not one of crash testing.
     pub(crate) fn of(finding: &Finding, sources: &Sources) -> Option<Self> {
-        if !finding.is_of_crash_testing() {
+        if !finding.is_crash_finding() {
             return None;
         }
         let stores = |role: &str| -> BTreeSet<String> {

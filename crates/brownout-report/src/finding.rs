@@ -75,7 +75,7 @@ impl Finding {
     }
 
     /// Whether a recovery was run on a crash image to find it.
-    pub(crate) fn is_of_crash_testing(&self) -> bool {
+    pub(crate) fn is_crash_finding(&self) -> bool {
         let first = self.stacks.first();
         first.is_some_and(|stack| stack.role == role::FAILURE_POINT)
     }

@@ -104,7 +104,7 @@ fn unite_same_line(findings: &[Finding], causes: &mut Causes) {
     for (index, finding) in findings.iter().enumerate() {
         let location = finding.stacks.first().and_then(CodeLocation::of_stack);
         if let Some(location) = location
-            && !finding.is_of_crash_testing()
+            && !finding.is_crash_finding()
         {
             let first = *known.entry((&finding.rule, location)).or_insert(index);
             causes.unite(first, index);
@@ -173,7 +173,7 @@ impl Finding {
             own.extend(new);
         }
         // A failed recovery is its own proof.
-        if !self.is_of_crash_testing() {
+        if !self.is_crash_finding() {
             self.adopt_confirmation(&other);
         }
         // The worst comes first in the order of severities.

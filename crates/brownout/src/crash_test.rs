@@ -45,7 +45,7 @@ pub use function_name::program_file;
 use hidden_status::hidden_status;
 pub use left_out::left_out;
 pub use missing_function::{RecordedBy, why_never_called};
-pub use monitor::{CrashTestMonitor, counted};
+pub use monitor::CrashTestMonitor;
 pub use plan::{Plan, scope};
 pub use point_filters::PointFilters;
 use preparation::prepare;

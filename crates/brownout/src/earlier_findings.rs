@@ -8,8 +8,8 @@ use brownout_report::{Finding, FindingId, JoinedFinding, RuleInfo, Severity};
 
 use crate::failure::Failure;
 use crate::output_directory::OutputDirectory;
-use crate::results::{read_findings, read_suppressed};
 use crate::rules;
+use crate::stored_results::{read_findings, read_suppressed};
 use crate::suspects;
 
 /// Whose findings are taken from earlier results.
@@ -22,7 +22,7 @@ pub enum FindingsOf {
 
 impl FindingsOf {
     fn include(self, finding: &Finding) -> bool {
-        rules::is_of_crash_testing(&finding.rule) == (self == Self::CrashTesting)
+        rules::is_crash_rule(&finding.rule) == (self == Self::CrashTesting)
     }
 }
 

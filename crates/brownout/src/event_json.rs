@@ -9,7 +9,8 @@ use brownout_trace::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::event_text::{Hex, store_attributes};
+use crate::event_text::store_attributes;
+use crate::terminal_text::Hex;
 
 /// One event as an object.
 pub fn event(event: &Event<'_>, definitions: &Definitions, frames: &[SourceFrame]) -> Value {

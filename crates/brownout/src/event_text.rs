@@ -1,17 +1,15 @@
 //! An event as a line of text.
 
-use std::fmt::{self, Display, Formatter, Write as _};
-use std::path::Path;
+use std::fmt::{self, Display, Formatter};
 
 use brownout_recovery::signal_text;
-use brownout_symbols::SourceFrame;
 use brownout_trace::replay::FinalContent;
 use brownout_trace::{
     Address, Definitions, Event, EventKind, FileId, FunctionId, Mapping, ProcessEnd, StoreFlavor,
     Sync,
 };
 
-use crate::stacks::PrimaryFrame;
+use crate::terminal_text::{Hex, OneLine};
 
 /// How many bytes of an event are shown unless `--full` is given.
 const SHOWN_BYTES: usize = 16;
@@ -295,53 +293,6 @@ impl Display for EndText {
     }
 }
 
-/// A frame, always on one line, even if its names contain line breaks.
-pub struct FrameText<'a> {
-    frame: &'a SourceFrame,
-}
-
-impl<'a> FrameText<'a> {
-    pub fn of(frame: &'a SourceFrame) -> Self {
-        Self { frame }
-    }
-}
-
-impl Display for FrameText<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        OneLine(self.frame.to_string().into()).fmt(f)?;
-        if self.frame.inlined {
-            f.write_str(" (inlined)")?;
-        }
-        Ok(())
-    }
-}
-
-impl Display for PrimaryFrame {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        OneLine(self.frame.to_string().into()).fmt(f)?;
-        if let Some(through) = &self.through {
-            write!(f, " (through {})", OneLine(through.into()))?;
-        }
-        Ok(())
-    }
-}
-
-/// Bytes as hexadecimal digits.
-pub struct Hex<'a>(pub &'a [u8]);
-
-impl Display for Hex<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        const DIGITS: [char; 16] = [
-            '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
-        ];
-        for byte in self.0 {
-            f.write_char(DIGITS[usize::from(byte >> 4)])?;
-            f.write_char(DIGITS[usize::from(byte & 15)])?;
-        }
-        Ok(())
-    }
-}
-
 /// The length of a byte string, and its first bytes.
 struct HexPreview<'a> {
     bytes: &'a [u8],
@@ -369,30 +320,6 @@ impl Display for Span {
     }
 }
 
-/// Text from the target, safe to print on one line of a terminal: control characters are escaped.
-pub struct OneLine<'a>(pub std::borrow::Cow<'a, str>);
-
-impl<'a> OneLine<'a> {
-    pub fn of(path: &'a Path) -> Self {
-        Self(path.to_string_lossy())
-    }
-}
-
-impl Display for OneLine<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut plain = &self.0[..];
-        while let Some(at) = plain.find(char::is_control) {
-            f.write_str(&plain[..at])?;
-            let mut rest = plain[at..].chars();
-            if let Some(control) = rest.next() {
-                write!(f, "{}", control.escape_default())?;
-            }
-            plain = rest.as_str();
-        }
-        f.write_str(plain)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -410,10 +337,5 @@ mod tests {
             limit: usize::MAX,
         };
         assert_eq!(whole.to_string(), format!("[17] {}", "ab".repeat(17)));
-    }
-
-    #[test]
-    fn text_from_the_target_cannot_move_the_cursor() {
-        assert_eq!(OneLine("a\x1b[2J\nb".into()).to_string(), "a\\u{1b}[2J\\nb");
     }
 }

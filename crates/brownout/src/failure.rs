@@ -13,8 +13,8 @@ use brownout_trace::selection::PatternError;
 use brownout_trace::{Damage, EventIndex, ReadError};
 
 use crate::config::ConfigError;
-use crate::crash_test::counted;
 use crate::exit_code::ExitCode;
+use crate::quantity::number_of;
 
 /// What ends a command early.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum Failure {
         #[source]
         source: Damage,
     },
-    #[error("event {event} is not in trace `{}`, which has {} numbered from 0", path.display(), counted(*events, "event"))]
+    #[error("event {event} is not in trace `{}`, which has {} numbered from 0", path.display(), number_of(*events, "event"))]
     NoSuchEvent {
         path: PathBuf,
         event: EventIndex,

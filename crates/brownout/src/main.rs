@@ -23,6 +23,7 @@ mod lint_run;
 mod next_step;
 mod output_directory;
 mod progress;
+mod quantity;
 mod recovery_context;
 mod results;
 mod rules;
@@ -32,8 +33,10 @@ mod settings;
 mod shortfall;
 mod source_gaps;
 mod stacks;
+mod stored_results;
 mod suspects;
 mod target_outcome;
+mod terminal_text;
 mod trace_file;
 mod trace_notes;
 mod unrecorded_changes;
@@ -66,7 +69,7 @@ fn report(failure: &Failure) -> Status {
         let sentence = failure.sentence();
         let _ = writeln!(io::stderr(), "brownout: {sentence}");
         output_directory::mark_failed(|directory, of| {
-            results::record_failure(directory, of, failure.exit_code(), sentence);
+            stored_results::record_failure(directory, of, failure.exit_code(), sentence);
         });
     }
     failure.exit_code().into()
@@ -88,7 +91,7 @@ fn report_panic(panic: &PanicHookInfo<'_>) {
     );
     let _ = writeln!(io::stderr(), "brownout: {message}");
     output_directory::mark_failed(|directory, of| {
-        results::record_failure(directory, of, ExitCode::Internal, message);
+        stored_results::record_failure(directory, of, ExitCode::Internal, message);
     });
     std::process::exit(ExitCode::Internal as i32);
 }

@@ -21,9 +21,10 @@ pub fn next_step(
     };
     let crash = report.conclusion.crash.as_ref();
     // Also one that a finding of lint explains.
-    let failing = report.findings().iter().find(|finding| {
-        finding.severity == Severity::Bug && rules::is_of_crash_testing(&finding.rule)
-    });
+    let failing = report
+        .findings()
+        .iter()
+        .find(|finding| finding.severity == Severity::Bug && rules::is_crash_rule(&finding.rule));
     if let Some(finding) = failing {
         let id = &finding.id;
         return Some(format!(

@@ -1,11 +1,9 @@
 //! Collects the findings of all analyses, then writes and prints them and derives the exit code.
 
-use std::fs;
 use std::path::Path;
 
 use brownout_report::{
     Conclusion, Covered, CrashCoverage, Finding, LeftOut, ReadsSummary, Report, RuleInfo, Subject,
-    Suppressed, parse_json_lines, parse_suppressed_lines,
 };
 
 use crate::console::Console;
@@ -17,7 +15,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::{self, Stream};
 use crate::next_step::next_step;
-use crate::output_directory::{FINDINGS, OutputDirectory, ResultsOf, SUPPRESSED};
+use crate::output_directory::{FINDINGS, OutputDirectory};
 use crate::rules;
 use crate::settings::Settings;
 use crate::shortfall::{Shortfall, conclude};
@@ -249,7 +247,7 @@ impl Results {
     fn rules(&self, settings: &Settings) -> Vec<RuleInfo> {
         let mut rules = rules::in_force(settings);
         rules.retain(|rule| {
-            let applied = match rules::is_of_crash_testing(rule.id) {
+            let applied = match rules::is_crash_rule(rule.id) {
                 true => self.crash.is_some(),
                 false => self.linted,
             };
@@ -352,43 +350,6 @@ impl Results {
     }
 }
 
-/// The results in a directory.
-pub fn read_report(path: &Path) -> Result<(OutputDirectory, Report), Failure> {
-    let (directory, subject, in_force) = OutputDirectory::open(path)?;
-    let findings = read_findings(&directory)?;
-    let suppressed = read_suppressed(&directory)?;
-    let rules = in_force.rules(rules::all());
-    let run = directory.run_file()?;
-    let mut report = Report::new(subject, rules, findings)
-        .with_suppressed(suppressed)
-        .with_known(run.known);
-    report.fail_on = in_force.fail_on;
-    report.conclusion = run.conclusion;
-    Ok((directory, report))
-}
-
-/// Makes the results in the directory say that the run failed. Does nothing if there are no results yet.
-pub fn record_failure(directory: &Path, of: ResultsOf, code: ExitCode, mut reason: String) {
-    let Ok((directory, mut report)) = read_report(directory) else {
-        return;
-    };
-    let mut reasons = Vec::new();
-    if of == ResultsOf::AnEarlierRun {
-        reason.push_str(earlier_reasons::OF_EARLIER_RUN);
-        // They still hold for the findings.
-        reasons = earlier_reasons::of_results(&report.conclusion);
-    }
-    reasons.insert(0, reason);
-    report.conclusion = Conclusion {
-        end: code.into(),
-        exit_code: Some(code as u8),
-        reasons,
-        ..report.conclusion
-    };
-    // The process is failing already, and the earlier results do not claim that it passed.
-    let _ = finding_output::write_all(&report, &directory);
-}
-
 /// The target recorded in `trace`, and what could not be examined.
 pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Subject {
     let command = trace.header().command.iter();
@@ -406,69 +367,4 @@ pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Sub
 /// Whether the directory holds results about this trace.
 fn has_results_about(directory: &OutputDirectory, trace: &Path) -> bool {
     directory.is_about(trace) && directory.file(FINDINGS).exists()
-}
-
-/// The findings in a directory.
-pub fn read_findings(directory: &OutputDirectory) -> Result<Vec<Finding>, Failure> {
-    let path = directory.file(FINDINGS);
-    let findings = parse_json_lines(&read(&path)?).map_err(|source| Failure::Findings {
-        path: path.clone(),
-        source,
-    })?;
-    directory
-        .run_file()?
-        .check_findings(&path, findings.len())?;
-    Ok(findings)
-}
-
-/// The suppressed findings in a directory; none if the file does not exist.
-pub fn read_suppressed(directory: &OutputDirectory) -> Result<Vec<Suppressed>, Failure> {
-    let path = directory.file(SUPPRESSED);
-    let suppressed = if path.exists() {
-        let parsed = parse_suppressed_lines(&read(&path)?);
-        parsed.map_err(|source| Failure::Findings {
-            path: path.clone(),
-            source,
-        })?
-    } else {
-        Vec::new()
-    };
-    directory
-        .run_file()?
-        .check_suppressed(&path, suppressed.len())?;
-    Ok(suppressed)
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|source| Failure::Results {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use brownout_report::RunEnd;
-
-    #[test]
-    fn a_fault_of_brownout_is_in_the_results() {
-        let root = tempfile::tempdir().unwrap();
-        let here = Path::new("/");
-        let settings = Settings::defaults(here);
-        let directory = OutputDirectory::claim(&root.path().join("out")).unwrap();
-        let decisions = Decisions::read(&settings).unwrap();
-        let results = Results::new(Subject::default(), Vec::new());
-        results
-            .write_unfinished(&decisions, &settings, &directory, "linting")
-            .unwrap();
-        let reason = "internal error: no reason".to_owned();
-        let path = root.path().join("out");
-        record_failure(&path, ResultsOf::ThisRun, ExitCode::Internal, reason);
-        let conclusion = directory.run_file().unwrap().conclusion;
-        assert_eq!(conclusion.end, RunEnd::InternalError);
-        assert_eq!(conclusion.exit_code, Some(70));
-        let junit = fs::read_to_string(directory.file("junit.xml")).unwrap();
-        assert!(junit.contains("<error") && junit.contains("no reason"));
-    }
 }

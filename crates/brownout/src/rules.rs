@@ -15,7 +15,7 @@ pub fn all() -> Vec<RuleInfo> {
 }
 
 /// Whether findings of this rule come from crash testing.
-pub fn is_of_crash_testing(id: &str) -> bool {
+pub fn is_crash_rule(id: &str) -> bool {
     let mut rules = brownout_crash::rules::RULES.iter();
     rules.any(|rule| rule.id == id)
 }

@@ -72,7 +72,7 @@ impl RulesInForce {
     /// Whether rules of lint were applied.
     pub fn linted(&self) -> bool {
         match &self.rules {
-            Some(rules) => rules.keys().any(|id| !rules::is_of_crash_testing(id)),
+            Some(rules) => rules.keys().any(|id| !rules::is_crash_rule(id)),
             None => true,
         }
     }

@@ -30,7 +30,7 @@ impl<'a> JoinKey<'a> {
     /// `None` for a finding that is not one of crash testing.
     fn of(finding: &'a Finding) -> Option<Self> {
         let first = finding.stacks.first()?;
-        if !finding.is_of_crash_testing() {
+        if !finding.is_crash_finding() {
             return None;
         }
         Some(JoinKey {

@@ -24,7 +24,7 @@ pub(super) fn is_vague(rule: &str) -> bool {
 
 /// The crash state that shows a finding.
 fn proof(finding: &Finding) -> Option<&str> {
-    let is_proven = finding.confirmed == Some(true) || finding.is_of_crash_testing();
+    let is_proven = finding.confirmed == Some(true) || finding.is_crash_finding();
     finding.crash_token().filter(|_| is_proven)
 }
 
@@ -33,7 +33,7 @@ fn is_torn_by(crash: &Finding, fence: &Finding) -> bool {
     let (stores, lines) = (&crash.evidence.ranges, &fence.evidence.ranges);
     let is_ordered = |store: &ByteRange| lines.iter().any(|line| line.overlaps(store));
     let at = fence.evidence.events.first();
-    crash.is_of_crash_testing()
+    crash.is_crash_finding()
         && !stores.is_empty()
         && stores.iter().all(is_ordered)
         && crash.evidence.events.iter().all(|event| Some(event) < at)

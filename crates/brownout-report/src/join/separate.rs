@@ -36,7 +36,7 @@ impl Finding {
         let is_confirmed = other.confirmed == Some(true);
         let first_role = || self.stacks.first().map(|stack| stack.role.clone());
         let own_position = other.event.map(|event| format!("event:{event}"));
-        let has_same_crash = is_confirmed || self.is_of_crash_testing();
+        let has_same_crash = is_confirmed || self.is_crash_finding();
         Finding {
             id: other.id,
             rule: other.rule,

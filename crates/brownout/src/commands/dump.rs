@@ -8,10 +8,11 @@ use brownout_trace::{Definitions, Event, EventIndex};
 use crate::arguments::{DumpArgs, Format};
 use crate::console::{self, Console};
 use crate::event_json;
-use crate::event_text::{EventText, FrameText};
+use crate::event_text::EventText;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::stacks::StackTable;
+use crate::terminal_text::FrameText;
 use crate::trace_file::TraceFile;
 
 pub fn run(arguments: &DumpArgs, console: &Console) -> Result<ExitCode, Failure> {

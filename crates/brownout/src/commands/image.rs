@@ -11,11 +11,11 @@ use brownout_trace::selection::Selection;
 
 use crate::arguments::{ImageArgs, Moment};
 use crate::console::{self, Console};
-use crate::crash_test::counted;
-use crate::event_text::OneLine;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::image_files::{check_free, image_path};
+use crate::quantity::number_of;
+use crate::terminal_text::OneLine;
 use crate::trace_file::TraceFile;
 
 pub fn run(arguments: &ImageArgs, console: &Console) -> Result<ExitCode, Failure> {
@@ -26,7 +26,7 @@ pub fn run(arguments: &ImageArgs, console: &Console) -> Result<ExitCode, Failure
     if images.unmapped_stores() > 0 {
         console.warn(format_args!(
             "{} to addresses where no file is mapped, according to the trace",
-            counted(images.unmapped_stores(), "store")
+            number_of(images.unmapped_stores(), "store")
         ));
     }
     let code = trace.report_missing(console);
@@ -113,7 +113,7 @@ fn write(
 fn report(written: &[(PathBuf, u64)]) -> io::Result<()> {
     let mut out = console::results();
     for (path, len) in written {
-        writeln!(out, "{} ({})", OneLine::of(path), counted(*len, "byte"))?;
+        writeln!(out, "{} ({})", OneLine::of(path), number_of(*len, "byte"))?;
     }
     out.flush()
 }

@@ -21,12 +21,12 @@ use brownout_trace::{Definitions, EventClass, EventKind, ProcessEnd, ReadError, 
 use crate::arguments::{OnFull, RecordArgs};
 use crate::console::Console;
 use crate::coverage_output;
-use crate::crash_test::counted;
 use crate::crash_test::{RecordedBy, program_file, why_never_called};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, sentence};
 use crate::output_directory::sync_file;
 use crate::progress::Progress;
+use crate::quantity::number_of;
 use crate::trace_file::TraceFile;
 use crate::watch_list::watch_list;
 
@@ -37,8 +37,8 @@ pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure>
     warn_if_nothing_persistent(&recording, &arguments.output, console);
     console.remark(format_args!(
         "{}, {} -> {}",
-        counted(recording.counts.total(), "event"),
-        counted(recording.bytes, "byte"),
+        number_of(recording.counts.total(), "event"),
+        number_of(recording.bytes, "byte"),
         arguments.output.display()
     ));
     let failed = !matches!(recording.stopped, None | Some(StopReason::Interrupted));

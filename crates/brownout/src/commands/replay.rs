@@ -23,9 +23,9 @@ use crate::exit_code::ExitCode;
 use crate::expected_output::ExpectedOutput;
 use crate::failure::Failure;
 use crate::output_directory::OutputDirectory;
-use crate::results::read_findings;
 use crate::rules;
 use crate::run_environment::RunEnvironment;
+use crate::stored_results::read_findings;
 use crate::trace_file::TraceFile;
 
 /// The time limit of recovery if the token has none.
@@ -70,7 +70,7 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     let verdict = recover(&token, &image, &mut runner, &mut symbols, console)?;
     let now = rule_of(&verdict).map(|rule| rule.id);
     // A finding of lint is confirmed by any failure of recovery.
-    let as_before = |rule: &String| match rules::is_of_crash_testing(rule) {
+    let as_before = |rule: &String| match rules::is_crash_rule(rule) {
         true => now == Some(rule.as_str()),
         false => now.is_some(),
     };

@@ -8,7 +8,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::{self, Detail, Stream};
 use crate::output_directory::write_report;
-use crate::results::read_report;
+use crate::stored_results::read_report;
 
 pub fn run(arguments: &ReportArgs, console: &Console) -> Result<ExitCode, Failure> {
     let (directory, report) = read_report(&arguments.directory)?;

@@ -1,13 +1,13 @@
 //! The sentences about a crash test that has not tested everything that it had to.
 
-use super::monitor::counted;
+use crate::quantity::number_of;
 
 const TESTED_ONLY: &str = "crashes were tested only at ";
 const NONE_TESTED: &str = "no crash was tested";
 
 /// The sentence about a test that is not finished. `noun` is what is counted.
 pub fn unfinished((tried, of): (u64, u64), noun: &str, why: &str) -> String {
-    let of = counted(of, noun);
+    let of = number_of(of, noun);
     format!("{TESTED_ONLY}{tried} of {of}: {why}")
 }
 

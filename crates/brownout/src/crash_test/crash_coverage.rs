@@ -9,9 +9,10 @@ use brownout_report::{Covered, CrashCoverage, LeftOut};
 
 use super::continuation::continuing_command;
 use super::coverage_gap::{none_tested, unfinished};
-use super::monitor::{CrashTestMonitor, counted, recoveries};
+use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::trial_results::TrialResults;
+use crate::quantity::{number_of, recoveries};
 
 /// The numbers of a test that has just ended. A part of a test is never complete.
 pub fn coverage_of(
@@ -99,7 +100,7 @@ pub fn coverage_sentence(coverage: &CrashCoverage, failed: u64) -> String {
         "{SENTENCE_START}{coverage}, with {} on different images in {:.1} s; recovery failed at {}",
         recoveries(coverage.recoveries),
         coverage.seconds,
-        counted(failed, "crash point"),
+        number_of(failed, "crash point"),
     );
     if let Some(command) = &coverage.continue_with {
         text.push_str(&format!("; for more: `{command}`"));

@@ -2,7 +2,7 @@
 
 use brownout_crash::Trial;
 
-use super::monitor::counted;
+use crate::quantity::number_of;
 
 /// How the sentence starts.
 pub const NOT_DETERMINISTIC: &str = "recovery is not deterministic: at ";
@@ -13,7 +13,7 @@ pub fn undecided(trials: &[Trial]) -> Option<String> {
     (flaky > 0).then(|| {
         format!(
             "{NOT_DETERMINISTIC}{} it failed, and passed when it ran again on the same image",
-            counted(flaky, "crash point")
+            number_of(flaky, "crash point")
         )
     })
 }

@@ -9,6 +9,7 @@ use super::interrupt::Interrupt;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::quantity::{number_of, recoveries};
 
 /// The search for causes may take this long, or half as long as the trials, but this long only if the time limit of the
 /// trials is not shorter.
@@ -73,7 +74,7 @@ impl CrashTestMonitor {
         self.progress = self.console.progress("searching for causes", None);
         self.console.remark(format_args!(
             "searching for the stores that cause {}",
-            counted(findings as u64, "finding")
+            number_of(findings as u64, "finding")
         ));
     }
 
@@ -134,25 +135,11 @@ fn describe(tried: Tried, before: u64, elapsed: Duration, most_left: Option<Dura
     format!(
         "crashes: {} of {}, {} ({rate:.0}/s), {} failed, {} left",
         tried.done,
-        counted(tried.points, "crash point"),
+        number_of(tried.points, "crash point"),
         recoveries(tried.recoveries),
         tried.failed,
         clock(left)
     )
-}
-
-/// `1 crash point`, `2 crash points`.
-pub fn counted(count: u64, noun: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{ending}")
-}
-
-/// `1 recovery`, `2 recoveries`.
-pub fn recoveries(count: u64) -> String {
-    match count {
-        1 => "1 recovery".to_owned(),
-        _ => format!("{count} recoveries"),
-    }
 }
 
 fn clock(seconds: f64) -> String {

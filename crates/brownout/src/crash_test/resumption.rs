@@ -7,11 +7,11 @@ use brownout_crash::{
     CampaignEnding, Cause, CrashError, Journal, SuspectImages, TestConfiguration, Trial,
 };
 
-use super::monitor::counted;
 use super::plan::Plan;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::output_directory::{JOURNAL, OutputDirectory};
+use crate::quantity::number_of;
 use crate::trace_file::TraceFile;
 
 /// What an earlier test has tried, and how it ended.
@@ -56,7 +56,7 @@ pub fn open_journal(
         }) => {
             console.remark(format_args!(
                 "{} tried before",
-                counted(trials.len() as u64, "crash point")
+                number_of(trials.len() as u64, "crash point")
             ));
             let journal = Journal::resume(&path).map_err(CrashError::from)?;
             Ok((journal, (trials, causes, ending)))

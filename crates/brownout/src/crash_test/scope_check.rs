@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use brownout_crash::{FailurePoints, RecordedRun, Scope};
 
 use super::missing_function::{RecordedBy, why_never_called};
-use super::monitor::counted;
 use crate::failure::Failure;
+use crate::quantity::number_of;
 
 /// Functions that options name must have been called in the run, and failure points must follow.
 pub fn check_scope(
@@ -40,7 +40,7 @@ pub fn check_scope(
     match after {
         Some(after) if points.is_empty_from_there() => Err(Failure::NoPointAfter {
             function: after.text().to_owned(),
-            before: counted(points.too_early(), "failure point"),
+            before: number_of(points.too_early(), "failure point"),
         }),
         _ => Ok(()),
     }

@@ -10,10 +10,11 @@ use serde_json::json;
 use crate::arguments::{Format, StatArgs};
 use crate::console::{self, Console};
 use crate::crash_test::{
-    CrashSymbols, CrashTestMonitor, PointFilters, RecordedBy, check_scope, counted, left_out, scope,
+    CrashSymbols, CrashTestMonitor, PointFilters, RecordedBy, check_scope, left_out, scope,
 };
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::quantity::number_of;
 use crate::trace_file::TraceFile;
 
 pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure> {
@@ -80,8 +81,8 @@ fn print_tree(leaves: &[(&Leaf, Vec<Frame>)], out: &mut impl Write) -> io::Resul
     writeln!(
         out,
         "{}, reached {}",
-        counted(leaves.len() as u64, "failure point"),
-        counted(reached, "time")
+        number_of(leaves.len() as u64, "failure point"),
+        number_of(reached, "time")
     )?;
     let mut root = Node::default();
     for (leaf, frames) in leaves {
@@ -103,7 +104,7 @@ fn print_tree(leaves: &[(&Leaf, Vec<Frame>)], out: &mut impl Write) -> io::Resul
             writeln!(
                 out,
                 "{indent}* before a {kind}, {}",
-                counted(*count, "time")
+                number_of(*count, "time")
             )?;
         }
         let children = node.children.iter().rev();

@@ -7,8 +7,9 @@ use brownout_trace::selection::Candidate;
 use brownout_trace::{EventClass, Process};
 
 use super::Statistics;
-use crate::crash_test::counted;
-use crate::event_text::{EndText, OneLine};
+use crate::event_text::EndText;
+use crate::quantity::number_of;
+use crate::terminal_text::OneLine;
 
 pub fn print(statistics: &Statistics<'_>, out: &mut impl Write) -> io::Result<()> {
     print_head(statistics, out)?;
@@ -97,7 +98,11 @@ fn print_process(
         None => writeln!(out, "  (end not recorded)")?,
     }
     for (thread, events) in statistics.census.threads_of(process.id) {
-        writeln!(out, "       thread {thread}: {}", counted(events, "event"))?;
+        writeln!(
+            out,
+            "       thread {thread}: {}",
+            number_of(events, "event")
+        )?;
     }
     Ok(())
 }
@@ -140,12 +145,12 @@ fn print_file(
     writeln!(
         out,
         "; {}, {} ({}), {} flush{}, {}",
-        counted(census.mappings, "mapping"),
-        counted(census.stores, "store"),
+        number_of(census.mappings, "mapping"),
+        number_of(census.stores, "store"),
         Size(census.stored_bytes),
         census.flushes,
         if census.flushes == 1 { "" } else { "es" },
-        counted(census.writes, "write"),
+        number_of(census.writes, "write"),
     )
 }
 

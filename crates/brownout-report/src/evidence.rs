@@ -22,8 +22,8 @@ pub struct Evidence {
     /// For each stack of role `store`, an event since which its thread had executed no fence, if that is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unfenced_since: Vec<u64>,
-    /// For each stack of role `store`, the number of its thread. Findings that were read from earlier results have none.
-    #[serde(skip)]
+    /// For each stack of role `store`, the number of its thread, if that is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub store_threads: Vec<u32>,
     /// Findings whose stores went to the same object of a pool in the same transaction.
     #[serde(skip)]

@@ -56,8 +56,9 @@ pub(crate) struct Follower<A> {
     pub(crate) written_back: WrittenBack,
     /// What `msync` with `MS_ASYNC` was called for, which guarantees nothing.
     pub(crate) not_waited_for: WrittenBack,
-    /// An instruction has flushed a line of a file.
-    pub(crate) has_flushed: bool,
+    /// An instruction has flushed a line of a file, or stored to it past the cache; large copies of the C library do that, too, and do
+    /// not count.
+    pub(crate) persists_by_instruction: bool,
     pub(crate) store_counts: StoreCounts,
     /// Processes that ended by themselves.
     pub(crate) completed: FxHashSet<ProcessId>,
@@ -79,7 +80,7 @@ impl<A: Attribution> Follower<A> {
             guarantees: Guarantees::new(),
             written_back: WrittenBack::default(),
             not_waited_for: WrittenBack::default(),
-            has_flushed: false,
+            persists_by_instruction: false,
             store_counts: StoreCounts::default(),
             completed: FxHashSet::default(),
             site_keys: SiteKeys::new(attribution),

@@ -82,7 +82,7 @@ impl Judge {
 fn relies_on_syncs<A>(follower: &Follower<A>, selection: &Selection) -> bool {
     let mut persistent = selection.candidates().filter(|file| file.reason.is_some());
     let is_synced = |file| follower.written_back.has(file) || follower.not_waited_for.has(file);
-    !follower.has_flushed && persistent.any(|candidate| is_synced(candidate.file))
+    !follower.persists_by_instruction && persistent.any(|candidate| is_synced(candidate.file))
 }
 
 /// The stores to each persistent file.

@@ -36,7 +36,7 @@ pub struct LintOutcome<A> {
     pub pointers_not_judged: u64,
     /// The stores to each of them.
     pub files: Vec<FileStores>,
-    /// The target syncs persistent files (`msync`, `fsync`), and flushes nothing by an instruction that the profile looks at.
+    /// The target syncs persistent files (`msync`, `fsync`), and uses no instruction to make stores durable that the profile looks at.
     pub relies_on_syncs: bool,
     /// As it was given to [`Lint::new`].
     pub attribution: A,

@@ -176,6 +176,7 @@ impl<A: Attribution> Follower<A> {
         thread.waiting += 1;
         let before = thread.last_non_temporal.replace((line, site));
         let sites = &self.guarantees.sites;
+        self.persists_by_instruction |= sites.origin(site) != Origin::CLibrary;
         let same = |(other, of): (LineSlot, SiteKey)| other == line && sites.is_one_copy(of, site);
         let counts = thread.ordering == 0 || !before.is_some_and(same);
         if counts && sites.is_users(site) {
@@ -197,7 +198,7 @@ impl<A: Attribution> Follower<A> {
         (line, address): (LineSlot, PmAddress),
         kind: FlushEffect,
     ) {
-        self.has_flushed = true;
+        self.persists_by_instruction = true;
         let work = self.work(by, line);
         self.tracker
             .flush(&mut self.guarantees, by, line, kind, site);

@@ -250,3 +250,31 @@ fn stores_in_flight_when_the_program_was_killed_are_not_judged() {
         assert_eq!(run.findings_of("missing-flush"), ["missing-flush store@4"]);
     }
 }
+
+#[test]
+fn a_target_relies_on_syncs_if_no_instruction_persists() {
+    let relies = |run: &mut TargetRun| {
+        run.lint(|_: &Event<'_>, _: &_| Origin::User)
+            .relies_on_syncs
+    };
+    let mut synced = TargetRun::new();
+    assert!(relies(synced.at(1).store(A).at(2).msync(POOL, POOL_LEN)));
+    let mut flushed = TargetRun::new();
+    flushed.at(1).store(A).at(2).msync(POOL, POOL_LEN);
+    assert!(!relies(flushed.at(3).store(A).persist(4, A)));
+    let mut stored = TargetRun::new();
+    stored.at(1).nt_store(A).at(2).sfence();
+    assert!(!relies(stored.at(3).msync(POOL, POOL_LEN)));
+    let mut copied = TargetRun::new();
+    copied
+        .at(1)
+        .nt_store(A)
+        .at(2)
+        .sfence()
+        .at(3)
+        .msync(POOL, POOL_LEN);
+    let by_c_library = |_: &Event<'_>, _: &_| Origin::CLibrary;
+    assert!(copied.lint(by_c_library).relies_on_syncs);
+    let mut neither = TargetRun::new();
+    assert!(!relies(neither.at(1).store(A)));
+}

@@ -21,6 +21,8 @@ pub struct UncrashedRecovery {
     pub attempt: Attempt,
     /// How long recovery may take on crash images.
     pub time_limit: Duration,
+    /// Whether recovery leaves processes behind when its first process has ended.
+    pub left_processes: bool,
 }
 
 /// Runs recovery on the image that the finished target left. If it fails there, crashes are not the reason.
@@ -36,10 +38,12 @@ pub fn recover_without_crash(
         operation,
         time_limit: time_limit.unwrap_or(UNCRASHED_LIMIT),
     };
-    let attempt = runner.attempt(&image.files, &situation.task())?;
+    let (attempt, left_processes) =
+        runner.attempt_without_crash(&image.files, &situation.task())?;
     let default_limit = (attempt.duration * LIMIT_FACTOR).max(LEAST_LIMIT);
     Ok(UncrashedRecovery {
         time_limit: time_limit.unwrap_or(default_limit),
         attempt,
+        left_processes,
     })
 }

@@ -64,6 +64,7 @@ pub struct RunReport {
     pub end: End,
     pub actor: Actor,
     pub duration: Duration,
+    pub left_processes: bool,
     pub frames: Vec<RawFrame>,
     /// What the server sends next without being asked.
     pub follows: Follows,
@@ -87,6 +88,7 @@ pub struct RunMessage {
     pub absent: Vec<usize>,
     pub execution: ExecutionMessage,
     pub interactive: bool,
+    pub patience: Duration,
 }
 
 /// [`Execution`] without its files.
@@ -128,6 +130,7 @@ impl From<&RunRequest> for RunMessage {
                 Execution::Engine(run) => ExecutionMessage::Engine(EngineMessage::of(run)),
             },
             interactive: request.interactive,
+            patience: request.patience,
         }
     }
 }

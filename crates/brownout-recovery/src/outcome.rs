@@ -52,6 +52,8 @@ pub struct Outcome {
     pub stdout_complete: bool,
     /// The end of what was printed to standard error; includes the standard output of a server.
     pub stderr: Vec<u8>,
+    /// Whether recovery has left processes behind that were killed.
+    pub left_processes: bool,
     /// Where it failed, innermost frame first, if the run was traced and tracing is possible.
     pub frames: Vec<RawFrame>,
 }

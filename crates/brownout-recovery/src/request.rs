@@ -80,6 +80,9 @@ pub struct RunRequest {
     pub execution: Execution,
     /// Recovery gets the user's terminal, and no time limit.
     pub interactive: bool,
+    /// How long other processes may run on when the first process of recovery has ended, and not use PM files, before they count as
+    /// left behind. If it is zero, they do not count.
+    pub patience: Duration,
 }
 
 impl RunRequest {
@@ -91,6 +94,7 @@ impl RunRequest {
             absent: Vec::new(),
             execution: Execution::Native,
             interactive: false,
+            patience: Duration::ZERO,
         }
     }
 }

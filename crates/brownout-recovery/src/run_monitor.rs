@@ -132,6 +132,24 @@ impl<'a> RunMonitor<'a> {
         }
     }
 
+    /// Whether a child is still there after at most `patience`. All others have been waited for.
+    pub fn has_child_after(&self, patience: Duration) -> Result<bool, MonitorError> {
+        let until = Instant::now() + patience;
+        loop {
+            let ended = match rustix::process::wait(WaitOptions::NOHANG | ALL_CHILDREN) {
+                Err(rustix::io::Errno::CHILD) => return Ok(false),
+                ended => ended?,
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(true);
+            }
+            if ended.is_none() {
+                self.sleep(left)?;
+            }
+        }
+    }
+
     fn sleep(&self, time: Duration) -> Result<(), MonitorError> {
         let timeout = Timespec::try_from(time).unwrap_or(Timespec {
             tv_sec: 1,

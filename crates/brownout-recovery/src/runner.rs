@@ -19,6 +19,9 @@ use crate::{
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
 const RETRY_FACTOR: u32 = 4;
 
+/// How long the processes of a pipeline, or a helper that is about to end, may take longer than the first process of a recovery.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]
 pub struct RecoveryTask {
@@ -121,16 +124,42 @@ impl RecoveryRunner {
         image: &[Option<Content>],
         task: &RecoveryTask,
     ) -> Result<Attempt, RunnerError> {
-        let first = self.run(image, task.request(Execution::Native))?;
+        let (attempt, _) = self.attempt_with(image, task, Duration::ZERO)?;
+        Ok(attempt)
+    }
+
+    /// Runs recovery as [`attempt`](Self::attempt) does. Also returns whether it leaves processes behind, whose ends no verdict
+    /// depends on.
+    pub fn attempt_without_crash(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+    ) -> Result<(Attempt, bool), RunnerError> {
+        self.attempt_with(image, task, PATIENCE)
+    }
+
+    fn attempt_with(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        patience: Duration,
+    ) -> Result<(Attempt, bool), RunnerError> {
+        let request = RunRequest {
+            patience,
+            ..task.request(Execution::Native)
+        };
+        let first = self.run(image, request)?;
+        let left_processes = first.left_processes;
         let verdict = self.verdict(&first, task);
         if verdict.passed() {
-            return Ok(Attempt {
+            let passed = Attempt {
                 verdict,
                 duration: first.duration,
                 output: Vec::new(),
                 frames: Vec::new(),
                 second_verdict: None,
-            });
+            };
+            return Ok((passed, left_processes));
         }
         let mut second_request = task.request(Execution::Traced);
         if verdict == Verdict::Hung {
@@ -147,13 +176,14 @@ impl RecoveryRunner {
         } else {
             verdict
         };
-        Ok(Attempt {
+        let failed = Attempt {
             output: self.output(&reported, &verdict, task),
             verdict,
             duration: reported.duration,
             frames: reported.frames,
             second_verdict: (!slow && !same).then_some(second_verdict),
-        })
+        };
+        Ok((failed, left_processes))
     }
 
     /// Runs recovery once, under the engine. Its events are in `engine.trace` afterwards, if there is one. The stack of a

@@ -129,6 +129,7 @@ pub fn crash_test(
         &left_out,
     );
     shortfalls.extend(incomplete_images);
+    shortfalls.extend(prepared.left_processes);
     let command = &plan.recovery.command;
     shortfalls.extend(unshown_names(trace, &prepared.survey.files, command));
     Ok(Ok(CrashTest {

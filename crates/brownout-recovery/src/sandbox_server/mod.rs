@@ -9,6 +9,7 @@ mod confinement;
 mod directory;
 mod engine_host;
 mod launch;
+mod left_processes;
 mod namespaces;
 mod worker;
 

@@ -11,6 +11,7 @@ use super::Session;
 use super::confinement::Confinement;
 use super::engine_host::EngineReport;
 use super::launch::Streams;
+use super::left_processes::{FileWatch, are_left};
 use crate::channel::{
     Channel, ChannelError, DESCRIPTORS_AT_ONCE, ExecutionMessage, Follows, Reply, RunMessage,
     RunReport,
@@ -204,6 +205,12 @@ impl<'a> Worker<'a> {
     ) -> Result<WorkerExit, RunError> {
         self.confinement.hide(&request.message.absent)?;
         self.tracer.borrow_mut().begin();
+        // A server is meant to run on when its client has ended.
+        let patience = request.message.patience;
+        let files = match patience.is_zero() || commands.client.is_some() {
+            true => None,
+            false => Some(FileWatch::new(&self.confinement.paths(&self.session.files))),
+        };
         let started = Instant::now();
         let (end, actor) = match &commands.client {
             Some(client) => self.run_server(&commands.recovery, client, request)?,
@@ -213,6 +220,12 @@ impl<'a> Worker<'a> {
             ),
         };
         let duration = started.elapsed();
+        let left_processes = match files {
+            Some(files) if matches!(end, End::Exited(_)) => {
+                are_left(&self.monitor(request), &files, patience)?
+            }
+            _ => false,
+        };
         let frames = match end {
             _ if !request.is_traced() => Vec::new(),
             End::TimedOut | End::OutOfMemory => self.tracer.borrow_mut().frames_now(),
@@ -228,6 +241,7 @@ impl<'a> Worker<'a> {
             end,
             actor,
             duration,
+            left_processes,
             frames,
             follows: Follows::Nothing,
         };

@@ -13,7 +13,7 @@ use super::plan::Plan;
 use super::recovery_reads::TestReads;
 use super::runners::open_runners;
 use super::scope_check::check_scope;
-use super::uncrashed::{describe_uncrashed, recover_uncrashed};
+use super::uncrashed::{describe_left_processes, describe_uncrashed, recover_uncrashed};
 use crate::commands::describe_candidates;
 use crate::console::Console;
 use crate::exit_code::ExitCode;
@@ -31,6 +31,8 @@ pub struct Prepared {
     pub time_limit: Duration,
     /// What recovery opens and reads.
     pub reads: TestReads,
+    /// Why the verdicts do not decide, if recovery leaves processes behind.
+    pub left_processes: Option<String>,
 }
 
 /// Prepares a test of the run in `trace`. `begin` is called when the options are known to fit the run, unless an earlier test is
@@ -91,5 +93,6 @@ pub fn prepare(
         runners,
         time_limit: uncrashed.time_limit,
         reads,
+        left_processes: describe_left_processes(&uncrashed),
     }))
 }

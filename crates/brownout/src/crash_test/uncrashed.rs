@@ -26,6 +26,15 @@ pub fn recover_uncrashed(
     Ok((uncrashed.map_err(CrashError::from)?, image))
 }
 
+/// Why the verdicts of a recovery that leaves processes behind do not decide.
+pub fn describe_left_processes(uncrashed: &UncrashedRecovery) -> Option<String> {
+    uncrashed.left_processes.then(|| {
+        "recovery leaves processes behind when its first process has ended, and what they do is not tested: let it wait for \
+         them, or use --client if they serve one"
+            .to_owned()
+    })
+}
+
 const WITHOUT_CRASH: &str = " on the files that the program left, without any crash; ";
 
 /// Whether a sentence says that recovery failed without a crash.

@@ -47,6 +47,14 @@ fn outputs_belong_to_operations() {
     ] {
         assert!(run.stderr.contains(part), "{}", run.stderr);
     }
+    fs::write(dir.path("outputs/README"), "4\n").unwrap();
+    let run = dir.check("./slots {pm} check print", &options, &["4"]);
+    assert_eq!(run.status, Some(2), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("outputs/README` is not named after"),
+        "{}",
+        run.stderr
+    );
     fs::write(dir.path("one"), "4\n").unwrap();
     let run = dir.check(
         "./slots {pm} check print",

@@ -54,6 +54,33 @@ fn a_pipeline_that_hides_the_status_of_recovery_is_reported() {
 }
 
 #[test]
+fn a_recovery_that_goes_to_the_background_has_tested_nothing() {
+    let dir = TestDir::new();
+    let check = "./slots {pm} check";
+    for recover in [
+        format!("({check}; sleep 60) & exit 0"),
+        format!("{check} || exit 1; (sleep 60; {check}) & exit 0"),
+        // It may end before patience does.
+        format!("{check} || exit 1; (sleep 0.9; {check}) & exit 0"),
+    ] {
+        let run = dir.check(&recover, &[], &["3"]);
+        assert_eq!(run.status, Some(3), "{recover}: {}", run.stderr);
+        let results = run_file(&dir.path("brownout.out"));
+        assert_eq!(results["verdict"], "nothing-tested", "{results}");
+        assert!(dir.read("brownout.out/junit.xml").contains("<error"));
+    }
+    let reason = "recovery leaves processes behind";
+    let reasons = run_file(&dir.path("brownout.out"))["reasons"].to_string();
+    assert!(reasons.contains(reason), "{reasons}");
+    let sarif = dir.read("brownout.out/report.sarif");
+    assert!(sarif.contains(reason), "{sarif}");
+    // A helper that ends soon after is no reason.
+    let recover = format!("true & {check}");
+    let run = dir.check(&recover, &[], &["3"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+}
+
+#[test]
 fn the_users_file_stays_as_the_program_left_it() {
     if !private_mounts_are_possible() {
         return;

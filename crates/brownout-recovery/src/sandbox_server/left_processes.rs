@@ -1,0 +1,56 @@
+//! Processes that recovery leaves behind when its first process has ended. They are killed, and no verdict depends on them: if they
+//! do the work of recovery, nothing is tested.
+//!
+//! A helper that ends soon after is harmless, unless it uses the PM files. Can miss: a process that opens a PM file and ends in the
+//! instant until the end of the first process is noticed, or that does not use the file after that.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+
+use crate::run_monitor::{MonitorError, RunMonitor};
+
+/// Notices when a PM file is used. A mapping uses it until it is removed, at the latest when the process ends. Where the user has
+/// no watches left, it notices nothing.
+pub struct FileWatch(Option<OwnedFd>);
+
+impl FileWatch {
+    pub fn new(pm_files: &[PathBuf]) -> Self {
+        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
+        if let Some(watch) = &watch {
+            for file in pm_files {
+                // A file that does not exist is not used.
+                let _ = inotify::add_watch(watch, file, WatchFlags::OPEN | WatchFlags::CLOSE);
+            }
+        }
+        Self(watch)
+    }
+
+    /// Whether a file was opened or closed since this was called before.
+    fn has_news(&self) -> bool {
+        let Some(watch) = &self.0 else {
+            return false;
+        };
+        let mut events = [0; 4096];
+        let mut has_news = false;
+        while rustix::io::read(watch, &mut events).is_ok_and(|len| len > 0) {
+            has_news = true;
+        }
+        has_news
+    }
+}
+
+/// Whether processes are left that run on for longer than `patience`, or use a PM file meanwhile. To be called as soon as the
+/// first process has ended.
+pub fn are_left(
+    monitor: &RunMonitor<'_>,
+    files: &FileWatch,
+    patience: Duration,
+) -> Result<bool, MonitorError> {
+    // What the first process did.
+    files.has_news();
+    let run_on = monitor.has_child_after(patience)?;
+    Ok(run_on || files.has_news())
+}

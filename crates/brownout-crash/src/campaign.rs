@@ -228,7 +228,7 @@ impl<'a> Campaign<'a> {
             Some(chosen) => chosen.digest,
             None => builder.digest(definitions),
         };
-        if !self.shard.takes(digest.0) {
+        if !proposal.is_comparison && !self.shard.takes(digest.0) {
             self.elsewhere += 1;
             self.progress.first_tries += u64::from(proposal.purpose == TrialPurpose::FailurePoint);
             self.progress.points = self.progress.points.saturating_sub(1);

@@ -19,7 +19,7 @@ use crate::target_outcome;
 const OUT: &str = "brownout.out";
 
 /// The options of a command that reports findings.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     pub model: Profile,
     pub format: FindingFormat,

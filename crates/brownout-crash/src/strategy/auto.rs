@@ -214,7 +214,7 @@ impl Auto {
         let is_new = |crash: &ProposedCrash| self.known_choices.insert(crash.point.clone());
         if let Some(keeping) = keeping.filter(is_new) {
             self.planned += 1;
-            self.comparisons.push(keeping);
+            self.compare(keeping);
         }
     }
 
@@ -233,7 +233,14 @@ impl Auto {
             None => self.planned += 1,
         }
         self.proposed.insert(crash.point.event, true);
-        self.comparisons.push(crash);
+        self.compare(crash);
+    }
+
+    fn compare(&mut self, crash: ProposedCrash) {
+        self.comparisons.push(ProposedCrash {
+            is_comparison: true,
+            ..crash
+        });
     }
 
     /// Whether a crash is not proposed yet, as far as it is in program order.

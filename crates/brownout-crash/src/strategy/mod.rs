@@ -118,6 +118,9 @@ pub struct ProposedCrash {
     pub purpose: TrialPurpose,
     /// The calling context of the last store that is lost, of a crash that tries an open order.
     pub lost: Option<StackId>,
+    /// Whether it is compared with a failure: the part of a test that has seen the failure tries it, whichever part it belongs to,
+    /// because other parts may not propose it.
+    pub is_comparison: bool,
 }
 
 impl From<FailurePoint> for ProposedCrash {
@@ -130,6 +133,7 @@ impl From<FailurePoint> for ProposedCrash {
             operation: point.occurrence.operation,
             purpose: TrialPurpose::default(),
             lost: None,
+            is_comparison: false,
         }
     }
 }

@@ -2,6 +2,11 @@
 
 mod parts;
 
+use std::ffi::OsString;
+
+use brownout_crash::TestConfiguration;
+use brownout_model::Profile;
+
 use crate::arguments::MergeArgs;
 use crate::console::Console;
 use crate::crash_test::{
@@ -11,9 +16,11 @@ use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
+use crate::lint_run;
 use crate::output_directory::OutputDirectory;
 use crate::results::Results;
 use crate::settings::Settings;
+use crate::suspects::LintSuspect;
 use crate::target_outcome;
 use crate::trace_file::TraceFile;
 use parts::Parts;
@@ -43,23 +50,42 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
         results.fall_short(ExitCode::NothingTested, why);
     }
     results.carried = parts.reasons.clone();
-    let test = joined(parts, &results);
-    results.add_crash_test(Ok(test), &[], &settings, console);
+    let suspects = suspects(&parts, &settings, console)?;
+    let test = joined(parts);
+    results.add_crash_test(Ok(test), &suspects, &settings, console);
     let directory = Some(&directory);
     results.conclude(decisions, &settings, directory, Stream::Output, console)
 }
 
-/// What all parts together have shown. `results` are those of other analyses.
-fn joined(parts: Parts, results: &Results) -> CrashTest {
+/// The findings of lint that the parts have tried. What several parts have tried together may confirm one that no part has
+/// confirmed, and so does not have among its findings.
+fn suspects(
+    parts: &Parts,
+    settings: &Settings,
+    console: &Console,
+) -> Result<Vec<LintSuspect>, Failure> {
+    if parts.results.suspects.is_empty() {
+        return Ok(Vec::new());
+    }
+    let TestConfiguration {
+        profile, patterns, ..
+    } = &parts.results.configuration;
+    let settings = Settings {
+        model: Profile::named(profile).unwrap_or(settings.model),
+        patterns: patterns.iter().map(OsString::from).collect(),
+        ..settings.clone()
+    };
+    Ok(lint_run::examine(&parts.trace, &settings, console)?.suspects)
+}
+
+/// What all parts together have shown.
+fn joined(parts: Parts) -> CrashTest {
     let gap = parts.gap();
     let Shown {
         findings,
         judged,
         mut shortfalls,
-    } = parts.results.shown(&parts.left_out, |suspect| {
-        let mut reported = results.findings.iter();
-        reported.any(|finding| finding.represents(&suspect.suspect))
-    });
+    } = parts.results.shown(&parts.left_out, |_| true);
     let coverage = merged_coverage(&parts.results, &parts.ending, gap.is_none());
     shortfalls.extend(gap);
     if parts.results.trials.is_empty() {

@@ -212,7 +212,7 @@ fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {
         details.insert("operations".to_owned(), text);
     }
     if let Some(choice) = &first.point.choice {
-        details.insert("crash state".to_owned(), choice.describe());
+        details.insert(Evidence::CRASH_STATE.to_owned(), choice.describe());
     }
     if let Some(again) = &failure.again {
         let text = format!("run again on the same image, recovery {again}");

@@ -156,15 +156,12 @@ impl Baseline {
                 moved.entry(lineless_id).or_default().push(entry);
             }
         }
-        let failures = self.entries.iter();
-        let failures = failures.filter_map(|entry| entry.failure.as_ref());
-        let known_stores: HashSet<&String> = failures.flat_map(|marks| &marks.stores).collect();
         let is_known = |candidate: Candidate<'_>| {
             let finding = candidate.finding;
             let by_numbers = finding.is_identified_by_numbers();
             let entry = ids.get(&finding.id);
             entry.is_some_and(|entry| entry.covers(&candidate))
-                || candidate.has_only(&known_stores)
+                || candidate.has_only(&self.stores_as_bad_as(finding))
                 || by_numbers
                     && moved.get_mut(&finding.lineless_id()).is_some_and(|left| {
                         let found = left.iter().position(|entry| entry.covers(&candidate));
@@ -172,6 +169,16 @@ impl Baseline {
                     })
         };
         candidates(findings, sources).map(is_known).collect()
+    }
+
+    /// The stores of crash findings that were at least as bad.
+    fn stores_as_bad_as(&self, finding: &Finding) -> HashSet<&String> {
+        let entries = self
+            .entries
+            .iter()
+            .filter(|entry| entry.is_as_bad_as(finding));
+        let failures = entries.filter_map(|entry| entry.failure.as_ref());
+        failures.flat_map(|marks| &marks.stores).collect()
     }
 }
 
@@ -224,7 +231,11 @@ impl Entry {
             (Some(known), Some(now)) => now.agree_with(known),
             _ => true,
         };
-        same_failure && self.severity.is_none_or(|known| known <= finding.severity)
+        same_failure && self.is_as_bad_as(finding)
+    }
+
+    fn is_as_bad_as(&self, finding: &Finding) -> bool {
+        self.severity.is_none_or(|known| known <= finding.severity)
     }
 }
 

@@ -78,6 +78,8 @@ impl Evidence {
     pub const CONFIRMED: &str = "confirmed";
     /// The detail that says how many crash images were tried for a finding of lint.
     pub const IMAGES_TRIED: &str = "images tried";
+    /// The detail that says which stores a crash image lacks.
+    pub const CRASH_STATE: &str = "crash state";
 
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

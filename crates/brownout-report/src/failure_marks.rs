@@ -5,12 +5,12 @@
 //! one mistake shows at other failure points. What identifies the mistake are the stores that make the difference: those that
 //! are missing or, if none is, those that are there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 use crate::stack::role;
-use crate::{Finding, Sources, Stack, fingerprint, primary_frame};
+use crate::{Evidence, Finding, FindingId, Sources, Stack, fingerprint, primary_frame};
 
 /// How recovery failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -52,6 +52,29 @@ impl FailureMarks {
     pub(crate) fn agree_with(&self, known: &Self) -> bool {
         let unknown = self.stores.is_empty() || known.stores.is_empty();
         self.output == known.output && (unknown || self.stores.is_subset(&known.stores))
+    }
+}
+
+/// Gives crash findings ids of their own whose images lack different stores, although they agree in the failure point and in the
+/// stack of recovery: they are different mistakes.
+pub fn distinguish_lost_stores(findings: &mut [Finding], sources: &Sources) {
+    let mut known: HashMap<FindingId, Vec<BTreeSet<String>>> = HashMap::new();
+    for finding in findings {
+        let lacks_stores = finding.evidence.details.contains_key(Evidence::CRASH_STATE);
+        let marks = FailureMarks::of(finding, sources).filter(|_| lacks_stores);
+        let Some(stores) = marks
+            .map(|marks| marks.stores)
+            .filter(|stores| !stores.is_empty())
+        else {
+            continue;
+        };
+        let sets = known.entry(finding.id.clone()).or_default();
+        let is_first = sets.first().is_none_or(|first| *first == stores);
+        if is_first {
+            sets.push(stores);
+        } else {
+            finding.id = fingerprint::with(&finding.id, &stores);
+        }
     }
 }
 

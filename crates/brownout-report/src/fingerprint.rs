@@ -18,6 +18,7 @@
 //! offsets into modules are included, because nothing else would distinguish its findings. Such fingerprints
 //! are valid for one build of the module.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::Hasher;
 
@@ -50,6 +51,16 @@ pub(crate) fn exact(rule: &str, stacks: &[Stack]) -> FindingId {
 
 pub(crate) fn lineless(rule: &str, stacks: &[Stack]) -> LinelessId {
     LinelessId(hash(rule, stacks, Grade::Lineless))
+}
+
+/// The fingerprint of one of several findings that have the fingerprint `shared`.
+pub(crate) fn with(shared: &FindingId, distinction: &BTreeSet<String>) -> FindingId {
+    let mut hasher = SipHasher13::new();
+    write_text(&mut hasher, shared.as_str());
+    for text in distinction {
+        write_text(&mut hasher, text);
+    }
+    FindingId(format!("{:016x}", hasher.finish()))
 }
 
 #[derive(Clone, Copy)]

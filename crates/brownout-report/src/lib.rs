@@ -37,7 +37,7 @@ pub use conclusion::{Conclusion, Problem, RunEnd};
 pub use coverage::{CoverageReport, FileCoverage, FunctionCoverage};
 pub use crash_coverage::{Covered, CrashCoverage};
 pub use evidence::{ByteRange, Evidence, JoinedFinding, Value};
-pub use failure_marks::without_numbers;
+pub use failure_marks::{distinguish_lost_stores, without_numbers};
 pub use finding::{Finding, FindingId, either_known};
 pub use fingerprint::LinelessId;
 pub use format::{

@@ -9,12 +9,11 @@ use brownout_report::{Evidence, Finding, Severity, either_known, primary_frame};
 use crate::crash_test::ReadFindings;
 
 /// Names of details that trying a suspect adds to its finding.
-const CRASH_STATE: &str = "crash state";
 pub const PROOF_DETAILS: [&str; 4] = [
     Evidence::IMAGES_TRIED,
     Evidence::CONFIRMED,
     Evidence::LAST_OUTPUT,
-    CRASH_STATE,
+    Evidence::CRASH_STATE,
 ];
 
 /// A finding that crash images can confirm.
@@ -195,6 +194,6 @@ fn confirm(finding: &mut Finding, proof: &Trial) {
         details.insert(Evidence::LAST_OUTPUT.to_owned(), failure.output.join("\n"));
     }
     if let Some(choice) = &proof.point.choice {
-        details.insert(CRASH_STATE.to_owned(), choice.describe());
+        details.insert(Evidence::CRASH_STATE.to_owned(), choice.describe());
     }
 }

@@ -253,6 +253,7 @@ impl Strategy for Auto {
     fn propose(&mut self) -> Vec<ProposedCrash> {
         let wave = self.wave.next();
         let next = self.next(wave);
+        self.wave.proposed(next.len());
         let in_program_order = next.iter().filter(|crash| crash.point.choice.is_none());
         for crash in in_program_order {
             self.proposed.insert(crash.point.event, true);
@@ -261,7 +262,6 @@ impl Strategy for Auto {
     }
 
     fn learn(&mut self, trial: &Trial) {
-        self.wave.learn();
         let passed = trial.verdict.passed();
         if trial.point.choice.is_some() {
             if !passed {

@@ -23,8 +23,8 @@ pub struct WaveSize {
     size: usize,
     /// When the last wave began.
     began: Option<Instant>,
-    /// Results since then.
-    results: usize,
+    /// Crash points that were proposed in it. Those that another part of the test tries cost nothing, so the next wave can have more.
+    proposed: usize,
 }
 
 impl WaveSize {
@@ -34,31 +34,30 @@ impl WaveSize {
             target: SHORTEST.max(pass * PASSES),
             size: FIRST,
             began: None,
-            results: 0,
+            proposed: 0,
         }
     }
 
-    /// The result of a crash point is known.
-    pub fn learn(&mut self) {
-        self.results += 1;
+    /// The wave that has just begun has this many crash points.
+    pub fn proposed(&mut self, count: usize) {
+        self.proposed = count;
     }
 
     /// The size of the wave that begins now.
     pub fn next(&mut self) -> usize {
-        let results = std::mem::take(&mut self.results);
-        // Before the first wave, these are results of an earlier test that is resumed.
+        let proposed = std::mem::take(&mut self.proposed);
         if let Some(began) = self.began.replace(Instant::now()) {
-            self.size = next_size(self.size, results, began.elapsed(), self.target);
+            self.size = next_size(self.size, proposed, began.elapsed(), self.target);
         }
         self.size
     }
 }
 
-/// The size of a wave that lasts as long as `target`, if `results` took `elapsed`. A wave that was short because there was
+/// The size of a wave that lasts as long as `target`, if one of `proposed` crash points took `elapsed`. A wave that was short because there was
 /// little to try does not make the next one smaller.
-fn next_size(size: usize, results: usize, elapsed: Duration, target: Duration) -> usize {
+fn next_size(size: usize, proposed: usize, elapsed: Duration, target: Duration) -> usize {
     let factor = target.as_secs_f64() / elapsed.as_secs_f64().max(1e-6);
-    let wanted = (results as f64 * factor.min(GROWTH)) as usize;
+    let wanted = (proposed as f64 * factor.min(GROWTH)) as usize;
     let least = if factor < 1.0 { SMALLEST } else { size };
     wanted.clamp(least, LARGEST)
 }
@@ -76,13 +75,5 @@ mod tests {
         assert_eq!(next_size(LARGEST, LARGEST, second, 9 * second), LARGEST);
         assert_eq!(next_size(100, 2, second / 1000, second), 100);
         assert_eq!(next_size(100, 100, Duration::ZERO, second), 400);
-    }
-
-    #[test]
-    fn the_first_wave_is_small_and_results_of_an_earlier_test_do_not_count() {
-        let mut size = WaveSize::new(Duration::ZERO);
-        (0..1000).for_each(|_| size.learn());
-        assert_eq!(size.next(), FIRST);
-        assert_eq!(size.next(), FIRST);
     }
 }

@@ -5,7 +5,7 @@ use brownout_crash::{
     without_suspects,
 };
 use brownout_recovery::Expectation;
-use brownout_report::{Finding, LeftOut, Sources};
+use brownout_report::{Finding, LeftOut, Sources, distinguish_lost_stores};
 
 use super::flaky::{NOT_DETERMINISTIC, undecided};
 use super::left_out::{INCOMPLETE_IMAGES, demote, withdraw_confirmations};
@@ -53,6 +53,7 @@ impl TrialResults {
         for finding in &mut findings {
             finding.identify(&sources);
         }
+        distinguish_lost_stores(&mut findings, &sources);
         let mut judged = self.judged();
         let opens_nothing = self.reads.as_ref().map(reads_summary);
         let opens_nothing = opens_nothing.and_then(|reads| reads.opens_nothing());

@@ -41,3 +41,34 @@ fn a_baseline_hides_the_mistakes_that_it_contains_and_no_others() {
     let junit = log.0.read("brownout.out/junit.xml");
     assert!(junit.contains("<failure"), "{junit}");
 }
+
+/// Checks `flagged` in one of its ways.
+fn check_flagged(dir: &TestDir, options: &[&str], how: &str) -> Completed {
+    let _ = fs::remove_file(dir.path("pool"));
+    let mut arguments = vec!["check", "--recover", "./flagged pool check"];
+    arguments.extend(options);
+    arguments.extend(["--", "./flagged", "pool", how]);
+    dir.brownout(&arguments)
+}
+
+#[test]
+fn a_second_lost_store_is_new_though_recovery_fails_at_the_same_point() {
+    let dir = TestDir::with("crash/flagged.c", &["-g"]);
+    let before = check_flagged(&dir, &["--write-baseline", "known.json"], "old");
+    assert_eq!(before.status, Some(1), "{}", before.stderr);
+    let both = check_flagged(&dir, &["--baseline", "known.json"], "both");
+    assert_eq!(both.status, Some(1), "{}", both.stderr);
+    assert!(both.stderr.contains("1 bug"), "{}", both.stderr);
+    check_flagged(&dir, &["--write-baseline", "both.json"], "both");
+    let again = check_flagged(&dir, &["--baseline", "both.json"], "both");
+    assert_eq!(again.status, Some(0), "{}", again.stderr);
+}
+
+#[test]
+fn a_known_warning_that_became_a_bug_is_new() {
+    let dir = TestDir::with("crash/flagged.c", &["-g"]);
+    let warned = check_flagged(&dir, &["--write-baseline", "known.json"], "beside");
+    assert_eq!(warned.status, Some(3), "{}", warned.stderr);
+    let bug = check_flagged(&dir, &["--baseline", "known.json"], "both");
+    assert_eq!(bug.status, Some(1), "{}", bug.stderr);
+}

@@ -206,7 +206,7 @@ mod tests {
         definitions.define_file(FileId(number), identity, Path::new(path));
     }
 
-    /// Comparing all files with all others for each rename, this would not end.
+    /// Comparing all files with all others for each rename, this would take minutes.
     #[test]
     fn thousands_of_renames_are_followed() {
         let mut definitions = Definitions::default();

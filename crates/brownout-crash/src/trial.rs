@@ -67,7 +67,7 @@ pub struct Failure {
     /// Where recovery was when it failed, as far as that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recovery: Vec<Frame>,
-    /// The last lines that recovery printed.
+    /// The first and the last lines that recovery printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
     /// The verdict of a second run on the same image, if it differs.

@@ -134,7 +134,7 @@ impl Expectation {
                 false => format!("{least} or {most}"),
             };
             return vec![
-                format!("there is no expected output for {number} operations"),
+                format!("there is no expected output after operation {number}"),
                 format!("printed in line 1: {}", line(output, 0)),
             ];
         };
@@ -164,10 +164,10 @@ fn check_numbers(files: &[(Option<usize>, AllowedOutput)]) -> io::Result<()> {
         let why = match number {
             Some(number) if *number == expected => continue,
             Some(number) if *number < expected => {
-                format!("there is more than one file for {number} operations; one is {name}")
+                format!("there is more than one file for operation {number}; one is {name}")
             }
             Some(_) => {
-                format!("there is no file for {expected} operations, but there is {name}")
+                format!("there is no file for operation {expected}, but there is {name}")
             }
             None => format!(
                 "{name} is not named after a number of operations, as other files in the directory are; move it elsewhere"
@@ -218,7 +218,7 @@ mod tests {
         assert!(!expected.met_by(b"none\n", &(1..=2)));
         assert!(!expected.met_by(b"three\n", &(7..=8)));
         let beyond = expected.difference(b"three\n", &(7..=8));
-        assert!(beyond[0].ends_with("for 7 or 8 operations"), "{beyond:?}");
+        assert!(beyond[0].ends_with("after operation 7 or 8"), "{beyond:?}");
     }
 
     #[test]
@@ -262,8 +262,8 @@ mod tests {
         for (stray, why) in [
             ("README", "README` is not named after"),
             ("0~", "0~` is not named after"),
-            ("3.txt", "no file for 2 operations, but there is"),
-            ("1.out", "more than one file for 1 operations"),
+            ("3.txt", "no file for operation 2, but there is"),
+            ("1.out", "more than one file for operation 1"),
         ] {
             let directory = tempfile::tempdir().unwrap();
             for name in ["0.txt", "1.txt", stray] {

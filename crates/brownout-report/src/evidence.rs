@@ -72,7 +72,7 @@ pub struct JoinedFinding {
 }
 
 impl Evidence {
-    /// The detail with what a failed recovery printed last.
+    /// The detail with what a failed recovery printed: its first and its last lines.
     pub const LAST_OUTPUT: &str = "last output";
     /// The detail that says how crash testing has confirmed a finding of lint.
     pub const CONFIRMED: &str = "confirmed";

@@ -124,7 +124,7 @@ pub enum Failure {
         source: ParseError,
     },
     #[error(
-        "`{}` has {found} findings, and run.json counts {counted}: the results are damaged; run the check again",
+        "the number of findings in `{}` is {found}, and run.json says {counted}: the results are damaged; run the check again",
         path.display()
     )]
     OtherFindings {

@@ -334,7 +334,11 @@ impl Results {
         for shortfall in &self.shortfalls {
             shortfall.print(console);
         }
-        finding_output::print(&report, settings, directory, stream)?;
+        match finding_output::print(&report, settings, directory, stream) {
+            // The verdict does not depend on how much of the findings is read.
+            Err(failure) if failure.is_broken_pipe() => {}
+            printed => printed?,
+        }
         written?;
         if let Some(profile) = self.better_profile {
             console.remark(format_args!(

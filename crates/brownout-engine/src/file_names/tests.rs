@@ -130,7 +130,7 @@ fn a_path_that_another_file_is_mapped_at_is_taken_at_the_next_change() {
     assert_eq!(names.named(Path::new("/d/pool")), Some(identity(OTHER)));
 }
 
-/// Looking at all files for each change, this would not end.
+/// Looking at all files for each change, this would take minutes.
 #[test]
 fn a_change_looks_only_at_the_files_that_it_concerns() {
     let mut names = FileNames::default();

@@ -106,7 +106,8 @@ pub struct CrashTestArgs {
     /// Recovery must print the content of one of the files in DIR
     ///
     /// With --op, and if the names of the files are the numbers from 0 on, recovery must print the content of
-    /// the file for the number of complete operations, or of the next file if an operation was active.
+    /// the file for the number of complete operations, or of the next file if an operation was active. Names of which only some
+    /// are such numbers are an error. Hidden files are ignored.
     #[arg(long, value_name = "DIR")]
     pub expect_one_of: Option<PathBuf>,
 

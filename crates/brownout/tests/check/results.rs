@@ -282,3 +282,15 @@ fn under_msync_messages_speak_of_pages() {
     assert!(run.stderr.contains(expected), "{}", run.stderr);
     assert!(!run.stderr.contains("cache line"), "{}", run.stderr);
 }
+
+#[test]
+fn the_verdict_does_not_depend_on_who_reads_the_findings() {
+    let dir = TestDir::new();
+    let run = dir.check(&[], &["last"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut lint = dir.command(&["lint", "brownout.out"]);
+    let status = lint.stdout(writer).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+}

@@ -30,7 +30,13 @@ fn an_interrupted_run_keeps_what_it_has_and_goes_on() {
 fn interrupt(signal: &str) {
     let dir = TestDir::new();
     dir.record(&[], &["100", "early"]);
-    let child = crash(&dir, &[])
+    // The tests themselves may run where hanging up is ignored.
+    let crash_test = crash(&dir, &[]);
+    let child = Command::new("env")
+        .arg("--default-signal")
+        .arg(crash_test.get_program())
+        .args(crash_test.get_args())
+        .current_dir(dir.path("."))
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();

@@ -109,7 +109,7 @@ fn findings_that_are_missing_are_noticed() {
         ] {
             let run = dir.brownout(command);
             assert_eq!(run.status, Some(2), "{command:?}: {}", run.stderr);
-            let counted = run.stderr.contains("run.json counts");
+            let counted = run.stderr.contains("run.json says");
             assert!(counted, "{command:?}: {}", run.stderr);
         }
         assert!(!dir.path("new.xml").exists());

@@ -66,7 +66,7 @@ __attribute__((unused)) static const struct cpu_feature cpu_features[] = {
     {"avx512dq", 4, 7, 0, 1, 17, 0xe6},    {"avx512bw", 4, 7, 0, 1, 30, 0xe6},   {"avx512vl", 4, 7, 0, 1, 31, 0xe6},
     {"avx512vbmi2", 4, 7, 0, 2, 6, 0xe6},  {"rtm", 0, 7, 0, 1, 11, 0},           {"amx", 0, 7, 0, 3, 24, 0x60000},
     {"clflushopt", 0, 7, 0, 1, 23, 0},     {"clwb", 0, 7, 0, 1, 24, 0},          {"movdiri", 0, 7, 0, 2, 27, 0},
-    {"movdir64b", 0, 7, 0, 2, 28, 0},
+    {"movdir64b", 0, 7, 0, 2, 28, 0},      {"clzero", 0, 0x80000008, 0, 1, 0, 0},
 };
 
 /* Whether the CPU that the test runs as has a feature. BROWNOUT_TEST_CPU is a level of the x86-64 ABI (v2, v3 or v4) and

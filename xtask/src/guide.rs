@@ -40,7 +40,9 @@ pub fn run(args: Args) -> Result<()> {
     for package in &packages {
         check.args(["--package", package]);
     }
-    step(check.current_dir(&copy))?;
+    // Cargo takes the copy's packages for those of the checkout, which would go on with the copy's loader.
+    let built = target_dir()?.join("guide-target");
+    step(check.current_dir(&copy).env("CARGO_TARGET_DIR", built))?;
     println!(
         "guide: {} diffs of {DOCUMENT} apply, and {} compile with them",
         diffs.len(),

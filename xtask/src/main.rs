@@ -62,6 +62,7 @@ cargo xtask COMMAND [OPTIONS]
       options:          --runs N  --only NAME  --loads  --no-others  --brownout PATH  --wrapper 'CMD ARGS'
   bench lint            how fast traces are linted, and in how much memory
   bench crash           how fast recoveries are tried, against bare fork and exec
+  bench explore         how fast processes fork and recoveries are explored, against native
       options:          --runs N
 ";
 

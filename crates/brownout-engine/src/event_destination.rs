@@ -33,8 +33,8 @@ pub trait EventDestination: Send {
     /// Receives the next event. Its index is not set; events are numbered in the order in which they arrive.
     fn event(&mut self, event: &Event<'_>) -> Result<(), WriteError>;
 
-    /// The target has used a file in a way that is no event. Only called if the options of the target ask for reads.
-    fn file_use(&mut self, _: FileUse) {}
+    /// A process of the target has used a file in a way that is no event. Only called if the options of the target ask for reads.
+    fn file_use(&mut self, _: ProcessId, _: FileUse) {}
 
     /// Saves what was received so far, so that it survives the end of this process.
     fn save(&mut self) -> Result<(), WriteError> {

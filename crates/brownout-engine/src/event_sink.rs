@@ -277,7 +277,10 @@ impl<D: EventDestination> EventSink<D> {
                     .context(process, context, parent, return_address)?;
             }
             Decoded::Name(change) => self.rename(owner, change)?,
-            Decoded::FileUse(file_use) => self.destination.file_use(file_use),
+            Decoded::FileUse(file_use) => {
+                let process = ProcessId(owner.process);
+                self.destination.file_use(process, file_use);
+            }
             Decoded::Unrelated => {}
         }
         Ok(())
@@ -357,8 +360,9 @@ impl<D: EventDestination> Sink for EventSink<D> {
         if self.is_join(head) {
             return self.write_join(owner, head, payload);
         }
-        if let Some(modified) = FileUse::of_store(owner, head) {
-            self.destination.file_use(modified);
+        if let Some(modified) = FileUse::of_store(head) {
+            let process = ProcessId(owner.process);
+            self.destination.file_use(process, modified);
         }
         let forward = ForwardEvent {
             destination: &mut self.destination,

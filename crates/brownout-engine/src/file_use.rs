@@ -1,9 +1,7 @@
 //! What a target reads other than by loads that are events, for a destination that asks for it.
 
 use brownout_ring::{Record, file_use, kind, store};
-use brownout_trace::{Address, FileIdentity, ProcessId};
-
-use crate::slot_owner::SlotOwner;
+use brownout_trace::{Address, FileIdentity};
 
 /// How the target has used a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +16,7 @@ pub enum FileUse {
         len: u64,
     },
     /// An instruction has read the mapped bytes that it overwrote; the event of the store follows.
-    Modified {
-        process: ProcessId,
-        addr: Address,
-        len: u64,
-    },
+    Modified { addr: Address, len: u64 },
     /// From now on, files may be read without being reported.
     Unseen,
 }
@@ -44,10 +38,9 @@ impl FileUse {
 
     /// What the instruction of a store has read.
     #[inline(always)]
-    pub(crate) fn of_store(owner: &SlotOwner, head: &Record) -> Option<Self> {
+    pub(crate) fn of_store(head: &Record) -> Option<Self> {
         let modifies = head.kind == kind::STORE && head.flags & store::MODIFIES != 0;
         modifies.then(|| Self::Modified {
-            process: ProcessId(owner.process),
             addr: Address(head.addr),
             len: head.size.into(),
         })

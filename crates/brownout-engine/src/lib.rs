@@ -21,6 +21,7 @@ mod drain;
 mod elf;
 mod event_destination;
 mod event_sink;
+pub mod explore;
 #[cfg(test)]
 mod fake_producer;
 mod file_names;

@@ -9,7 +9,7 @@ use crate::sys::memory::{self, MemfdUse, Table};
 use crate::sys::process::with_file_size_limit_raised;
 use brownout_ring::{
     Control, MAGIC, MAX_INTENT, RING_BYTES, SLOTS, Slot, VERSION, WATCH_BYTES, WATCH_TABLE,
-    WIRE_BYTES, intent_offset, recording, ring_offset, slot,
+    WIRE_BYTES, explore, intent_offset, recording, ring_offset, slot,
 };
 use std::fs::File;
 use std::io;
@@ -72,6 +72,11 @@ impl Wire {
     pub(crate) fn put_watch_table(&self, table: &[u8]) -> io::Result<()> {
         debug_assert!(table.len() <= WATCH_BYTES);
         with_file_size_limit_raised(|| self.file.write_all_at(table, WATCH_TABLE as u64))
+    }
+
+    /// Writes the table of open bytes for an exploration. Call this before the target starts.
+    pub(crate) fn put_open_table(&self, table: &[u8]) -> io::Result<()> {
+        with_file_size_limit_raised(|| self.file.write_all_at(table, explore::TABLE as u64))
     }
 
     /// How many slots were ever in use.

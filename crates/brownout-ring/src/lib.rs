@@ -23,13 +23,14 @@
 #![forbid(unsafe_code)]
 
 pub mod coverage;
+pub mod explore;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below changes. Both sides come from the same build, so they must agree.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -63,7 +64,7 @@ pub const RINGS: usize = INTENTS + SLOTS * INTENT_BYTES;
 pub const LOADER: usize = RINGS + SLOTS * RING_BYTES;
 pub const LOADER_BYTES: usize = 16 << 20;
 /// Size of the memfd. It is sparse: memory for rings and counts is allocated when they are first used.
-pub const WIRE_BYTES: usize = coverage::END;
+pub const WIRE_BYTES: usize = explore::END;
 
 /// Offset in the memfd of the ring of slot `index`.
 pub const fn ring_offset(index: usize) -> usize {
@@ -130,6 +131,8 @@ pub mod option {
     pub const COVERAGE: u32 = 2;
     /// Report which files the target opens and reads ([`super::kind::FILE_USE`]). Set together with [`LOADS`].
     pub const READS: u32 = 4;
+    /// Ask a controller for the bytes of loads (see [`super::explore`]). Set together with [`LOADS`].
+    pub const EXPLORE: u32 = 8;
 }
 
 /// Stands in the place of a return address: contexts in which recursion led back to the caller's context are the same.

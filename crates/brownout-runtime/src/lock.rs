@@ -18,7 +18,8 @@ pub fn set_single(single: bool) {
     SINGLE.store(single, Ordering::Relaxed);
 }
 
-fn is_single() -> bool {
+/// Whether only one thread can take locks.
+pub fn is_single() -> bool {
     SINGLE.load(Ordering::Relaxed)
 }
 

@@ -12,9 +12,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use dlmalloc::Dlmalloc;
 
 pub const PAGE: u64 = 4096;
+pub const HUGE_PAGE: u64 = 2 << 20;
 
 /// Where the arena starts. The loader itself is linked 64 GiB below (see `loader/layout.ld`).
 const ARENA: u64 = 0x3110_0000_0000;
+/// Where the heap starts; it reaches to the end of the arena.
+const HEAP_START: u64 = 0x31f0_0000_0000;
 const ARENA_END: u64 = 0x3200_0000_0000;
 /// Aliases of the target's mappings lie between the arena and here.
 const ALIASES_END: u64 = 0x5000_0000_0000;
@@ -60,7 +63,7 @@ pub fn page_up(value: u64) -> u64 {
 pub fn reserve(len: u64) -> u64 {
     let len = page_up(len) + PAGE;
     let addr = NEXT.fetch_add(len, Ordering::Relaxed);
-    if addr + len > ARENA_END {
+    if addr + len > HEAP_START {
         fatal::fault(format_args!("the engine's address space is used up"));
     }
     addr
@@ -68,30 +71,25 @@ pub fn reserve(len: u64) -> u64 {
 
 /// Maps zeroed private memory that the runtime may read and write.
 pub fn map(len: u64) -> u64 {
-    match try_map(len, Backing::Later) {
-        Some(addr) => addr,
-        None => fatal::unsupported(format_args!(
-            "the engine cannot map {len} bytes of memory; check for a limit on address space (ulimit -v)"
-        )),
-    }
+    try_map(len).unwrap_or_else(|| no_memory(len))
 }
 
-/// When the kernel finds pages for a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Backing {
-    /// Each when it is first used.
-    Later,
-    /// All at once, which is cheaper if most will be used.
-    Now,
+fn no_memory(len: u64) -> ! {
+    fatal::unsupported(format_args!(
+        "the engine cannot map {len} bytes of memory; check for a limit on address space (ulimit -v)"
+    ))
 }
 
-fn try_map(len: u64, backing: Backing) -> Option<u64> {
-    let addr = reserve(len);
-    let backing = match backing {
-        Backing::Later => linux::MAP_NORESERVE,
-        Backing::Now => linux::MAP_POPULATE,
-    };
-    let flags = linux::MAP_PRIVATE | linux::MAP_ANONYMOUS | linux::MAP_FIXED_NOREPLACE | backing;
+fn try_map(len: u64) -> Option<u64> {
+    map_reserved(reserve(len), len)
+}
+
+/// Maps zeroed private memory in a range that the caller has reserved.
+fn map_reserved(addr: u64, len: u64) -> Option<u64> {
+    let flags = linux::MAP_PRIVATE
+        | linux::MAP_ANONYMOUS
+        | linux::MAP_NORESERVE
+        | linux::MAP_FIXED_NOREPLACE;
     // SAFETY: the range was just reserved for this caller alone and NOREPLACE leaves others' alone.
     let raw = unsafe {
         sys::mmap(
@@ -106,6 +104,73 @@ fn try_map(len: u64, backing: Backing) -> Option<u64> {
     (!is_err(raw)).then_some(raw)
 }
 
+/// Maps zeroed private memory of the size of a huge page, on ordinary pages until [`collapse`].
+pub fn map_huge() -> u64 {
+    let addr = reserve(2 * HUGE_PAGE).next_multiple_of(HUGE_PAGE);
+    map_reserved(addr, HUGE_PAGE).unwrap_or_else(|| no_memory(HUGE_PAGE))
+}
+
+/// Puts the memory of a huge page's size at `addr` on one, so that a fork copies one entry of the page tables.
+pub fn collapse(addr: u64) {
+    advise(addr, HUGE_PAGE, linux::MADV_HUGEPAGE);
+    advise(addr, HUGE_PAGE, linux::MADV_COLLAPSE);
+}
+
+/// Puts the heap on huge pages again: those that a process and its children have written to were split.
+pub fn collapse_heap() {
+    let end = HEAP_MAPPED.load(Ordering::Relaxed);
+    (HEAP_START..end)
+        .step_by(HUGE_PAGE as usize)
+        .for_each(collapse);
+}
+
+/// Where the code and the constants of the runtime end, or 0 if they are not where the loader's layout puts them.
+static TEXT_END: AtomicU64 = AtomicU64::new(0);
+
+/// Notes where the code and the constants of the runtime end. They begin with the image, and nothing else is mapped in
+/// their huge page (see `loader/layout.ld`).
+///
+/// # Safety
+/// The caller is an executable with that layout.
+pub unsafe fn set_text_end(end: u64) {
+    TEXT_END.store(end, Ordering::Relaxed);
+}
+
+/// Moves the code and the constants of the runtime from the file that they are mapped from to a huge page. A forked
+/// child would otherwise fault on each part of the file that it uses.
+pub fn collapse_text() {
+    let end = TEXT_END.swap(0, Ordering::Relaxed);
+    if end == 0 {
+        return;
+    }
+    let copy = map_huge();
+    advise(copy, HUGE_PAGE, linux::MADV_HUGEPAGE);
+    let len = (end - ENGINE_START) as usize;
+    // SAFETY: the text is readable, and the copy, a fresh mapping, is not shorter: the loader's layout asserts that. When the
+    // copy takes the place of the text, its bytes and the right to execute them are the same; a thread that fetches meanwhile
+    // waits in the kernel. The rest of the huge page is not in use.
+    unsafe {
+        core::ptr::copy_nonoverlapping(ENGINE_START as *const u8, copy as *mut u8, len);
+        let prot = linux::PROT_READ | linux::PROT_EXEC;
+        if is_err(crate::sys!(linux::__NR_mprotect, copy, HUGE_PAGE, prot)) {
+            unmap(copy, HUGE_PAGE);
+            return;
+        }
+        let flags = linux::MREMAP_MAYMOVE | linux::MREMAP_FIXED;
+        let raw = crate::sys!(
+            linux::__NR_mremap,
+            copy,
+            HUGE_PAGE,
+            HUGE_PAGE,
+            flags,
+            ENGINE_START
+        );
+        if is_err(raw) {
+            unmap(copy, HUGE_PAGE);
+        }
+    }
+}
+
 /// Unmaps memory from [`map`].
 ///
 /// # Safety
@@ -117,20 +182,50 @@ pub unsafe fn unmap(addr: u64, len: u64) {
 
 /// The least by which the heap grows. Starting a target fills several of these.
 const HEAP_PIECE: usize = 128 << 10;
+/// The first address that the heap has not taken yet. Only the holder of the heap's lock changes these two.
+static HEAP_NEXT: AtomicU64 = AtomicU64::new(HEAP_START);
+/// Where the mapped part of the heap ends.
+static HEAP_MAPPED: AtomicU64 = AtomicU64::new(HEAP_START);
+
+/// Takes the next `len` bytes of the heap's addresses, which are mapped as far as needed.
+fn extend_heap(len: u64) -> Option<u64> {
+    let (start, mapped) = (
+        HEAP_NEXT.load(Ordering::Relaxed),
+        HEAP_MAPPED.load(Ordering::Relaxed),
+    );
+    let end = start + len;
+    if end > ARENA_END {
+        return None;
+    }
+    if end > mapped {
+        // A fork copies the page tables of all that the engine has, and the entry of a huge page is cheaper than 512.
+        let missing = (end - mapped).next_multiple_of(HUGE_PAGE);
+        map_reserved(mapped, missing)?;
+        advise(mapped, missing, linux::MADV_HUGEPAGE);
+        HEAP_MAPPED.store(mapped + missing, Ordering::Relaxed);
+    }
+    HEAP_NEXT.store(end, Ordering::Relaxed);
+    // A large piece may be used in part only. If this fails, each page is backed when it is first used.
+    if len <= HEAP_PIECE as u64 {
+        advise(start, len, linux::MADV_POPULATE_WRITE);
+    }
+    Some(start)
+}
+
+/// Gives the kernel advice on the runtime's own memory.
+fn advise(addr: u64, len: u64, advice: u32) {
+    // SAFETY: no kind of advice that is given here changes what the memory holds; failure only costs speed.
+    unsafe { crate::sys!(linux::__NR_madvise, addr, len, advice) };
+}
 
 struct Arena;
 
-// SAFETY: `alloc` returns fresh, zeroed, exclusive mappings of the size it states, and the optional
-// operations decline.
+// SAFETY: `alloc` returns fresh, zeroed, exclusive memory of the size it states, and the other operations
+// decline.
 unsafe impl dlmalloc::Allocator for Arena {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        let backing = if size <= HEAP_PIECE {
-            Backing::Now
-        } else {
-            Backing::Later
-        };
-        let size = size.max(HEAP_PIECE);
-        match try_map(size as u64, backing) {
+        let size = size.next_multiple_of(HEAP_PIECE);
+        match extend_heap(size as u64) {
             Some(addr) => (addr as *mut u8, size, 0),
             None => (core::ptr::null_mut(), 0, 0),
         }
@@ -141,10 +236,8 @@ unsafe impl dlmalloc::Allocator for Arena {
     fn free_part(&self, _: *mut u8, _: usize, _: usize) -> bool {
         false
     }
-    fn free(&self, ptr: *mut u8, size: usize) -> bool {
-        // SAFETY: dlmalloc frees only what it got from `alloc` and no longer uses.
-        unsafe { unmap(ptr as u64, size as u64) };
-        true
+    fn free(&self, _: *mut u8, _: usize) -> bool {
+        false
     }
     fn can_release_part(&self, _: u32) -> bool {
         false

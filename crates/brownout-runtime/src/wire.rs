@@ -64,6 +64,12 @@ fn control() -> Option<&'static Control> {
     unsafe { CONTROL.load(Ordering::Acquire).as_ref() }
 }
 
+/// Whether anybody reads records.
+pub fn is_recording() -> bool {
+    control()
+        .is_some_and(|control| control.recording.load(Ordering::Relaxed) == ring::recording::ON)
+}
+
 /// Whether loads are recorded.
 pub fn wants_loads() -> bool {
     control().is_some_and(|control| control.options & ring::option::LOADS != 0)
@@ -72,6 +78,20 @@ pub fn wants_loads() -> bool {
 /// Whether the files that the target opens and reads are reported.
 pub fn wants_reads() -> bool {
     control().is_some_and(|control| control.options & ring::option::READS != 0)
+}
+
+/// Whether the bytes of loads are chosen by a controller.
+pub fn wants_exploration() -> bool {
+    control().is_some_and(|control| control.options & ring::option::EXPLORE != 0)
+}
+
+/// Whether the process exists that has created the wire.
+pub fn has_recorder() -> bool {
+    control().is_some_and(|control| {
+        // SAFETY: signal 0 only asks whether the process exists.
+        let raw = unsafe { crate::sys!(linux::__NR_kill, control.recorder_pid, 0) };
+        raw != sys::err(sys::errno::ESRCH)
+    })
 }
 
 /// Whether blocks and branches are counted.
@@ -236,11 +256,19 @@ impl Producer {
 
     /// Gives the slot up; the recorder drains what is left.
     pub fn close(&mut self) {
-        self.intent = 0;
-        if let Some(slot) = self.slot.take() {
-            slot.state.store(ring::slot::CLOSED, Ordering::Release);
+        if self.end() {
             SPARE.lock().push((self.index, self.ring));
         }
+    }
+
+    /// Gives the slot up when the process ends, with all that is mapped. False if there was none.
+    pub fn end(&mut self) -> bool {
+        self.intent = 0;
+        let slot = self.slot.take();
+        if let Some(slot) = slot {
+            slot.state.store(ring::slot::CLOSED, Ordering::Release);
+        }
+        slot.is_some()
     }
 
     /// Takes over the mapping of a ring whose owner, a vfork child, has left this memory.
@@ -410,14 +438,10 @@ impl Producer {
             sys::futex_wait(word, seen as u32, 50_000_000);
         }
         slot.waiting.store(0, Ordering::Relaxed);
-        if slot.tail.load(Ordering::Acquire) == self.tail {
-            // SAFETY: signal 0 only asks whether the process exists.
-            let raw = unsafe { crate::sys!(linux::__NR_kill, control.recorder_pid, 0) };
-            if raw == sys::err(sys::errno::ESRCH) {
-                control
-                    .recording
-                    .store(ring::recording::OFF, Ordering::Relaxed);
-            }
+        if slot.tail.load(Ordering::Acquire) == self.tail && !has_recorder() {
+            control
+                .recording
+                .store(ring::recording::OFF, Ordering::Relaxed);
         }
         (control.recording.load(Ordering::Relaxed) == ring::recording::ON).then_some(())
     }

@@ -1,4 +1,4 @@
-/* Non-temporal and direct stores: movnti, movntq, movntdq, movntps, movntpd, their wide forms, movdiri, movdir64b. */
+/* Non-temporal and direct stores: movnti, movntq, movntdq, movntps, movntpd, their wide forms, movdiri, movdir64b; clzero. */
 #include "pm.h"
 
 static void sse(struct cursor *cursor) {
@@ -28,6 +28,14 @@ static void direct_line(struct cursor *cursor) {
   }
 }
 
+static void zeroed_line(struct cursor *cursor) {
+  for (int i = 0; i < 64; i += 9) {
+    char *at = place(cursor, 0);
+    memset(at, 0x5a, 192);
+    __asm__ volatile("clzero\nsfence" ::"a"(at + 64 + i) : "memory");
+  }
+}
+
 int main(int argc, char **argv) {
   char *map = pm_map(directory_of(argc, argv), "file", 1 << 20);
   struct cursor cursor = {map, map + (1 << 20)};
@@ -36,5 +44,6 @@ int main(int argc, char **argv) {
   if (cpu_has("avx512vl") && cpu_has("avx512dq")) avx512(&cursor);
   if (cpu_has("movdiri")) direct(&cursor);
   if (cpu_has("movdir64b")) direct_line(&cursor);
+  if (cpu_has("clzero")) zeroed_line(&cursor);
   return 0;
 }

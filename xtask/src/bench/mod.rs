@@ -5,6 +5,7 @@
 //! goes to disk. Valgrind without a tool and QEMU are measured for comparison where they are installed.
 
 mod crash;
+mod explore;
 mod lint;
 mod lint_recordings;
 mod load;
@@ -68,8 +69,11 @@ pub fn run(mut args: Args) -> Result<()> {
         Some("engine") => {}
         Some("lint") => return lint::run(args),
         Some("crash") => return crash::run(args),
-        Some(other) => bail!("there is no benchmark {other:?}, only `engine`, `lint` and `crash`"),
-        None => bail!("give the benchmark to run: `engine`, `lint` or `crash`"),
+        Some("explore") => return explore::run(args),
+        Some(other) => {
+            bail!("there is no benchmark {other:?}, only `engine`, `lint`, `crash` and `explore`")
+        }
+        None => bail!("give the benchmark to run: `engine`, `lint`, `crash` or `explore`"),
     }
     let runs = args.number("--runs")?.unwrap_or(RUNS);
     let only = args.value("--only")?.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! One concept for each word: no two crates export types of the same name.
 //!
-//! The exports of a crate are the names that its `lib.rs` re-exports from its own modules. Types that stay inside of a
+//! The exports of a crate are the names that its `lib.rs` re-exports from its own modules. Types that stay inside a
 //! crate may be called as suits their file, unless the glossary has the name.
 
 use super::rust_code::{code_of, identifiers};

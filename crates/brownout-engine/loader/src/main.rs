@@ -4,7 +4,7 @@
 
 mod arch;
 
-use brownout_runtime::memory::{HEAP, Heap};
+use brownout_runtime::memory::{self, HEAP, Heap};
 use core::alloc::{GlobalAlloc, Layout};
 
 struct Global;
@@ -32,7 +32,14 @@ unsafe impl GlobalAlloc for Global {
 #[global_allocator]
 static GLOBAL: Global = Global;
 
+unsafe extern "C" {
+    /// In `layout.ld`.
+    static text_end: u8;
+}
+
 extern "C" fn begin(stack: *mut u64) -> ! {
+    // SAFETY: this executable has that layout.
+    unsafe { memory::set_text_end(&raw const text_end as u64) };
     // SAFETY: called once, by the first instruction, with the initial stack pointer.
     unsafe { brownout_runtime::translator::start::start(stack) }
 }

@@ -1,5 +1,6 @@
 //! The wire's memory: a sealed memfd, the mapping of its control page and slot table, and the futexes in it.
 
+use brownout_ring::explore::{MAILBOX_BYTES, MAILBOXES, Mailbox, PROCESSES};
 use brownout_ring::{Control, INTENTS, SLOT_TABLE, SLOTS, Slot};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -101,6 +102,59 @@ impl Drop for Table {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `map` mapped; references into it cannot outlive `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), INTENTS) };
+    }
+}
+
+/// The mailboxes of an exploration, mapped shared. As with [`Table`], everything in them is atomic.
+pub(crate) struct MailboxMap {
+    base: NonNull<u8>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is accessed only through atomics.
+unsafe impl Send for MailboxMap {}
+
+const ALL_MAILBOXES: usize = PROCESSES * MAILBOX_BYTES;
+
+impl MailboxMap {
+    /// Maps the mailboxes of `wire`, whose size must already be sealed at the wire's size.
+    pub(crate) fn map(wire: &File) -> io::Result<MailboxMap> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the kernel chooses the address of the new mapping, so it replaces no other mapping.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                ALL_MAILBOXES,
+                protection,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                wire.as_raw_fd(),
+                MAILBOXES as libc::off_t,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(MailboxMap { base })
+    }
+
+    /// The mailbox with this number, which must be below [`PROCESSES`].
+    pub(crate) fn mailbox(&self, number: u32) -> &Mailbox {
+        let number = number as usize;
+        assert!(number < PROCESSES, "no mailbox {number}");
+        // SAFETY: inside the mapping, which lives as long as `self`; page-aligned, and all of it is atomic.
+        unsafe {
+            self.base
+                .add(number * MAILBOX_BYTES)
+                .cast::<Mailbox>()
+                .as_ref()
+        }
+    }
+}
+
+impl Drop for MailboxMap {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `map` mapped; references into it cannot outlive `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), ALL_MAILBOXES) };
     }
 }
 

@@ -197,6 +197,22 @@ pub(crate) fn kill(pid: Pid, signal: Signal) {
     let _ = pid.map(|pid| rustix::process::kill_process(pid, signal));
 }
 
+/// The processor time that a process has used, if it exists.
+pub(crate) fn cpu_time(pid: Pid) -> Option<Duration> {
+    let mut clock = 0;
+    // SAFETY: the call fills the clock id that it is given.
+    if unsafe { libc::clock_getcpuclockid(pid.0, &mut clock) } != 0 {
+        return None;
+    }
+    let mut used = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call fills the struct it is given.
+    checked(unsafe { libc::clock_gettime(clock, &mut used) }).ok()?;
+    Some(Duration::new(used.tv_sec as u64, used.tv_nsec as u32))
+}
+
 /// Whether thread `tid` of process `pid` exists, running or as a zombie.
 pub(crate) fn thread_exists(pid: u32, tid: u32) -> bool {
     let (pid, tid) = (pid as libc::pid_t, tid as libc::pid_t);

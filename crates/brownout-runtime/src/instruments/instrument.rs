@@ -117,6 +117,12 @@ pub trait Instrument {
     /// The code in a range of the target is gone.
     fn forget_code(_code: &mut Self::Code, _start: u64, _end: u64) {}
 
+    /// The instruction at `pc` has to be observed: an exit or a fault of this process has shown that, or of another one
+    /// of its fork tree ([`crate::translator::translate::Translator::observe`]). False if that was known.
+    fn observe(_code: &mut Self::Code, _pc: u64) -> bool {
+        false
+    }
+
     /// A block begins at `pc`: may emit code that runs each time it is entered.
     fn block(_code: &mut Self::Code, _pc: u64, _out: &mut Emission<'_>) {}
 

@@ -10,6 +10,7 @@
 pub mod calls;
 pub mod coverage;
 pub mod events;
+pub mod explore;
 mod instrument;
 pub mod pm;
 pub mod registry;

@@ -63,6 +63,14 @@ macro_rules! registry {
                 $($module::$instrument::forget_code(&mut self.$name, start, end);)+
             }
 
+            /// Lets the instrument with this number observe the instruction at `pc`. False if it did before.
+            pub fn observe(&mut self, number: u32, pc: u64) -> bool {
+                $(if number == $module::$instrument::NUMBER {
+                    return $module::$instrument::observe(&mut self.$name, pc);
+                })+
+                false
+            }
+
             pub fn block(&mut self, pc: u64, out: &mut Emission<'_>) {
                 $($module::$instrument::block(&mut self.$name, pc, out);)+
             }
@@ -274,6 +282,7 @@ macro_rules! registry {
 
 // An instrument whose locks may be taken while those of another are held comes after that one.
 registry! {
+    explore: explore::ChosenLoads,
     pm: pm::PersistentMemory,
     calls: calls::WatchedCalls,
     events: events::EventRecorder,

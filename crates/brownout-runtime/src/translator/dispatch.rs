@@ -5,8 +5,9 @@ use crate::fatal;
 use crate::hooks::{self, FIRST_EXIT, Resumption};
 use crate::memory::page_down;
 use crate::sys::linux::SIGFPE;
-use crate::translator::cache::{self, Cache, EPOCH, FAR, TRANSLATOR};
+use crate::translator::cache::{Cache, EPOCH, TRANSLATOR};
 use crate::translator::context::{Context, Exit};
+use crate::translator::discoveries::{self, Discovery};
 use crate::translator::signal::{self, Pending, SIGSEGV};
 use crate::translator::translate::{NotExecutable, Translator};
 use crate::translator::{map_lock, space, syscall};
@@ -98,7 +99,13 @@ fn resume_at_pc(context: &mut Context) {
         if kernel_entry::emulate(context) {
             continue;
         }
-        match with_translator(|translator| translator.block(context.pc)) {
+        let found = with_translator(|translator| {
+            if translator.cache.block(context.pc).is_none() {
+                discoveries::note(context.pc, Discovery::Direct);
+            }
+            translator.block(context.pc)
+        });
+        match found {
             Ok(at) => {
                 context.resume = at;
                 return;
@@ -135,6 +142,12 @@ fn link(context: &mut Context) {
             translator.block(target)
         };
         if let Ok(entry) = entry {
+            let discovery = if call {
+                Discovery::DirectCall
+            } else {
+                Discovery::Direct
+            };
+            discoveries::note(target, discovery);
             // Translating may have recycled the unit that the branch was in.
             if let Some(link) = translator.cache.link(number)
                 && !link.dead
@@ -156,28 +169,19 @@ fn indirect(context: &mut Context) {
     }
     with_translator(|translator| {
         if from != 0 {
-            translator.cache.far_branches.insert(from);
-            translator.cache.invalidate_instruction(from);
+            translator.set_far_branch(from);
+            discoveries::note(from, Discovery::FarBranch);
         }
-        if pc < FAR
-            && let Ok(at) = translator.jump_entry(pc)
-        {
-            cache::set_jump_entry(pc, at);
-        }
-        // Branches that use the hash look there for near targets, too.
-        if let Ok(at) = translator.block(pc) {
-            cache::set_hash_entry(pc, at);
+        if translator.enter_by_jump(pc) {
+            discoveries::note(pc, Discovery::Indirect);
         }
     });
 }
 
 fn indirect_call(context: &mut Context) {
     let pc = context.pc;
-    with_translator(|translator| {
-        if let Ok(at) = translator.indirect_call_entry(pc) {
-            cache::set_call_entry(pc, at);
-        }
-    });
+    with_translator(|translator| translator.enter_by_call(pc));
+    discoveries::note(pc, Discovery::IndirectCall);
 }
 
 /// The target's instruction at `pc` raised a signal, which may be caused by the engine.

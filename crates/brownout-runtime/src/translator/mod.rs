@@ -2,6 +2,7 @@
 
 pub mod cache;
 pub mod context;
+pub mod discoveries;
 pub mod dispatch;
 pub mod load;
 pub mod map_lock;

@@ -9,7 +9,7 @@ mod exit;
 mod own_image;
 
 pub use blocks::spare_block;
-pub use clone::{clone, clone3, thread_begin, vfork};
+pub use clone::{clone, clone3, fork_copy, thread_begin, vfork};
 pub use exec::{exec, exec_script};
 pub use exit::{about_to_die, exit_process, exit_thread};
 pub use own_image::keep as keep_own_image;

@@ -158,6 +158,12 @@ pub fn protect_code(pc: u64, end: u64) {
     }
 }
 
+/// Whether the target can write the code at `pc`, if there is any.
+pub fn is_writable_code(pc: u64) -> bool {
+    let space = SPACE.lock();
+    space.region(pc).is_some_and(|(_, region)| region.writable) || space.is_checked(pc)
+}
+
 /// Whether translations of the code at `pc` must check that it is still the same.
 pub fn is_checked(pc: u64) -> bool {
     SPACE.lock().is_checked(pc)

@@ -10,8 +10,9 @@ use crate::arch::translator::translate::{
 use crate::arch::{self, Instruction};
 use crate::hooks::InstrumentedCode;
 use crate::translator::cache::{
-    CACHE, Cache, Draft, JUMP_MISS, Link, set_hash_entry, set_jump_entry,
+    self, CACHE, Cache, Draft, JUMP_MISS, Link, set_call_entry, set_hash_entry, set_jump_entry,
 };
+use crate::translator::discoveries::{self, Discovery};
 use crate::translator::space;
 use alloc::vec::Vec;
 
@@ -111,6 +112,75 @@ impl Translator {
         })?;
         self.cache.define_call_entry(pc, entry);
         Ok(entry)
+    }
+
+    /// Lets indirect jumps and returns go straight to `pc`. False if nothing was missing for that.
+    pub fn enter_by_jump(&mut self, pc: u64) -> bool {
+        let mut found = false;
+        if !cache::has_jump_entry(pc)
+            && let Ok(at) = self.jump_entry(pc)
+        {
+            set_jump_entry(pc, at);
+            found = true;
+        }
+        // Branches that use the hash look there for near targets, too.
+        if let Ok(at) = self.block(pc) {
+            found |= cache::has_free_hash_slot(pc);
+            set_hash_entry(pc, at);
+        }
+        found
+    }
+
+    /// Lets indirect calls go straight to `pc`.
+    pub fn enter_by_call(&mut self, pc: u64) {
+        if !cache::has_call_entry(pc)
+            && let Ok(at) = self.indirect_call_entry(pc)
+        {
+            set_call_entry(pc, at);
+        }
+    }
+
+    /// The indirect branch at `pc` has had a target beyond the branch table: its copy must use the hash.
+    pub fn set_far_branch(&mut self, pc: u64) {
+        if self.cache.far_branches.insert(pc) {
+            self.cache.invalidate_instruction(pc);
+        }
+    }
+
+    /// Lets an instrument observe the instruction at `pc` from now on.
+    pub fn observe(&mut self, instrument: u32, pc: u64) {
+        if self.add_observed(instrument, pc) {
+            discoveries::note(pc, Discovery::Observed(instrument));
+        }
+    }
+
+    fn add_observed(&mut self, instrument: u32, pc: u64) -> bool {
+        let is_new = self.instrumented.observe(instrument, pc);
+        if is_new {
+            self.cache.invalidate_instruction(pc);
+        }
+        is_new
+    }
+
+    /// Does what the dispatcher does when a thread discovers this about the code at `pc`.
+    pub fn prepare(&mut self, pc: u64, discovery: Discovery) {
+        let linked = match discovery {
+            Discovery::Direct => self.block(pc).map(|at| (false, at)),
+            Discovery::DirectCall => self.call_entry(pc).map(|at| (true, at)),
+            Discovery::Indirect => {
+                self.enter_by_jump(pc);
+                return;
+            }
+            Discovery::IndirectCall => return self.enter_by_call(pc),
+            Discovery::FarBranch => return self.set_far_branch(pc),
+            Discovery::Observed(instrument) => {
+                self.add_observed(instrument, pc);
+                return;
+            }
+        };
+        if let Ok((call, at)) = linked {
+            self.cache.link_all(pc, call, at);
+        }
     }
 
     /// Emits a prologue that falls into the block for `pc`, or jumps there if it exists.

@@ -134,6 +134,7 @@ pub fn prepare(draft: &mut Draft, insn: &Instruction, memory: Option<u64>) -> bo
             let to = draft.address(16);
             draft.fix(RDI, to)
         }
+        Clzero => prepare_clzero(draft, insn),
         Movdir64b => {
             let to = draft.address(64) & !63;
             draft.fix(insn.op0_register().full_register().number(), to)
@@ -226,6 +227,16 @@ pub fn prepare(draft: &mut Draft, insn: &Instruction, memory: Option<u64>) -> bo
         }
         _ => true,
     }
+}
+
+fn prepare_clzero(draft: &mut Draft, insn: &Instruction) -> bool {
+    let line = draft.address(64);
+    if insn.code() != Code::Clzerod {
+        return draft.fix(RAX, line);
+    }
+    // The high part of a narrow register must not matter.
+    let high = draft.random.next() << 32;
+    line >> 32 == 0 && draft.fix(RAX, line | high)
 }
 
 fn fix_components(draft: &mut Draft) -> bool {

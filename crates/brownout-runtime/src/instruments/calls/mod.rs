@@ -140,6 +140,10 @@ impl Instrument for WatchedCalls {
         code.entries.retain(|&pc, _| pc < start || pc >= end);
     }
 
+    fn observe(code: &mut CallsCode, pc: u64) -> bool {
+        code.return_at(pc)
+    }
+
     #[inline]
     fn before(code: &mut CallsCode, insn: &Instruction, out: &mut Emission<'_>) {
         if code.entries.is_empty() && code.returns.is_empty() {

@@ -15,6 +15,8 @@
 //! left.
 
 use crate::arch::translator::guarded;
+use crate::instruments::Registered;
+use crate::instruments::calls::WatchedCalls;
 use crate::instruments::calls::open_calls::Open;
 use crate::instruments::events::calling_context;
 use crate::instruments::pm::candidates;
@@ -110,11 +112,7 @@ fn close_dead(context: &mut Context, function: u32, slot: u64) -> Vec<Open> {
 
 /// Observes returns to `back`.
 fn observe_return(back: u64) {
-    with_translator(|translator| {
-        if translator.instrumented.calls.return_at(back) {
-            translator.cache.invalidate_instruction(back);
-        }
-    });
+    with_translator(|translator| translator.observe(WatchedCalls::NUMBER, back));
 }
 
 fn record_left(context: &mut Context, call: &Open) {

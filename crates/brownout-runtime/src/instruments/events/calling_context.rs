@@ -8,7 +8,7 @@ use crate::lock::Lock;
 use crate::translator::context::Context;
 use crate::translator::space;
 use crate::translator::space::ModuleAt;
-use crate::wire::Head;
+use crate::wire::{self, Head};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use brownout_ring::kind;
@@ -80,6 +80,9 @@ pub fn context_of(context: &mut Context) -> u32 {
 
 #[cold]
 fn walk(context: &mut Context) -> u32 {
+    if !wire::is_recording() {
+        return ContextNumber::ROOT.0;
+    }
     let registers = Registers {
         pc: context.pc,
         gpr: context.cpu.gpr,

@@ -3,11 +3,12 @@
 use super::order::flush_delta;
 use super::site::{PmSite, SiteKind, site};
 use super::stripes::{Stripe, lock_all, unlock_all};
-use super::{PmArea, candidates, intent, split};
+use super::{PersistentMemory, PmArea, candidates, intent, split};
 use crate::arch::instruments::pm::register_area;
 use crate::fatal;
-use crate::instruments::Resumption;
 use crate::instruments::events::calling_context;
+use crate::instruments::explore;
+use crate::instruments::{Registered, Resumption};
 use crate::memory::PAGE;
 use crate::translator::context::Context;
 use crate::translator::dispatch::with_translator;
@@ -29,6 +30,7 @@ pub fn access_lookup(context: &mut Context) -> Resumption {
     let write = site.kind != SiteKind::Load;
     let address = context.areas.events.address;
     let size = extent(context, site);
+    explore_access(context, site, address, size);
     let Some(mapping) = candidates::find(address).filter(|mapping| mapping.observes(write)) else {
         if split::ends_in_candidate(address, size, write) {
             context.pc = site.pc;
@@ -50,7 +52,12 @@ pub fn access_lookup(context: &mut Context) -> Resumption {
         return split::begin(context, site, size);
     }
     context.areas.pm.near_start = mapping.start;
-    context.areas.pm.near_len = mapping.end - mapping.start;
+    // Every access to an explored file has to be looked up.
+    context.areas.pm.near_len = if explore::is_active() {
+        0
+    } else {
+        mapping.end - mapping.start
+    };
     context.areas.pm.near_delta = mapping.delta;
     context.areas.pm.near_stripe = mapping.stripe_delta();
     context.areas.pm.flush_delta = flush_delta(mapping.delta);
@@ -64,6 +71,16 @@ pub fn access_lookup(context: &mut Context) -> Resumption {
         context.areas.pm.before.extend_from_slice(bytes);
     }
     Resumption::InPlace
+}
+
+/// Lets the bytes be decided that the access reads or may leave as they are; those that it stores are the process's own.
+fn explore_access(context: &mut Context, site: &PmSite, address: u64, size: u64) {
+    match site.kind {
+        SiteKind::Store(flags) | SiteKind::Captured(flags) if flags & store::MODIFIES == 0 => {
+            explore::before_write(address, size);
+        }
+        _ => explore::before_read(context, address, size),
+    }
 }
 
 /// How many bytes an access may touch at most.
@@ -152,17 +169,22 @@ pub fn access_done(context: &mut Context) -> Resumption {
         SiteKind::Conditional(flags) => {
             if context.areas.events.extra & 0xff != 0 {
                 record_store(context, flags, caller, 0, accessed(size));
-            } else if flags & store::LOCKED != 0 {
-                // It stored nothing, but it is a fence.
-                let head = Head {
-                    kind: kind::FENCE,
-                    flags: fence::LOCKED,
-                    pc: site.pc,
-                    context: caller,
-                    addr: 0,
-                };
-                context.wire.record_short(head, &[]);
-                context.areas.events.unordered = 0;
+            } else {
+                // It stored nothing, but it is a fence if it is locked, and it has read.
+                if flags & store::LOCKED != 0 {
+                    let head = Head {
+                        kind: kind::FENCE,
+                        flags: fence::LOCKED,
+                        pc: site.pc,
+                        context: caller,
+                        addr: 0,
+                    };
+                    context.wire.record_short(head, &[]);
+                    context.areas.events.unordered = 0;
+                }
+                if flags & store::MODIFIES != 0 {
+                    record_load(context, caller, accessed(size));
+                }
             }
         }
         SiteKind::Masked(flags, element) => {
@@ -175,16 +197,7 @@ pub fn access_done(context: &mut Context) -> Resumption {
             record_store(context, 0, caller, 0, accessed(len));
         }
         SiteKind::Area => record_changes(context, caller),
-        SiteKind::Load => {
-            let head = Head {
-                kind: kind::LOAD,
-                flags: 0,
-                pc: site.pc,
-                context: caller,
-                addr: context.areas.events.address,
-            };
-            context.wire.record_short(head, accessed(size));
-        }
+        SiteKind::Load => record_load(context, caller, accessed(size)),
         _ => fatal::fault(format_args!(
             "site {:#x} of kind {:?} is no access",
             site.pc, site.kind
@@ -224,6 +237,18 @@ pub(crate) fn record_store(
     }
     // A locked store orders what came before it.
     context.areas.events.unordered = u64::from(flags & store::LOCKED == 0);
+}
+
+/// Records a load of `bytes` at the address of the event.
+fn record_load(context: &mut Context, caller: u32, bytes: &[u8]) {
+    let head = Head {
+        kind: kind::LOAD,
+        flags: 0,
+        pc: context.pc,
+        context: caller,
+        addr: context.areas.events.address,
+    };
+    context.wire.record_short(head, bytes);
 }
 
 fn record_masked(context: &mut Context, flags: u16, caller: u32, element: usize, bytes: &[u8]) {
@@ -295,11 +320,7 @@ pub fn fault(context: &mut Context) -> bool {
         return stale || map_lock::is_unsettled(&mut context.seen_map_generation);
     }
     let pc = context.pc;
-    with_translator(|translator| {
-        if translator.instrumented.pm.touch(pc) {
-            translator.cache.invalidate_instruction(pc);
-        }
-    });
+    with_translator(|translator| translator.observe(PersistentMemory::NUMBER, pc));
     true
 }
 

@@ -33,10 +33,10 @@ use brownout_ring::kind;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// A path as a call gets it: a descriptor of a directory, and the address of the text.
-type PathAt = (i32, u64);
+pub(crate) type PathAt = (i32, u64);
 
 /// What is at a path of the target. `flags` are those of the call.
-fn stat_at((directory, path): PathAt, flags: u32) -> Option<linux::stat> {
+pub(crate) fn stat_at((directory, path): PathAt, flags: u32) -> Option<linux::stat> {
     let mut stat = core::mem::MaybeUninit::<linux::stat>::zeroed();
     // SAFETY: the kernel checks the target's path, and writes one `stat`.
     let raw = unsafe {

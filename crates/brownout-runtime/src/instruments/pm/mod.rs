@@ -24,7 +24,7 @@ mod shared_files;
 pub mod site;
 pub(crate) mod split;
 pub mod stripes;
-mod unmap;
+pub(crate) mod unmap;
 
 pub use access::access_done;
 pub use order::order;
@@ -36,6 +36,7 @@ use crate::arch::instruments::pm::{begin, fast_path};
 use crate::arch::translator::translate::Emission;
 use crate::arch::{self, Instruction, instruments::pm::intent as intent_assembly};
 use crate::instruments::{BranchRequest, Instrument, Resumption};
+use crate::lock::is_single;
 use crate::sys::{Raw, linux};
 use crate::target_memory;
 use crate::translator::context::Context;
@@ -136,7 +137,7 @@ impl Instrument for PersistentMemory {
 
     /// No store is under way and the tables are at rest.
     fn quiesced<R>(fork: impl FnOnce() -> R) -> R {
-        let stores = candidates::any();
+        let stores = may_be_storing();
         if stores {
             lock_all();
         }
@@ -148,7 +149,7 @@ impl Instrument for PersistentMemory {
     }
 
     fn stop() {
-        if candidates::any() {
+        if may_be_storing() {
             lock_all();
         }
     }
@@ -181,6 +182,10 @@ impl Instrument for PersistentMemory {
 
     fn forget_code(code: &mut PmCode, start: u64, end: u64) {
         code.forget(start, end);
+    }
+
+    fn observe(code: &mut PmCode, pc: u64) -> bool {
+        code.touch(pc)
     }
 
     fn replace(
@@ -288,6 +293,11 @@ impl Instrument for PersistentMemory {
     fn hides(address: u64) -> bool {
         candidates::find(address).is_some()
     }
+}
+
+/// Whether another thread may be in the middle of a store. The locks are many pages, which a fork has copied.
+fn may_be_storing() -> bool {
+    candidates::any() && !is_single()
 }
 
 /// The rights that the target's own mapping really gets.

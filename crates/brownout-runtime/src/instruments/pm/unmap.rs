@@ -5,6 +5,7 @@
 
 use super::stripes::{lock_all, unlock_all};
 use crate::fatal;
+use crate::instruments::explore;
 use crate::instruments::pm::candidates;
 use crate::instruments::pm::candidates::Candidate;
 use crate::instruments::pm::real_prot;
@@ -42,8 +43,11 @@ pub fn unmapped(context: &mut Context, start: u64, end: u64) {
 /// Removes a range from the table, unmaps its aliases, and records that. All stripes are held.
 fn take_out(context: &mut Context, start: u64, end: u64) {
     for part in candidates::take(start, end, |_| None) {
-        // SAFETY: the target has given up what this is the alias of.
-        unsafe { sys::munmap(part.alias(), part.len()) };
+        // That of an explored file holds what the process has stored, and other mappings share it.
+        if !explore::is_active() {
+            // SAFETY: the target has given up what this is the alias of.
+            unsafe { sys::munmap(part.alias(), part.len()) };
+        }
         let head = Head {
             kind: kind::UNMAP,
             pc: context.pc,

@@ -30,7 +30,7 @@ pub use table::{HASH_SLOTS, hash_table};
 use crate::arch::translator::translate::{self as arch, Emitter};
 use crate::fatal;
 use crate::lock::Lock;
-use crate::memory::{PAGE, page_down};
+use crate::memory::{self, HUGE_PAGE, PAGE, page_down};
 use crate::sys;
 use crate::sys::{is_err, linux};
 use alloc::vec::Vec;
@@ -59,7 +59,6 @@ pub fn overlaps(start: u64, end: u64) -> bool {
 pub const JUMP_MISS: u64 = 64;
 /// Bytes of code above which a huge page is worth the cost of clearing it.
 const SMALL: u64 = 512 << 10;
-const HUGE_PAGE: u64 = 2 << 20;
 /// Room that a fragment may take at most.
 const FRAGMENT_ROOM: u64 = 128 << 10;
 
@@ -207,10 +206,8 @@ impl Cache {
     /// Makes room for a fragment. If that needs another unit, returns which; what was known of the code there is
     /// forgotten.
     pub fn make_room(&mut self) -> Option<usize> {
-        if !self.is_huge && self.next - CACHE > SMALL {
-            self.is_huge = true;
-            advise(CACHE, CACHE + HUGE_PAGE, linux::MADV_HUGEPAGE);
-            advise(CACHE, CACHE + HUGE_PAGE, linux::MADV_COLLAPSE);
+        if self.next - CACHE > SMALL {
+            self.collapse_code();
         }
         let full = self.next + FRAGMENT_ROOM > self.unit_end();
         if !full && !self.is_wasted() {
@@ -218,6 +215,19 @@ impl Cache {
         }
         self.advance();
         Some(self.current)
+    }
+
+    fn collapse_code(&mut self) {
+        if !self.is_huge {
+            self.is_huge = true;
+            memory::collapse(CACHE);
+        }
+    }
+
+    /// Puts the code and the tables on huge pages: a process that forks often copies their page tables each time.
+    pub fn collapse(&mut self) {
+        self.collapse_code();
+        table::collapse();
     }
 
     /// Whether most of the current unit cannot be reached any more.
@@ -261,6 +271,15 @@ impl Cache {
 
     pub fn link(&self, number: u32) -> Option<&Link> {
         self.links.get(&number)
+    }
+
+    /// Lets all direct branches to `target`, jumps or calls, go straight to `to`.
+    pub fn link_all(&self, target: u64, call: bool, to: u64) {
+        let numbers = self.links_to_page.get(&page_down(target));
+        let links = numbers.into_iter().flatten().filter_map(|n| self.link(*n));
+        for link in links.filter(|link| !link.dead && link.target == target && link.call == call) {
+            Self::patch(link.at, to);
+        }
     }
 
     /// Lets a direct branch go straight to `to`.
@@ -511,6 +530,7 @@ pub fn set_hash_entry(pc: u64, at: u64) {
 }
 
 pub use table::{give_up as give_up_table, overlaps as table_overlaps};
+pub use table::{has_call as has_call_entry, has_free_hash_slot, has_jump as has_jump_entry};
 
 /// Displacement of the branch table in a scaled operand, for jumps.
 pub const TABLE_JUMP: i32 = table::BASE as i32;

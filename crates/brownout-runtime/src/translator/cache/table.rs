@@ -6,7 +6,7 @@
 
 use crate::fatal;
 use crate::memory;
-use crate::memory::{PAGE, page_down};
+use crate::memory::{HUGE_PAGE, PAGE, page_down};
 use crate::sys;
 use crate::sys::{is_err, linux};
 use crate::translator::cache::{CACHE, FAR, JUMP_MISS};
@@ -17,6 +17,8 @@ pub const BASE: u64 = 0x7ff0_0000;
 const BYTES: u64 = FAR * 8;
 /// The table is made writable in pieces of this size.
 const PIECE: u64 = 1 << 20;
+// SAFETY: a section of zeroed memory, which the loader's layout puts behind what is written often.
+#[unsafe(link_section = ".bss.tables")]
 static WRITABLE: [AtomicU64; (BYTES / PIECE / 64) as usize] =
     [const { AtomicU64::new(0) }; (BYTES / PIECE / 64) as usize];
 
@@ -47,10 +49,31 @@ pub fn create() {
     }
     // SAFETY: advice on memory that was just mapped: huge pages would defeat the table's sparseness.
     unsafe { crate::sys!(linux::__NR_madvise, BASE, BYTES, linux::MADV_NOHUGEPAGE) };
-    HASH.store(
-        memory::map((HASH_SLOTS * size_of::<HashSlot>()) as u64),
-        Ordering::Relaxed,
-    );
+    HASH.store(memory::map_huge(), Ordering::Relaxed);
+}
+
+const _: () = assert!(HASH_SLOTS * size_of::<HashSlot>() <= HUGE_PAGE as usize);
+
+/// Puts what was written of the branch table, and the hash table, on huge pages.
+pub fn collapse() {
+    memory::collapse(hash_table());
+    if GIVEN_UP.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut start = BASE.next_multiple_of(HUGE_PAGE);
+    while start + HUGE_PAGE <= BASE + BYTES {
+        if (start..start + HUGE_PAGE)
+            .step_by(PIECE as usize)
+            .any(is_writable)
+        {
+            // One mapping with the same rights throughout.
+            (start..start + HUGE_PAGE)
+                .step_by(PIECE as usize)
+                .for_each(make_writable);
+            memory::collapse(start);
+        }
+        start += HUGE_PAGE;
+    }
 }
 
 /// Set when the target has taken the table's addresses for itself.
@@ -74,22 +97,32 @@ pub fn hash_table() -> u64 {
     HASH.load(Ordering::Relaxed)
 }
 
+/// Whether the piece of the table that holds an address of it was made writable.
+fn is_writable(addr: u64) -> bool {
+    let piece = (addr - BASE) / PIECE;
+    WRITABLE[(piece / 64) as usize].load(Ordering::Relaxed) >> (piece % 64) & 1 != 0
+}
+
+fn make_writable(addr: u64) {
+    if is_writable(addr) {
+        return;
+    }
+    let piece = (addr - BASE) / PIECE;
+    // SAFETY: the piece is part of the table.
+    unsafe {
+        crate::sys!(
+            linux::__NR_mprotect,
+            BASE + piece * PIECE,
+            PIECE,
+            linux::PROT_READ | linux::PROT_WRITE
+        )
+    };
+    WRITABLE[(piece / 64) as usize].fetch_or(1 << (piece % 64), Ordering::Relaxed);
+}
+
 fn slot(pc: u64) -> &'static [AtomicU32; 2] {
     let addr = BASE + pc * 8;
-    let piece = (addr - BASE) / PIECE;
-    let word = &WRITABLE[(piece / 64) as usize];
-    if word.load(Ordering::Relaxed) >> (piece % 64) & 1 == 0 {
-        // SAFETY: the piece is part of the table.
-        unsafe {
-            crate::sys!(
-                linux::__NR_mprotect,
-                BASE + piece * PIECE,
-                PIECE,
-                linux::PROT_READ | linux::PROT_WRITE
-            )
-        };
-        word.fetch_or(1 << (piece % 64), Ordering::Relaxed);
-    }
+    make_writable(addr);
     // SAFETY: `pc` is below FAR, so the slot is in the table, which is never unmapped in this state.
     unsafe { &*(addr as *const [AtomicU32; 2]) }
 }
@@ -98,6 +131,22 @@ pub fn set_jump(pc: u64, at: u64) {
     if pc < FAR && !GIVEN_UP.load(Ordering::Relaxed) {
         slot(pc)[0].store((at - CACHE - JUMP_MISS) as u32, Ordering::Release);
     }
+}
+
+/// Whether the branch table leads jumps to `pc` somewhere; also if there is no table for it.
+pub fn has_jump(pc: u64) -> bool {
+    has_entry(pc, 0)
+}
+
+/// The same for calls.
+pub fn has_call(pc: u64) -> bool {
+    has_entry(pc, 1)
+}
+
+fn has_entry(pc: u64, of: usize) -> bool {
+    pc >= FAR
+        || GIVEN_UP.load(Ordering::Relaxed)
+        || is_writable(BASE + pc * 8) && slot(pc)[of].load(Ordering::Relaxed) != 0
 }
 
 pub fn set_call(pc: u64, at: u64) {
@@ -120,14 +169,16 @@ pub fn set_hash(pc: u64, at: u64) {
     slot.pc.store(pc, Ordering::Release);
 }
 
+/// Whether no other address has taken the slot of `pc` in the hash table.
+pub fn has_free_hash_slot(pc: u64) -> bool {
+    matches!(hash_slot(pc).pc.load(Ordering::Relaxed), 0 | u64::MAX)
+}
+
 /// Removes `pc` from both tables.
 pub fn clear(pc: u64) {
-    if pc < FAR && !GIVEN_UP.load(Ordering::Relaxed) {
-        let piece = pc * 8 / PIECE;
-        if WRITABLE[(piece / 64) as usize].load(Ordering::Relaxed) >> (piece % 64) & 1 != 0 {
-            slot(pc)[0].store(0, Ordering::Release);
-            slot(pc)[1].store(0, Ordering::Release);
-        }
+    if pc < FAR && !GIVEN_UP.load(Ordering::Relaxed) && is_writable(BASE + pc * 8) {
+        slot(pc)[0].store(0, Ordering::Release);
+        slot(pc)[1].store(0, Ordering::Release);
     }
     let slot = hash_slot(pc);
     if slot.pc.load(Ordering::Relaxed) == pc {

@@ -2,23 +2,27 @@
 
 use crate::arch::translator::{gate, thread_pointer};
 use crate::hooks;
-use crate::memory::HEAP;
+use crate::memory::{self, HEAP};
 use crate::sys;
 use crate::sys::{Raw, err, errno, is_err, linux};
 use crate::translator::cache::TRANSLATOR;
 use crate::translator::context::Context;
+use crate::translator::discoveries;
+use crate::translator::dispatch::with_translator;
 use crate::translator::process::{
     OWNER, THREADS, ThreadRef, announce, blocks, register, unregister,
 };
 use crate::translator::space::SPACE;
+use crate::translator::translate::Translator;
 use crate::translator::{map_lock, signal};
 use crate::wire;
-use crate::wire::{Birth, Head};
+use crate::wire::{Birth, Head, Producer};
 use crate::{fatal, target_memory};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use brownout_ring::{ProcessStart, kind, origin};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use linux_raw_sys::prctl;
 
 /// The arguments of `clone` and `clone3` in one form.
 struct CloneRequest {
@@ -223,29 +227,10 @@ fn fork_process(context: &mut Context, request: CloneRequest, creation: u64) -> 
     let parent = wire::process();
     let parent_pid = sys::getpid();
     let before = sys::set_mask(!0);
-    // With all locks held, no other thread can be changing what they guard, and the child inherits it in a
-    // consistent state. The map lock comes first, then the locks of the instrumented: their holders may take any
-    // of the others.
-    let map_lock = map_lock::acquire();
     let mut birth = None;
-    let raw = hooks::quiesced(|| {
-        let _translator = TRANSLATOR.lock();
-        let _space = SPACE.lock();
-        let mut threads = THREADS.lock();
-        let others: Vec<ThreadRef> = threads
-            .iter()
-            .copied()
-            .filter(|thread| thread.0 != &raw mut *context)
-            .collect();
-        birth = context.wire.draw_birth();
-        let raw = HEAP.quiesced(|| issue(&request, None, core::ptr::null_mut()));
-        if raw == 0 {
-            threads.retain(|thread| thread.0 == &raw mut *context);
-            blocks::adopt(others.iter().map(|thread| thread.0 as u64));
-        }
-        raw
+    let raw = fork_quiesced(context, &request, |context| {
+        birth = context.wire.draw_birth()
     });
-    drop(map_lock);
     if raw == 0 {
         context.creation = creation;
         begin_child(context, (parent, parent_pid), request.stack, birth);
@@ -257,6 +242,85 @@ fn fork_process(context: &mut Context, request: CloneRequest, creation: u64) -> 
     }
     sys::set_mask(before);
     raw
+}
+
+/// Forks while no other thread is changing what the child inherits. Calls `begin` right before.
+fn fork_quiesced(
+    context: &mut Context,
+    request: &CloneRequest,
+    begin: impl FnOnce(&mut Context),
+) -> Raw {
+    // With all locks held, no other thread can be changing what they guard, and the child inherits it in a
+    // consistent state. The map lock comes first, then the locks of the instrumented: their holders may take any
+    // of the others.
+    let _map_lock = map_lock::acquire();
+    with_translator(prepare_fork);
+    hooks::quiesced(|| {
+        let _translator = TRANSLATOR.lock();
+        let _space = SPACE.lock();
+        let mut threads = THREADS.lock();
+        let others: Vec<ThreadRef> = threads
+            .iter()
+            .copied()
+            .filter(|thread| thread.0 != &raw mut *context)
+            .collect();
+        begin(context);
+        let raw = HEAP.quiesced(|| issue(request, None, core::ptr::null_mut()));
+        if raw == 0 {
+            threads.retain(|thread| thread.0 == &raw mut *context);
+            blocks::adopt(others.iter().map(|thread| thread.0 as u64));
+        }
+        raw
+    })
+}
+
+/// Forks the process on behalf of an instrument: the child has the same parent, is not recorded, and ends with that
+/// parent. `thread_id_at` is where the C library keeps the id of the thread, or 0.
+pub fn fork_copy(context: &mut Context, thread_id_at: u64) -> Raw {
+    let thread_id = match thread_id_at {
+        0 => 0,
+        _ => linux::CLONE_CHILD_SETTID | linux::CLONE_CHILD_CLEARTID,
+    };
+    let flags = u64::from(linux::CLONE_PARENT | thread_id);
+    let mut structure = [0u64; 11];
+    structure[0] = flags;
+    structure[2] = thread_id_at;
+    let request = CloneRequest {
+        flags,
+        stack: 0,
+        args: [0, size_of_val(&structure) as u64, 0, 0, 0, 0],
+        structure: Some(structure),
+    };
+    let before = sys::set_mask(!0);
+    let raw = fork_quiesced(context, &request, |_| ());
+    if raw == 0 {
+        context.tid = sys::gettid();
+        OWNER.store(sys::getpid(), Ordering::Relaxed);
+        wire::forget_spares();
+        context.wire = Producer::none();
+        // SAFETY: changes an attribute of the process.
+        unsafe {
+            let kill = linux::SIGKILL;
+            crate::sys!(linux::__NR_prctl, prctl::PR_SET_PDEATHSIG, kill)
+        };
+    }
+    sys::set_mask(before);
+    raw
+}
+
+/// Forks after which a process is taken for one that forks often.
+const MANY_FORKS: u32 = 8;
+/// Forks that this process has made, and its parents before them. Children inherit what was done for them.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Makes the fork cheaper that is about to happen: for the child, and if there have been others, for the kernel.
+fn prepare_fork(translator: &mut Translator) {
+    discoveries::follow(translator);
+    if FORKS.fetch_add(1, Ordering::Relaxed) == MANY_FORKS {
+        translator.cache.collapse();
+        memory::collapse_heap();
+        memory::collapse_text();
+    }
 }
 
 fn begin_child(

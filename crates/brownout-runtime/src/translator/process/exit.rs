@@ -32,7 +32,9 @@ pub fn exit_thread(context: &mut Context, status: u64) -> ! {
 
 /// The target's `exit_group`, or `exit` by the last thread.
 pub fn exit_process(context: &mut Context, status: u64, group: bool) -> ! {
-    if !is_vfork_child() {
+    if is_vfork_child() {
+        context.wire.close();
+    } else {
         // No other thread may be between a store and its record.
         hooks::stop();
         context.wire.record(
@@ -43,8 +45,8 @@ pub fn exit_process(context: &mut Context, status: u64, group: bool) -> ! {
             },
             &[],
         );
+        context.wire.end();
     }
-    context.wire.close();
     if group {
         sys::exit_group(status);
     }

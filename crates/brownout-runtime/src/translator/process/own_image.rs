@@ -42,6 +42,9 @@ pub unsafe fn execute(argv: &[u64], envp: &[u64]) -> Raw {
 }
 
 /// Leaves a copy of the image on the wire, unless there is one.
+///
+/// Never inlined: each system call would pay for the buffer, whose pages a fork has copied.
+#[inline(never)]
 pub fn keep() {
     let to = wire::descriptor();
     if kept_len(to) != 0 {

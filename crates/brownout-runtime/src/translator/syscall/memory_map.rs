@@ -25,6 +25,16 @@ const PROT_EXEC: u64 = linux::PROT_EXEC as u64;
 /// Reservations and files larger than this are not placed low.
 const LOW_LIMIT: u64 = 512 << 20;
 
+/// Announces code that was mapped from a file. Never inlined: each system call would pay for the buffer, whose pages a
+/// fork has copied.
+#[inline(never)]
+fn announce_file(context: &mut Context, start: u64, len: u64, offset: u64, fd: i32) {
+    let mut buffer = [0u8; 4096];
+    if let Some(path) = sys::fd_path(fd, &mut buffer) {
+        process::announce_module(context, start, len, offset, path);
+    }
+}
+
 pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
     let [addr, len, prot, flags, fd, offset] = args;
     let fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0;
@@ -90,10 +100,7 @@ pub fn mmap(context: &mut Context, args: [u64; 6]) -> Raw {
         if flags & MAP_ANONYMOUS == 0 {
             SPACE.lock().add_module(raw, raw + page_up(len), offset);
             hooks::module_mapped(fd as i32, raw, page_up(len), offset);
-            let mut buffer = [0u8; 4096];
-            if let Some(path) = sys::fd_path(fd as i32, &mut buffer) {
-                process::announce_module(context, raw, page_up(len), offset, path);
-            }
+            announce_file(context, raw, page_up(len), offset, fd as i32);
         }
     }
     raw

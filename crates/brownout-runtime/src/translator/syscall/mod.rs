@@ -24,6 +24,8 @@ use crate::{target_memory, wire};
 use core::sync::atomic::{AtomicU8, Ordering};
 
 const NUMBERS: usize = 1 << 16;
+// SAFETY: a section of zeroed memory, which the loader's layout puts behind what is written often.
+#[unsafe(link_section = ".bss.tables")]
 static TABLE: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
 /// System call numbers are below this.
 const REAL: usize = 512;

@@ -387,7 +387,9 @@ pub fn collect(context: &mut Context) {
     }
 }
 
-/// Records that the kernel has filled memory from the start.
+/// Records that the kernel has filled memory from the start. Never inlined: each system call would pay for its buffer,
+/// whose pages a fork has copied.
+#[inline(never)]
 fn filled(context: &mut Context, parts: &[(u64, u64)], mut left: u64) {
     let caller = calling_context::context_of(context);
     for &(start, len) in parts {

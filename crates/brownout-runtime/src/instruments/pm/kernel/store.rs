@@ -1,6 +1,7 @@
 //! Results of system calls, stored into candidates and recorded.
 
 use crate::instruments::events::calling_context;
+use crate::instruments::explore;
 use crate::instruments::pm::{candidates, intent};
 use crate::target_memory;
 use crate::translator::context::Context;
@@ -28,6 +29,7 @@ pub fn put(context: &mut Context, to: u64, bytes: &[u8]) -> Result<(), target_me
 
 /// Stores bytes that the kernel produced.
 pub(crate) fn store(context: &mut Context, nr: u32, to: u64, bytes: &[u8]) {
+    explore::before_write(to, bytes.len() as u64);
     let caller = calling_context::context_of(context);
     let mut done = 0;
     while done < bytes.len() {

@@ -19,6 +19,8 @@ const MOST: usize = 1024;
 const PATH: usize = 4096;
 
 /// Digests of the files and names that were noted. A zero is free.
+// SAFETY: a section of zeroed memory, which the loader's layout puts behind what is written often.
+#[unsafe(link_section = ".bss.tables")]
 static NOTED: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 
 /// Notes the standard streams, so that writes to them are not.

@@ -14,6 +14,7 @@ use crate::arch::translator::translate::number;
 use crate::fatal;
 use crate::instruments::Resumption;
 use crate::instruments::events::calling_context;
+use crate::instruments::explore;
 use crate::instruments::pm::access::record_store;
 use crate::instruments::pm::site::{PmSite, SiteKind, site};
 use crate::instruments::pm::stripes::Stripe;
@@ -25,7 +26,7 @@ use crate::translator::signal::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP};
 use crate::wire::Head;
 use brownout_ring::{kind, store};
 use core::sync::atomic::{AtomicU8, Ordering};
-use iced_x86::{FlowControl, Mnemonic, Register};
+use iced_x86::{Code, FlowControl, Mnemonic, Register};
 
 /// An access of the instruction could not be made, at this address.
 pub enum BadAccess {
@@ -107,6 +108,7 @@ pub fn emulate(context: &mut Context) -> Resumption {
         EmulatedForm::Target => target(context, site),
         EmulatedForm::Translate => translate(context, site),
         EmulatedForm::Line => line(context, site),
+        EmulatedForm::ZeroLine => zero_line(context, site),
         EmulatedForm::TileStore => tile::store(context, site),
         EmulatedForm::TileLoad => tile::fill(context, site),
         EmulatedForm::Unsupported => fatal::unsupported(format_args!(
@@ -181,6 +183,7 @@ pub(crate) fn store_bytes(
     address: u64,
     bytes: &[u8],
 ) -> Result<(), BadAccess> {
+    explore::before_write(address, bytes.len() as u64);
     if (address & 4095) + bytes.len() as u64 > 4096 {
         // If a part cannot be stored, nothing is.
         let mut old = [0u8; 64];
@@ -236,6 +239,7 @@ pub(crate) fn load_bytes(address: u64, bytes: &mut [u8]) -> Result<(), BadAccess
 
 /// Reads bytes for the target, and records those that are read from candidates.
 pub(crate) fn load(context: &mut Context, address: u64, bytes: &mut [u8]) -> Result<(), BadAccess> {
+    explore::before_read(context, address, bytes.len() as u64);
     load_bytes(address, bytes)?;
     if candidates::find(address).is_some_and(|mapping| mapping.observes(false)) {
         let caller = calling_context::context_of(context);
@@ -279,6 +283,15 @@ fn line(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let mut bytes = [0u8; 64];
     load(context, effective_address(insn, context), &mut bytes)?;
     store_bytes(context, store::DIRECT, to, &bytes)
+}
+
+/// `clzero`: zeros the line around the address in rax, as weakly ordered as a non-temporal store.
+fn zero_line(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
+    let mut at = context.cpu.gpr[reg::RAX];
+    if site.insn.code() == Code::Clzerod {
+        at &= 0xffff_ffff;
+    }
+    store_bytes(context, store::NON_TEMPORAL, at & !63, &[0; 64])
 }
 
 /// `xlat`: the byte of a table that al selects.
@@ -326,6 +339,7 @@ fn bit_string(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     let mapping = candidates::find(address);
     let delta = mapping.map_or(0, |mapping| mapping.delta);
     let mut old = [0u8];
+    explore::before_read(context, address, 1);
     load_bytes(address, &mut old)?;
     if insn.mnemonic() != Mnemonic::Bt {
         if delta == 0 && target_memory::write_bytes(address, &old).is_err() {

@@ -24,6 +24,8 @@ pub enum EmulatedForm {
     PopFlags,
     /// `movdir64b`.
     Line,
+    /// `clzero`: its address is in rax and nowhere else.
+    ZeroLine,
     /// `tilestored`: the rows of a tile.
     TileStore,
     /// `tileloadd`.
@@ -77,6 +79,7 @@ impl Form {
             {
                 Form::Emulated(EmulatedForm::Line)
             }
+            Mnemonic::Clzero => Form::Emulated(EmulatedForm::ZeroLine),
             Mnemonic::Popf | Mnemonic::Popfq => Form::Emulated(EmulatedForm::PopFlags),
             Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc | Mnemonic::Bt
                 if insn.op1_kind() == OpKind::Register =>

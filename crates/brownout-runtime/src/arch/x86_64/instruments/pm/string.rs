@@ -10,6 +10,7 @@ use crate::arch::translator::cpu::TRAP_FLAG;
 use crate::arch::translator::cpu::reg;
 use crate::arch::translator::guarded;
 use crate::instruments::events::calling_context;
+use crate::instruments::explore;
 use crate::instruments::pm::access::record_store;
 use crate::instruments::pm::site::PmSite;
 use crate::instruments::pm::{candidates, intent, split};
@@ -213,6 +214,7 @@ impl Repetition {
     fn load(&self, context: &mut Context, from: u64) -> Result<u64, BadAccess> {
         let mut buffer = [0u8; 8];
         let bytes = &mut buffer[..self.element as usize];
+        explore::before_read(context, from, self.element);
         load_bytes(from, bytes)?;
         record_load(context, from, bytes, self.caller);
         Ok(u64::from_le_bytes(buffer))
@@ -255,6 +257,7 @@ impl Repetition {
     /// Reads the bytes to store: from the source, or copies of the accumulator.
     fn fetch(&self, context: &mut Context, from: u64, bytes: &mut [u8]) -> Result<(), BadAccess> {
         if self.operation == StringOperation::Move {
+            explore::before_read(context, from, bytes.len() as u64);
             load_bytes(from, bytes)?;
             record_load(context, from, bytes, self.caller);
             return Ok(());
@@ -267,6 +270,8 @@ impl Repetition {
         Ok(())
     }
 
+    /// Never inlined: other exits should not pay for its buffer, whose pages a fork has copied.
+    #[inline(never)]
     fn move_piece(&self, context: &mut Context, count: u64) -> Result<(), BadAccess> {
         let mut buffer = [0u8; 4096];
         let bytes = &mut buffer[..(count * self.element) as usize];
@@ -302,6 +307,7 @@ impl Repetition {
 
 /// Writes bytes that lie on one page.
 fn write_piece(context: &mut Context, to: u64, bytes: &[u8], caller: u32) -> Result<(), BadAccess> {
+    explore::before_write(to, bytes.len() as u64);
     let Some(mapping) = candidates::find(to).filter(|mapping| mapping.observes(true)) else {
         return target_memory::write_bytes(to, bytes).map_err(|_| BadAccess::write(to));
     };

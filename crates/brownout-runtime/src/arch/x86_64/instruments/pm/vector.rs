@@ -3,6 +3,7 @@
 use super::effective_address::effective_address;
 use crate::arch::instruments::pm::emulate::{BadAccess, load, store_bytes};
 use crate::fatal;
+use crate::instruments::explore;
 use crate::instruments::pm::candidates;
 use crate::instruments::pm::site::PmSite;
 use crate::translator::context::Context;
@@ -117,6 +118,7 @@ pub fn gather(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
         };
         let first = *delta.get_or_insert(distance(at));
         if first != distance(at) || first != distance(at + element as u64 - 1) {
+            explore::refuse_gather();
             fatal::unsupported(format_args!(
                 "the gather at {:#x} reads several mappings at once, which the engine does not support with --loads",
                 site.pc

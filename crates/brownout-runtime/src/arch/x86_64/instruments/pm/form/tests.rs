@@ -124,10 +124,10 @@ fn an_instruction_that_writes_memory_is_stored_or_refused() {
 }
 
 #[test]
-fn a_write_that_the_decoder_does_not_know_is_refused() {
+fn a_write_that_the_decoder_does_not_know_is_carried_out() {
     let insn = example(Code::Clzeroq);
     assert!(!writes(&insn, &mut InstructionInfoFactory::new()).0);
-    assert_eq!(form(&insn), Form::Emulated(EmulatedForm::Unsupported));
+    assert_eq!(form(&insn), Form::Emulated(EmulatedForm::ZeroLine));
 }
 
 #[test]

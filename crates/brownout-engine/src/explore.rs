@@ -1,0 +1,263 @@
+//! Runs a target whose loads from persistent files are answered by the caller, and which forks where there are several
+//! answers.
+//!
+//! [`ExploredTarget::start`] runs a target up to the first load of bytes that the caller has declared *open*. The process
+//! then waits at a [`Question`]. [`ExploredTarget::answer`] lets it read the bytes of the caller's choice and runs it up to its next
+//! question or its end. If the process is kept, a copy of it goes on instead, and the same question can be answered
+//! again with other bytes: so whatever precedes a choice runs once.
+//!
+//! Processes and this controller exchange messages in memory that they share (`brownout-ring`, module `explore`). One
+//! process runs at a time; all others wait at their questions.
+//!
+//! What a copy of a process would share with others (files that are written, child processes…) ends the branch with
+//! [`Step::RunAnew`]: the caller has to run the target in another way, with the chosen bytes in the files.
+
+mod branch;
+mod mailboxes;
+mod open_table;
+
+pub use branch::{BranchEnd, BranchId, OutputPiece, Question, SharedEffect};
+pub use open_table::OpenFile;
+
+use self::branch::ExploredProcess;
+use self::mailboxes::Mailboxes;
+use crate::launch::launch;
+use crate::loader_image::LOADER;
+use crate::program::Program;
+use crate::sys::process::{self, Pid, WaitMode};
+use crate::sys::signals::SignalGate;
+use crate::target::TargetError;
+use crate::wire::Wire;
+use brownout_ring::explore::{self, turn};
+use brownout_ring::option;
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+
+/// What to explore.
+#[derive(Clone, Debug)]
+pub struct ExploreOptions {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// The files whose open bytes the caller chooses.
+    pub files: Vec<OpenFile>,
+    /// The processor time after which a process counts as hung. A copy starts with none.
+    pub cpu_limit: Duration,
+}
+
+/// What a process has come to.
+#[derive(Debug)]
+pub enum Step {
+    /// It waits for the bytes of a load.
+    Question(Question),
+    /// It has ended.
+    End(BranchEnd),
+    /// It was ended because its copies would disturb each other from here on.
+    RunAnew(SharedEffect),
+}
+
+/// Why an exploration could not be continued.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExploreError {
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error("cannot use the explored file {}", path.display())]
+    File {
+        path: std::path::PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("there are more open bytes in separate places than can be explored")]
+    TooManyRanges,
+    #[error("too many processes wait at a question; release some")]
+    TooManyProcesses,
+    #[error("no process waits at this question")]
+    NotWaiting,
+    #[error("an answer of {given} bytes for a question of {asked}")]
+    Length { given: usize, asked: usize },
+    #[error("cannot determine how a process ended")]
+    Wait(#[source] io::Error),
+}
+
+/// How often a process that runs is looked after.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A target under exploration. Its processes are killed when this is dropped.
+pub struct ExploredTarget {
+    // Dropped last: processes use the wire until they are killed.
+    _wire: Wire,
+    _gate: SignalGate,
+    mailboxes: Mailboxes,
+    processes: BTreeMap<u32, ExploredProcess>,
+    cpu_limit: Duration,
+}
+
+impl ExploredTarget {
+    /// Starts the target and runs it up to its first question or its end.
+    pub fn start(options: &ExploreOptions) -> Result<(Self, Step), ExploreError> {
+        let program = Program::find(&options.command).map_err(TargetError::from)?;
+        let table = open_table::encode(&options.files)?;
+        let set_up = |error| ExploreError::Target(TargetError::SetUp(error));
+        let gate = SignalGate::open().map_err(set_up)?;
+        let wire = Wire::create(option::LOADS | option::EXPLORE).map_err(set_up)?;
+        wire.put_open_table(&table).map_err(set_up)?;
+        // Nobody reads records.
+        wire.turn_off();
+        let mailboxes = Mailboxes::map(wire.file()).map_err(set_up)?;
+        let launched =
+            launch(LOADER, &program, wire.file(), &gate).map_err(|source| TargetError::Start {
+                path: program.path.clone(),
+                source,
+            })?;
+        let mut target = Self {
+            _wire: wire,
+            _gate: gate,
+            mailboxes,
+            processes: BTreeMap::new(),
+            cpu_limit: options.cpu_limit,
+        };
+        target
+            .processes
+            .insert(0, ExploredProcess::first(launched.pid));
+        let step = target.run(0)?;
+        Ok((target, step))
+    }
+
+    /// Answers a question and runs the process up to its next question or its end. If it is to be kept, a copy of it runs
+    /// instead, and the question can be answered again.
+    pub fn answer(
+        &mut self,
+        branch: BranchId,
+        bytes: &[u8],
+        keep: bool,
+    ) -> Result<Step, ExploreError> {
+        let waiting = self
+            .processes
+            .get(&branch.0)
+            .ok_or(ExploreError::NotWaiting)?;
+        let asked = waiting.question.as_ref().ok_or(ExploreError::NotWaiting)?;
+        if bytes.len() != asked.len {
+            return Err(ExploreError::Length {
+                given: bytes.len(),
+                asked: asked.len,
+            });
+        }
+        // A process that was kept comes back to its question soon after its copy was made.
+        let pid = waiting.pid.ok_or(ExploreError::NotWaiting)?;
+        while self.mailboxes.wait(branch.0, LOOK) != turn::QUESTION {
+            if process::wait(pid, WaitMode::Poll)
+                .map_err(ExploreError::Wait)?
+                .is_some()
+            {
+                self.processes.remove(&branch.0);
+                return Err(ExploreError::NotWaiting);
+            }
+        }
+        let child = match keep {
+            false => None,
+            true => Some(self.free_mailbox().ok_or(ExploreError::TooManyProcesses)?),
+        };
+        let mut next = waiting.answered(bytes);
+        if let Some(child) = child {
+            self.mailboxes.clear(child);
+            next.pid = None;
+        } else {
+            self.processes.remove(&branch.0);
+        }
+        let running = child.unwrap_or(branch.0);
+        self.mailboxes.answer(branch.0, bytes, child);
+        self.processes.insert(running, next);
+        self.run(running)
+    }
+
+    /// Ends a process that waits at a question.
+    pub fn release(&mut self, branch: BranchId) {
+        if let Some(branch) = self.processes.remove(&branch.0) {
+            branch.kill();
+        }
+    }
+
+    /// How many processes wait at a question.
+    pub fn waiting(&self) -> usize {
+        self.processes.len()
+    }
+
+    fn free_mailbox(&self) -> Option<u32> {
+        (0..explore::PROCESSES as u32).find(|number| !self.processes.contains_key(number))
+    }
+
+    /// Waits until the process of a mailbox has come to a question or its end.
+    fn run(&mut self, number: u32) -> Result<Step, ExploreError> {
+        loop {
+            let turn = self.mailboxes.wait(number, LOOK);
+            if let Some(branch) = self.processes.get_mut(&number)
+                && branch.pid.is_none()
+            {
+                branch.pid = self.mailboxes.pid(number);
+            }
+            match turn {
+                turn::QUESTION => return Ok(Step::Question(self.take_question(number))),
+                turn::RUN_ANEW => {
+                    let effect = self.mailboxes.effect(number);
+                    self.release(BranchId(number));
+                    return Ok(Step::RunAnew(effect));
+                }
+                turn => {
+                    let mode = match turn {
+                        turn::ENDING => WaitMode::Block,
+                        _ => WaitMode::Poll,
+                    };
+                    if let Some(end) = self.ended(number, mode)? {
+                        return Ok(Step::End(end));
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_question(&mut self, number: u32) -> Question {
+        let output = self.mailboxes.take_output(number);
+        let question = self.mailboxes.question(number);
+        if let Some(branch) = self.processes.get_mut(&number) {
+            branch.output.extend(output);
+            branch.question = Some(question.clone());
+        }
+        question
+    }
+
+    /// How the process of a mailbox ended, if it did. Kills it if it has used too much processor time.
+    fn ended(&mut self, number: u32, mode: WaitMode) -> Result<Option<BranchEnd>, ExploreError> {
+        let Some(pid) = self.processes.get(&number).and_then(|branch| branch.pid) else {
+            return Ok(None);
+        };
+        let hung = mode == WaitMode::Poll
+            && process::cpu_time(pid).is_some_and(|used| used > self.cpu_limit);
+        if hung {
+            process::kill(pid, Signal::KILL);
+        }
+        let mode = if hung { WaitMode::Block } else { mode };
+        let Some(ended) = process::wait(pid, mode).map_err(ExploreError::Wait)? else {
+            return Ok(None);
+        };
+        let output = self.mailboxes.take_output(number);
+        let branch = self.processes.remove(&number);
+        Ok(branch.map(|branch| branch.ended(ended.end, hung, output)))
+    }
+}
+
+impl Drop for ExploredTarget {
+    fn drop(&mut self) {
+        for branch in self.processes.values() {
+            branch.kill();
+        }
+    }
+}
+
+/// Kills and waits for a process.
+fn end_process(pid: Pid) {
+    process::kill(pid, Signal::KILL);
+    let _ = process::wait(pid, WaitMode::Block);
+}

@@ -1,0 +1,246 @@
+//! System calls of an explored process: which of them leave the copies of the process independent of each other.
+//!
+//! Calls that are not known to do so end the branch. What a process writes to its standard output and error goes to its
+//! mailbox.
+
+use super::{STATE, mailbox};
+use crate::arch::instruments::pm::emulate::load_bytes;
+use crate::arch::instruments::pm::syscalls;
+use crate::arch::translator::syscalls::SET_THREAD_POINTER;
+use crate::instruments::explore;
+use crate::instruments::pm::candidates;
+use crate::instruments::pm::kernel::stat_at;
+use crate::sys;
+use crate::sys::{err, errno, is_err, linux};
+use crate::translator::context::Context;
+use crate::translator::syscall::Outcome;
+use alloc::vec::Vec;
+use brownout_ring::explore::shared_effect;
+
+/// Calls that read or change only what a fork copies.
+const PRIVATE: &[u32] = &[
+    linux::__NR_brk,
+    linux::__NR_mmap,
+    linux::__NR_munmap,
+    linux::__NR_msync,
+    linux::__NR_fsync,
+    linux::__NR_fdatasync,
+    linux::__NR_exit,
+    linux::__NR_exit_group,
+    linux::__NR_rt_sigaction,
+    linux::__NR_rt_sigprocmask,
+    linux::__NR_rt_sigreturn,
+    linux::__NR_sigaltstack,
+    linux::__NR_getpid,
+    linux::__NR_getppid,
+    linux::__NR_gettid,
+    linux::__NR_getuid,
+    linux::__NR_geteuid,
+    linux::__NR_getgid,
+    linux::__NR_getegid,
+    linux::__NR_uname,
+    linux::__NR_sysinfo,
+    linux::__NR_getrusage,
+    linux::__NR_times,
+    linux::__NR_clock_gettime,
+    linux::__NR_clock_getres,
+    linux::__NR_gettimeofday,
+    linux::__NR_getcwd,
+    linux::__NR_chdir,
+    linux::__NR_fchdir,
+    linux::__NR_umask,
+    linux::__NR_getrandom,
+    linux::__NR_set_tid_address,
+    linux::__NR_set_robust_list,
+    linux::__NR_rseq,
+    linux::__NR_prlimit64,
+    linux::__NR_sched_getaffinity,
+    linux::__NR_sched_yield,
+    linux::__NR_fstat,
+    linux::__NR_newfstatat,
+    linux::__NR_statx,
+    linux::__NR_statfs,
+    linux::__NR_fstatfs,
+    linux::__NR_faccessat,
+    linux::__NR_faccessat2,
+    linux::__NR_readlinkat,
+    linux::__NR_close,
+];
+
+/// The request of `ioctl` that asks for the attributes of a terminal.
+const TCGETS: u64 = 0x5401;
+const STANDARD_OUTPUT: u64 = 1;
+const STANDARD_ERROR: u64 = 2;
+
+/// Ends the branch if the call that the process is about to make could disturb other branches.
+pub fn check(context: &mut Context) {
+    let nr = context.cpu.syscall_number() as u32;
+    let args = context.cpu.syscall_arguments();
+    if nr == linux::__NR_set_tid_address {
+        STATE.lock().thread_id_at = args[0];
+    }
+    // Open bytes are decided before the process reads them, not before the kernel does.
+    let reads_candidate = !BY_ADDRESS.contains(&nr) && points_to_candidate(&args);
+    if reads_candidate || !is_private(nr, &args) {
+        mailbox::give_up(shared_effect::CALL, nr);
+    }
+}
+
+/// Calls that work on ranges of addresses, not on what is there, and those whose input is read by the runtime.
+const BY_ADDRESS: &[u32] = &[
+    linux::__NR_mmap,
+    linux::__NR_munmap,
+    linux::__NR_mprotect,
+    linux::__NR_madvise,
+    linux::__NR_msync,
+    linux::__NR_brk,
+    linux::__NR_write,
+    linux::__NR_writev,
+];
+
+fn points_to_candidate(args: &[u64; 6]) -> bool {
+    args.iter().any(|&arg| candidates::find(arg).is_some())
+}
+
+fn is_private(nr: u32, args: &[u64; 6]) -> bool {
+    let [a, b, c, ..] = *args;
+    match nr {
+        _ if PRIVATE.contains(&nr) || syscalls::LOOKS_UP.contains(&nr) => true,
+        SET_THREAD_POINTER => true,
+        linux::__NR_write | linux::__NR_writev => matches!(a, STANDARD_OUTPUT | STANDARD_ERROR),
+        linux::__NR_openat => is_private_open(a as i32, b, c),
+        _ if nr != syscalls::CREATE && syscalls::OPENS.contains(&nr) => {
+            is_private_open(linux::AT_FDCWD, a, b)
+        }
+        linux::__NR_read => has_own_position(a) && is_certain_read(a, position(a), c),
+        linux::__NR_lseek | linux::__NR_getdents64 => has_own_position(a),
+        // Locks belong to what is open, which copies share.
+        linux::__NR_flock => b as u32 & (linux::LOCK_NB | linux::LOCK_UN) != 0,
+        linux::__NR_pread64 => is_certain_read(a, args[3], c),
+        linux::__NR_mprotect | linux::__NR_madvise => !explored_range(a, b),
+        linux::__NR_fcntl => {
+            matches!(b as u32, linux::F_GETFD | linux::F_SETFD | linux::F_GETFL)
+        }
+        // Asks whether a descriptor is a terminal.
+        linux::__NR_ioctl => b == TCGETS,
+        linux::__NR_futex => matches!(b as u32 & 0x7f, linux::FUTEX_WAKE),
+        linux::__NR_kill | linux::__NR_tgkill => a == u64::from(sys::getpid()),
+        linux::__NR_prctl => a == u64::from(linux_raw_sys::prctl::PR_SET_NAME),
+        _ => false,
+    }
+}
+
+/// Whether opening a file changes nothing outside of the process, and neither this nor reading from it has to wait. Explored
+/// files may be opened for writing: they are only written through mappings, which are private.
+fn is_private_open(directory: i32, path: u64, flags: u64) -> bool {
+    let changes = linux::O_CREAT | linux::O_TRUNC;
+    if flags & u64::from(changes) != 0 {
+        return false;
+    }
+    let Some(stat) = stat_at((directory, path), 0) else {
+        // There is nothing to open.
+        return true;
+    };
+    let waits = stat.st_mode & linux::S_IFMT == linux::S_IFIFO;
+    let is_read = flags as u32 & linux::O_ACCMODE == linux::O_RDONLY;
+    let mut state = STATE.lock();
+    !waits && (is_read || state.file_of(stat.st_dev, stat.st_ino).is_some())
+}
+
+/// Whether no other process shares the position of a descriptor.
+fn has_own_position(fd: u64) -> bool {
+    let state = STATE.lock();
+    fd > STANDARD_ERROR && (!state.was_forked || state.own_descriptors.contains(&(fd as u32)))
+}
+
+fn position(fd: u64) -> u64 {
+    // SAFETY: asks for a position, and changes nothing.
+    let raw = unsafe { crate::sys!(linux::__NR_lseek, fd, 0, linux::SEEK_CUR) };
+    if is_err(raw) { 0 } else { raw }
+}
+
+/// Whether a read at an offset shows nothing that is open or that the process has changed in memory.
+fn is_certain_read(fd: u64, offset: u64, len: u64) -> bool {
+    let Some(stat) = sys::fstat(fd as i32) else {
+        return true;
+    };
+    let range = offset..offset.saturating_add(len);
+    STATE
+        .lock()
+        .file_of(stat.st_dev, stat.st_ino)
+        .is_none_or(|(_, file)| file.mappings.are_none() && !file.has_open(range))
+}
+
+/// Whether a range touches the mapping of an explored file.
+fn explored_range(start: u64, len: u64) -> bool {
+    let end = start.saturating_add(len);
+    let state = STATE.lock();
+    state
+        .files
+        .iter()
+        .any(|file| file.mappings.touch(start, end))
+}
+
+/// Makes a call that was checked.
+pub fn make(
+    context: &mut Context,
+    nr: u32,
+    args: [u64; 6],
+    make: impl FnOnce(&mut Context, u32, [u64; 6]) -> Outcome,
+) -> Outcome {
+    match nr {
+        linux::__NR_write => Outcome::Done(put(context, args[0], &[(args[1], args[2])])),
+        linux::__NR_writev => match buffers(context, args[1], args[2]) {
+            Some(buffers) => Outcome::Done(put(context, args[0], &buffers)),
+            None => Outcome::Done(err(errno::EFAULT)),
+        },
+        _ if nr == linux::__NR_openat || syscalls::OPENS.contains(&nr) => {
+            let outcome = make(context, nr, args);
+            if let Outcome::Done(raw) = outcome
+                && !is_err(raw)
+            {
+                STATE.lock().own_descriptors.insert(raw as u32);
+            }
+            outcome
+        }
+        linux::__NR_close => {
+            STATE.lock().own_descriptors.remove(&(args[0] as u32));
+            make(context, nr, args)
+        }
+        _ => make(context, nr, args),
+    }
+}
+
+/// The buffers of a `writev`.
+fn buffers(context: &mut Context, at: u64, count: u64) -> Option<Vec<(u64, u64)>> {
+    (0..count.min(1024))
+        .map(|index| {
+            let mut words = [0u8; 16];
+            read(context, at + 16 * index, &mut words)?;
+            let word = |from: usize| {
+                u64::from_le_bytes(words[from..from + 8].try_into().unwrap_or_default())
+            };
+            Some((word(0), word(8)))
+        })
+        .collect()
+}
+
+/// Puts what the process writes to a standard stream into its mailbox. The result of the call.
+fn put(context: &mut Context, stream: u64, buffers: &[(u64, u64)]) -> u64 {
+    let mut done = 0;
+    for &(start, len) in buffers {
+        let mut bytes = alloc::vec![0u8; len.min(1 << 20) as usize];
+        if read(context, start, &mut bytes).is_none() {
+            return if done > 0 { done } else { err(errno::EFAULT) };
+        }
+        mailbox::put_output(stream as u8, &bytes);
+        done += len;
+    }
+    done
+}
+
+/// Reads memory of the process, open bytes included.
+fn read(context: &mut Context, at: u64, bytes: &mut [u8]) -> Option<()> {
+    explore::before_read(context, at, bytes.len() as u64);
+    load_bytes(at, bytes).ok()
+}

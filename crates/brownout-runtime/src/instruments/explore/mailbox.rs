@@ -1,0 +1,139 @@
+//! The process's end of its mailbox: questions and answers, output, and why the copy has to be run anew.
+
+use crate::sys;
+use crate::wire;
+use brownout_ring::explore::{self, Mailbox, shared_effect, turn};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+static MAILBOX: AtomicPtr<Mailbox> = AtomicPtr::new(core::ptr::null_mut());
+/// Nanoseconds after which a waiting process looks whether the controller still exists.
+const PATIENCE: u64 = 1_000_000_000;
+
+/// What a process asks for.
+pub struct Question<'a> {
+    pub file: u32,
+    pub offset: u64,
+    pub len: usize,
+    /// The open bytes, one bit for each.
+    pub open: &'a [u64],
+}
+
+/// What the controller answers.
+pub struct Answer {
+    pub bytes: [u8; explore::QUESTION_BYTES],
+    /// The mailbox of the process that is to be forked.
+    pub copy: Option<u32>,
+}
+
+/// Makes the mailbox with this number that of the calling process.
+pub fn open(number: u32) {
+    let Some(mailbox) = map(number) else {
+        crate::fatal::unsupported(format_args!("the engine cannot map its mailbox"));
+    };
+    mailbox.pid.store(sys::getpid(), Ordering::Release);
+    MAILBOX.store((&raw const *mailbox).cast_mut(), Ordering::Relaxed);
+}
+
+/// Maps a mailbox. It stays mapped until the process ends.
+fn map(number: u32) -> Option<&'static Mailbox> {
+    let offset = explore::mailbox_offset(number as usize);
+    let addr = wire::map(wire::READ_WRITE, offset, size_of::<Mailbox>())?;
+    // SAFETY: a mapping of that size that is never unmapped; every field is atomic.
+    Some(unsafe { &*(addr as *const Mailbox) })
+}
+
+fn own() -> Option<&'static Mailbox> {
+    // SAFETY: null, or from `map`.
+    unsafe { MAILBOX.load(Ordering::Relaxed).as_ref() }
+}
+
+/// Asks, and waits for the answer.
+pub fn ask(question: &Question<'_>) -> Answer {
+    let Some(mailbox) = own() else {
+        crate::fatal::fault(format_args!("there is no mailbox"));
+    };
+    mailbox.file.store(question.file, Ordering::Relaxed);
+    mailbox.offset.store(question.offset, Ordering::Relaxed);
+    mailbox.len.store(question.len as u32, Ordering::Relaxed);
+    for (to, from) in mailbox.open.iter().zip(question.open) {
+        to.store(*from, Ordering::Relaxed);
+    }
+    give_turn(mailbox, turn::QUESTION);
+    wait(mailbox)
+}
+
+/// Waits for a further answer to the last question.
+pub fn wait_again() -> Answer {
+    let Some(mailbox) = own() else {
+        crate::fatal::fault(format_args!("there is no mailbox"));
+    };
+    give_turn(mailbox, turn::QUESTION);
+    wait(mailbox)
+}
+
+fn wait(mailbox: &Mailbox) -> Answer {
+    while mailbox.turn.load(Ordering::Acquire) != turn::ANSWER {
+        sys::futex_wait(&mailbox.turn, turn::QUESTION, PATIENCE);
+        if !wire::has_recorder() {
+            sys::exit_group(0);
+        }
+    }
+    let mut bytes = [0u8; explore::QUESTION_BYTES];
+    let asked = mailbox.len.load(Ordering::Relaxed) as usize;
+    for (to, from) in bytes.iter_mut().zip(&mailbox.bytes).take(asked) {
+        *to = from.load(Ordering::Relaxed);
+    }
+    let copy = mailbox.copy.load(Ordering::Relaxed);
+    mailbox.turn.store(turn::RUNNING, Ordering::Release);
+    Answer {
+        bytes,
+        copy: (copy != explore::NO_COPY).then_some(copy),
+    }
+}
+
+fn give_turn(mailbox: &Mailbox, turn: u32) {
+    mailbox.turn.store(turn, Ordering::Release);
+    sys::futex_wake(&mailbox.turn);
+}
+
+/// The process is about to end.
+pub fn end() {
+    if let Some(mailbox) = own() {
+        give_turn(mailbox, turn::ENDING);
+    }
+}
+
+/// Puts into the mailbox of a process that could not be forked that there is none.
+pub fn report_failed_fork(copy: u32) {
+    if let Some(mailbox) = map(copy) {
+        mailbox.effect.store(shared_effect::FORK, Ordering::Relaxed);
+        give_turn(mailbox, turn::RUN_ANEW);
+    }
+}
+
+/// Ends the process: what it is about to do cannot be undone for its copies.
+pub fn give_up(effect: u32, call: u32) -> ! {
+    if let Some(mailbox) = own() {
+        mailbox.effect.store(effect, Ordering::Relaxed);
+        mailbox.call.store(call, Ordering::Relaxed);
+        give_turn(mailbox, turn::RUN_ANEW);
+    }
+    sys::exit_group(0)
+}
+
+/// Appends output of a standard stream.
+pub fn put_output(stream: u8, bytes: &[u8]) {
+    const HEAD: usize = 5;
+    let Some(mailbox) = own() else { return };
+    let used = mailbox.output_len.load(Ordering::Relaxed) as usize;
+    let Some(room) = mailbox.output.get(used..used + HEAD + bytes.len()) else {
+        give_up(shared_effect::OUTPUT, 0);
+    };
+    let len = (bytes.len() as u32).to_le_bytes();
+    let piece = [stream].into_iter().chain(len).chain(bytes.iter().copied());
+    for (to, from) in room.iter().zip(piece) {
+        to.store(from, Ordering::Relaxed);
+    }
+    let used = (used + HEAD + bytes.len()) as u32;
+    mailbox.output_len.store(used, Ordering::Release);
+}

@@ -20,14 +20,6 @@ use crate::unit_states::{Presence, Tearing, UnitState, UnitStates};
 /// #     type Flush = ();
 /// #     const HISTORY: bool = true;
 /// #     fn guaranteed(&mut self, _: LineRef<'_>, _: Marks<'_>, _: &LiveStore<&'static str>, _: Access) {}
-/// #     fn overwritten(
-/// #         &mut self,
-/// #         _: LineRef<'_>,
-/// #         _: &LiveStore<&'static str>,
-/// #         _: &mut LiveStore<&'static str>,
-/// #         _: ByteMask,
-/// #     ) {
-/// #     }
 /// # }
 /// // `Ignore` is an observer with history that tags each store with a name.
 /// let mut tracker = Tracker::<Ignore>::new(Profile::ADR);

@@ -13,6 +13,7 @@
 //!
 //! Exact means: for the recorded order of stores. What another schedule of the target's threads would have stored is not explored.
 
+mod completion;
 mod crash_time;
 mod exploration;
 mod history_builder;
@@ -26,6 +27,7 @@ mod store_history;
 mod unit_layer;
 mod unit_reads;
 
+pub use completion::IncompleteLine;
 pub use crash_time::CrashTime;
 pub use exploration::Exploration;
 pub use history_builder::StoreHistoryBuilder;

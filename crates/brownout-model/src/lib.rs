@@ -43,15 +43,6 @@
 //!     fn guaranteed(&mut self, _: LineRef<'_>, _: Marks<'_>, _: &LiveStore<()>, _: Access) {
 //!         self.0 += 1;
 //!     }
-//!
-//!     fn overwritten(
-//!         &mut self,
-//!         _: LineRef<'_>,
-//!         _: &LiveStore<()>,
-//!         _: &mut LiveStore<()>,
-//!         _: ByteMask,
-//!     ) {
-//!     }
 //! }
 //!
 //! let mut tracker = Tracker::new(Profile::ADR);
@@ -90,8 +81,8 @@ pub use address::{LINE, LineSlot, PAGE, PmAddress, SpaceId, ThreadSlot, Time, li
 pub use byte_mask::ByteMask;
 pub use crash_states::{CrashState, CrashStates};
 pub use explore::{
-    CrashTime, Exploration, InitialBytes, PossibleMemory, ReadClass, ReadClasses, ReadSource,
-    RecoveryMemory, StoreHistory, StoreHistoryBuilder,
+    CrashTime, Exploration, IncompleteLine, InitialBytes, PossibleMemory, ReadClass, ReadClasses,
+    ReadSource, RecoveryMemory, StoreHistory, StoreHistoryBuilder,
 };
 pub use line_marks::{Mark, Marks};
 pub use live_stores::LiveStore;

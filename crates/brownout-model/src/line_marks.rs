@@ -1,7 +1,7 @@
 //! Three boolean marks per cache line, whose meaning the observer defines.
 //!
-//! They are stored per page, so that an idle page takes half a cache line and the working set of a target stays in
-//! the processor's cache.
+//! They are stored per page, so that a page takes less than half a cache line and the working set of a target stays in the
+//! processor's cache.
 
 /// One of the three marks of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

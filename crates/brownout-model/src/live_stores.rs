@@ -61,6 +61,11 @@ impl Default for TableId {
 }
 
 impl TableId {
+    #[cfg(test)]
+    pub(crate) fn numbered(number: u32) -> Self {
+        TableId(number)
+    }
+
     /// Whether no line of the page has live stores.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {

@@ -59,7 +59,9 @@ pub trait PersistObserver {
         older: &LiveStore<Self::Store>,
         newer: &mut LiveStore<Self::Store>,
         bytes: ByteMask,
-    );
+    ) {
+        let _ = (line, older, newer, bytes);
+    }
 
     /// `store` is guaranteed, and so are all earlier stores to the same bytes: every later crash keeps it unless
     /// it is overwritten. Stores to a byte settle in the order of issue.

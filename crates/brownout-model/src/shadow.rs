@@ -1,46 +1,77 @@
-//! Shadow memory: the state of each accessed page of persistent memory, in one array.
+//! Shadow memory: the state of each accessed page of persistent memory, in arrays.
 //!
-//! Pages are numbered. Once the number is known, the state is one array access, and nothing is allocated for a page
-//! that is accessed again. Numbers are found through tables for regions of 2 MiB.
+//! Pages get state by regions of 256 KiB. Once the number of the region is known, the state of a page is one array access,
+//! and nothing is allocated for a region that is accessed again. Where the live stores of a page are is needed at once for
+//! every event, so these numbers have an array of their own, which stays in the processor's cache. The marks are
+//! modified, and nothing waits for them.
 
 use std::ops::{Index, IndexMut, Range};
 
 use rustc_hash::FxHashMap;
 
 use crate::address::{LINE, LINES_IN_PAGE, LineSlot, PAGE, PmAddress, SpaceId};
+use crate::line_marks::{Mark, Marks, PageMarks};
+use crate::live_stores::TableId;
 
-const PAGES_IN_REGION: u64 = 512;
-/// No page. A real page number is smaller, because line slots are 32-bit numbers.
-const ABSENT: u32 = u32::MAX;
+const PAGES_IN_REGION: usize = 64;
+/// Bytes in a region.
+const REGION: u64 = PAGES_IN_REGION as u64 * PAGE;
+/// The most regions, because line slots are 32-bit numbers and one is no line.
+const MOST_REGIONS: usize = u32::MAX as usize / LINES_IN_PAGE / PAGES_IN_REGION;
 
 #[derive(Clone)]
-pub(crate) struct Shadow<P> {
-    states: Vec<P>,
-    keys: Vec<PageKey>,
+pub(crate) struct Shadow {
+    live: Vec<TableId>,
+    marks: Vec<PageMarks>,
+    /// By number. A region that was dropped keeps its key until its number is used again.
+    keys: Vec<RegionKey>,
     free: Vec<u32>,
-    regions: FxHashMap<(SpaceId, u64), u32>,
-    /// A direct-mapped cache of region tables, indexed by region number.
-    recent: Vec<(SpaceId, u64, u32)>,
+    regions: FxHashMap<RegionKey, u32>,
+    /// A direct-mapped cache of region numbers.
+    recent: Vec<Option<(RegionKey, u32)>>,
     /// The page that was looked up last.
     last: Option<(SpaceId, u64, LineSlot)>,
-    tables: Vec<[u32; PAGES_IN_REGION as usize]>,
 }
 
-/// Regions in the cache: 1 GiB of contiguous persistent memory.
-const RECENT: usize = 512;
+/// Regions in the cache: 512 MiB of contiguous persistent memory.
+const RECENT: usize = 2048;
 
-#[derive(Clone, Copy, Debug)]
-struct PageKey {
+/// Which part of persistent memory a region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct RegionKey {
     space: SpaceId,
-    number: u64,
+    /// The offset of its first byte, in regions.
+    position: u64,
 }
 
-/// A line that an event affects. Its address is computed only on request, because that costs a memory access.
+impl RegionKey {
+    #[inline]
+    fn of_page(space: SpaceId, page: u64) -> Self {
+        RegionKey {
+            space,
+            position: page / PAGES_IN_REGION as u64,
+        }
+    }
+
+    #[inline]
+    fn in_cache(self) -> usize {
+        self.position as usize % RECENT
+    }
+}
+
+/// The first line of page `page` in region number `region`.
+#[inline]
+fn first_line(region: u32, page: u64) -> LineSlot {
+    let page = page as u32 % PAGES_IN_REGION as u32;
+    LineSlot::first_of(region * PAGES_IN_REGION as u32 + page)
+}
+
+/// A line that an event affects.
 #[derive(Clone, Copy, Debug)]
 pub struct LineRef<'a> {
-    keys: &'a [PageKey],
+    keys: &'a [RegionKey],
     line: LineSlot,
-    pub(crate) guaranteed_before: u32,
+    guaranteed_before: u32,
 }
 
 impl LineRef<'_> {
@@ -56,40 +87,45 @@ impl LineRef<'_> {
         self.guaranteed_before
     }
 
+    /// The same line, after the flush has guaranteed `count` stores.
+    #[inline]
+    pub(crate) fn after_guaranteeing(self, count: u32) -> Self {
+        LineRef {
+            guaranteed_before: count,
+            ..self
+        }
+    }
+
     /// The address of the line's first byte.
     #[inline]
     pub fn address(&self) -> PmAddress {
-        let key = self.keys[self.line.page()];
+        let page = self.line.page();
+        let key = self.keys[page / PAGES_IN_REGION];
+        let in_region = (page % PAGES_IN_REGION) as u64 * PAGE + self.line.number() as u64 * LINE;
         PmAddress {
             space: key.space,
-            offset: key.number * PAGE + self.line.number() as u64 * LINE,
+            offset: key.position * REGION + in_region,
         }
     }
 }
 
-impl<P: Default> Shadow<P> {
+impl Shadow {
     pub(crate) fn new() -> Self {
         Shadow {
-            states: Vec::new(),
+            live: Vec::new(),
+            marks: Vec::new(),
             keys: Vec::new(),
             free: Vec::new(),
             regions: FxHashMap::default(),
-            recent: vec![(SpaceId(0), u64::MAX, ABSENT); RECENT],
+            recent: vec![None; RECENT],
             last: None,
-            tables: Vec::new(),
         }
     }
 
     /// The first line of a page, if the page has state.
     pub(crate) fn find(&self, space: SpaceId, page: u64) -> Option<LineSlot> {
-        let table = *self.regions.get(&(space, page / PAGES_IN_REGION))?;
-        self.in_table(table, page)
-    }
-
-    #[inline]
-    fn in_table(&self, table: u32, page: u64) -> Option<LineSlot> {
-        let index = self.tables[table as usize][(page % PAGES_IN_REGION) as usize];
-        (index != ABSENT).then(|| LineSlot::first_of(index))
+        let region = *self.regions.get(&RegionKey::of_page(space, page))?;
+        Some(first_line(region, page))
     }
 
     /// Like [`find`](Self::find), with a cache.
@@ -105,16 +141,16 @@ impl<P: Default> Shadow<P> {
 
     #[inline(never)]
     fn find_uncached(&mut self, space: SpaceId, page: u64) -> Option<LineSlot> {
-        let region = page / PAGES_IN_REGION;
-        let recent = self.recent[region as usize % RECENT];
-        let table = if (recent.0, recent.1) == (space, region) {
-            recent.2
-        } else {
-            let table = *self.regions.get(&(space, region))?;
-            self.recent[region as usize % RECENT] = (space, region, table);
-            table
+        let key = RegionKey::of_page(space, page);
+        let region = match self.recent[key.in_cache()] {
+            Some((recent, region)) if recent == key => region,
+            _ => {
+                let region = *self.regions.get(&key)?;
+                self.recent[key.in_cache()] = Some((key, region));
+                region
+            }
         };
-        let slot = self.in_table(table, page)?;
+        let slot = first_line(region, page);
         self.last = Some((space, page, slot));
         Some(slot)
     }
@@ -130,34 +166,27 @@ impl<P: Default> Shadow<P> {
 
     #[cold]
     fn add(&mut self, space: SpaceId, page: u64) -> LineSlot {
-        let tables = &mut self.tables;
-        let region = (space, page / PAGES_IN_REGION);
-        let table = *self.regions.entry(region).or_insert_with(|| {
-            tables.push([ABSENT; PAGES_IN_REGION as usize]);
-            tables.len() as u32 - 1
-        });
-        let key = PageKey {
-            space,
-            number: page,
-        };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.keys[index as usize] = key;
-                index
+        let key = RegionKey::of_page(space, page);
+        let region = match self.free.pop() {
+            Some(region) => {
+                self.keys[region as usize] = key;
+                region
             }
             None => {
-                let index = self.keys.len() as u32;
+                let region = self.keys.len();
                 assert!(
-                    self.keys.len() < ABSENT as usize / LINES_IN_PAGE,
+                    region < MOST_REGIONS,
                     "too much persistent memory is in use at the same time (limit: 256 GiB)"
                 );
                 self.keys.push(key);
-                self.states.push(P::default());
-                index
+                let pages = self.keys.len() * PAGES_IN_REGION;
+                self.live.resize(pages, TableId::default());
+                self.marks.resize(pages, PageMarks::default());
+                region as u32
             }
         };
-        self.tables[table as usize][(page % PAGES_IN_REGION) as usize] = index;
-        LineSlot::first_of(index)
+        self.regions.insert(key, region);
+        first_line(region, page)
     }
 
     /// The address of a line.
@@ -172,12 +201,25 @@ impl<P: Default> Shadow<P> {
         .address()
     }
 
+    /// Whether a line has a mark.
+    #[inline]
+    pub(crate) fn has_mark(&self, line: LineSlot, mark: Mark) -> bool {
+        self.marks[line.page()].has(line.number(), mark)
+    }
+
+    /// The marks of a line.
+    #[inline]
+    pub(crate) fn marks(&mut self, line: LineSlot) -> Marks<'_> {
+        self.marks[line.page()].of(line.number())
+    }
+
     /// The state of a line's page, and a reference to the line for its address.
     #[inline]
-    pub(crate) fn split(&mut self, line: LineSlot) -> (&mut P, LineRef<'_>) {
+    pub(crate) fn split(&mut self, line: LineSlot) -> (&mut TableId, &mut PageMarks, LineRef<'_>) {
         let keys = &self.keys;
         (
-            &mut self.states[line.page()],
+            &mut self.live[line.page()],
+            &mut self.marks[line.page()],
             LineRef {
                 keys,
                 line,
@@ -186,93 +228,93 @@ impl<P: Default> Shadow<P> {
         )
     }
 
-    /// The pages with state that contain bytes of `range`, in order: offset and first line.
-    pub(crate) fn pages_in(&self, space: SpaceId, range: Range<u64>) -> Vec<(u64, LineSlot)> {
-        let mut found = Vec::new();
+    /// The pages with live stores that contain bytes of `range`, in order: offset and first line.
+    pub(crate) fn live_pages_in(&self, space: SpaceId, range: Range<u64>) -> Vec<(u64, LineSlot)> {
         if range.is_empty() {
-            return found;
+            return Vec::new();
         }
         let pages = range.start / PAGE..=(range.end - 1) / PAGE;
-        let regions = pages.start() / PAGES_IN_REGION..=pages.end() / PAGES_IN_REGION;
-        let mut touched: Vec<(u64, u32)> = if regions.end() - regions.start() < 8 {
-            let look = |region| Some((region, *self.regions.get(&(space, region))?));
-            regions.filter_map(look).collect()
+        let positions = range.start / REGION..=(range.end - 1) / REGION;
+        let regions = if positions.end() - positions.start() < 8 {
+            let look = |position| {
+                let key = RegionKey { space, position };
+                Some((key, *self.regions.get(&key)?))
+            };
+            positions.filter_map(look).collect()
         } else {
-            let all = self.regions.iter();
-            all.filter(|((other, region), _)| *other == space && regions.contains(region))
-                .map(|((_, region), table)| (*region, *table))
-                .collect()
+            self.regions_where(|key| key.space == space && positions.contains(&key.position))
         };
-        touched.sort_unstable();
-        for (region, table) in touched {
-            let first = region * PAGES_IN_REGION;
-            let from = first.max(*pages.start());
-            let to = (first + PAGES_IN_REGION - 1).min(*pages.end());
-            let wanted = (from - first) as usize..=(to - first) as usize;
-            for (number, &index) in (from..).zip(&self.tables[table as usize][wanted]) {
-                if index != ABSENT {
-                    found.push((number * PAGE, LineSlot::first_of(index)));
-                }
-            }
-        }
+        let found = self.live_pages_of(regions);
+        let found = found.map(|(address, first)| (address.offset, first));
         found
+            .filter(|(offset, _)| pages.contains(&(offset / PAGE)))
+            .collect()
     }
 
-    /// All pages with state, in order.
-    pub(crate) fn all_pages(&self) -> Vec<(PmAddress, LineSlot)> {
-        let mut found = Vec::new();
-        for ((space, region), table) in &self.regions {
-            let first = region * PAGES_IN_REGION;
-            for (number, &index) in (first..).zip(&self.tables[*table as usize]) {
-                if index != ABSENT {
-                    let address = PmAddress {
-                        space: *space,
-                        offset: number * PAGE,
-                    };
-                    found.push((address, LineSlot::first_of(index)));
-                }
-            }
-        }
+    /// All pages with live stores, in order.
+    pub(crate) fn live_pages(&self) -> Vec<(PmAddress, LineSlot)> {
+        self.live_pages_of(self.regions_where(|_| true)).collect()
+    }
+
+    /// Regions with state and their numbers, in order.
+    fn regions_where(&self, wanted: impl Fn(RegionKey) -> bool) -> Vec<(RegionKey, u32)> {
+        let all = self.regions.iter().map(|(key, region)| (*key, *region));
+        let mut found: Vec<(RegionKey, u32)> = all.filter(|(key, _)| wanted(*key)).collect();
         found.sort_unstable();
         found
     }
 
+    /// The pages of regions that have live stores.
+    fn live_pages_of(
+        &self,
+        regions: Vec<(RegionKey, u32)>,
+    ) -> impl Iterator<Item = (PmAddress, LineSlot)> {
+        let pages = 0..PAGES_IN_REGION as u64;
+        let lines = regions.into_iter().flat_map(move |(_, region)| {
+            let pages = pages.clone();
+            pages.map(move |page| first_line(region, page))
+        });
+        lines
+            .filter(|&line| !self[line].is_empty())
+            .map(|line| (self.address(line), line))
+    }
+
     /// The number of pages with state.
     pub(crate) fn len(&self) -> usize {
-        self.keys.len() - self.free.len()
+        self.regions.len() * PAGES_IN_REGION
     }
 
-    /// Drops the state of idle pages.
-    pub(crate) fn forget(&mut self, idle: impl Fn(&P) -> bool) {
+    /// Drops the state of regions without live stores and marks.
+    pub(crate) fn forget_idle(&mut self) {
         self.last = None;
-        for (address, first) in self.all_pages() {
-            let state = &mut self.states[first.page()];
-            if !idle(state) {
-                continue;
+        self.recent.fill(None);
+        self.regions.retain(|_, region| {
+            let first = *region as usize * PAGES_IN_REGION;
+            let pages = first..first + PAGES_IN_REGION;
+            let is_idle = self.live[pages.clone()].iter().all(|page| page.is_empty())
+                && self.marks[pages].iter().all(PageMarks::are_none);
+            if is_idle {
+                self.free.push(*region);
             }
-            *state = P::default();
-            let page = address.offset / PAGE;
-            let table = self.regions[&(address.space, page / PAGES_IN_REGION)];
-            self.tables[table as usize][(page % PAGES_IN_REGION) as usize] = ABSENT;
-            self.free.push(first.page() as u32);
-        }
+            !is_idle
+        });
     }
 }
 
-/// The state of a line's page.
-impl<P> Index<LineSlot> for Shadow<P> {
-    type Output = P;
+/// Where the live stores of a line's page are.
+impl Index<LineSlot> for Shadow {
+    type Output = TableId;
 
     #[inline]
-    fn index(&self, line: LineSlot) -> &P {
-        &self.states[line.page()]
+    fn index(&self, line: LineSlot) -> &TableId {
+        &self.live[line.page()]
     }
 }
 
-impl<P> IndexMut<LineSlot> for Shadow<P> {
+impl IndexMut<LineSlot> for Shadow {
     #[inline]
-    fn index_mut(&mut self, line: LineSlot) -> &mut P {
-        &mut self.states[line.page()]
+    fn index_mut(&mut self, line: LineSlot) -> &mut TableId {
+        &mut self.live[line.page()]
     }
 }
 
@@ -285,15 +327,16 @@ mod tests {
 
     #[test]
     fn each_page_has_separate_state() {
-        let mut shadow: Shadow<u8> = Shadow::new();
+        let mut shadow = Shadow::new();
         let far = u64::MAX / PAGE;
         for (number, (space, page)) in [(FILE, 0), (FILE, 600), (OTHER, 0), (FILE, far)]
             .into_iter()
             .enumerate()
         {
             let line = shadow.touch(space, page).in_page(63);
-            shadow[line] += number as u8 + 1;
-            assert_eq!(shadow[line], number as u8 + 1);
+            assert!(shadow[line].is_empty() && !shadow.has_mark(line, Mark::First));
+            shadow[line] = TableId::numbered(number as u32);
+            shadow.marks(line).set(Mark::First);
             let offset = page * PAGE + 63 * LINE;
             assert_eq!(shadow.address(line), PmAddress { space, offset });
         }
@@ -301,35 +344,46 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_range_are_in_order() {
-        let mut shadow: Shadow<u8> = Shadow::new();
-        for page in [9000, 5, 4, 700, 0] {
-            shadow.touch(FILE, page);
+    fn live_pages_of_a_range_are_in_order() {
+        let mut shadow = Shadow::new();
+        for (space, page) in [
+            (FILE, 9000),
+            (FILE, 5),
+            (FILE, 4),
+            (FILE, 700),
+            (FILE, 0),
+            (OTHER, 5),
+        ] {
+            let line = shadow.touch(space, page);
+            shadow[line] = TableId::numbered(0);
         }
-        shadow.touch(OTHER, 5);
+        shadow.touch(FILE, 6);
         let pages = |range| {
-            let found = shadow.pages_in(FILE, range).into_iter();
+            let found = shadow.live_pages_in(FILE, range).into_iter();
             found.map(|(offset, _)| offset / PAGE).collect::<Vec<_>>()
         };
         assert_eq!(pages(0..u64::MAX), [0, 4, 5, 700, 9000]);
-        assert_eq!(pages(4 * PAGE..6 * PAGE), [4, 5]);
+        assert_eq!(pages(4 * PAGE..7 * PAGE), [4, 5]);
         assert_eq!(pages(5 * PAGE - 1..5 * PAGE), [4]);
         assert_eq!(pages(5 * PAGE..5 * PAGE), [0; 0]);
+        assert_eq!(shadow.live_pages().len(), 6);
     }
 
     #[test]
-    fn idle_pages_are_dropped_and_their_memory_is_reused() {
-        let mut shadow: Shadow<u8> = Shadow::new();
+    fn idle_regions_are_dropped_and_their_memory_is_reused() {
+        let mut shadow = Shadow::new();
         let kept = shadow.touch(FILE, 1);
-        shadow[kept] = 1;
-        let idle = shadow.touch(FILE, 2);
-        assert_eq!(shadow.find_cached(FILE, 2), Some(idle));
-        shadow.forget(|&page| page == 0);
-        assert_eq!(shadow.find_cached(FILE, 2), None);
-        assert_eq!(shadow.len(), 1);
-        assert_eq!(shadow.find(FILE, 2), None);
+        shadow.marks(kept).set(Mark::Second);
+        let beside = shadow.touch(FILE, 2);
+        let idle = shadow.touch(FILE, 200);
+        assert_eq!(shadow.find_cached(FILE, 200), Some(idle));
+        shadow.forget_idle();
+        assert_eq!(shadow.find_cached(FILE, 200), None);
+        assert_eq!(shadow.len(), PAGES_IN_REGION);
+        assert_eq!(shadow.find(FILE, 200), None);
         assert_eq!(shadow.find(FILE, 1), Some(kept));
-        assert_eq!(shadow.touch(OTHER, 7), idle);
+        assert_eq!(shadow.find(FILE, 2), Some(beside));
+        assert_eq!(shadow.touch(OTHER, 200), idle);
         assert_eq!(shadow.address(idle).space, OTHER);
     }
 }

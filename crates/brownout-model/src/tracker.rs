@@ -10,25 +10,17 @@ mod ranges;
 
 use crate::address::{LINE, LineSlot, PAGE, PmAddress, SpaceId, ThreadSlot, Time};
 use crate::byte_mask::ByteMask;
-use crate::line_marks::{Mark, Marks, PageMarks};
-use crate::live_stores::{LiveStore, Slab, TableId};
+use crate::line_marks::{Mark, Marks};
+use crate::live_stores::{LiveStore, Slab};
 use crate::observer::{Access, FlushEffect, PersistObserver, StoreKind};
 use crate::pending::{Pending, PendingList};
 use crate::profile::{Profile, Wait};
 use crate::shadow::Shadow;
 
-/// The state of a page and its lines. Two fit in a cache line.
-#[derive(Clone, Default)]
-#[repr(align(32))]
-struct PageState {
-    marks: PageMarks,
-    live: TableId,
-}
-
 /// Tracks which stores of an execution a crash can lose. The crate documentation has an example.
 pub struct Tracker<W: PersistObserver> {
     profile: Profile,
-    pages: Shadow<PageState>,
+    pages: Shadow,
     live: Slab<W::Store>,
     threads: Vec<PendingList<W::Flush>>,
     /// The number of pages above which idle pages are dropped.
@@ -89,8 +81,7 @@ impl<W: PersistObserver> Tracker<W> {
     #[cold]
     fn new_page(&mut self, space: SpaceId, page: u64) -> LineSlot {
         if self.pages.len() >= self.page_limit {
-            self.pages
-                .forget(|page| page.live.is_empty() && page.marks.are_none());
+            self.pages.forget_idle();
             self.page_limit = FIRST_PAGE_LIMIT.max(self.pages.len() * 2);
         }
         self.pages.touch(space, page)
@@ -120,13 +111,13 @@ impl<W: PersistObserver> Tracker<W> {
     /// Whether a line has a mark. Lines start without marks. Pages with marked lines are not dropped.
     #[inline]
     pub fn has_mark(&self, line: LineSlot, mark: Mark) -> bool {
-        self.pages[line].marks.has(line.number(), mark)
+        self.pages.has_mark(line, mark)
     }
 
     /// The marks of a line.
     #[inline]
     pub fn marks(&mut self, line: LineSlot) -> Marks<'_> {
-        self.pages[line].marks.of(line.number())
+        self.pages.marks(line)
     }
 
     /// Processes a store to `bytes` of a line.
@@ -155,7 +146,7 @@ impl<W: PersistObserver> Tracker<W> {
         tag: impl FnOnce() -> W::Store,
     ) {
         let wait = self.profile.wait(kind);
-        let page = &mut self.pages[line].live;
+        let page = &mut self.pages[line];
         let overwrites =
             !W::HISTORY && !self.live.bytes(*page, line.number()).and(bytes).is_empty();
         if overwrites || wait == Wait::Nothing {
@@ -191,22 +182,22 @@ impl<W: PersistObserver> Tracker<W> {
         if !W::HISTORY {
             self.overwrite(observer, line, &mut store);
         }
-        let (page, at) = self.pages.split(line);
+        let (page, marks, at) = self.pages.split(line);
         let number = line.number();
         if store.guaranteed {
-            observer.guaranteed(at, page.marks.of(number), &store, by);
-            if !W::HISTORY || self.live.is_empty(page.live, number) {
+            observer.guaranteed(at, marks.of(number), &store, by);
+            if !W::HISTORY || self.live.is_empty(*page, number) {
                 observer.settled(at, &store);
                 return;
             }
         }
-        self.live.append(&mut page.live, number, store);
+        self.live.append(page, number, store);
     }
 
     /// Removes the bytes of a new store from older stores.
     fn overwrite(&mut self, observer: &mut W, line: LineSlot, newer: &mut LiveStore<W::Store>) {
-        let (page, at) = self.pages.split(line);
-        self.live.retain(&mut page.live, line.number(), |older| {
+        let (page, _, at) = self.pages.split(line);
+        self.live.retain(page, line.number(), |older| {
             let covered = older.bytes.and(newer.bytes);
             if !covered.is_empty() {
                 observer.overwritten(at, older, newer, covered);
@@ -252,7 +243,7 @@ impl<W: PersistObserver> Tracker<W> {
         let (pages, live) = (&self.pages, &self.live);
         self.threads[thread.index()].compact(|pending| {
             let line = pending.line();
-            let mut stores = live.iter(pages[line].live, line.number());
+            let mut stores = live.iter(pages[line], line.number());
             stores.any(|store| covers(pending, store))
         });
     }
@@ -285,7 +276,7 @@ impl<W: PersistObserver> Tracker<W> {
 
     /// The stores to a line that are not settled, in the order of issue.
     pub fn live(&self, line: LineSlot) -> impl Iterator<Item = &LiveStore<W::Store>> {
-        self.live.iter(self.pages[line].live, line.number())
+        self.live.iter(self.pages[line], line.number())
     }
 
     /// Calls `visit` with the stores to a line that are not settled, in the order of issue. It may modify the
@@ -296,7 +287,7 @@ impl<W: PersistObserver> Tracker<W> {
         line: LineSlot,
         mut visit: impl FnMut(StoreKind, Time, &mut W::Store),
     ) {
-        let page = self.pages[line].live;
+        let page = self.pages[line];
         self.live.for_each(page, line.number(), |store| {
             visit(store.kind, store.time, &mut store.tag);
         });
@@ -305,12 +296,12 @@ impl<W: PersistObserver> Tracker<W> {
     /// The bytes of a line that are not settled.
     #[inline]
     pub fn live_bytes(&self, line: LineSlot) -> ByteMask {
-        self.live.bytes(self.pages[line].live, line.number())
+        self.live.bytes(self.pages[line], line.number())
     }
 
     #[inline]
     fn has_live(&self, line: LineSlot) -> bool {
-        !self.live.is_empty(self.pages[line].live, line.number())
+        !self.live.is_empty(self.pages[line], line.number())
     }
 
     /// The number of stores, or parts of stores in one line, that are not settled.
@@ -332,13 +323,16 @@ impl<W: PersistObserver> Tracker<W> {
         line: LineSlot,
         which: impl Fn(&LiveStore<W::Store>) -> bool,
     ) {
-        let (page, mut at) = self.pages.split(line);
+        let (page, marks, at) = self.pages.split(line);
         let mut waits = ByteMask::NONE;
-        self.live.retain(&mut page.live, line.number(), |store| {
+        // Not in `at`: the processor stalls when fields that were written separately are copied as one.
+        let mut guaranteed_before = 0;
+        self.live.retain(page, line.number(), |store| {
             if !store.guaranteed && which(store) {
                 store.guaranteed = true;
-                observer.guaranteed(at, page.marks.of(line.number()), store, by);
-                at.guaranteed_before += 1;
+                let at = at.after_guaranteeing(guaranteed_before);
+                observer.guaranteed(at, marks.of(line.number()), store, by);
+                guaranteed_before += 1;
             }
             // Without history no two live stores share a byte, so none has to wait for another.
             if store.guaranteed && (!W::HISTORY || waits.and(store.bytes).is_empty()) {

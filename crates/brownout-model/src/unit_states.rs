@@ -185,14 +185,6 @@ impl<T> UnitStates<T> {
     /// #     type Flush = ();
     /// #     const HISTORY: bool = true;
     /// #     fn guaranteed(&mut self, _: LineRef<'_>, _: Marks<'_>, _: &LiveStore<()>, _: Access) {}
-    /// #     fn overwritten(
-    /// #         &mut self,
-    /// #         _: LineRef<'_>,
-    /// #         _: &LiveStore<()>,
-    /// #         _: &mut LiveStore<()>,
-    /// #         _: ByteMask,
-    /// #     ) {
-    /// #     }
     /// # }
     /// // `Ignore` is an observer with history. Two stores to one line: bytes 0 to 7, then bytes 8 to 15.
     /// let mut tracker = Tracker::<Ignore>::new(Profile::ADR);

@@ -327,16 +327,6 @@ impl PersistObserver for Log {
         self.history.record_mut(store.tag).guaranteed = by.time;
     }
 
-    fn overwritten(
-        &mut self,
-        _: LineRef<'_>,
-        _: &LiveStore<RecordId>,
-        _: &mut LiveStore<RecordId>,
-        _: ByteMask,
-    ) {
-        unreachable!("a tracker with history keeps what is overwritten");
-    }
-
     fn settled(&mut self, _: LineRef<'_>, store: &LiveStore<RecordId>) {
         let now = self.now;
         self.history.logs[store.tag.unit as usize].settle(store.tag.record, now);

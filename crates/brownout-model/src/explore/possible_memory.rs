@@ -125,6 +125,11 @@ impl PossibleMemory {
         self.crashed.iter().map(|(_, time)| time.states_log10).sum()
     }
 
+    /// Whether the unit with this byte has several possible states.
+    pub fn is_open(&self, address: PmAddress) -> bool {
+        self.states(self.target().unit_of(address)).is_open()
+    }
+
     /// The distinct bytes that a load can see.
     pub fn may_read(&self, address: PmAddress, len: u64) -> ReadClasses {
         let units = self.units_of(address, len);
@@ -161,10 +166,8 @@ impl PossibleMemory {
         let histories = self.crashed.iter();
         let units: BTreeSet<PmAddress> = histories.flat_map(|(run, _)| run.units()).collect();
         units.into_iter().map(|unit| {
-            let newest = Arc::new(self.states(unit).newest());
-            let words = self.words(unit, unit, self.profile_unit(), None);
-            let mut reads = reads(&newest, &words);
-            (unit, reads.swap_remove(0).bytes)
+            let bytes = self.completed_bytes(unit, self.profile_unit());
+            (unit, bytes)
         })
     }
 
@@ -172,8 +175,17 @@ impl PossibleMemory {
         self.target().profile().unit
     }
 
-    pub(super) fn target(&self) -> &StoreHistory {
+    pub(super) fn target(&self) -> &Arc<StoreHistory> {
         &self.crashed[0].0
+    }
+
+    pub(super) fn target_crash(&self) -> CrashTime {
+        self.crashed[0].1
+    }
+
+    pub(super) fn narrowed_units(&self) -> impl Iterator<Item = (PmAddress, &StateSet)> {
+        let units = self.narrowed.iter();
+        units.map(|(&unit, states)| (unit, &**states))
     }
 
     /// The units that contain bytes of a load.
@@ -202,7 +214,7 @@ impl PossibleMemory {
         Arc::new(StateSet::new(layers))
     }
 
-    fn states(&self, unit: PmAddress) -> Arc<StateSet> {
+    pub(super) fn states(&self, unit: PmAddress) -> Arc<StateSet> {
         let narrowed = self.narrowed(unit).cloned();
         narrowed.unwrap_or_else(|| self.unnarrowed(unit))
     }

@@ -107,6 +107,14 @@ impl StateSet {
         }
     }
 
+    /// Whether there is more than one state.
+    pub(super) fn is_open(&self) -> bool {
+        let grains: u32 = self.layers.iter().map(|layer| layer.grains).sum();
+        let cube = &self.cubes[0];
+        let is_one = cube.steps.iter().all(StepSet::is_one) && cube.fixed.len() == grains as usize;
+        self.cubes.len() > 1 || !is_one
+    }
+
     pub(super) fn cubes(&self) -> &[Cube] {
         &self.cubes
     }
@@ -119,6 +127,18 @@ impl StateSet {
             end -= layer.grains;
             (number, end, &**layer)
         })
+    }
+
+    /// How many stores of a layer's sequence are present, in a set of one state.
+    pub(super) fn steps(&self, layer: usize) -> u32 {
+        self.cubes[0].steps[layer]
+            .last()
+            .expect("a cube is not empty")
+    }
+
+    /// Whether a grain is present, in a set of one state.
+    pub(super) fn has(&self, grain: Grain) -> bool {
+        self.cubes[0].fixed_as(grain) == Some(true)
     }
 
     /// A state of the set in which as much as possible is present, as a set of that state alone.
@@ -138,6 +158,18 @@ impl StateSet {
             layers: self.layers.clone(),
             cubes: vec![newest],
         }
+    }
+
+    /// Of all states that the crashes can leave, the newest one with so many stores of a layer's sequence, and without some grains, as
+    /// a set of that state alone.
+    pub(super) fn newest_without(&self, layer: usize, steps: u32, absent: &[Grain]) -> Self {
+        let mut newest = self.newest();
+        let cube = &mut newest.cubes[0];
+        cube.steps[layer] = StepSet::only(steps);
+        for (grain, is_present) in &mut cube.fixed {
+            *is_present = !absent.contains(grain);
+        }
+        newest
     }
 }
 

@@ -30,6 +30,11 @@ impl StepSet {
         self.ranges.is_empty()
     }
 
+    /// Whether there is one number.
+    pub(super) fn is_one(&self) -> bool {
+        matches!(&self.ranges[..], [range] if range.len() == 1)
+    }
+
     /// The largest number.
     pub(super) fn last(&self) -> Option<u32> {
         self.ranges.last().map(|range| range.end - 1)

@@ -146,6 +146,28 @@ impl StoreHistory {
         &self.profile
     }
 
+    /// When the states change that a crash can leave of the unit with this byte, in order. They are the same at two crash times
+    /// if none of these times is before one and not before the other.
+    pub fn changes(&self, address: PmAddress) -> Vec<Time> {
+        let unit = self.unit_of(address);
+        let records = self.log(unit).map_or(&[][..], |log| &log.records);
+        let of_records = records
+            .iter()
+            .flat_map(|record| [record.issued, record.guaranteed, record.settled]);
+        let end = unit.offset.saturating_add(self.profile.unit);
+        let removals = self.removed.iter().filter(|(_, space, range)| {
+            *space == unit.space && range.start < end && unit.offset < range.end
+        });
+        let of_removals = removals.map(|&(time, ..)| time);
+        let mut changes: Vec<Time> = of_records
+            .chain(of_removals)
+            .filter(|&time| time != NEVER)
+            .collect();
+        changes.sort();
+        changes.dedup();
+        changes
+    }
+
     /// The start of the unit that contains `address`.
     pub(super) fn unit_of(&self, address: PmAddress) -> PmAddress {
         PmAddress {

@@ -39,9 +39,19 @@ pub(super) struct LayerPart {
 }
 
 impl LayerPart {
+    /// The number of the line in the unit.
+    pub(super) fn line(&self) -> usize {
+        self.record.line()
+    }
+
     /// When the store was issued.
     pub(super) fn issued(&self) -> Time {
         self.record.issued
+    }
+
+    /// Whether a crash can lose it.
+    pub(super) fn is_losable(&self) -> bool {
+        self.step.is_some() || self.grain.is_some()
     }
 
     /// The bytes of the part in a word of the unit.
@@ -52,7 +62,8 @@ impl LayerPart {
         mask_of_word(self.bytes, word)
     }
 
-    fn words(&self) -> impl Iterator<Item = usize> + '_ {
+    /// The words of the unit with bytes of the part.
+    pub(super) fn words(&self) -> impl Iterator<Item = usize> + '_ {
         let first = self.record.line() * WORDS_IN_LINE;
         (first..first + WORDS_IN_LINE).filter(|&word| self.mask(word) != 0)
     }
@@ -147,6 +158,16 @@ impl UnitLayer {
             part.grain = Some(self.grains);
             self.grains += words;
         }
+    }
+
+    /// Whether this is what a run contributes.
+    pub(super) fn is_of(&self, run: &Arc<StoreHistory>) -> bool {
+        Arc::ptr_eq(&self.history, run)
+    }
+
+    /// The stores that are not settled, oldest first.
+    pub(super) fn parts(&self) -> &[LayerPart] {
+        &self.parts
     }
 
     /// The settled bytes of a word.

@@ -13,7 +13,7 @@ use crate::unit_states::Tearing;
 impl<W: PersistObserver> Tracker<W> {
     /// Processes a write-back by the kernel of the pages that contain bytes of `range`.
     pub fn write_back(&mut self, observer: &mut W, by: Access, space: SpaceId, range: Range<u64>) {
-        for (_, first) in self.live_pages_in(space, range) {
+        for (_, first) in self.pages.live_pages_in(space, range) {
             for number in 0..PAGE / LINE {
                 self.guarantee(observer, by, first.in_page(number), |_| true);
             }
@@ -26,7 +26,7 @@ impl<W: PersistObserver> Tracker<W> {
         space: SpaceId,
         range: Range<u64>,
     ) -> impl Iterator<Item = (PmAddress, LineSlot, &LiveStore<W::Store>)> {
-        let pages = self.live_pages_in(space, range.clone()).into_iter();
+        let pages = self.pages.live_pages_in(space, range.clone()).into_iter();
         let lines = pages.flat_map(|(offset, first)| {
             (0..PAGE / LINE).map(move |number| (offset + number * LINE, first.in_page(number)))
         });
@@ -47,7 +47,7 @@ impl<W: PersistObserver> Tracker<W> {
         range: Range<u64>,
         mut visit: impl FnMut(PmAddress, LineSlot, &mut LiveStore<W::Store>) -> bool,
     ) {
-        for (offset, first) in self.live_pages_in(space, range.clone()) {
+        for (offset, first) in self.pages.live_pages_in(space, range.clone()) {
             for number in 0..PAGE / LINE {
                 let start = offset + number * LINE;
                 let inside = bytes_in(start, &range);
@@ -56,7 +56,7 @@ impl<W: PersistObserver> Tracker<W> {
                     continue;
                 }
                 let address = self.address(line);
-                let page = &mut self.pages[line].live;
+                let page = &mut self.pages[line];
                 self.live.retain(page, line.number(), |store| {
                     store.bytes.and(inside).is_empty() || visit(address, line, store)
                 });
@@ -84,7 +84,7 @@ impl<W: PersistObserver> Tracker<W> {
 
     /// The states that a crash at this time can leave. Needs [history](PersistObserver::HISTORY).
     pub fn crash_states(&self, tearing: Tearing) -> CrashStates<W::Store> {
-        self.states_of(self.pages.all_pages(), tearing, |_| true)
+        self.states_of(self.pages.live_pages(), tearing, |_| true)
     }
 
     /// Like [`crash_states`](Self::crash_states), of the units that contain bytes of `range` alone.
@@ -97,7 +97,7 @@ impl<W: PersistObserver> Tracker<W> {
         let unit = self.profile.unit;
         let end = range.end.checked_next_multiple_of(unit).unwrap_or(u64::MAX);
         let units = range.start - range.start % unit..end;
-        let pages = self.pages.pages_in(space, units.clone()).into_iter();
+        let pages = self.pages.live_pages_in(space, units.clone()).into_iter();
         let pages = pages.map(|(offset, first)| (PmAddress { space, offset }, first));
         self.states_of(pages, tearing, |line| units.contains(&line.offset))
     }
@@ -119,13 +119,6 @@ impl<W: PersistObserver> Tracker<W> {
             .filter(|&(_, line)| self.has_live(line))
             .map(|(address, line)| (address, self.live(line)));
         CrashStates::new(&self.profile, tearing, live)
-    }
-
-    /// The pages with live stores that contain bytes of `range`, in order: offset and first line.
-    fn live_pages_in(&self, space: SpaceId, range: Range<u64>) -> Vec<(u64, LineSlot)> {
-        let mut pages = self.pages.pages_in(space, range);
-        pages.retain(|&(_, first)| !self.pages[first].live.is_empty());
-        pages
     }
 }
 

@@ -43,16 +43,6 @@ impl PersistObserver for Base {
         assert_eq!(before, None, "a store is guaranteed once");
     }
 
-    fn overwritten(
-        &mut self,
-        _: LineRef<'_>,
-        _: &LiveStore<Values>,
-        _: &mut LiveStore<Values>,
-        _: ByteMask,
-    ) {
-        panic!("with history nothing is overwritten");
-    }
-
     fn settled(&mut self, line: LineRef<'_>, store: &LiveStore<Values>) {
         apply(&mut self.memory, line.address(), store.bytes, &store.tag);
     }

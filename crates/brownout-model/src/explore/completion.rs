@@ -1,0 +1,180 @@
+//! One of the states that are still possible, for a crash image: the one with as much as possible present.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::possible_memory::PossibleMemory;
+use super::state_set::StateSet;
+use super::store_history::RecordKind;
+use super::unit_layer::Presence;
+use crate::address::{LINE, PmAddress, Time};
+
+/// A line from which a crash image lacks stores of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncompleteLine {
+    /// The start of the line.
+    pub line: PmAddress,
+    /// How many stores to the line there were before the crash.
+    pub stores: u64,
+    /// The numbers of those that are absent, from 0, in order.
+    pub absent: Vec<u64>,
+}
+
+impl PossibleMemory {
+    /// Bytes in the state that [`completed`](Self::completed) gives.
+    pub(super) fn completed_bytes(&self, address: PmAddress, len: u64) -> Vec<u8> {
+        let units = self.units_of(address, len);
+        let bytes = units.flat_map(|unit| {
+            let newest = Arc::new(self.states(unit).newest());
+            let mut reads = self.unit_reads(&newest, (unit, None), address, len);
+            reads.swap_remove(0).bytes
+        });
+        bytes.collect()
+    }
+
+    /// Keeps one state of the unit with this byte, whatever was read of it: of the stores of the target that a crash can
+    /// lose, it has those that were issued before `time`. Recoveries that crashed have lost nothing.
+    pub fn keep_issued_before(&mut self, address: PmAddress, time: Time) {
+        let unit = self.target().unit_of(address);
+        let states = self.unnarrowed(unit);
+        let Some((number, first_grain, layer)) = states.layers().last() else {
+            return;
+        };
+        if !layer.is_of(self.target()) {
+            return;
+        }
+        let (mut steps, mut absent) = (0, Vec::new());
+        for part in layer.parts() {
+            let is_present = part.issued() < time;
+            for word in part.words() {
+                let grain = match layer.presence(part, word, first_grain) {
+                    Presence::Always => None,
+                    Presence::InSequence { step, torn } => {
+                        steps = steps.max(if is_present { step + 1 } else { 0 });
+                        torn
+                    }
+                    Presence::Optional(grain) => Some(grain),
+                };
+                absent.extend(grain.filter(|_| !is_present));
+            }
+        }
+        let state = states.newest_without(number, steps, &absent);
+        self.narrow(unit, &Arc::new(state));
+    }
+
+    /// When the target issued the stores of the unit with this byte that the crash can lose, in order.
+    pub fn losable(&self, address: PmAddress) -> Vec<Time> {
+        let unit = self.target().unit_of(address);
+        let states = self.unnarrowed(unit);
+        let layer = states.layers().last().map(|(.., layer)| layer);
+        let layer = layer.filter(|layer| layer.is_of(self.target()));
+        let parts = layer.map_or(&[][..], |layer| layer.parts()).iter();
+        let losable = parts.filter(|part| part.is_losable());
+        let mut times: Vec<Time> = losable.map(|part| part.issued()).collect();
+        times.dedup();
+        times
+    }
+
+    /// The lines from which that state lacks stores of the target. With [`Tearing::Words`](crate::Tearing) a store counts as absent if a word of it is.
+    pub fn incomplete_lines(&self) -> Vec<IncompleteLine> {
+        let mut lines = BTreeMap::new();
+        for (unit, states) in self.narrowed_units() {
+            self.find_absent(unit, &states.newest(), &mut lines);
+        }
+        lines.into_values().collect()
+    }
+
+    fn find_absent(
+        &self,
+        unit: PmAddress,
+        state: &StateSet,
+        lines: &mut BTreeMap<PmAddress, IncompleteLine>,
+    ) {
+        // The layer of the target is the oldest, if the target has changed the unit.
+        let Some((number, first_grain, layer)) = state.layers().last() else {
+            return;
+        };
+        if !layer.is_of(self.target()) {
+            return;
+        }
+        let Some(log) = self.target().log(unit) else {
+            return;
+        };
+        for part in layer.parts() {
+            let is_present = |word: usize| match layer.presence(part, word, first_grain) {
+                Presence::Always => true,
+                Presence::InSequence { step, torn } => {
+                    let steps = state.steps(number);
+                    step < steps || step == steps && torn.is_some_and(|grain| state.has(grain))
+                }
+                Presence::Optional(grain) => state.has(grain),
+            };
+            if part.words().all(is_present) {
+                continue;
+            }
+            let line = PmAddress {
+                offset: unit.offset + part.line() as u64 * LINE,
+                ..unit
+            };
+            let before = self.target_crash().before;
+            let stores = log.records.iter().filter(|record| {
+                record.line() == part.line()
+                    && record.kind != RecordKind::Replacement
+                    && record.issued < before
+            });
+            let number = stores
+                .clone()
+                .take_while(|record| record.issued < part.issued());
+            let number = number.count() as u64;
+            let entry = lines.entry(line).or_insert_with(|| IncompleteLine {
+                line,
+                stores: stores.count() as u64,
+                absent: Vec::new(),
+            });
+            entry.absent.push(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Access, Profile, SpaceId, StoreHistoryBuilder, StoreKind, Tearing};
+
+    #[test]
+    fn a_state_of_a_time_has_what_was_stored_before() {
+        let mut run = StoreHistoryBuilder::new(Profile::ADR, Tearing::Whole);
+        let thread = run.add_thread();
+        let at = |offset| PmAddress {
+            space: SpaceId(0),
+            offset,
+        };
+        let stores = [
+            (8, StoreKind::Cached),
+            (0, StoreKind::NonTemporal),
+            (64, StoreKind::Cached),
+            (8, StoreKind::Cached),
+        ];
+        for (time, (offset, kind)) in (1..).zip(stores) {
+            let by = Access {
+                thread,
+                time: Time(time),
+            };
+            run.store(by, at(offset), &[time as u8], kind);
+        }
+        let history = Arc::new(run.finish());
+        let end = *history.crash_times().last().unwrap();
+        let zeros = |_: PmAddress, bytes: &mut [u8]| bytes.fill(0);
+        let crash = PossibleMemory::new(Arc::new(zeros), history, end);
+        assert_eq!(crash.losable(at(0)), [1, 2, 4].map(Time));
+        let expected = [[0, 0, 0], [0, 1, 0], [2, 1, 0], [2, 1, 3], [2, 4, 3]];
+        for (before, bytes) in (1..).zip(expected) {
+            let mut memory = crash.clone();
+            memory.keep_issued_before(at(0), Time(before));
+            memory.keep_issued_before(at(64), Time(before));
+            let read = [0, 8, 64].map(|offset| memory.may_read(at(offset), 1).certain());
+            assert_eq!(read, bytes.map(|byte| Some(vec![byte])), "before {before}");
+            assert!(!memory.is_open(at(0)) && crash.is_open(at(0)));
+        }
+    }
+}

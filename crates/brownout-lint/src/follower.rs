@@ -4,6 +4,7 @@
 //! them, also under `adr`, where they are flush and fence of their pages in one call. Under `msync`, flush
 //! and fence instructions do nothing for durability and are ignored.
 //!
+//! - `accidental_fences`: what locked instructions on other memory order.
 //! - `effects`: what stores, flushes and fences do; `fast_path` does the same for the events that are most frequent.
 //! - `exits`: what is judged when a thread or the process ends, or a file is unmapped.
 //! - `files`: what system calls on files, unmapping and the ends of processes do.
@@ -13,6 +14,7 @@
 //! - `thread`, `line_marks`, `overwrites`, `unfenced_flushes`, `address_spaces`: what is remembered of threads, lines,
 //!   stores, flushes and mappings.
 
+mod accidental_fences;
 pub(crate) mod address_spaces;
 mod effects;
 mod exits;
@@ -281,7 +283,7 @@ impl<A: Attribution> Follower<A> {
 }
 
 #[inline]
-fn pm_address(file: FileId, offset: u64) -> PmAddress {
+pub(crate) fn pm_address(file: FileId, offset: u64) -> PmAddress {
     PmAddress {
         space: SpaceId(file.0),
         offset,

@@ -1,7 +1,8 @@
 //! The judge: decides at the end of a trace what is reported.
 //!
 //! Two things are known only then: which files are persistent memory, and which stores can no longer become
-//! guaranteed. The judge shows the rules the lost stores and drops findings on other files.
+//! guaranteed. The judge shows the rules the lost stores and drops findings on other files. Whether a lost store changes
+//! anything is known only after a [second pass](ContentCheck).
 
 mod lost_stores;
 
@@ -9,7 +10,9 @@ use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{Definitions, Event};
 
 use crate::attribution::Attribution;
+use crate::content_check::ContentCheck;
 use crate::follower::Follower;
+use crate::follower::guarantees::Guarantees;
 use crate::judge::lost_stores::LostStores;
 use crate::lint::{FileStores, LintOutcome};
 use crate::rule_inputs::LostStore;
@@ -36,15 +39,56 @@ impl Judge {
     }
 
     /// Ends the pass. Where patterns are given, they alone decide which files are persistent memory.
-    pub(crate) fn judge<A: Attribution>(
+    pub(crate) fn end<A: Attribution>(
         self,
         mut follower: Follower<A>,
         definitions: &Definitions,
         patterns: Option<&Patterns>,
-    ) -> LintOutcome<A> {
+    ) -> EndedPass<A> {
         let selection = self.survey.select(definitions, patterns);
         follower.end();
         let lost = LostStores::new(&mut follower).find(&selection);
+        EndedPass {
+            follower,
+            selection,
+            lost,
+        }
+    }
+}
+
+/// A pass that has seen the whole trace.
+pub struct EndedPass<A> {
+    follower: Follower<A>,
+    selection: Selection,
+    lost: Vec<LostStore>,
+}
+
+impl<A: Attribution> EndedPass<A> {
+    /// The second pass over the trace that is needed: `None` if no store is lost.
+    pub fn content_check(&self) -> Option<ContentCheck> {
+        let Guarantees {
+            unfenced, sites, ..
+        } = &self.follower.guarantees;
+        let lost = unfenced.iter().chain(&self.lost);
+        let mut lost = lost
+            .filter(|lost| sites.is_users(lost.tag.site) && !lost.tag.exempt)
+            .filter(|lost| self.selection.is_persistent(lost.file()))
+            .peekable();
+        lost.peek().is_some().then(|| ContentCheck::new(lost))
+    }
+
+    /// Judges. Stores that change nothing are distinguished only if there was a second pass.
+    pub fn finish(self, content: Option<&ContentCheck>) -> LintOutcome<A> {
+        let EndedPass {
+            mut follower,
+            selection,
+            mut lost,
+        } = self;
+        let mut unfenced = std::mem::take(&mut follower.guarantees.unfenced);
+        if let Some(content) = content {
+            unfenced.retain(|lost| !content.is_unchanged(lost));
+            lost.retain(|lost| !content.is_unchanged(lost));
+        }
         let site_keys = &mut follower.site_keys;
         follower
             .guarantees
@@ -53,7 +97,7 @@ impl Judge {
         let relies_on_syncs = relies_on_syncs(&follower, &selection);
         let sites = follower.guarantees.sites;
         let mut rules = follower.guarantees.rules;
-        for lost in &lost {
+        for lost in unfenced.iter().chain(&lost) {
             rules.lost(&sites, lost);
         }
         let findings = rules.into_findings(&sites, &selection);

@@ -9,6 +9,8 @@
 //! - the judge decides at the end what is reported: only then is it known which files are persistent
 //!   memory and which stores are lost.
 //!
+//! A pass does not know the content of memory. [`ContentCheck`] is a second one that is needed if stores are lost.
+//!
 //! A [`RawFinding`] names sites by process, instruction and calling context. Symbols are up to the caller, and so is
 //! the distinction between the user's code and a library's: see [`Attribution`].
 //!
@@ -19,9 +21,11 @@
 #![forbid(unsafe_code)]
 
 mod attribution;
+mod content_check;
 mod follower;
 mod judge;
 mod lint;
+mod lost_together;
 pub mod oracle;
 mod raw_finding;
 mod rule;
@@ -33,6 +37,8 @@ mod transactions;
 
 pub use attribution::{Attribution, Origin, origin_of};
 pub use brownout_model::Profile;
+pub use content_check::ContentCheck;
+pub use judge::EndedPass;
 pub use lint::{FileStores, Lint, LintOutcome};
 pub use raw_finding::{RawFinding, RawRange, RawSite, RawValue, UnfencedSince};
 pub use rules::{RULES, rule};

@@ -13,7 +13,7 @@ use brownout_trace::{
 
 use crate::attribution::Attribution;
 use crate::follower::Follower;
-use crate::judge::Judge;
+use crate::judge::{EndedPass, Judge};
 use crate::oracle::{Oracle, Oracles};
 use crate::raw_finding::RawFinding;
 
@@ -73,8 +73,13 @@ impl<A: Attribution> Lint<A> {
     }
 
     /// Ends the pass. Where patterns are given, they alone decide which files are persistent memory.
+    pub fn end(self, definitions: &Definitions, patterns: Option<&Patterns>) -> EndedPass<A> {
+        self.judge.end(self.follower, definitions, patterns)
+    }
+
+    /// Ends the pass without a second one.
     pub fn finish(self, definitions: &Definitions, patterns: Option<&Patterns>) -> LintOutcome<A> {
-        self.judge.judge(self.follower, definitions, patterns)
+        self.end(definitions, patterns).finish(None)
     }
 }
 

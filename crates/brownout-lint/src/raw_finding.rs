@@ -63,4 +63,6 @@ pub struct RawRange {
 pub struct RawValue {
     pub name: &'static str,
     pub bytes: Vec<u8>,
+    /// How many bytes there are.
+    pub len: u64,
 }

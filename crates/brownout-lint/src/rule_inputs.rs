@@ -16,6 +16,8 @@ pub(crate) struct StoreTag {
     /// The first bytes, as a little-endian number.
     pub(crate) value: u64,
     pub(crate) site: SiteKey,
+    /// When the first of the stores was made that it depends on: those that were overwritten and not guaranteed, or it itself.
+    pub(crate) live_since: u64,
     /// Head of the list of [stores it overwrote](crate::follower::overwrites).
     pub(crate) overwrote: u32,
     /// Offset in the line, and length there.
@@ -117,9 +119,12 @@ impl StoreTag {
     }
 
     pub(crate) fn value(&self, name: &'static str) -> RawValue {
-        let len = self.len.min(Self::KNOWN);
-        let bytes = self.value.to_le_bytes()[..usize::from(len)].to_vec();
-        RawValue { name, bytes }
+        let known = self.len.min(Self::KNOWN);
+        RawValue {
+            name,
+            bytes: self.value.to_le_bytes()[..usize::from(known)].to_vec(),
+            len: self.len.into(),
+        }
     }
 }
 

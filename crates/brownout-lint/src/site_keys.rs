@@ -60,15 +60,31 @@ const RECENT_BITS: u32 = 14;
 pub(crate) struct SiteKeys<A> {
     attribution: A,
     keys: FxHashMap<SiteInContext, SiteKey>,
-    /// By the hash of the site, the last one that was looked up.
-    recent: Vec<(SiteInContext, SiteKey)>,
+    /// By the hash of the site, the key of the last one that was looked up. Without the sites themselves the table stays in the
+    /// processor's cache.
+    recent: Vec<SiteKey>,
 }
 
 /// What is known of sites, by key.
 #[derive(Default)]
 pub(crate) struct KnownSites {
     sites: Vec<SiteInContext>,
-    origins: Vec<Origin>,
+    facts: Vec<SiteFacts>,
+}
+
+/// What is needed of a site for most of its events, as small as it can be.
+pub(crate) struct SiteFacts {
+    origin: Origin,
+    /// It stores numbers that are no [offsets](crate::follower::offsets).
+    pub(crate) stores_other_numbers: bool,
+}
+
+impl SiteFacts {
+    /// Whether findings may name the site.
+    #[inline]
+    pub(crate) fn is_users(&self) -> bool {
+        is_users(self.origin)
+    }
 }
 
 /// Whether findings may name code of this origin.
@@ -78,14 +94,21 @@ pub(crate) fn is_users(origin: Origin) -> bool {
 }
 
 impl KnownSites {
-    /// All keys, in the order of their indices.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = SiteKey> {
-        (0..self.sites.len() as u32).map(SiteKey)
+    #[inline]
+    pub(crate) fn origin(&self, key: SiteKey) -> Origin {
+        self.facts[key.index()].origin
     }
 
     #[inline]
-    pub(crate) fn origin(&self, key: SiteKey) -> Origin {
-        self.origins[key.index()]
+    pub(crate) fn facts_mut(&mut self, key: SiteKey) -> &mut SiteFacts {
+        &mut self.facts[key.index()]
+    }
+
+    /// The keys of the sites that store numbers which are no offsets.
+    pub(crate) fn storing_other_numbers(&self) -> impl Iterator<Item = SiteKey> {
+        let facts = (0..).map(SiteKey).zip(&self.facts);
+        let others = facts.filter(|(_, facts)| facts.stores_other_numbers);
+        others.map(|(key, _)| key)
     }
 
     /// Whether findings may name the site.
@@ -123,15 +146,10 @@ impl KnownSites {
 
 impl<A: Attribution> SiteKeys<A> {
     pub(crate) fn new(attribution: A) -> Self {
-        let no_site = SiteInContext {
-            process: ProcessId(u32::MAX),
-            pc: AppPc(0),
-            context: ContextId::ROOT,
-        };
         SiteKeys {
             attribution,
             keys: FxHashMap::default(),
-            recent: vec![(no_site, SiteKey::NONE); 1 << RECENT_BITS],
+            recent: vec![SiteKey::NONE; 1 << RECENT_BITS],
         }
     }
 
@@ -153,21 +171,24 @@ impl<A: Attribution> SiteKeys<A> {
         definitions: &Definitions,
     ) -> SiteKey {
         let site = SiteInContext::of(event);
-        let (recent, key) = self.recent[site.hash()];
-        if recent == site {
-            key
-        } else {
-            self.look_up(known, site, event, definitions)
+        match self.recent(known, site) {
+            Some(key) => key,
+            None => self.look_up(known, site, event, definitions),
         }
     }
 
     /// The key of a site, or [`SiteKey::NONE`] if it has none yet.
-    pub(crate) fn find(&self, site: SiteInContext) -> SiteKey {
-        let (recent, key) = self.recent[site.hash()];
-        if recent == site {
-            return key;
-        }
-        self.keys.get(&site).copied().unwrap_or(SiteKey::NONE)
+    pub(crate) fn find(&self, known: &KnownSites, site: SiteInContext) -> SiteKey {
+        let key = self.recent(known, site);
+        let key = key.or_else(|| self.keys.get(&site).copied());
+        key.unwrap_or(SiteKey::NONE)
+    }
+
+    /// The key of a site that was looked up recently.
+    #[inline]
+    fn recent(&self, known: &KnownSites, site: SiteInContext) -> Option<SiteKey> {
+        let key = self.recent[site.hash()];
+        (known.sites.get(key.index()) == Some(&site)).then_some(key)
     }
 
     #[inline(never)]
@@ -184,12 +205,15 @@ impl<A: Attribution> SiteKeys<A> {
                 let key = SiteKey(known.sites.len() as u32);
                 known.sites.push(site);
                 let origin = self.attribution.origin(key, event, definitions);
-                known.origins.push(origin);
+                known.facts.push(SiteFacts {
+                    origin,
+                    stores_other_numbers: false,
+                });
                 self.keys.insert(site, key);
                 key
             }
         };
-        self.recent[site.hash()] = (site, key);
+        self.recent[site.hash()] = key;
         key
     }
 
@@ -208,11 +232,7 @@ impl<A: Attribution> SiteKeys<A> {
         });
         if overlaps.next().is_some() {
             self.keys.retain(|site, _| site.process != event.process);
-            for (site, _) in &mut self.recent {
-                if site.process == event.process {
-                    site.process = ProcessId(u32::MAX);
-                }
-            }
+            self.recent.fill(SiteKey::NONE);
         }
     }
 }

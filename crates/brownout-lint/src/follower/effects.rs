@@ -4,12 +4,12 @@ use brownout_model::{
     Access, ByteMask, FlushEffect, LINE, LineSlot, Pending, PmAddress, StoreKind, ThreadSlot,
     line_parts,
 };
-use brownout_trace::{Address, FenceKind, FileId, FileRange, ProcessId, StoreFlavor};
+use brownout_trace::{Address, FenceKind, FileRange, ProcessId, StoreFlavor};
 
 use crate::attribution::{Attribution, Origin};
 use crate::follower::line_marks::{self, DIRTY, NON_TEMPORAL};
 use crate::follower::overwrites::NOTHING;
-use crate::follower::thread::{AccidentallyOrdered, Ordered};
+use crate::follower::thread::Ordered;
 use crate::follower::{Follower, pm_address};
 use crate::rule_inputs::{Fence, FlushWork, LineFlush, PointerMarks, StoreTag, VolatileFlush};
 use crate::site_keys::SiteKey;
@@ -145,6 +145,7 @@ impl<A: Attribution> Follower<A> {
         let tag = || StoreTag {
             value,
             site,
+            live_since: by.time.0,
             overwrote: NOTHING,
             start,
             len,
@@ -315,53 +316,10 @@ impl<A: Attribution> Follower<A> {
         self.tracker.fence(&mut self.guarantees, by);
         let thread = &mut self.guarantees.threads[by.thread.index()];
         thread.waiting = 0;
-        thread.accidental.clear();
         thread.fenced(site, by.time.0);
-        self.judge_pointers(by, site);
-    }
-
-    /// A locked instruction on other memory. What the C library executes when a thread or the process ends is no fence
-    /// that anybody could rely on.
-    #[inline(never)]
-    fn locked(&mut self, by: Access, site: SiteKey) {
-        let leaving = self.guarantees.threads[by.thread.index()].leaving;
-        if leaving || self.guarantees.sites.origin(site) == Origin::ThreadRuntime {
-            return;
+        if !thread.accidental.is_empty() {
+            self.really_fenced(by);
         }
-        for pending in self.tracker.pending(by.thread) {
-            let line = pending.line();
-            let (role, begun, time) = match *pending {
-                Pending::Flush { time, tag, .. } => {
-                    let mut stores = self.tracker.live(line);
-                    if stores.any(|store| store.tag.judged && store.time <= time) {
-                        continue;
-                    }
-                    ("flush", tag, time)
-                }
-                Pending::NonTemporal { time, .. } => {
-                    let mut stores = self.tracker.live(line);
-                    match stores.find(|store| store.time == time) {
-                        Some(store) if !store.tag.judged => ("store", store.tag.site, time),
-                        _ => continue,
-                    }
-                }
-            };
-            if self.guarantees.sites.is_users(begun) {
-                let file = FileId(self.tracker.address(line).space.0);
-                let thread = &mut self.guarantees.threads[by.thread.index()];
-                thread.ordered_by_accident(AccidentallyOrdered {
-                    role,
-                    site: begun,
-                    time: time.0,
-                    fence: site,
-                    fence_time: by.time.0,
-                    file,
-                    count: 1,
-                });
-            }
-        }
-        self.tracker.fence(&mut self.guarantees, by);
-        self.guarantees.threads[by.thread.index()].fenced(site, by.time.0);
         self.judge_pointers(by, site);
     }
 }

@@ -13,6 +13,9 @@ use crate::attribution::Attribution;
 use crate::follower::Follower;
 use crate::rule_inputs::{LossReason, LostStore};
 
+/// The most stores that are kept to be judged at the end of the trace; others are reported at once.
+const MOST_UNFENCED: usize = 4096;
+
 impl<A: Attribution> Follower<A> {
     /// The thread calls `exit` or a similar function.
     pub(crate) fn leave(&mut self, thread: ThreadSlot) {
@@ -64,8 +67,11 @@ impl<A: Attribution> Follower<A> {
                 true
             });
         }
+        let room = MOST_UNFENCED.saturating_sub(self.guarantees.unfenced.len());
+        let rest = lost.split_off(room.min(lost.len()));
+        self.guarantees.unfenced.extend(lost);
         let (rules, sites) = (&mut self.guarantees.rules, &self.guarantees.sites);
-        for lost in &lost {
+        for lost in &rest {
             rules.lost(sites, lost);
         }
     }

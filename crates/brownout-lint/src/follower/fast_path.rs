@@ -72,10 +72,10 @@ impl<A: Attribution> Follower<A> {
                 pc,
                 context,
             });
+            let known = &self.guarantees.sites;
+            let keys = sites.map(|site| self.site_keys.find(known, site));
             self.fast_path.sites.clear();
-            self.fast_path
-                .sites
-                .extend(sites.map(|site| self.site_keys.find(site)));
+            self.fast_path.sites.extend(keys);
             self.fast_path.stretch = stretch;
         }
         self.addresses.switch_to(run.process);

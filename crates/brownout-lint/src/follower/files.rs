@@ -112,7 +112,7 @@ impl<A: Attribution> Follower<A> {
             self.written_back.add(range.file, bytes.clone());
             let thread = &mut self.guarantees.threads[by.thread.index()];
             thread.transaction.written_back(range);
-            thread.accidental.retain(|known| known.file != range.file);
+            thread.accidental.retain(|known| known.file() != range.file);
             let space = SpaceId(range.file.0);
             self.tracker
                 .write_back(&mut self.guarantees, by, space, bytes);

@@ -23,6 +23,8 @@ pub(crate) struct Guarantees {
     /// Stores that were unmapped without a flush, then overwritten through another mapping: whether
     /// their lines are ever flushed is not known yet. One for each site and line.
     pub(crate) undecided: FxHashMap<(SiteKey, PmAddress), LiveStore<StoreTag>>,
+    /// Stores that were not fenced in time.
+    pub(crate) unfenced: Vec<LostStore>,
 }
 
 impl Guarantees {
@@ -35,6 +37,7 @@ impl Guarantees {
             pointers: Pointers::new(),
             writing_back: false,
             undecided: FxHashMap::default(),
+            unfenced: Vec::new(),
         }
     }
 
@@ -109,10 +112,12 @@ impl PersistObserver for Guarantees {
         if tag.overwrote != NOTHING {
             self.persisted_only_as_overwritten(tag);
         }
-        if !self.sites.is_users(tag.site) || tag.judged {
+        let facts = self.sites.facts_mut(tag.site);
+        if !facts.is_users() || tag.judged {
             return;
         }
-        self.pointers.note(line, store, by);
+        // No branch: whether a number is an offset cannot be predicted.
+        facts.stores_other_numbers |= self.pointers.note(&line, store, by);
         if !tag.pointers.are_none() {
             self.marked_store_guaranteed(line, store, by);
         }
@@ -165,6 +170,7 @@ impl PersistObserver for Guarantees {
             head = self.overwrites.join(older.tag.overwrote, head);
         }
         newer.tag.overwrote = head;
+        newer.tag.live_since = newer.tag.live_since.min(older.tag.live_since);
         newer.tag.pointers.inherit(older.tag.pointers);
     }
 }

@@ -18,11 +18,9 @@ use crate::follower::targets::SuspectPointer;
 use crate::oracle::OracleFrame;
 use crate::site_keys::{KnownSites, SiteKey};
 
-/// What is known of the numbers that are stored, and the suspects that wait for it.
+/// The suspects that wait for what is known of the numbers that are stored.
 #[derive(Default)]
 pub(crate) struct Offsets {
-    /// By site, whether it stores numbers that are no offsets.
-    refuted: Vec<bool>,
     suspects: FxHashMap<SiteKey, OffsetSuspects>,
 }
 
@@ -37,30 +35,6 @@ struct OffsetSuspects {
 }
 
 impl Offsets {
-    /// A number was stored that is no offset.
-    #[inline(always)]
-    pub(crate) fn note_other(&mut self, site: SiteKey, value: u64) {
-        // Neither 0 nor the largest number.
-        if value.wrapping_add(1) > 1 {
-            self.refute(site);
-        }
-    }
-
-    /// The site stores numbers that are no offsets.
-    #[inline(always)]
-    pub(crate) fn refute(&mut self, site: SiteKey) {
-        match self.refuted.get_mut(site.index()) {
-            Some(refuted) => *refuted = true,
-            None => self.refute_first(site),
-        }
-    }
-
-    #[cold]
-    fn refute_first(&mut self, site: SiteKey) {
-        self.refuted.resize(site.index() + 1, false);
-        self.refuted[site.index()] = true;
-    }
-
     /// An offset was guaranteed before its target.
     pub(crate) fn add(&mut self, suspect: SuspectPointer) {
         let targets = suspect.target.iter().map(|store| store.site);
@@ -81,13 +55,6 @@ impl Offsets {
             }
         }
     }
-
-    /// The instructions that store numbers which are no offsets.
-    fn refuted_instructions(&self, sites: &KnownSites) -> FxHashSet<Instruction> {
-        let refuted = sites.keys().zip(&self.refuted);
-        let refuted = refuted.filter(|(_, refuted)| **refuted);
-        refuted.map(|(key, _)| instruction(sites, key)).collect()
-    }
 }
 
 type Instruction = (ProcessId, AppPc);
@@ -104,7 +71,9 @@ impl Guarantees {
         if offsets.suspects.is_empty() {
             return;
         }
-        let refuted = offsets.refuted_instructions(&self.sites);
+        let refuted = self.sites.storing_other_numbers();
+        let refuted: FxHashSet<Instruction> =
+            refuted.map(|site| instruction(&self.sites, site)).collect();
         offsets
             .suspects
             .retain(|site, _| !refuted.contains(&instruction(&self.sites, *site)));

@@ -108,6 +108,7 @@ mod tests {
 
     fn overwriting(older_time: u64) -> Overwriting {
         let tag = StoreTag {
+            live_since: 0,
             value: 0,
             site: SiteKey::default(),
             overwrote: NOTHING,

@@ -152,26 +152,30 @@ impl Pointers {
         is_object_id
     }
 
-    /// A store of the user's becomes guaranteed.
+    /// A store of the user's becomes guaranteed. Whether it is a number that is no offset: neither 0 nor the largest number, which
+    /// mean that there is no object.
     #[inline(always)]
-    pub(crate) fn note(&mut self, line: LineRef<'_>, store: &LiveStore<StoreTag>, by: Access) {
+    pub(crate) fn note(
+        &mut self,
+        line: &LineRef<'_>,
+        store: &LiveStore<StoreTag>,
+        by: Access,
+    ) -> bool {
         let tag = &store.tag;
         let slot = line.slot();
         let is_plausible = self.is_address(tag.value) | self.is_offset(tag.value);
         if is_plausible | (self.noted == slot) {
             self.note_plausible(line, store, by);
         }
-        if !is_plausible & (tag.len == 8) {
-            self.numbers.note_other(tag.site, tag.value);
-        }
         self.last_line = slot;
         self.last_start = tag.start;
         self.last_value = tag.value;
+        !is_plausible & (tag.len == 8) & (tag.value.wrapping_add(1) > 1)
     }
 
     /// A store becomes guaranteed that may be a pointer, or be next to one.
     #[inline(never)]
-    fn note_plausible(&mut self, line: LineRef<'_>, store: &LiveStore<StoreTag>, by: Access) {
+    fn note_plausible(&mut self, line: &LineRef<'_>, store: &LiveStore<StoreTag>, by: Access) {
         let tag = &store.tag;
         let is_half = tag.len == 8 && identifies_pool(tag.value);
         if self.noted == line.slot()
@@ -214,13 +218,13 @@ impl Pointers {
             let location = line.address().offset + u64::from(store.tag.start) + 8;
             let is_alone = line.guaranteed_before() == 0;
             let pointer = (PointerKind::ObjectId, offset, location);
-            self.push(line, store, by, pointer, is_alone);
+            self.push(&line, store, by, pointer, is_alone);
         }
     }
 
     fn push(
         &mut self,
-        line: LineRef<'_>,
+        line: &LineRef<'_>,
         store: &LiveStore<StoreTag>,
         by: Access,
         (kind, value, location): (PointerKind, u64, u64),

@@ -185,7 +185,7 @@ impl<A: Attribution> Follower<A> {
     }
 
     /// The byte that a pointer points to, if it is one.
-    fn target(&mut self, pointer: &Pointer) -> PmAddress {
+    pub(crate) fn target(&mut self, pointer: &Pointer) -> PmAddress {
         let process = self.guarantees.threads[pointer.thread.index()].process;
         let address = match pointer.kind {
             PointerKind::Word => self.addresses.resolve(process, Address(pointer.value), 1),
@@ -217,7 +217,9 @@ impl<A: Attribution> Follower<A> {
         let at = self.target(&pointer);
         let is_offset = pointer.kind == PointerKind::Word && at.offset == pointer.value;
         if is_offset && !self.was_ever_stored(at) {
-            return self.guarantees.pointers.numbers.refute(pointer.site);
+            let facts = self.guarantees.sites.facts_mut(pointer.site);
+            facts.stores_other_numbers = true;
+            return;
         }
         let Some(target) = self.unguaranteed_target(&pointer, at, is_offset) else {
             return;

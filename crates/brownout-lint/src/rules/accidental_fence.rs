@@ -1,12 +1,14 @@
 //! `accidental-fence`: only a locked instruction on volatile memory orders a flush or non-temporal store.
 //!
 //! On x86 every locked instruction is a fence: taking a mutex, counting a reference. What the C library executes while a
-//! thread or the process ends is not counted (see `missing-fence`). The rule reports when the thread ends and no `sfence`, `mfence`, locked store to persistent
-//! memory or write-back of the file (`msync`) has followed; until then, the locked instruction may merely have come
-//! first. Findings are distinguished by the flush or store alone: which locked instruction comes next (often the dynamic
+//! thread or the process ends is not counted (see `missing-fence`). The rule reports if no `sfence`, `mfence`, locked store to
+//! persistent memory or write-back of the file (`msync`) follows in the same thread; if one does, the locked instruction may
+//! merely have come first. It reports even so if that fence guarantees a pointer to the data, which was stored after the locked
+//! instruction: their order depends on that alone. Findings are distinguished by the flush or store alone: which locked instruction comes next (often the dynamic
 //! loader's, when a function is called for the first time) is an accident, too.
 //!
-//! Can miss: a missing fence that a later, unrelated fence of the same thread compensates for.
+//! Can miss: a missing fence that a later, unrelated fence of the same thread compensates for, where the order does not show
+//! in a pointer.
 
 use brownout_report::{Category, RuleInfo, Severity};
 
@@ -28,7 +30,8 @@ impl Rule for AccidentalFence {
 ## What it does
 
 Reports flushes and non-temporal stores after which their thread executes no fence, only a locked instruction on
-volatile memory: a mutex, an atomic counter.
+volatile memory: a mutex, an atomic counter. If a fence comes later, it reports those that a pointer stored after the locked
+instruction leads to: the pointer must not become persistent first, and the later fence orders both together.
 
 ## Why is this bad?
 
@@ -56,19 +59,29 @@ pthread_mutex_unlock(&lock);
     };
 
     fn thread_end(&mut self, thread: &ThreadState, found: &mut Tally) {
-        for ordered in &thread.accidental {
-            let key = Key::single(ordered.site, Some(ordered.file));
-            found.add_many(key, ordered.count, ordered.time, || Occurrence {
-                message: match ordered.role {
-                    "flush" => "only a locked instruction on other memory orders this flush",
-                    _ => "only a locked instruction on other memory orders this non-temporal store",
-                }
-                .to_owned(),
-                sites: vec![
+        for ordered in thread.accidental.iter().chain(&thread.relied_on) {
+            let key = Key::single(ordered.site, Some(ordered.file()));
+            found.add_many(key, ordered.count, ordered.time, || {
+                let what = match ordered.role {
+                    "flush" => "flush",
+                    _ => "non-temporal store",
+                };
+                let before = match ordered.pointer {
+                    Some(_) => " before a pointer to its data",
+                    None => "",
+                };
+                let mut sites = vec![
                     (ordered.role, ordered.site, ordered.time),
                     ("fence", ordered.fence, ordered.fence_time),
-                ],
-                ..Occurrence::default()
+                ];
+                sites.extend(ordered.pointer.map(|(site, time)| ("pointer", site, time)));
+                Occurrence {
+                    message: format!(
+                        "only a locked instruction on other memory orders this {what}{before}"
+                    ),
+                    sites,
+                    ..Occurrence::default()
+                }
             });
         }
     }

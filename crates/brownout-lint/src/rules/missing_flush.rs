@@ -15,12 +15,15 @@
 
 use brownout_report::{Category, RuleInfo, Severity};
 
+use crate::lost_together::LostTogether;
 use crate::rule::Rule;
 use crate::rule_inputs::{LossReason, LostStore, be, bytes_text};
 use crate::tally::Tally;
 
 #[derive(Default)]
-pub(crate) struct MissingFlush;
+pub(crate) struct MissingFlush {
+    together: LostTogether,
+}
 
 impl Rule for MissingFlush {
     const INFO: &'static RuleInfo = &RuleInfo {
@@ -35,7 +38,7 @@ impl Rule for MissingFlush {
 Reports stores to persistent memory whose bytes are never written back from the cache: no `clwb`,
 `clflushopt` or `clflush` of their cache line follows, nor `msync` or `fsync`, until the memory is unmapped or
 the program ends. The same line is flushed at some other time in the run, so it does hold data
-that is meant to be persistent.
+that is meant to be persistent. A store of the bytes that are durable already is not reported: nothing can be lost.
 
 Under `--model msync`, read *page* for cache line and *sync* for flush.
 
@@ -70,6 +73,7 @@ cache line of its own.
         if lost.reason != LossReason::NotFlushed {
             return;
         }
+        self.together.add(lost, found);
         lost.report(found, || {
             format!(
                 "{} stored here {} never {}{}",

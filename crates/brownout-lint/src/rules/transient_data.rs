@@ -6,12 +6,15 @@
 
 use brownout_report::{Category, RuleInfo, Severity};
 
+use crate::lost_together::LostTogether;
 use crate::rule::Rule;
 use crate::rule_inputs::{LossReason, LostStore, be, bytes_text};
 use crate::tally::Tally;
 
 #[derive(Default)]
-pub(crate) struct TransientData;
+pub(crate) struct TransientData {
+    together: LostTogether,
+}
 
 impl Rule for TransientData {
     const INFO: &'static RuleInfo = &RuleInfo {
@@ -23,7 +26,8 @@ impl Rule for TransientData {
         explanation: "\
 ## What it does
 
-Reports stores to persistent memory whose cache line is never flushed or written back in the whole run.
+Reports stores to persistent memory whose cache line is never flushed or written back in the whole run, unless they store the
+bytes that are durable already.
 
 Under `--model msync`, read *page* for cache line and *sync* for flush.
 
@@ -50,6 +54,7 @@ every start, suppress the finding with that reason.
         if lost.reason != LossReason::NeverFlushed {
             return;
         }
+        self.together.add(lost, found);
         lost.report(found, || {
             format!(
                 "{} {} stored here in a {} that is never {}{}",

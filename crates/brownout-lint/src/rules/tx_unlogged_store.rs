@@ -104,6 +104,7 @@ TX_BEGIN(pop) {
                     values: vec![RawValue {
                         name: "stored",
                         bytes: store.value.to_le_bytes()[..usize::from(store.len)].to_vec(),
+                        len: store.bytes.0.count_ones().into(),
                     }],
                     ..Occurrence::default()
                 }

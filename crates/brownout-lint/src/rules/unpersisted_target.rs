@@ -124,6 +124,7 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
                 values: vec![RawValue {
                     name: "pointer",
                     bytes: pointer.value.to_le_bytes().to_vec(),
+                    len: 8,
                 }],
                 unfenced_since,
             }

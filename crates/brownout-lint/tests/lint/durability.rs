@@ -1,6 +1,6 @@
 //! `missing-flush`, `missing-fence`, `transient-data`.
 
-use brownout_lint::{Origin, Profile};
+use brownout_lint::{Origin, Profile, RawFinding};
 use brownout_trace::{Address, Event, EventKind, Sync};
 
 use crate::target_run::{A, A2, B, C, MAIN, POOL, POOL_LEN, SECOND, TargetRun};
@@ -48,6 +48,22 @@ fn a_store_that_was_unmapped_and_overwritten_was_lost_too() {
         run.findings(),
         ["transient-data store@1", "transient-data store@2"]
     );
+}
+
+#[test]
+fn stores_that_one_flush_would_have_persisted_are_related() {
+    let mut run = TargetRun::new();
+    run.at(9).store(C).persist(10, C);
+    // The first time that each is lost, the other one is not.
+    run.at(1).store(A).at(12).sfence();
+    run.at(2).store(B).at(12).sfence();
+    run.at(1).store(C + 64).at(2).store(C + 72).at(12).sfence();
+    run.at(3).store(C + 80);
+    let outcome = run.lint(|_: &Event<'_>, _: &_| Origin::User);
+    let lost = |finding: &&RawFinding| finding.rule.id == "transient-data";
+    let related = outcome.findings.iter().filter(lost);
+    let related: Vec<usize> = related.map(|finding| finding.related.len()).collect();
+    assert_eq!(related, [1, 1, 0]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use brownout_lint::Origin;
 use brownout_trace::{Event, EventKind};
 
-use crate::target_run::{A, A2, B, C, HEAP, SECOND, TargetRun};
+use crate::target_run::{A, A2, B, C, HEAP, POOL, SECOND, TargetRun};
 
 #[test]
 fn a_second_fence_has_nothing_to_wait_for() {
@@ -125,6 +125,45 @@ fn a_flush_that_different_locks_have_ordered_is_reported_once() {
     run.at(1).store(A).at(2).clwb(A).at(3).lock();
     run.at(1).store(A).at(2).clwb(A).at(4).lock();
     assert_eq!(run.findings(), ["accidental-fence flush@2 fence@3 ×2"]);
+}
+
+#[test]
+fn a_pointer_that_follows_the_lock_relies_on_it() {
+    for pointer in [C, C - POOL] {
+        let mut run = TargetRun::new();
+        run.at(1).store(C).at(2).clwb(C).at(3).lock();
+        run.at(4).store_value(B, &pointer.to_le_bytes());
+        run.persist(5, B);
+        let found = run.findings_of("accidental-fence");
+        assert_eq!(found, ["accidental-fence flush@2 fence@3 pointer@4"]);
+    }
+}
+
+#[test]
+fn a_pointer_from_before_the_lock_does_not_rely_on_it() {
+    let mut run = TargetRun::new();
+    run.at(1).store(C).at(2).clwb(C);
+    run.at(4).store_value(B, &C.to_le_bytes());
+    run.at(3).lock().persist(5, B);
+    assert_eq!(run.findings_of("accidental-fence"), [""; 0]);
+}
+
+#[test]
+fn a_pointer_after_another_fence_does_not_rely_on_the_lock() {
+    let mut run = TargetRun::new();
+    run.at(1).store(C).at(2).clwb(C).at(3).lock().at(4).sfence();
+    run.at(5).store_value(B, &C.to_le_bytes()).persist(6, B);
+    assert_eq!(run.findings_of("accidental-fence"), [""; 0]);
+}
+
+#[test]
+fn a_number_that_is_no_offset_does_not_rely_on_the_lock() {
+    let mut run = TargetRun::new();
+    run.at(9).store_value(B, &[3; 8]).persist(10, B);
+    run.at(1).store(C).at(2).clwb(C).at(3).lock();
+    run.at(9).store_value(B, &(C - POOL).to_le_bytes());
+    run.persist(5, B);
+    assert_eq!(run.findings_of("accidental-fence"), [""; 0]);
 }
 
 #[test]

@@ -12,4 +12,5 @@ mod pointers;
 mod processes;
 mod target_run;
 mod transactions;
+mod unchanged;
 mod ways_to_observe;

@@ -294,7 +294,14 @@ impl TargetRun {
         let mut lint = Lint::new(self.profile, attribution).with_oracles(oracles);
         let mut reader = TraceReader::new(Cursor::new(&trace)).expect("the trace opens");
         reader.visit(&mut lint).expect("the trace is whole");
-        lint.finish(reader.definitions(), self.patterns.as_ref())
+        let ended = lint.end(reader.definitions(), self.patterns.as_ref());
+        let mut content = ended.content_check();
+        if let Some(content) = &mut content {
+            let mut reader = TraceReader::new(Cursor::new(&trace)).expect("the trace opens");
+            let read = reader.for_each(|event, _| content.observe(event));
+            read.expect("the trace is whole");
+        }
+        ended.finish(content.as_ref())
     }
 
     /// The trace of the run so far; leaves an empty run.

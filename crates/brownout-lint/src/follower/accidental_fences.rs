@@ -1,0 +1,84 @@
+//! Locked instructions on other memory: they are fences, though nothing in the target says that they are meant to be.
+//!
+//! If a real fence follows, the locked instruction usually just came first, and nothing relies on it. It is relied on if that fence
+//! guarantees a pointer to what was flushed, and the pointer was stored after the locked instruction: without that instruction, the
+//! pointer could be persistent before its target.
+
+use brownout_model::{Access, LINE, Pending, PmAddress};
+
+use crate::attribution::{Attribution, Origin};
+use crate::follower::Follower;
+use crate::follower::pointers::PointerKind;
+use crate::follower::thread::AccidentallyOrdered;
+use crate::site_keys::SiteKey;
+
+impl<A: Attribution> Follower<A> {
+    /// A locked instruction on other memory. What the C library executes when a thread or the process ends is no fence
+    /// that anybody could rely on.
+    #[inline(never)]
+    pub(crate) fn locked(&mut self, by: Access, site: SiteKey) {
+        let leaving = self.guarantees.threads[by.thread.index()].leaving;
+        if leaving || self.guarantees.sites.origin(site) == Origin::ThreadRuntime {
+            return;
+        }
+        for pending in self.tracker.pending(by.thread) {
+            let line = pending.line();
+            let (role, begun, time) = match *pending {
+                Pending::Flush { time, tag, .. } => {
+                    let mut stores = self.tracker.live(line);
+                    if stores.any(|store| store.tag.judged && store.time <= time) {
+                        continue;
+                    }
+                    ("flush", tag, time)
+                }
+                Pending::NonTemporal { time, .. } => {
+                    let mut stores = self.tracker.live(line);
+                    match stores.find(|store| store.time == time) {
+                        Some(store) if !store.tag.judged => ("store", store.tag.site, time),
+                        _ => continue,
+                    }
+                }
+            };
+            if self.guarantees.sites.is_users(begun) {
+                let line = self.tracker.address(line);
+                let thread = &mut self.guarantees.threads[by.thread.index()];
+                thread.ordered_by_accident(AccidentallyOrdered {
+                    role,
+                    site: begun,
+                    time: time.0,
+                    fence: site,
+                    fence_time: by.time.0,
+                    lines: vec![line],
+                    pointer: None,
+                    count: 1,
+                });
+            }
+        }
+        self.tracker.fence(&mut self.guarantees, by);
+        self.guarantees.threads[by.thread.index()].fenced(site, by.time.0);
+        self.judge_pointers(by, site);
+    }
+
+    /// A real fence follows locked instructions that came first.
+    #[inline(never)]
+    pub(crate) fn really_fenced(&mut self, by: Access) {
+        let pointers = std::mem::take(&mut self.guarantees.pointers.guaranteed);
+        for pointer in pointers.iter().filter(|pointer| pointer.by == by) {
+            let target = self.target(pointer);
+            let is_number = pointer.kind == PointerKind::Word && target.offset == pointer.value;
+            let facts = self.guarantees.sites.facts_mut(pointer.site);
+            if is_number && facts.stores_other_numbers {
+                continue;
+            }
+            let line = PmAddress {
+                offset: target.offset - target.offset % LINE,
+                ..target
+            };
+            let thread = &mut self.guarantees.threads[by.thread.index()];
+            thread.rely_on_accident(line, (pointer.site, pointer.time));
+        }
+        self.guarantees.pointers.guaranteed = pointers;
+        let thread = &mut self.guarantees.threads[by.thread.index()];
+        thread.accidental.clear();
+    }
+}

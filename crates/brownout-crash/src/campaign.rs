@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use brownout_recovery::{Attempt, RunnerPool};
-use brownout_report::Frame;
+use brownout_report::{ExplorationCoverage, Frame};
 use brownout_trace::Definitions;
 
 use crate::coverage::{CampaignEnd, CampaignEnding, TrialPurpose};
@@ -115,9 +115,15 @@ impl<'a> Campaign<'a> {
         let start = Instant::now();
         let exhausted = self.try_all(with)?;
         let enough = |required| self.progress.first_tries >= required;
+        let exploration = with.strategy.exploration();
+        let is_exact = exploration
+            .as_ref()
+            .is_none_or(ExplorationCoverage::is_exhaustive);
         let end = match with.strategy.required() {
-            _ if exhausted => CampaignEnd::Exhausted,
-            _ if self.uniform_failures.are_enough() => CampaignEnd::FailsEverywhere,
+            _ if exhausted && is_exact => CampaignEnd::Exhausted,
+            _ if self.uniform_failures.are_enough() && exploration.is_none() => {
+                CampaignEnd::FailsEverywhere
+            }
             Some(required) if enough(required) => CampaignEnd::Sufficient,
             _ => CampaignEnd::Incomplete,
         };
@@ -126,6 +132,7 @@ impl<'a> Campaign<'a> {
             proposed: self.progress.done + self.elsewhere,
             extent: with.strategy.extent(),
             seconds: start.elapsed().as_secs_f64(),
+            exploration,
         };
         with.journal.ending(&ending)?;
         Ok(ending)
@@ -160,8 +167,8 @@ impl<'a> Campaign<'a> {
             if !wave.is_empty() && !self.try_wave(&wave, with)? {
                 break;
             }
-            // Not within a wave, whose crash points are in the order of the trace.
-            if self.uniform_failures.are_enough() {
+            // Not within a wave, whose crash points are in the order of the trace. An exploration never ends early.
+            if self.uniform_failures.are_enough() && with.strategy.exploration().is_none() {
                 break;
             }
         }
@@ -390,6 +397,7 @@ fn new_trial(
         }),
         verdict: attempt.verdict,
         seconds: attempt.duration.as_secs_f64(),
+        observation: attempt.observation,
     }
 }
 

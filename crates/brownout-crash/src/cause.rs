@@ -22,6 +22,13 @@ pub struct Cause {
     pub tests: u64,
 }
 
+impl Cause {
+    /// Whether any stores make the difference.
+    pub(crate) fn names_stores(&self) -> bool {
+        !self.present.is_empty() || !self.absent.is_empty()
+    }
+}
+
 /// Stores of one calling context that make the difference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Culprit {

@@ -1,5 +1,6 @@
 //! How much of what there is a test has tried, and why each crash point was tried.
 
+use brownout_report::ExplorationCoverage;
 use serde::{Deserialize, Serialize};
 
 use crate::failure_point::FailurePoints;
@@ -80,7 +81,7 @@ pub fn tried(trials: &[Trial]) -> Extent {
 }
 
 /// On how many different images recovery was run.
-pub fn recoveries(trials: &[Trial]) -> u64 {
+pub fn recovered_images(trials: &[Trial]) -> u64 {
     let run = trials.iter().filter(|trial| trial.same_as.is_none());
     run.count() as u64
 }
@@ -107,13 +108,16 @@ impl CampaignEnd {
 }
 
 /// What a journal says at the end of a campaign.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CampaignEnding {
     pub end: CampaignEnd,
     /// Crash points that the strategy has proposed, those of other shards included.
     pub proposed: u64,
     pub extent: Extent,
     pub seconds: f64,
+    /// Of a strategy that explores all behaviours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exploration: Option<ExplorationCoverage>,
 }
 
 impl CampaignEnding {
@@ -141,6 +145,8 @@ impl CampaignEnding {
             proposed: self.proposed.max(other.proposed),
             extent: self.extent.max(other.extent),
             seconds: self.seconds + other.seconds,
+            // Such a test has no parts.
+            exploration: None,
         }
     }
 }

@@ -41,7 +41,12 @@ pub fn findings(
         .collect();
     let mut merged: Vec<(Group, Option<&Cause>)> = Vec::new();
     let mut by_stores: HashMap<String, Vec<(CauseIdentity, usize)>> = HashMap::new();
-    for group in groups {
+    for mut group in groups {
+        // The failures of a group may have been searched in different parts of a test, or at different times.
+        group.put_first(|trial| {
+            let cause = causes.get(&trial.point);
+            cause.is_some_and(|cause| cause.names_stores())
+        });
         let cause = causes.get(&group.first().point).copied();
         let identity = cause.and_then(|cause| CauseIdentity::of(&group, cause));
         let Some(identity) = identity else {
@@ -161,7 +166,7 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
                 }
             }
         }
-        if cause.present.is_empty() && cause.absent.is_empty() {
+        if !cause.names_stores() {
             let none = "the search found no small set of stores that makes the difference";
             evidence.details.insert("cause".into(), none.into());
         }

@@ -25,6 +25,17 @@ impl Group {
         &self.failures[0]
     }
 
+    /// Lets the first failure represent all that is `preferred`, if there is one and what represents them now is not. One that does
+    /// not happen each time never represents others that do.
+    pub(crate) fn put_first(&mut self, preferred: impl Fn(&Trial) -> bool) {
+        let is_flaky = self.first().is_flaky();
+        let mut failures = self.failures.iter();
+        let better = failures.position(|trial| trial.is_flaky() == is_flaky && preferred(trial));
+        if let Some(better) = better {
+            self.failures[..=better].rotate_right(1);
+        }
+    }
+
     /// How many failure points fail; if none does, how many states between stores and open orders.
     pub(crate) fn count(&self) -> u64 {
         let is_point = |trial: &&Trial| !is_state(trial) && trial.point.choice.is_none();
@@ -197,6 +208,7 @@ mod tests {
             verdict: Verdict::Passed,
             seconds: 0.0,
             failure: None,
+            observation: None,
         }
     }
 
@@ -234,6 +246,20 @@ mod tests {
             failed(5, "a.c:2", "broken"),
         ];
         assert_eq!(groups(&trials), [vec![2, 3, 5]]);
+    }
+
+    #[test]
+    fn a_failure_that_is_preferred_represents_its_group() {
+        let trials = [1, 2, 3].map(|event| failed(event, "a.c:2", "broken"));
+        let mut group = group(&trials).remove(0);
+        let events = |group: &Group| -> Vec<u64> {
+            let failures = group.failures.iter();
+            failures.map(|trial| trial.point.event).collect()
+        };
+        group.put_first(|trial| trial.point.event == 9);
+        assert_eq!(events(&group), [1, 2, 3]);
+        group.put_first(|trial| trial.point.event > 1);
+        assert_eq!(events(&group), [2, 1, 3]);
     }
 
     #[test]

@@ -119,8 +119,22 @@ impl<'a> ImageBuilder<'a> {
         ImageDigest(xxhash_rust::xxh3::xxh3_128(&digests))
     }
 
+    /// The size of the file at each path; `None` if there is none.
+    pub(crate) fn sizes(&self, definitions: &Definitions) -> Vec<Option<u64>> {
+        let holders = self.holders(definitions).into_iter().enumerate();
+        let sizes =
+            holders.map(
+                |(number, holder)| match holder.and_then(|file| self.images.file(file)) {
+                    Some(image) => Some(image.content().len()),
+                    None if self.is_absent(number) => None,
+                    None => self.files.initial_content(number).map(Content::len),
+                },
+            );
+        sizes.collect()
+    }
+
     /// For each path the file that has it: of several, the one mapped last.
-    fn holders(&self, definitions: &Definitions) -> Vec<Option<FileId>> {
+    pub(crate) fn holders(&self, definitions: &Definitions) -> Vec<Option<FileId>> {
         let mut holders: Vec<Option<(u64, FileId)>> = vec![None; self.files.paths().len()];
         for (file, image) in self.images.files() {
             let Some(known) = definitions.file(file) else {

@@ -336,6 +336,7 @@ mod tests {
             verdict: brownout_recovery::Verdict::Passed,
             seconds: 0.5,
             failure: None,
+            observation: None,
         }
     }
 
@@ -374,6 +375,7 @@ mod tests {
             proposed: 3,
             extent: Extent::default(),
             seconds: 0.5,
+            exploration: None,
         };
         journal.ending(&ending).unwrap();
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();

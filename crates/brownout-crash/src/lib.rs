@@ -6,11 +6,11 @@
 //! | file | idea |
 //! |---|---|
 //! | `failure_point`, `even_sample`, `operation` | where crashes are tried, and how far the workload was then |
-//! | `crash_point`, `persistency` | a crash: its event and, under the persistency model, which stores are present |
+//! | `crash_point`, `effect`, `persistency` | a crash: its event and, under the persistency model, which stores are present |
 //! | `image`, `persistent_files` | what a crash leaves |
 //! | [`strategy`] | which crash points are tried; one file a strategy |
 //! | `suspect` | findings of lint that crash images can confirm |
-//! | `observed_reads` | what recovery reads, and which suspects that concerns |
+//! | `observed_reads`, `read_stores` | what recovery reads, and which stores of the target that concerns |
 //! | `coverage` | how much was tried of what there is |
 //! | `recorded_run`, `uncrashed_recovery`, `campaign`, `uniform_failures`, `recovery_environment`, `test_configuration`, `shard`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
@@ -21,6 +21,7 @@ mod campaign;
 mod cause;
 mod coverage;
 mod crash_point;
+mod effect;
 mod error;
 mod even_sample;
 mod failure_point;
@@ -37,6 +38,7 @@ mod persistency;
 mod persistent_files;
 mod pool_creation;
 mod progress;
+mod read_stores;
 mod recorded_run;
 mod recovery_environment;
 pub mod rules;
@@ -52,7 +54,7 @@ mod uniform_failures;
 
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
-pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, recoveries, tried};
+pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, recovered_images, tried};
 pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines};
 pub use error::CrashError;
 pub use failure_point::{
@@ -64,11 +66,12 @@ pub use group::{Group, group};
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore};
 pub use journal::{Journal, JournalError};
 pub use narrow::{Narrowed, narrow};
-pub use observed_reads::{ObservedReads, observe_reads, observe_reads_after, read_by_recovery};
+pub use observed_reads::{ObservedReads, observe_reads, observe_reads_after};
 pub use operation::Operation;
 pub use persistent_files::PersistentFiles;
 pub use pool_creation::PoolCreations;
 pub use progress::{Progress, ProgressObserver};
+pub use read_stores::{read_by_recovery, reads_changed_bytes};
 pub use recorded_run::{RecordedRun, Survey};
 pub use recovery_environment::CrashSituation;
 pub use shard::Shard;

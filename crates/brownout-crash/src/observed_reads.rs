@@ -4,23 +4,15 @@
 //! Can miss: what recovery reads only after other crashes. So nothing is left out because of it; it decides the order in
 //! which suspects are tried and findings are shown, and whether recovery uses the files at all.
 
-use std::collections::HashMap;
-use std::ops::ControlFlow;
-use std::path::Path;
 use std::time::Duration;
 
-use brownout_recovery::{Attempt, ByteRanges, RecoveryReads, RecoveryRunner, RunnerError};
-use brownout_trace::{Address, EventKind};
-use rustc_hash::FxHashMap;
+use brownout_recovery::{Attempt, RecoveryReads, RecoveryRunner, RunnerError};
 use serde::{Deserialize, Serialize};
 
-use crate::error::CrashError;
 use crate::failure_point::Occurrence;
 use crate::image::CrashImage;
 use crate::operation::Operation;
-use crate::recorded_run::RecordedRun;
 use crate::recovery_environment::CrashSituation;
-use crate::suspect::{Suspect, SuspectSite, Suspicion};
 
 /// Under the engine, recovery may take this many times as long as natively, within these limits.
 const LIMIT_FACTOR: u32 = 50;
@@ -102,96 +94,4 @@ fn with_causes(error: &RunnerError) -> String {
         cause = error.source();
     }
     text
-}
-
-/// For each suspect, whether recovery reads bytes that its stores write; `None` if that is not known.
-pub fn read_by_recovery(
-    suspects: &[Suspect],
-    run: &RecordedRun,
-    observed: &ObservedReads,
-) -> Result<Vec<Option<bool>>, CrashError> {
-    let ObservedReads::Known(reads) = observed else {
-        return Ok(vec![None; suspects.len()]);
-    };
-    // A file that recovery does not use shows nothing about its bytes.
-    let opened = reads.files.iter().filter(|file| file.opened);
-    let files: HashMap<&Path, &ByteRanges> = opened
-        .map(|file| (file.path.as_path(), &file.ranges))
-        .collect();
-    let mut by_store: FxHashMap<SuspectSite, Vec<usize>> = FxHashMap::default();
-    for (number, suspect) in suspects.iter().enumerate() {
-        if let Suspicion::LostStore { stores, .. } = &suspect.suspicion {
-            for store in stores {
-                by_store.entry(store.site).or_default().push(number);
-            }
-        }
-    }
-    let mut follower = Follower {
-        files,
-        read: vec![Known::Nothing; suspects.len()],
-    };
-    if !by_store.is_empty() {
-        run.walk(|event, definitions| {
-            let (EventKind::Store { addr, bytes, .. } | EventKind::KernelWrite { addr, bytes, .. }) =
-                event.kind
-            else {
-                return ControlFlow::<()>::Continue(());
-            };
-            if let Some(suspects) = by_store.get(&SuspectSite::of(event))
-                && let Some(process) = definitions.process(event.process)
-            {
-                let mut at = addr.0;
-                let end = addr.0.saturating_add(bytes.len() as u64);
-                let space = process.address_space();
-                while at < end
-                    && let Some(range) = space.resolve(Address(at), end - at)
-                    && range.len > 0
-                {
-                    let path = definitions.file(range.file).map(|file| file.path.as_path());
-                    follower.stored(suspects, path, range.offset, range.len);
-                    at += range.len;
-                }
-            }
-            ControlFlow::Continue(())
-        })?;
-    }
-    // What may have been read without being seen is not known to be unread.
-    let is_complete = reads.gaps.is_empty();
-    let read = follower.read.into_iter().map(|known| match known {
-        Known::Read => Some(true),
-        Known::Unread => is_complete.then_some(false),
-        Known::Nothing => None,
-    });
-    Ok(read.collect())
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
-    /// No store was seen.
-    Nothing,
-    Unread,
-    Read,
-}
-
-struct Follower<'a> {
-    files: HashMap<&'a Path, &'a ByteRanges>,
-    read: Vec<Known>,
-}
-
-impl Follower<'_> {
-    /// Suspects store to a range of a file.
-    fn stored(&mut self, suspects: &[usize], path: Option<&Path>, offset: u64, len: u64) {
-        let Some(ranges) = path.and_then(|path| self.files.get(path)) else {
-            return;
-        };
-        let is_read = ranges.overlaps(offset..offset.saturating_add(len));
-        for &number in suspects {
-            let known = &mut self.read[number];
-            if is_read {
-                *known = Known::Read;
-            } else if *known == Known::Nothing {
-                *known = Known::Unread;
-            }
-        }
-    }
 }

@@ -3,16 +3,15 @@
 use std::ops::Range;
 
 use brownout_model::{
-    Access, ByteMask, CrashStates, FlushEffect, LINE, LineRef, LiveStore, Marks, PersistObserver,
-    PmAddress, Profile, SpaceId, StoreKind, Tearing, ThreadSlot, Time, Tracker, line_parts,
+    Access, CrashStates, LINE, LineRef, LiveStore, Marks, PersistObserver, PmAddress, Profile,
+    SpaceId, StoreKind, Tearing, Time, Tracker, line_parts,
 };
 use brownout_trace::replay::{Content, Images};
 use brownout_trace::selection::Selection;
-use brownout_trace::{
-    Address, Definitions, Event, EventIndex, EventKind, FileId, FileRange, FlushKind, ProcessId,
-    StoreFlavor, Sync, ThreadId,
-};
+use brownout_trace::{Definitions, Event, EventIndex, FileId};
 use rustc_hash::FxHashMap;
+
+use crate::effect::{Effect, Threads, address, effects};
 
 /// The part of a store in one line, as long as a crash may lose it.
 #[derive(Clone, Debug)]
@@ -84,15 +83,6 @@ impl PersistObserver for Parts {
         }
     }
 
-    fn overwritten(
-        &mut self,
-        _: LineRef<'_>,
-        _: &LiveStore<PartId>,
-        _: &mut LiveStore<PartId>,
-        _: ByteMask,
-    ) {
-    }
-
     fn settled(&mut self, _: LineRef<'_>, store: &LiveStore<PartId>) {
         self.free.push(store.tag);
     }
@@ -102,7 +92,7 @@ impl PersistObserver for Parts {
 pub struct Persistency {
     tracker: Tracker<Parts>,
     parts: Parts,
-    threads: FxHashMap<(ProcessId, ThreadId), ThreadSlot>,
+    threads: Threads,
     /// Stores so far to each line that was stored to, by file and offset.
     counts: FxHashMap<(FileId, u64), u64>,
 }
@@ -120,7 +110,7 @@ impl Persistency {
         Self {
             tracker: Tracker::new(profile),
             parts: Parts::default(),
-            threads: FxHashMap::default(),
+            threads: Threads::default(),
             counts: FxHashMap::default(),
         }
     }
@@ -176,172 +166,65 @@ impl Persistency {
         selection: &Selection,
         images: &Images,
     ) {
-        let fences = self.profile().needs_fences();
-        let resolve = |addr: Address, len: u64| {
-            let process = definitions.process(event.process)?;
-            let range = process.address_space().resolve(addr, len)?;
-            selection.is_persistent(range.file).then_some(range)
-        };
-        match event.kind {
-            EventKind::Store {
-                addr,
-                bytes,
-                flavor,
-                locked,
-                ..
-            } => {
-                let by = self.access(event);
-                if locked && fences {
-                    // A locked instruction is a fence before it is a store.
-                    self.tracker.fence(&mut self.parts, by);
+        let profile = *self.profile();
+        effects(event, definitions, selection, &profile, |effect| {
+            let by = Access {
+                thread: self.threads.of(event, || self.tracker.add_thread()),
+                time: Time(event.index.0),
+            };
+            match effect {
+                Effect::Fence => self.tracker.fence(&mut self.parts, by),
+                Effect::Store { at, bytes, kind } => self.store(by, at, bytes, kind, images),
+                Effect::Flush { at, effect } => {
+                    let line = self.tracker.line(at);
+                    self.tracker.flush(&mut self.parts, by, line, effect, ());
                 }
-                let kind = match flavor {
-                    StoreFlavor::NonTemporal | StoreFlavor::Direct => StoreKind::NonTemporal,
-                    _ => StoreKind::Cached,
-                };
-                self.store(event, addr, bytes, kind, resolve, images);
+                Effect::WriteBack { space, range } => {
+                    self.tracker.write_back(&mut self.parts, by, space, range);
+                }
+                Effect::Replace { at, bytes } => {
+                    let end = at.offset.saturating_add(bytes.len() as u64);
+                    self.discard(at.space, at.offset..end);
+                }
+                Effect::Remove { space, range } => self.discard(space, range),
             }
-            EventKind::KernelWrite { addr, bytes, .. } => {
-                self.store(event, addr, bytes, StoreKind::Cached, resolve, images);
-            }
-            EventKind::Flush { addr, kind, .. } if fences => {
-                let Some(range) = resolve(addr, 1) else {
-                    return;
-                };
-                let kind = match kind {
-                    FlushKind::Clflush => FlushEffect::Immediate,
-                    _ => FlushEffect::Deferred,
-                };
-                let by = self.access(event);
-                let line = self.tracker.line(address(range.file, range.offset));
-                self.tracker.flush(&mut self.parts, by, line, kind, ());
-            }
-            EventKind::Fence { .. } if fences => {
-                let by = self.access(event);
-                self.tracker.fence(&mut self.parts, by);
-            }
-            EventKind::Sync(sync) => self.sync(event, definitions, sync),
-            // What the kernel writes to a file replaces what was stored there.
-            EventKind::FileWrite {
-                file,
-                offset,
-                bytes,
-                ..
-            } => {
-                let end = offset.saturating_add(bytes.len() as u64);
-                self.discard(file, offset..end);
-            }
-            EventKind::FileResize { file, len } => {
-                self.discard(file, len..u64::MAX);
-            }
-            _ => {}
-        }
+        });
     }
 
-    fn store(
-        &mut self,
-        event: &Event<'_>,
-        addr: Address,
-        bytes: &[u8],
-        kind: StoreKind,
-        resolve: impl Fn(Address, u64) -> Option<FileRange>,
-        images: &Images,
-    ) {
-        let by = self.access(event);
-        let (mut addr, mut rest) = (addr, bytes);
-        while let Some(range) = resolve(addr, rest.len() as u64).filter(|_| !rest.is_empty()) {
-            let (now, later) = rest.split_at(range.len as usize);
-            let empty = Content::default();
-            let content = images
-                .file(range.file)
-                .map_or(&empty, |image| image.content());
-            for (offset, mask, skipped) in line_parts(range.offset, range.len) {
-                let start = offset - offset % LINE;
-                let mut before = [0; LINE as usize];
-                content.read(start, &mut before);
-                let mut after = before;
-                let mut source = &now[skipped as usize..];
-                for (first, len) in mask.runs() {
-                    let (head, tail) = source.split_at(len as usize);
-                    after[first as usize..(first + len) as usize].copy_from_slice(head);
-                    source = tail;
-                }
-                let count = self.counts.entry((range.file, start)).or_default();
-                let number = *count;
-                *count += 1;
-                let tag = self.parts.add(StorePart {
-                    event: event.index,
-                    number,
-                    before,
-                    after,
-                });
-                let line = self.tracker.line(address(range.file, start));
-                self.tracker
-                    .store(&mut self.parts, by, line, mask, kind, tag);
+    fn store(&mut self, by: Access, at: PmAddress, bytes: &[u8], kind: StoreKind, images: &Images) {
+        let file = FileId(at.space.0);
+        let empty = Content::default();
+        let content = images.file(file).map_or(&empty, |image| image.content());
+        for (offset, mask, skipped) in line_parts(at.offset, bytes.len() as u64) {
+            let start = offset - offset % LINE;
+            let mut before = [0; LINE as usize];
+            content.read(start, &mut before);
+            let mut after = before;
+            let mut source = &bytes[skipped as usize..];
+            for (first, len) in mask.runs() {
+                let (head, tail) = source.split_at(len as usize);
+                after[first as usize..(first + len) as usize].copy_from_slice(head);
+                source = tail;
             }
-            addr = Address(addr.0.wrapping_add(range.len));
-            rest = later;
-        }
-    }
-
-    fn sync(&mut self, event: &Event<'_>, definitions: &Definitions, sync: Sync) {
-        let by = self.access(event);
-        let mut write_back = |file: FileId, range| {
+            let count = self.counts.entry((file, start)).or_default();
+            let number = *count;
+            *count += 1;
+            let tag = self.parts.add(StorePart {
+                event: EventIndex(by.time.0),
+                number,
+                before,
+                after,
+            });
+            let line = self.tracker.line(address(file, start));
             self.tracker
-                .write_back(&mut self.parts, by, SpaceId(file.0), range);
-        };
-        match sync {
-            Sync::Msync {
-                addr,
-                len,
-                asynchronous: false,
-            } => {
-                let Some(process) = definitions.process(event.process) else {
-                    return;
-                };
-                let (mut addr, mut left) = (addr, len);
-                while left > 0 {
-                    let Some(range) = process.address_space().resolve(addr, left) else {
-                        break;
-                    };
-                    let end = range.offset.saturating_add(range.len);
-                    write_back(range.file, range.offset..end);
-                    addr = Address(addr.0.wrapping_add(range.len));
-                    left -= range.len.min(left);
-                }
-            }
-            Sync::Fsync { file } | Sync::Fdatasync { file } | Sync::Syncfs { file } => {
-                write_back(file, 0..u64::MAX);
-            }
-            // These begin to write back and do not wait for the end.
-            _ => {}
+                .store(&mut self.parts, by, line, mask, kind, tag);
         }
     }
 
     /// These bytes no longer hold what was stored.
-    fn discard(&mut self, file: FileId, gone: Range<u64>) {
+    fn discard(&mut self, space: SpaceId, gone: Range<u64>) {
         let free = &mut self.parts.free;
         let release = |tag: &_| free.push(*tag);
-        self.tracker.discard(SpaceId(file.0), gone, release);
-    }
-
-    fn access(&mut self, event: &Event<'_>) -> Access {
-        let key = (event.process, event.thread);
-        let tracker = &mut self.tracker;
-        let thread = *self
-            .threads
-            .entry(key)
-            .or_insert_with(|| tracker.add_thread());
-        Access {
-            thread,
-            time: Time(event.index.0),
-        }
-    }
-}
-
-fn address(file: FileId, offset: u64) -> PmAddress {
-    PmAddress {
-        space: SpaceId(file.0),
-        offset,
+        self.tracker.discard(space, gone, release);
     }
 }

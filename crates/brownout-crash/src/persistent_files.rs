@@ -143,6 +143,14 @@ impl PersistentFiles {
         }
     }
 
+    /// The files that had a path first, and the content that they had when they were first mapped.
+    pub(crate) fn initial_contents(&self) -> impl Iterator<Item = (FileId, &Content)> {
+        (0..self.paths.len()).filter_map(|number| {
+            let content = self.initial_content(number)?;
+            Some((self.first[number].0, content))
+        })
+    }
+
     /// In the order in which the files were first mapped; names that they no longer have at the end come last.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths

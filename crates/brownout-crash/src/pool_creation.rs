@@ -1,5 +1,5 @@
 //! Creation of pools by libraries, as in `pmemobj_create`. It is not expected to survive a crash: a program whose pool is
-//! not complete creates it again. Failure points inside of it are left out unless they are asked for.
+//! not complete creates it again. Failure points inside it are left out unless they are asked for.
 //!
 //! Can miss: creation by functions that were not recorded, such as those of a library that is linked without symbols.
 
@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::failure_point::{PointKind, StackId};
 
-/// Follows the calls that create pools, and counts the failure points inside of them.
+/// Follows the calls that create pools, and counts the failure points inside them.
 #[derive(Debug, Default)]
 pub struct PoolCreations {
     known: FxHashMap<FunctionId, bool>,
@@ -67,7 +67,7 @@ impl PoolCreations {
         self.left_out.len() as u64
     }
 
-    /// The functions inside of which they were.
+    /// The functions inside which they were.
     pub fn functions(&self) -> impl Iterator<Item = &str> {
         self.functions.iter().map(String::as_str)
     }

@@ -284,6 +284,7 @@ mod tests {
             },
             seconds: 0.0,
             failure: (!passed).then(Failure::default),
+            observation: None,
         }
     }
 

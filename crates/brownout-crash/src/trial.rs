@@ -7,7 +7,7 @@ use crate::coverage::TrialPurpose;
 use crate::crash_point::CrashPoint;
 use crate::failure_point::PointKind;
 use crate::operation::Operation;
-use brownout_recovery::Verdict;
+use brownout_recovery::{Observation, Verdict};
 
 /// A crash point that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,9 @@ pub struct Trial {
     /// Present if recovery did not pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// What recovery read, if the strategy observed that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observation: Option<Observation>,
 }
 
 impl Trial {

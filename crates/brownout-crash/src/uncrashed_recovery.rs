@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brownout_recovery::{Attempt, RecoveryRunner, RunnerError};
+use brownout_recovery::{Attempt, Orphans, RecoveryRunner, RunnerError};
 
 use crate::image::CrashImage;
 use crate::operation::Operation;
@@ -22,7 +22,7 @@ pub struct UncrashedRecovery {
     /// How long recovery may take on crash images.
     pub time_limit: Duration,
     /// Whether recovery leaves processes behind when its first process has ended.
-    pub left_processes: bool,
+    pub orphans: Orphans,
 }
 
 /// Runs recovery on the image that the finished target left. If it fails there, crashes are not the reason.
@@ -38,12 +38,11 @@ pub fn recover_without_crash(
         operation,
         time_limit: time_limit.unwrap_or(UNCRASHED_LIMIT),
     };
-    let (attempt, left_processes) =
-        runner.attempt_without_crash(&image.files, &situation.task())?;
+    let (attempt, orphans) = runner.attempt_without_crash(&image.files, &situation.task())?;
     let default_limit = (attempt.duration * LIMIT_FACTOR).max(LEAST_LIMIT);
     Ok(UncrashedRecovery {
         time_limit: time_limit.unwrap_or(default_limit),
         attempt,
-        left_processes,
+        orphans,
     })
 }

@@ -60,6 +60,7 @@ mod tests {
             failure: (!verdict.passed()).then(Failure::default),
             verdict,
             seconds: 0.0,
+            observation: None,
         }
     }
 

@@ -14,7 +14,9 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Actor, End, EngineRun, Execution, Isolation, RawFrame, Recovery, Refusal, RunRequest};
+use super::{
+    Actor, End, EngineRun, Execution, Isolation, Orphans, RawFrame, Recovery, Refusal, RunRequest,
+};
 
 /// Descriptors that can be attached to one packet; the kernel's limit is 253.
 pub const DESCRIPTORS_AT_ONCE: usize = 128;
@@ -64,7 +66,7 @@ pub struct RunReport {
     pub end: End,
     pub actor: Actor,
     pub duration: Duration,
-    pub left_processes: bool,
+    pub orphans: Orphans,
     pub frames: Vec<RawFrame>,
     /// What the server sends next without being asked.
     pub follows: Follows,
@@ -274,7 +276,8 @@ mod tests {
     #[test]
     fn a_closed_connection_is_distinguished_from_an_error() {
         let (mut one, other) = Channel::pair().unwrap();
-        drop(other);
+        // Processes that other tests are starting may have a copy of the descriptor, so closing it is not enough.
+        rustix::net::shutdown(&other.socket, rustix::net::Shutdown::Both).unwrap();
         let run = RunMessage::from(&RunRequest::new(Duration::ZERO));
         assert!(matches!(one.send(&run, &[]), Err(ChannelError::Closed)));
         assert!(matches!(

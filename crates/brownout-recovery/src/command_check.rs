@@ -1,6 +1,6 @@
 //! Finds what keeps a command from ever starting, before there is a crash image to start it on.
 //!
-//! Can miss: commands that a shell finds inside of a longer script.
+//! Can miss: commands that a shell finds inside a longer script.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -45,6 +45,8 @@ mod runner;
 mod runner_pool;
 mod sandbox;
 mod sandbox_server;
+mod shared_libraries;
+mod shells;
 mod stall;
 mod sys;
 mod tracer;
@@ -55,10 +57,10 @@ pub use command_check::{CommandProblem, check_command};
 pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use expected::{AllowedOutput, Expectation};
-pub use outcome::{Actor, End, Outcome, RawFrame};
+pub use outcome::{Actor, End, Orphans, Outcome, RawFrame};
 pub use pipeline::is_pipeline;
 pub use program_digest::program_digest;
-pub use reads::{ByteRanges, FileReads, RecoveryReads};
+pub use reads::{ByteRanges, FileReads, FirstRead, Observation, ReadBytes, RecoveryReads};
 pub use request::{
     EngineRun, Execution, Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand,
 };

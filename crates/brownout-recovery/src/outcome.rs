@@ -40,6 +40,18 @@ pub struct RawFrame {
     pub is_return: bool,
 }
 
+/// Processes of a run for whose ends no other process of it has waited. No verdict depends on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Orphans {
+    /// There are none, or nobody asked.
+    #[default]
+    None,
+    /// They ended by themselves, as far as is known without doing the work of recovery.
+    Ended,
+    /// They ran on, or used PM files, when the first process had ended.
+    Left,
+}
+
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -52,8 +64,7 @@ pub struct Outcome {
     pub stdout_complete: bool,
     /// The end of what was printed to standard error; includes the standard output of a server.
     pub stderr: Vec<u8>,
-    /// Whether recovery has left processes behind that were killed.
-    pub left_processes: bool,
+    pub orphans: Orphans,
     /// Where it failed, innermost frame first, if the run was traced and tracing is possible.
     pub frames: Vec<RawFrame>,
 }

@@ -4,23 +4,26 @@
 //! of a script. Words in quotes are split in turn, because `sh -c` is given a command as one word. The word after the name of an interpreter
 //! counts whatever it looks like.
 //!
-//! Can miss: programs that a shell finds by `PATH`, in variables or below another directory (`cd build && ./check`); those that a script
-//! starts; libraries.
+//! The shared libraries of a program belong to it, except those of the system.
+//!
+//! Can miss: libraries of the system; programs that a shell finds by `PATH`, in variables or below another directory (`cd build && ./check`); those that a script
+//! starts; libraries that are loaded while a program runs.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::Recovery;
+use crate::shared_libraries::shared_libraries;
+use crate::shells::is_shell;
 
 /// Files with these endings are programs even if they are not executable: an interpreter is given their names.
 const SCRIPTS: [&str; 6] = ["sh", "py", "pl", "rb", "js", "lua"];
 
-/// Programs that are given the name of a script.
-const INTERPRETERS: [&str; 10] = [
-    "sh", "bash", "dash", "ash", "ksh", "zsh", "python3", "perl", "ruby", "node",
-];
+/// Programs that are given the name of a script, besides shells.
+const INTERPRETERS: [&str; 5] = ["python", "python3", "perl", "ruby", "node"];
 
 /// Characters that end a word of a shell, besides white space.
 const SEPARATORS: [char; 7] = [';', '|', '&', '(', ')', '<', '>'];
@@ -32,18 +35,27 @@ pub fn program_digest(recovery: &Recovery) -> String {
         .into_iter()
         .flatten()
         .flat_map(|command| programs(command, &recovery.directory));
-    let contents: Vec<Vec<u8>> = programs
-        .filter_map(|program| std::fs::read(program).ok())
-        .collect();
-    if contents.is_empty() {
-        return String::new();
-    }
     let mut hash = xxhash_rust::xxh3::Xxh3::new();
-    for content in contents {
+    let mut add = |content: &[u8]| {
         hash.update(&content.len().to_le_bytes());
-        hash.update(&content);
+        hash.update(content);
+    };
+    let mut libraries = BTreeSet::new();
+    let mut is_empty = true;
+    for program in programs {
+        if let Ok(content) = std::fs::read(&program) {
+            libraries.extend(shared_libraries(&program, &content, &recovery.directory));
+            add(&content);
+            is_empty = false;
+        }
     }
-    format!("{:032x}", hash.digest128())
+    // One that several programs use counts once.
+    let contents = libraries.iter().filter_map(|path| std::fs::read(path).ok());
+    contents.for_each(|content| add(&content));
+    match is_empty {
+        true => String::new(),
+        false => format!("{:032x}", hash.digest128()),
+    }
 }
 
 /// The programs that a command names, in the order of its words.
@@ -70,7 +82,7 @@ fn programs(command: &str, directory: &Path) -> Vec<PathBuf> {
 
 fn is_interpreter(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
-    INTERPRETERS.contains(&name)
+    is_shell(name) || INTERPRETERS.contains(&name)
 }
 
 /// Whether the file that `name` names is a program. One without a directory would be found by `PATH`, unless it is a script.

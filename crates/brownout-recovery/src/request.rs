@@ -121,8 +121,8 @@ pub struct EngineRun {
     /// An empty file, to which a trace of the run is written. Without it the events are discarded. If recovery runs out of
     /// time, the trace ends at the last events that were stored.
     pub trace: Option<Arc<File>>,
-    /// An empty file, to which the [reads](crate::RecoveryReads) of the run are written in place of a trace. It stays empty if
-    /// recovery runs out of time.
+    /// A file to which the [reads](crate::RecoveryReads) of the run are written in place of a trace. Before, it holds the
+    /// bytes of each PM file whose [first reads](crate::FirstRead) are wanted in order. It is unchanged if recovery runs out of time.
     pub reads: Option<Arc<File>>,
 }
 

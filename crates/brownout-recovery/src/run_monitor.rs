@@ -132,17 +132,19 @@ impl<'a> RunMonitor<'a> {
         }
     }
 
-    /// Whether a child is still there after at most `patience`. All others have been waited for.
-    pub fn has_child_after(&self, patience: Duration) -> Result<bool, MonitorError> {
+    /// Waits for children for at most `patience`: whether there were any, and whether one is still there.
+    pub fn wait_for_children(&self, patience: Duration) -> Result<(bool, bool), MonitorError> {
         let until = Instant::now() + patience;
+        let mut were_any = false;
         loop {
             let ended = match rustix::process::wait(WaitOptions::NOHANG | ALL_CHILDREN) {
-                Err(rustix::io::Errno::CHILD) => return Ok(false),
+                Err(rustix::io::Errno::CHILD) => return Ok((were_any, false)),
                 ended => ended?,
             };
+            were_any = true;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Ok(true);
+                return Ok((true, true));
             }
             if ended.is_none() {
                 self.sleep(left)?;

@@ -11,9 +11,10 @@ use brownout_trace::replay::Content;
 use rustix::fs::MemfdFlags;
 
 use crate::file_content::write_content;
+use crate::reads::ReadsMessage;
 use crate::{
-    EngineRun, Execution, Expectation, Isolation, Outcome, RawFrame, Recovery, RecoveryReads,
-    RunRequest, Sandbox, SandboxError, Verdict,
+    ByteRanges, EngineRun, Execution, Expectation, Isolation, Observation, Orphans, Outcome,
+    RawFrame, ReadBytes, Recovery, RecoveryReads, RunRequest, Sandbox, SandboxError, Verdict,
 };
 
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
@@ -21,6 +22,9 @@ const RETRY_FACTOR: u32 = 4;
 
 /// How long the processes of a pipeline, or a helper that is about to end, may take longer than the first process of a recovery.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Under the engine, recovery may take this many times as long as natively.
+const ENGINE_FACTOR: u32 = 8;
 
 /// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]
@@ -53,6 +57,8 @@ pub struct Attempt {
     pub frames: Vec<RawFrame>,
     /// The verdict of a second run on the same image, if it differs.
     pub second_verdict: Option<Verdict>,
+    /// What recovery reads on this image, if that was observed.
+    pub observation: Option<Observation>,
 }
 
 /// A sandbox and what recovery must do in it to pass.
@@ -128,13 +134,12 @@ impl RecoveryRunner {
         Ok(attempt)
     }
 
-    /// Runs recovery as [`attempt`](Self::attempt) does. Also returns whether it leaves processes behind, whose ends no verdict
-    /// depends on.
+    /// Runs recovery as [`attempt`](Self::attempt) does. Also returns whether there are processes whose ends no verdict depends on.
     pub fn attempt_without_crash(
         &mut self,
         image: &[Option<Content>],
         task: &RecoveryTask,
-    ) -> Result<(Attempt, bool), RunnerError> {
+    ) -> Result<(Attempt, Orphans), RunnerError> {
         self.attempt_with(image, task, PATIENCE)
     }
 
@@ -143,13 +148,13 @@ impl RecoveryRunner {
         image: &[Option<Content>],
         task: &RecoveryTask,
         patience: Duration,
-    ) -> Result<(Attempt, bool), RunnerError> {
+    ) -> Result<(Attempt, Orphans), RunnerError> {
         let request = RunRequest {
             patience,
             ..task.request(Execution::Native)
         };
         let first = self.run(image, request)?;
-        let left_processes = first.left_processes;
+        let orphans = first.orphans;
         let verdict = self.verdict(&first, task);
         if verdict.passed() {
             let passed = Attempt {
@@ -158,8 +163,9 @@ impl RecoveryRunner {
                 output: Vec::new(),
                 frames: Vec::new(),
                 second_verdict: None,
+                observation: None,
             };
-            return Ok((passed, left_processes));
+            return Ok((passed, orphans));
         }
         let mut second_request = task.request(Execution::Traced);
         if verdict == Verdict::Hung {
@@ -182,8 +188,9 @@ impl RecoveryRunner {
             duration: reported.duration,
             frames: reported.frames,
             second_verdict: (!slow && !same).then_some(second_verdict),
+            observation: None,
         };
-        Ok((failed, left_processes))
+        Ok((failed, orphans))
     }
 
     /// Runs recovery once, under the engine. Its events are in `engine.trace` afterwards, if there is one. The stack of a
@@ -202,6 +209,7 @@ impl RecoveryRunner {
             duration: outcome.duration,
             frames: outcome.frames,
             second_verdict: None,
+            observation: None,
         })
     }
 
@@ -211,9 +219,52 @@ impl RecoveryRunner {
         image: &[Option<Content>],
         task: &RecoveryTask,
     ) -> Result<(Attempt, Option<RecoveryReads>), RunnerError> {
+        let (attempt, message) = self.observe(image, task, &[])?;
+        Ok((attempt, message.map(|message| message.reads)))
+    }
+
+    /// Runs recovery once, under the engine, and learns in which order it first reads some bytes, which are given for each PM
+    /// file. If it does not pass, what it does natively decides, as in [`attempt`](Self::attempt).
+    pub fn attempt_observed(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        wanted: &[ByteRanges],
+    ) -> Result<Attempt, RunnerError> {
+        let observed_task = RecoveryTask {
+            time_limit: task.time_limit * ENGINE_FACTOR,
+            ..task.clone()
+        };
+        let (mut attempt, message) = self.observe(image, &observed_task, wanted)?;
+        let mut observation = message.map_or_else(Observation::unknown, |message| Observation {
+            reads: Some(ReadBytes::of(&message.first_reads, image)),
+            gaps: message.reads.gaps,
+        });
+        if !attempt.verdict.passed() {
+            let observed = std::mem::replace(&mut attempt, self.attempt(image, task)?).verdict;
+            if observed != attempt.verdict {
+                observation.gaps.push(format!(
+                    "recovery {} when it is observed, and {} natively",
+                    observed, attempt.verdict
+                ));
+            }
+        }
+        attempt.observation = Some(observation);
+        Ok(attempt)
+    }
+
+    fn observe(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        wanted: &[ByteRanges],
+    ) -> Result<(Attempt, Option<ReadsMessage>), RunnerError> {
         let unusable = |source: io::Error| RunnerError::Reads(source);
         let file = rustix::fs::memfd_create("recovery-reads", MemfdFlags::CLOEXEC);
         let file = Arc::new(File::from(file.map_err(|errno| unusable(errno.into()))?));
+        let question =
+            postcard::to_stdvec(wanted).map_err(|error| unusable(io::Error::other(error)))?;
+        file.write_all_at(&question, 0).map_err(unusable)?;
         let engine = EngineRun {
             reads: Some(Arc::clone(&file)),
             ..EngineRun::default()
@@ -221,15 +272,20 @@ impl RecoveryRunner {
         let attempt = self.run_under_engine(image, task, engine)?;
         let mut stored = vec![0; file.metadata().map_err(unusable)?.len() as usize];
         file.read_exact_at(&mut stored, 0).map_err(unusable)?;
-        let reads: Option<RecoveryReads> = postcard::from_bytes(&stored).ok();
-        let reads = reads.map(|mut reads| {
+        if stored == question {
+            return Ok((attempt, None));
+        }
+        let message: Option<ReadsMessage> = postcard::from_bytes(&stored).ok();
+        let message = message.map(|mut message| {
             if self.recovery.client.is_some() {
                 let unobserved = "what the client of the recovered server reads is not observed";
-                reads.gaps.push(unobserved.to_owned());
+                message.reads.gaps.push(unobserved.to_owned());
+                // A server is meant to run on when its client has ended.
+                message.reads.left_processes = false;
             }
-            reads
+            message
         });
-        Ok((attempt, reads))
+        Ok((attempt, message))
     }
 
     fn verdict(&self, outcome: &Outcome, task: &RecoveryTask) -> Verdict {

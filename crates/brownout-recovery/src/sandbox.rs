@@ -135,7 +135,7 @@ impl Sandbox {
             stdout: read(&self.stdout, 0, written.min(OUTPUT_HEAD))?,
             stdout_complete: written <= OUTPUT_HEAD,
             stderr: read(&self.stderr, shown.saturating_sub(OUTPUT_TAIL), shown)?,
-            left_processes: report.left_processes,
+            orphans: report.orphans,
             frames: report.frames,
         })
     }

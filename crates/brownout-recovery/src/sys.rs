@@ -28,6 +28,17 @@ fn is_single_threaded() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
 
+/// Lets the programs that this process starts have the same addresses each time, where the system permits that.
+pub fn disable_address_randomization() {
+    // SAFETY: changes attributes of this process only.
+    unsafe {
+        let present = libc::personality(0xffff_ffff);
+        if present >= 0 {
+            libc::personality((present | libc::ADDR_NO_RANDOMIZE) as c_ulong);
+        }
+    }
+}
+
 /// Waits for all children. Threads of traced processes are children too.
 pub const ALL_CHILDREN: WaitOptions = WaitOptions::from_bits_retain(libc::__WALL as u32);
 /// The same for `waitid`.

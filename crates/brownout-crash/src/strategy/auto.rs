@@ -36,6 +36,7 @@ pub static AUTO: StrategyInfo = StrategyInfo {
     summary: "Each failure point, then what differs most from what was tried, within the time limit",
     time_limit: Some(Duration::from_secs(30)),
     tries_suspects: true,
+    tries_all: false,
     start: |input| Ok(Box::new(Auto::new(input)?)),
 };
 

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use brownout_model::Profile;
 use brownout_recovery::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
+use brownout_report::ExplorationCoverage;
 use serde::{Deserialize, Serialize};
 
 use crate::coverage::{Extent, TrialPurpose};
@@ -45,6 +46,7 @@ macro_rules! registry {
 registry! {
     auto::AUTO,
     prefix::PREFIX,
+    exhaustive::EXHAUSTIVE,
 }
 
 /// What is known about a strategy before it starts.
@@ -60,6 +62,8 @@ pub struct StrategyInfo {
     pub time_limit: Option<Duration>,
     /// Whether it tries the findings of lint.
     pub tries_suspects: bool,
+    /// Whether it tries every crash that can differ, so that none can be left out or tried elsewhere.
+    pub tries_all: bool,
     pub start: fn(StrategyInput<'_>) -> Result<Box<dyn Strategy>, CrashError>,
 }
 
@@ -102,6 +106,8 @@ pub struct StrategyInput<'a> {
     pub symbols: &'a mut dyn Symbols,
     /// How many occurrences of each failure point the user wants; `None` if the strategy decides.
     pub occurrences: Option<usize>,
+    /// How many states to explore at each failure point, at most.
+    pub max_states: Option<u64>,
     /// Findings of lint that crash images can confirm.
     pub suspects: &'a [Suspect],
     /// The persistency profile of the run.
@@ -170,6 +176,11 @@ pub trait Strategy {
         None
     }
 
+    /// How far it has explored all behaviours of recovery; `None` if that is not what it does.
+    fn exploration(&self) -> Option<ExplorationCoverage> {
+        None
+    }
+
     /// The suspects that it tries.
     fn suspects(&self) -> &[SuspectImages] {
         &[]
@@ -179,12 +190,7 @@ pub trait Strategy {
     ///
     /// A strategy that runs recovery under the engine calls [`RecoveryRunner::run_under_engine`].
     fn job(&self, _: &ProposedCrash) -> TrialJob {
-        Box::new(|runner, image, task| {
-            Ok(TrialResults {
-                proposed: runner.attempt(&image.files, task)?,
-                others: Vec::new(),
-            })
-        })
+        native_job()
     }
 }
 
@@ -193,6 +199,16 @@ pub type TrialJob = Box<
     dyn FnOnce(&mut RecoveryRunner, &CrashImage, &RecoveryTask) -> Result<TrialResults, RunnerError>
         + Send,
 >;
+
+/// Runs recovery natively.
+fn native_job() -> TrialJob {
+    Box::new(|runner, image, task| {
+        Ok(TrialResults {
+            proposed: runner.attempt(&image.files, task)?,
+            others: Vec::new(),
+        })
+    })
+}
 
 /// The results of trying a crash point.
 #[derive(Debug)]

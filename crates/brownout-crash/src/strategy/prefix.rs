@@ -21,6 +21,7 @@ pub static PREFIX: StrategyInfo = StrategyInfo {
     summary: "All stores before the failure point are present, in program order",
     time_limit: None,
     tries_suspects: false,
+    tries_all: false,
     start: |input| Ok(Box::new(Prefix::new(input))),
 };
 

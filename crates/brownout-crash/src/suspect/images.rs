@@ -137,7 +137,12 @@ pub(crate) fn propose(
 impl OrderImages {
     /// Takes four lists of images. `left_out` is how many more there are.
     fn new(images: Vec<Vec<Image>>, left_out: u64) -> Self {
-        let count = left_out + images.iter().map(Vec::len).sum::<usize>() as u64;
+        let chosen = images.iter().map(Vec::len).sum::<usize>() as u64;
+        // If no crash can leave any of those that were chosen, as under eADR, none can leave the others.
+        let count = match chosen {
+            0 => 0,
+            chosen => chosen + left_out,
+        };
         let mut images = images.into_iter().map(|images| {
             let images = images.into_iter().map(|image| ProposedCrash {
                 purpose: TrialPurpose::OpenOrder,

@@ -149,6 +149,7 @@ fn images_losing(made: &Made, (pc, event): (u64, u64)) -> Vec<(u64, Vec<Lost>)> 
         survey: &survey,
         symbols: &mut Numbers,
         occurrences: None,
+        max_states: None,
         suspects: &suspects,
         profile: Profile::ADR,
     })
@@ -209,6 +210,7 @@ fn open_orders(made: &Made, occurrences: Option<usize>) -> (Vec<(u64, Vec<Lost>)
         survey: &survey,
         symbols: &mut Numbers,
         occurrences,
+        max_states: None,
         suspects: &[],
         profile: Profile::ADR,
     })
@@ -265,6 +267,7 @@ fn orders_that_are_too_many_to_try_are_counted() {
         survey: &survey.unwrap(),
         symbols: &mut Numbers,
         occurrences: None,
+        max_states: None,
         suspects: &[],
         profile: Profile::ADR,
     })
@@ -328,6 +331,7 @@ proptest! {
             survey: &once,
             symbols: &mut Numbers,
             occurrences: None,
+            max_states: None,
             suspects: &suspects,
             profile: Profile::ADR,
         }).unwrap();
@@ -355,6 +359,7 @@ proptest! {
                     verdict: if passed { Verdict::Passed } else { Verdict::Failed(1) },
                     seconds: 0.0,
                     failure: None,
+                    observation: None,
                 });
                 proposed.push(proposal);
             }

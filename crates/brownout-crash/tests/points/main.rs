@@ -1,6 +1,7 @@
 //! Failure points and crash images of small traces made by hand.
 
 mod auto;
+mod exhaustive;
 mod states;
 mod traces;
 

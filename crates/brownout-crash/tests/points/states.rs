@@ -96,15 +96,6 @@ impl PersistObserver for Expected {
 
     fn guaranteed(&mut self, _: LineRef<'_>, _: Marks<'_>, _: &LiveStore<usize>, _: Access) {}
 
-    fn overwritten(
-        &mut self,
-        _: LineRef<'_>,
-        _: &LiveStore<usize>,
-        _: &mut LiveStore<usize>,
-        _: ByteMask,
-    ) {
-    }
-
     fn settled(&mut self, line: LineRef<'_>, store: &LiveStore<usize>) {
         let bytes = self.settled.entry(line.address().offset).or_insert([0; 64]);
         overlay(bytes, &self.values[store.tag], store.bytes);

@@ -159,6 +159,24 @@ pub fn locked_store(addr: u64, bytes: &[u8]) -> EventKind<'_> {
     }
 }
 
+pub fn nt_store(addr: u64, bytes: &[u8]) -> EventKind<'_> {
+    EventKind::Store {
+        addr: Address(addr),
+        bytes,
+        flavor: StoreFlavor::NonTemporal,
+        locked: false,
+        string: false,
+    }
+}
+
+pub fn clflush(addr: u64) -> EventKind<'static> {
+    EventKind::Flush {
+        addr: Address(addr),
+        kind: FlushKind::Clflush,
+        volatile: false,
+    }
+}
+
 pub fn flush(addr: u64) -> EventKind<'static> {
     EventKind::Flush {
         addr: Address(addr),

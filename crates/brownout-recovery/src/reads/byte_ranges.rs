@@ -18,6 +18,8 @@ pub struct ByteRanges {
     by_start: BTreeMap<u64, u64>,
     /// Ranges start and end at multiples of this.
     grain: u64,
+    /// Ranges that the set may have before bytes are put together.
+    most: usize,
 }
 
 impl Default for ByteRanges {
@@ -25,11 +27,20 @@ impl Default for ByteRanges {
         Self {
             by_start: BTreeMap::new(),
             grain: 1,
+            most: MOST,
         }
     }
 }
 
 impl ByteRanges {
+    /// An empty set that takes as much memory as its ranges need.
+    pub fn exact() -> Self {
+        Self {
+            most: usize::MAX,
+            ..Self::default()
+        }
+    }
+
     /// The ranges in order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         self.by_start.iter().map(|(&start, &end)| start..end)
@@ -47,9 +58,9 @@ impl ByteRanges {
     }
 
     /// Adds bytes, and others near them if there are too many ranges: the set is never too small.
-    pub(crate) fn insert(&mut self, range: Range<u64>) {
+    pub fn insert(&mut self, range: Range<u64>) {
         self.join(range);
-        while self.by_start.len() > MOST {
+        while self.by_start.len() > self.most {
             self.grain = (self.grain * GRAIN_FACTOR).max(FIRST_GRAIN);
             for (start, end) in std::mem::take(&mut self.by_start) {
                 self.join(start..end);
@@ -59,7 +70,7 @@ impl ByteRanges {
 
     /// Adds exactly these bytes, or nothing if there are too many ranges: the set is never too large.
     pub(crate) fn insert_if_room(&mut self, range: Range<u64>) {
-        if self.by_start.len() < MOST {
+        if self.by_start.len() < self.most {
             self.join(range);
         }
     }
@@ -82,6 +93,15 @@ impl ByteRanges {
             parts.push(at..range.end);
         }
         parts
+    }
+
+    /// The parts of a range that are in the set.
+    pub(crate) fn common(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let first = self.by_start.range(..=range.start).next_back();
+        let from = first.map_or(range.start, |(&start, _)| start);
+        let parts = self.by_start.range(from..range.end.max(from));
+        let parts = parts.map(|(&start, &end)| start.max(range.start)..end.min(range.end));
+        parts.filter(|part| !part.is_empty()).collect()
     }
 
     fn join(&mut self, range: Range<u64>) {
@@ -113,10 +133,11 @@ impl Serialize for ByteRanges {
 
 impl<'de> Deserialize<'de> for ByteRanges {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut set = Self::default();
+        let mut set = Self::exact();
         for (start, end) in Vec::<(u64, u64)>::deserialize(from)? {
             set.insert(start..end);
         }
+        set.most = MOST;
         Ok(set)
     }
 }
@@ -165,6 +186,15 @@ mod tests {
         assert_eq!(set.missing(10..28), [16..24]);
         assert_eq!(set.missing(8..16), []);
         assert_eq!(set.missing(16..20), [16..20]);
+    }
+
+    #[test]
+    fn what_is_common_with_a_range_is_found() {
+        let set = set(&[8..16, 24..32]);
+        assert_eq!(set.common(0..40), [8..16, 24..32]);
+        assert_eq!(set.common(10..28), [10..16, 24..28]);
+        assert_eq!(set.common(16..24), []);
+        assert_eq!(set.common(9..10), [9..10]);
     }
 
     #[test]

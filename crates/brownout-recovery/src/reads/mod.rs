@@ -4,16 +4,21 @@
 //! state to it. The [`observer`] learns it from one run under the engine.
 //!
 //! Can miss: what programs read that cannot run under the engine, and the client of a server, which runs natively
-//! ([`RecoveryReads::gaps`] then says so); a `cmpxchg` that fails. Counts as read: all of a private mapping.
+//! ([`RecoveryReads::gaps`] then says so). Counts as read: all of a private mapping.
 
 mod byte_ranges;
+mod first_reads;
+mod observation;
 pub(crate) mod observer;
+mod outliving;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 pub use byte_ranges::ByteRanges;
+pub use first_reads::FirstRead;
+pub use observation::{Observation, ReadBytes};
 
 /// What a recovery has opened and read of the PM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +27,9 @@ pub struct RecoveryReads {
     pub files: Vec<FileReads>,
     /// Why recovery may have read more, in sentences. If there is none, it has read nothing else.
     pub gaps: Vec<String>,
+    /// Whether processes that use PM files outlive the first process of recovery.
+    #[serde(default)]
+    pub left_processes: bool,
 }
 
 /// What a recovery has opened and read of a PM file.
@@ -33,6 +41,13 @@ pub struct FileReads {
     pub opened: bool,
     /// The bytes that were read and that recovery had not written itself before.
     pub ranges: ByteRanges,
+}
+
+/// What an engine host writes about the reads of a recovery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReadsMessage {
+    pub reads: RecoveryReads,
+    pub first_reads: Vec<FirstRead>,
 }
 
 impl RecoveryReads {
@@ -49,11 +64,18 @@ impl RecoveryReads {
                 None => self.files.push(file),
             }
         }
+        self.left_processes |= other.left_processes;
         for gap in other.gaps {
             if !self.gaps.contains(&gap) {
                 self.gaps.push(gap);
             }
         }
+    }
+
+    /// Whether recovery has certainly not read a byte of any file.
+    pub fn is_nothing_read(&self) -> bool {
+        let mut files = self.files.iter();
+        self.gaps.is_empty() && files.all(|file| file.ranges.bytes() == 0)
     }
 
     /// The files that recovery has certainly not opened.
@@ -91,6 +113,7 @@ mod tests {
         let mut reads = RecoveryReads {
             files: vec![file("a", true, &[0..8]), file("b", false, &[])],
             gaps: vec!["a client".to_owned()],
+            left_processes: false,
         };
         assert_eq!(reads.never_opened().count(), 0, "there is a gap");
         reads.gaps.clear();
@@ -102,7 +125,9 @@ mod tests {
                 file("c", false, &[]),
             ],
             gaps: Vec::new(),
+            left_processes: true,
         });
+        assert!(reads.left_processes && !reads.is_nothing_read());
         let expected = [
             file("a", true, &[0..12]),
             file("b", true, &[0..4]),

@@ -11,7 +11,9 @@ use brownout_trace::{
     ProcessId, WriteError,
 };
 
-use super::{ByteRanges, FileReads, RecoveryReads};
+use super::first_reads::FirstReads;
+use super::outliving::OutlivingProcesses;
+use super::{ByteRanges, FileReads, ReadsMessage, RecoveryReads};
 
 /// Follows a recovery and notes what it reads.
 pub(crate) struct ReadObserver {
@@ -19,25 +21,32 @@ pub(crate) struct ReadObserver {
     /// The index in `files` of each PM file.
     by_identity: HashMap<FileIdentity, usize>,
     files: Vec<ObservedFile>,
+    outliving: OutlivingProcesses,
     is_blind: bool,
+    first_reads: FirstReads,
 }
 
 struct ObservedFile {
+    /// Among all PM files, those that do not exist included.
+    number: usize,
     reads: FileReads,
     /// What recovery has written: these bytes are its own.
     written: ByteRanges,
 }
 
 impl ReadObserver {
-    /// For the PM files at the first path of each pair, as far as they exist; the second is their original path.
-    pub(crate) fn new(pm_files: &[[PathBuf; 2]]) -> io::Result<Self> {
+    /// For the PM files at the first path of each pair, as far as they exist; the second is their original path. For each
+    /// PM file, `in_order` has the bytes whose first reads are wanted in order.
+    pub(crate) fn new(pm_files: &[[PathBuf; 2]], in_order: Vec<ByteRanges>) -> io::Result<Self> {
         let mut observer = Self {
             live: LiveEvents::discard(),
             by_identity: HashMap::new(),
             files: Vec::new(),
+            outliving: OutlivingProcesses::default(),
             is_blind: false,
+            first_reads: FirstReads::new(in_order),
         };
-        for [here, original] in pm_files {
+        for (number, [here, original]) in pm_files.iter().enumerate() {
             let metadata = match fs::metadata(here) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 metadata => metadata?,
@@ -51,43 +60,58 @@ impl ReadObserver {
                 path: original.clone(),
                 ..FileReads::default()
             };
-            let written = ByteRanges::default();
-            observer.files.push(ObservedFile { reads, written });
+            observer.files.push(ObservedFile {
+                number,
+                reads,
+                written: ByteRanges::default(),
+            });
         }
         Ok(observer)
     }
 
     /// What was read until now.
-    pub(crate) fn finish(self) -> RecoveryReads {
+    pub(crate) fn finish(self) -> ReadsMessage {
         let blind = "recovery uses io_uring or io_submit, whose reads are not observed";
-        RecoveryReads {
+        let reads = RecoveryReads {
+            left_processes: self.outliving.exist(),
             files: self.files.into_iter().map(|file| file.reads).collect(),
             gaps: self
                 .is_blind
                 .then(|| blind.to_owned())
                 .into_iter()
                 .collect(),
+        };
+        ReadsMessage {
+            reads,
+            first_reads: self.first_reads.finish(),
         }
     }
 
-    fn file_mut(&mut self, identity: FileIdentity) -> Option<&mut ObservedFile> {
+    /// The number of a PM file that a process uses, among those that exist; `None` if it is another file.
+    fn used_by(&mut self, process: ProcessId, identity: FileIdentity) -> Option<usize> {
         let &index = self.by_identity.get(&identity)?;
-        Some(&mut self.files[index])
+        self.outliving.uses(process);
+        Some(index)
     }
 
-    fn read(&mut self, identity: FileIdentity, offset: u64, len: u64) {
-        if let Some(file) = self.file_mut(identity) {
+    fn read(&mut self, process: ProcessId, identity: FileIdentity, offset: u64, len: u64) {
+        if let Some(index) = self.used_by(process, identity) {
+            let file = &mut self.files[index];
+            let range = offset..offset.saturating_add(len);
             file.reads.opened = true;
-            for part in file.written.missing(offset..offset.saturating_add(len)) {
+            for part in file.written.missing(range.clone()) {
                 file.reads.ranges.insert(part);
             }
+            self.first_reads.read(file.number, range);
         }
     }
 
-    fn write(&mut self, identity: FileIdentity, offset: u64, len: u64) {
-        if let Some(file) = self.file_mut(identity) {
-            file.written
-                .insert_if_room(offset..offset.saturating_add(len));
+    fn write(&mut self, process: ProcessId, identity: FileIdentity, offset: u64, len: u64) {
+        if let Some(index) = self.used_by(process, identity) {
+            let file = &mut self.files[index];
+            let range = offset..offset.saturating_add(len);
+            file.written.insert_if_room(range.clone());
+            self.first_reads.write(file.number, range);
         }
     }
 
@@ -97,7 +121,7 @@ impl ReadObserver {
         process: ProcessId,
         Address(start): Address,
         len: u64,
-        access: fn(&mut Self, FileIdentity, u64, u64),
+        access: fn(&mut Self, ProcessId, FileIdentity, u64, u64),
     ) {
         let end = start.saturating_add(len);
         let mut at = start;
@@ -113,7 +137,7 @@ impl ReadObserver {
             };
             let identity = definitions.file(range.file).map(|file| file.identity);
             if let Some(identity) = identity {
-                access(self, identity, range.offset, range.len);
+                access(self, process, identity, range.offset, range.len);
             }
             at += range.len;
         }
@@ -150,6 +174,7 @@ impl EventDestination for ReadObserver {
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), WriteError> {
         self.live.event(event)?;
+        self.outliving.event(event);
         match event.kind {
             EventKind::Load { addr, bytes } => {
                 self.in_memory(event.process, addr, bytes.len() as u64, Self::read);
@@ -164,12 +189,12 @@ impl EventDestination for ReadObserver {
                 ..
             } => {
                 if let Some(identity) = self.identity(file) {
-                    self.write(identity, offset, bytes.len() as u64);
+                    self.write(event.process, identity, offset, bytes.len() as u64);
                 }
             }
             EventKind::Map(mapping) => {
                 if let Some(identity) = self.identity(mapping.file) {
-                    self.read(identity, mapping.offset, 0);
+                    self.read(event.process, identity, mapping.offset, 0);
                 }
             }
             _ => {}
@@ -177,11 +202,11 @@ impl EventDestination for ReadObserver {
         Ok(())
     }
 
-    fn file_use(&mut self, file_use: FileUse) {
+    fn file_use(&mut self, process: ProcessId, file_use: FileUse) {
         match file_use {
-            FileUse::Opened(file) => self.read(file, 0, 0),
-            FileUse::Read { file, offset, len } => self.read(file, offset, len),
-            FileUse::Modified { process, addr, len } => {
+            FileUse::Opened(file) => self.read(process, file, 0, 0),
+            FileUse::Read { file, offset, len } => self.read(process, file, offset, len),
+            FileUse::Modified { addr, len } => {
                 self.in_memory(process, addr, len, Self::read);
             }
             _ => self.is_blind = true,

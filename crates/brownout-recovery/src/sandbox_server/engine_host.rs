@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::process::{Command, exit};
 use std::time::SystemTime;
@@ -130,6 +131,8 @@ pub fn host(arguments: &[OsString]) -> ! {
         // Only a sandbox server of the same build starts this.
         exit(1);
     };
+    // A recovery that keeps pointers, or hashes them, does the same in each run then.
+    sys::disable_address_randomization();
     match assignment.run() {
         Ok(end) => {
             if let ProcessEnd::Signaled { signal } = end {
@@ -234,23 +237,25 @@ impl Assignment {
 
     /// Runs the recovery and writes what it reads. Processes that it leaves behind are not waited for: natively, they are killed.
     fn observe_reads(&self, target: Target, mut output: File) -> Result<ProcessEnd, HostError> {
-        let observer = ReadObserver::new(&self.pm_files)?;
+        let mut wanted = Vec::new();
+        output.read_to_end(&mut wanted)?;
+        let observer = ReadObserver::new(&self.pm_files, postcard::from_bytes(&wanted)?)?;
         let run = target.run(observer, &mut |notice| {
             if let Notice::Waiting = notice {
                 // The engine stops waiting when this process is asked to end.
                 let _ = kill_process(getpid(), Signal::TERM);
             }
         })?;
-        let mut reads = run.destination.finish();
+        let mut message = run.destination.finish();
+        let gaps = &mut message.reads.gaps;
         let unrecorded = run.notes.into_iter();
-        reads
-            .gaps
-            .extend(unrecorded.filter(|note| is_unrecorded_program(note)));
+        gaps.extend(unrecorded.filter(|note| is_unrecorded_program(note)));
         let stopped = run
             .stopped
             .filter(|reason| !matches!(reason, StopReason::Interrupted));
-        reads.gaps.extend(stopped.map(|reason| reason.to_string()));
-        output.write_all(&postcard::to_stdvec(&reads)?)?;
+        gaps.extend(stopped.map(|reason| reason.to_string()));
+        output.set_len(0)?;
+        output.write_all_at(&postcard::to_stdvec(&message)?, 0)?;
         Ok(run.end)
     }
 

@@ -1,8 +1,8 @@
 //! Processes that recovery leaves behind when its first process has ended. They are killed, and no verdict depends on them: if they
 //! do the work of recovery, nothing is tested.
 //!
-//! A helper that ends soon after is harmless, unless it uses the PM files. Can miss: a process that opens a PM file and ends in the
-//! instant until the end of the first process is noticed, or that does not use the file after that.
+//! A helper that ends soon after is harmless, unless it uses the PM files. What a process does that ends in the instant until the end of
+//! the first process is noticed, is not known; it is reported that there was one.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
+use crate::Orphans;
 use crate::run_monitor::{MonitorError, RunMonitor};
 
 /// Notices when a PM file is used. A mapping uses it until it is removed, at the latest when the process ends. Where the user has
@@ -43,14 +44,19 @@ impl FileWatch {
 }
 
 /// Whether processes are left that run on for longer than `patience`, or use a PM file meanwhile. To be called as soon as the
-/// first process has ended.
-pub fn are_left(
+/// first process has ended. `have_ended`: there were some that ended before.
+pub fn orphans(
     monitor: &RunMonitor<'_>,
     files: &FileWatch,
     patience: Duration,
-) -> Result<bool, MonitorError> {
+    have_ended: bool,
+) -> Result<Orphans, MonitorError> {
     // What the first process did.
     files.has_news();
-    let run_on = monitor.has_child_after(patience)?;
-    Ok(run_on || files.has_news())
+    let (were_any, run_on) = monitor.wait_for_children(patience)?;
+    Ok(match run_on || files.has_news() {
+        true => Orphans::Left,
+        false if were_any || have_ended => Orphans::Ended,
+        false => Orphans::None,
+    })
 }

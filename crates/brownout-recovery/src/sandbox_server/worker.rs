@@ -11,7 +11,7 @@ use super::Session;
 use super::confinement::Confinement;
 use super::engine_host::EngineReport;
 use super::launch::Streams;
-use super::left_processes::{FileWatch, are_left};
+use super::left_processes::{FileWatch, orphans};
 use crate::channel::{
     Channel, ChannelError, DESCRIPTORS_AT_ONCE, ExecutionMessage, Follows, Reply, RunMessage,
     RunReport,
@@ -21,7 +21,7 @@ use crate::run_monitor::{MonitorError, RunEvent, RunMonitor};
 use crate::stall::StallDetector;
 use crate::tracer::Tracer;
 use crate::view::Condition;
-use crate::{Actor, End, Refusal, sys};
+use crate::{Actor, End, Orphans, Refusal, sys};
 
 /// Why a worker stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,19 +212,19 @@ impl<'a> Worker<'a> {
             false => Some(FileWatch::new(&self.confinement.paths(&self.session.files))),
         };
         let started = Instant::now();
-        let (end, actor) = match &commands.client {
-            Some(client) => self.run_server(&commands.recovery, client, request)?,
-            None => (
-                self.run_alone(&commands.recovery, request)?,
-                Actor::Recovery,
-            ),
+        let ((end, actor), have_ended) = match &commands.client {
+            Some(client) => (self.run_server(&commands.recovery, client, request)?, false),
+            None => {
+                let (end, have_ended) = self.run_alone(&commands.recovery, request)?;
+                ((end, Actor::Recovery), have_ended)
+            }
         };
         let duration = started.elapsed();
-        let left_processes = match files {
+        let orphans = match files {
             Some(files) if matches!(end, End::Exited(_)) => {
-                are_left(&self.monitor(request), &files, patience)?
+                orphans(&self.monitor(request), &files, patience, have_ended)?
             }
-            _ => false,
+            _ => Orphans::None,
         };
         let frames = match end {
             _ if !request.is_traced() => Vec::new(),
@@ -241,7 +241,7 @@ impl<'a> Worker<'a> {
             end,
             actor,
             duration,
-            left_processes,
+            orphans,
             frames,
             follows: Follows::Nothing,
         };
@@ -304,11 +304,12 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Runs a command until its first process ends. Also returns whether others have ended before for which nobody had waited.
     fn run_alone(
         &self,
         command: &CommandLine,
         request: &mut RequestedRun,
-    ) -> Result<End, RunError> {
+    ) -> Result<(End, bool), RunError> {
         let terminal = request.terminal.take();
         let streams = terminal.map_or(Streams::Separate, Streams::Terminal);
         let mut monitor = self.monitor(request);
@@ -318,18 +319,21 @@ impl<'a> Worker<'a> {
             let _ = rustix::termios::tcsetpgrp(input, main);
             let _ = rustix::process::kill_process_group(main, Signal::CONT);
         }
-        loop {
+        let mut have_ended = false;
+        let end = loop {
             match self.next(&mut monitor, None)? {
                 RunEvent::Changed(pid, status) if pid == main => {
                     if let Some(end) = end_of(status) {
-                        return Ok(end);
+                        break end;
                     }
                 }
-                RunEvent::Changed(..) | RunEvent::Nothing => {}
-                RunEvent::TimeOver => return Ok(End::TimedOut),
-                RunEvent::MemoryOver => return Ok(End::OutOfMemory),
+                RunEvent::Changed(_, status) => have_ended |= end_of(status).is_some(),
+                RunEvent::Nothing => {}
+                RunEvent::TimeOver => break End::TimedOut,
+                RunEvent::MemoryOver => break End::OutOfMemory,
             }
-        }
+        };
+        Ok((end, have_ended))
     }
 }
 

@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use self::modules::ModuleCache;
 use super::process_tree::{descendants, threads_of};
+use super::shells::is_shell;
 use super::sys::{self, Fork, SystemCall, TraceStop, fork_into, with_open_signals};
 use super::{End, Errno, RawFrame};
 
@@ -26,8 +27,6 @@ pub use super::sys::resume;
 const REMEMBERED: usize = 64;
 /// How long to wait for threads to stop at the time limit.
 const STOPPING: Duration = Duration::from_millis(500);
-/// Programs that end as the last command that they ran.
-const SHELLS: [&str; 6] = ["sh", "dash", "bash", "busybox", "zsh", "ksh"];
 /// Programs by which scripts compare what the checked program printed or left with what is expected. Their status is a result, and
 /// where they exit says nothing.
 const COMPARING: [&str; 14] = [
@@ -275,7 +274,7 @@ impl Part {
         let program = fs::read_link(format!("/proc/{}/exe", thread.as_raw_nonzero()));
         let program = program.unwrap_or_default();
         let name = program.file_name().unwrap_or_default();
-        if SHELLS.iter().any(|shell| name == *shell) {
+        if name.to_str().is_some_and(is_shell) {
             Part::Shell
         } else if COMPARING.iter().any(|comparing| name == *comparing) {
             Part::Comparing

@@ -59,6 +59,9 @@ int main(int argc, char **argv) {
     if (is("shared store and load")) { *word = 7; sink = word[0] + word[1]; }
     if (is("shared add")) __asm__ volatile("addq $1, %0" : "+m"(*word));
     if (is("shared exchange")) __atomic_exchange_n(word, 7, __ATOMIC_SEQ_CST);
+    if (is("shared compare")) __sync_bool_compare_and_swap(word, 5, 7);
+    if (is("shared compare")) __sync_bool_compare_and_swap(word + 8, 0, 7);
+    if (is("shared in order")) { word[3] = 1; sink = word[2] + word[0]; sink = word[1] + word[3]; sink = word[2]; }
     if (is("shared copy")) { memcpy(buffer, pool + 4000, 200); sink = buffer[3]; }
     if (is("shared write")) return write(1, pool + 4090, 20) != 20;
     if (is("shared writev")) {

@@ -1,0 +1,152 @@
+//! What a recovery has read, with the bytes, in little space: a test keeps it for each run.
+
+use brownout_trace::replay::Content;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::FirstRead;
+
+/// What a run of recovery under the engine showed of its reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// In order; `None` if recovery ended before its reads were reported.
+    pub reads: Option<ReadBytes>,
+    /// Why it may have read more, or other bytes, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
+}
+
+impl Observation {
+    /// Of a recovery that ended before its reads were reported.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            reads: None,
+            gaps: vec!["recovery ran out of time when it was observed".to_owned()],
+        }
+    }
+}
+
+/// First reads with the bytes that they saw.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ReadBytes {
+    /// For each read: the number of the file, the offset, and the bytes.
+    encoded: Box<[u8]>,
+}
+
+impl ReadBytes {
+    /// What these reads saw of an image, which has a content for each PM file.
+    pub fn of(reads: &[FirstRead], image: &[Option<Content>]) -> Self {
+        let mut encoded = Vec::new();
+        for read in reads {
+            let mut bytes = vec![0; read.len as usize];
+            if let Some(Some(content)) = image.get(read.file) {
+                content.read(read.offset, &mut bytes);
+            }
+            encoded = postcard::to_extend(&(read.file, read.offset, bytes), encoded)
+                .expect("memory takes everything");
+        }
+        Self {
+            encoded: encoded.into(),
+        }
+    }
+
+    /// The reads in order.
+    pub fn iter(&self) -> impl Iterator<Item = (FirstRead, &[u8])> {
+        let mut rest = &self.encoded[..];
+        std::iter::from_fn(move || {
+            let ((file, offset, bytes), left) = take(rest)?;
+            rest = left;
+            let len = bytes.len() as u64;
+            Some((FirstRead { file, offset, len }, bytes))
+        })
+    }
+}
+
+type Encoded<'e> = (usize, u64, &'e [u8]);
+
+fn take(encoded: &[u8]) -> Option<(Encoded<'_>, &[u8])> {
+    postcard::take_from_bytes(encoded).ok()
+}
+
+impl std::fmt::Debug for ReadBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// As hexadecimal digits.
+impl Serialize for ReadBytes {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let digits = |byte: &u8| [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+        let text: String = self
+            .encoded
+            .iter()
+            .flat_map(digits)
+            .map(char::from)
+            .collect();
+        to.serialize_str(&text)
+    }
+}
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+impl<'de> Deserialize<'de> for ReadBytes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let damaged = || de::Error::custom("the reads of a recovery are damaged");
+        let digit = |digit: &u8| char::from(*digit).to_digit(16);
+        let bytes = text.as_bytes().chunks(2).map(|pair| match pair {
+            [high, low] => Some((digit(high)? << 4 | digit(low)?) as u8),
+            _ => None,
+        });
+        let encoded: Option<Vec<u8>> = bytes.collect();
+        let reads = Self {
+            encoded: encoded.ok_or_else(damaged)?.into(),
+        };
+        let mut rest = &reads.encoded[..];
+        while !rest.is_empty() {
+            rest = take(rest).ok_or_else(damaged)?.1;
+        }
+        Ok(reads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reads() -> ReadBytes {
+        let mut content = Content::default();
+        content.resize(8);
+        content.write(0, &[1, 2, 3, 4]);
+        let read = |file, offset, len| FirstRead { file, offset, len };
+        ReadBytes::of(
+            &[read(1, 2, 2), read(1, 300, 1), read(0, 0, 1)],
+            &[None, Some(content)],
+        )
+    }
+
+    #[test]
+    fn reads_have_the_bytes_of_the_image() {
+        let reads = reads();
+        let seen: Vec<_> = reads
+            .iter()
+            .map(|(read, bytes)| (read.file, read.offset, bytes.to_vec()))
+            .collect();
+        let expected = [(1, 2, vec![3, 4]), (1, 300, vec![0]), (0, 0, vec![0])];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn stored_reads_are_the_same_and_damage_is_detected() {
+        use serde::de::IntoDeserializer;
+        use serde::de::value::{Error, StrDeserializer};
+
+        let reads = reads();
+        let stored: Vec<u8> = postcard::to_stdvec(&reads).unwrap();
+        assert_eq!(postcard::from_bytes::<ReadBytes>(&stored).unwrap(), reads);
+        for damaged in ["0", "0x", "0102"] {
+            let text: StrDeserializer<'_, Error> = damaged.into_deserializer();
+            assert!(ReadBytes::deserialize(text).is_err(), "{damaged}");
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! What the name of a function in a call stack says about the work that is done inside of it.
+//! What the name of a function in a call stack says about the work that is done inside it.
 //!
 //! Unlike [watched functions](crate::Function) these are found in stacks, by the names that symbol tables or debug
 //! information give; no call of them is recorded.

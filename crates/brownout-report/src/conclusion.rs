@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CrashCoverage, LeftOut, ReadsSummary};
+use crate::{CrashCoverage, LeftOut, ReadsSummary, Reason, Reasons};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +35,9 @@ pub struct Conclusion {
     pub end: RunEnd,
     /// The exit code of the command; `None` until it ends.
     pub exit_code: Option<u8>,
-    /// Why absent findings do not show that the target is correct, one sentence each.
-    pub reasons: Vec<String>,
+    /// Why absent findings do not show that the target is correct.
+    #[serde(flatten)]
+    pub reasons: Reasons,
     /// What was examined, one sentence each.
     pub tested: Vec<String>,
     /// What crash testing has tried; `None` if no crash was tested.
@@ -65,7 +66,9 @@ impl Conclusion {
         Self {
             end: RunEnd::Unfinished,
             exit_code: None,
-            reasons: vec![format!("the run did not finish: it ended while {doing}")],
+            reasons: Reasons(vec![Reason::other(format!(
+                "the run did not finish: it ended while {doing}"
+            ))]),
             ..Self::default()
         }
     }
@@ -78,11 +81,12 @@ impl Conclusion {
     /// Why the run is not conclusive; `None` if it is. A run that found bugs is not if it left something untested.
     pub fn problem(&self) -> Option<Problem> {
         let end = match self.end {
-            RunEnd::Passed | RunEnd::Findings if self.reasons.is_empty() => return None,
+            RunEnd::Passed | RunEnd::Findings if self.reasons.0.is_empty() => return None,
             RunEnd::Passed | RunEnd::Findings => RunEnd::NothingTested,
             end => end,
         };
-        let text = match &self.reasons[..] {
+        let reasons: Vec<&str> = self.reasons.texts().collect();
+        let text = match &reasons[..] {
             [] => end.meaning().to_owned(),
             reasons => reasons.join("\n"),
         };
@@ -130,7 +134,7 @@ mod tests {
         let mut conclusion = Conclusion::unfinished("linting");
         let problem = conclusion.problem().unwrap().text;
         assert!(problem.ends_with("it ended while linting"), "{problem}");
-        conclusion.reasons.clear();
+        conclusion.reasons = Reasons::default();
         let problem = conclusion.problem().unwrap();
         assert_eq!(problem.text, "the run did not finish");
     }
@@ -142,9 +146,8 @@ mod tests {
             ..Conclusion::default()
         };
         assert!(conclusion.is_conclusive());
-        conclusion
-            .reasons
-            .push("the time was not enough".to_owned());
+        let reason = Reason::other("the time was not enough");
+        conclusion.reasons.0.push(reason);
         let problem = conclusion.problem().unwrap();
         assert_eq!(problem.end, RunEnd::NothingTested);
         assert_eq!(problem.text, "the time was not enough");

@@ -28,6 +28,9 @@ pub struct CrashCoverage {
     pub stores: Covered,
     /// Images in which stores persist in another order than that of the program.
     pub orders: Covered,
+    /// Of a test that explores all behaviours of recovery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exploration: Option<ExplorationCoverage>,
     /// Recoveries on different images.
     pub recoveries: u64,
     pub seconds: f64,
@@ -40,6 +43,73 @@ pub struct CrashCoverage {
     /// The command that tries more, if there is more to try.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continue_with: Option<String>,
+}
+
+/// How far all behaviours of recovery were explored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplorationCoverage {
+    /// Failure points, and for how many of them all behaviours after a crash are known.
+    pub failure_points: Covered,
+    /// Times at which a crash can leave states of its own, and for how many of them all behaviours are known.
+    pub crash_times: Covered,
+    /// Recoveries that were run to learn what they read.
+    pub executions: u64,
+    /// Behaviours that are possible and were not run.
+    pub waiting: u64,
+    /// Paths of recovery after a crash that needed no execution, because an earlier one had read the same bytes.
+    pub known_paths: u64,
+    /// The decimal logarithm of the number of states that a crash can leave; each would be a recovery if all were tried.
+    pub states_log10: f64,
+    /// Why a behaviour may be missing, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
+    /// The failure points.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<ExploredPoint>,
+}
+
+/// How far the behaviours of recovery after crashes at a failure point were explored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExploredPoint {
+    /// Kind and line.
+    pub failure_point: String,
+    /// Its crash times, and for how many of them all behaviours are known.
+    pub crash_times: Covered,
+}
+
+impl ExploredPoint {
+    /// Whether all behaviours are known.
+    pub fn is_finished(&self) -> bool {
+        self.crash_times.tried == self.crash_times.of
+    }
+}
+
+/// `2 of 2 failure points in all states (46 of 46 crash times, about 10^3.2 states)`
+impl fmt::Display for ExplorationCoverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |of| if of == 1 { "" } else { "s" };
+        let (points, times) = (self.failure_points, self.crash_times);
+        write!(
+            f,
+            "{} of {} failure point{} in all states ({} of {} crash time{}, about 10^{:.1} states)",
+            points.tried,
+            points.of,
+            plural(points.of),
+            times.tried,
+            times.of,
+            plural(times.of),
+            self.states_log10
+        )
+    }
+}
+
+impl ExplorationCoverage {
+    /// Whether all behaviours are known.
+    pub fn is_exhaustive(&self) -> bool {
+        self.crash_times.tried == self.crash_times.of && self.gaps.is_empty()
+    }
 }
 
 /// A part of a whole.
@@ -61,6 +131,9 @@ impl Covered {
 /// `63 of 63 failure points, 210 of 917 occurrences, and 40 of 2113 states between stores`
 impl fmt::Display for CrashCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(exploration) = &self.exploration {
+            return exploration.fmt(f);
+        }
         let counts = [
             ("", self.failure_points, "failure point", ""),
             (", ", self.occurrences, "occurrence", ""),
@@ -108,6 +181,16 @@ mod tests {
         assert_eq!(
             CrashCoverage::default().to_string(),
             "0 of 0 failure points"
+        );
+        coverage.exploration = Some(ExplorationCoverage {
+            failure_points: Covered::new(1, 1),
+            crash_times: Covered::new(45, 46),
+            states_log10: 3.21,
+            ..ExplorationCoverage::default()
+        });
+        assert_eq!(
+            coverage.to_string(),
+            "1 of 1 failure point in all states (45 of 46 crash times, about 10^3.2 states)"
         );
     }
 }

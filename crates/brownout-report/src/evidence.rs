@@ -116,6 +116,9 @@ pub struct Value {
     pub name: String,
     /// Two hexadecimal digits per byte, in memory order.
     pub bytes: String,
+    /// How many bytes there are, if these are only the first ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<u64>,
 }
 
 impl Value {
@@ -129,6 +132,27 @@ impl Value {
         Self {
             name: name.into(),
             bytes: digits,
+            length: None,
+        }
+    }
+
+    /// The first `bytes` of a value that has `length` bytes.
+    pub fn beginning(name: impl Into<String>, bytes: &[u8], length: u64) -> Self {
+        Self {
+            length: (length > bytes.len() as u64).then_some(length),
+            ..Self::new(name, bytes)
+        }
+    }
+
+    /// The bytes for people, at most `most` of them.
+    pub(crate) fn shown(&self, most: usize) -> String {
+        let known = self.bytes.len() / 2;
+        let length = self.length.unwrap_or(known as u64);
+        let shown = self.bytes.get(..2 * most.min(known));
+        let shown = shown.unwrap_or(&self.bytes);
+        match shown.len() as u64 / 2 < length {
+            true => format!("{shown}… ({length} bytes)"),
+            false => shown.to_owned(),
         }
     }
 }
@@ -146,6 +170,17 @@ mod tests {
         };
         assert_eq!(range.to_string(), "/mnt/pool+0x40..0x48");
         assert_eq!(Value::new("stored", &[0, 0xff, 0x10]).bytes, "00ff10");
+    }
+
+    #[test]
+    fn values_that_are_cut_say_so() {
+        let whole = Value::beginning("stored", &[1, 2, 3, 4], 4);
+        assert_eq!(whole, Value::new("stored", &[1, 2, 3, 4]));
+        assert_eq!(whole.shown(4), "01020304");
+        assert_eq!(whole.shown(2), "0102… (4 bytes)");
+        let beginning = Value::beginning("stored", &[1, 2], 40);
+        assert_eq!(beginning.shown(4), "0102… (40 bytes)");
+        assert_eq!(beginning.shown(1), "01… (40 bytes)");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Reason, ReasonKind};
+
 /// What recovery opens and reads, as observed once, without a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -27,17 +29,26 @@ pub struct ReadFile {
 }
 
 impl ReadsSummary {
-    /// Why crash testing tested nothing, if recovery opens none of the files.
-    pub fn opens_nothing(&self) -> Option<String> {
-        let names = self.never_opened();
-        if names.is_empty() || names.len() < self.files.len() {
+    /// Why crash testing tested nothing, if recovery opens none of the files, or reads no byte of any of them: it passes whatever they
+    /// hold.
+    pub fn tested_nothing(&self) -> Option<Reason> {
+        let is_known = self.unknown.is_none() && self.gaps.is_empty() && !self.files.is_empty();
+        let reads_any = self.files.iter().any(|file| file.bytes_read > 0);
+        if !is_known || reads_any {
             return None;
         }
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        Some(format!(
-            "crash testing tested nothing: recovery never opened {} as a crash leaves it; it uses another path (in its command, {{pm}} stands for the first persistent file), or replaces the file",
-            names.join(", ")
-        ))
+        let names = self.files.iter().map(|file| format!("`{}`", file.path));
+        let names = names.collect::<Vec<String>>().join(", ");
+        let why = match self.files.iter().any(|file| file.opened) {
+            true => format!(
+                "recovery reads no byte of {names}, and passes whatever a crash leaves there; use a command that opens what the program stored and checks it"
+            ),
+            false => format!(
+                "recovery never opened {names} as a crash leaves it; it uses another path (in its command, {{pm}} stands for the first persistent file), or replaces the file"
+            ),
+        };
+        let text = format!("crash testing tested nothing: {why}");
+        Some(Reason::new(ReasonKind::NothingRead, text))
     }
 
     /// The files that recovery does not open, if it opens others.
@@ -59,35 +70,41 @@ impl ReadsSummary {
 mod tests {
     use super::*;
 
-    fn summary(opened: &[bool], gaps: &[&str]) -> ReadsSummary {
-        let file = |&opened: &bool| ReadFile {
+    /// Files that are opened, of which the first one is read.
+    fn summary(opened: &[bool], bytes_read: u64, gaps: &[&str]) -> ReadsSummary {
+        let file = |(number, &opened): (usize, &bool)| ReadFile {
             path: format!("/pm/{opened}"),
             opened,
-            bytes_read: 0,
+            bytes_read: if number == 0 { bytes_read } else { 0 },
         };
         ReadsSummary {
             unknown: None,
-            files: opened.iter().map(file).collect(),
+            files: opened.iter().enumerate().map(file).collect(),
             gaps: gaps.iter().map(|&gap| gap.to_owned()).collect(),
         }
     }
 
     #[test]
-    fn only_a_recovery_that_opens_no_file_has_tested_nothing() {
-        let nothing = summary(&[false], &[]);
-        let why = nothing.opens_nothing().unwrap();
-        assert!(why.contains("never opened `/pm/false`"), "{why}");
+    fn only_a_recovery_that_reads_no_file_has_tested_nothing() {
+        let nothing = summary(&[false], 0, &[]);
+        let why = nothing.tested_nothing().unwrap();
+        assert_eq!(why.kind, ReasonKind::NothingRead);
+        assert!(why.text.contains("never opened `/pm/false`"), "{why:?}");
         assert!(nothing.unopened().is_empty());
+        let looked_up = summary(&[true, true], 0, &[]);
+        let why = looked_up.tested_nothing().unwrap().text;
+        assert!(why.contains("reads no byte of `/pm/true`"), "{why}");
         for other in [
-            summary(&[true, true], &[]),
-            summary(&[false], &["a setuid program ran"]),
-            summary(&[], &[]),
+            summary(&[true, true], 8, &[]),
+            summary(&[false], 0, &["a setuid program ran"]),
+            summary(&[true], 0, &["a setuid program ran"]),
+            summary(&[], 0, &[]),
         ] {
-            assert_eq!(other.opens_nothing(), None);
+            assert_eq!(other.tested_nothing(), None);
             assert!(other.unopened().is_empty());
         }
-        let some = summary(&[true, false], &[]);
-        assert_eq!(some.opens_nothing(), None);
+        let some = summary(&[true, false], 8, &[]);
+        assert_eq!(some.tested_nothing(), None);
         assert_eq!(some.unopened(), ["/pm/false"]);
     }
 }

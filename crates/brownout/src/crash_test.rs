@@ -24,7 +24,7 @@ mod scope_check;
 mod trial_results;
 mod uncrashed;
 
-use brownout_report::{CrashCoverage, Finding, LeftOut, ReadsSummary};
+use brownout_report::{CrashCoverage, Finding, LeftOut, ReadsSummary, Reason};
 
 use crate::console::Console;
 use crate::exit_code::ExitCode;
@@ -37,7 +37,7 @@ pub use calling_contexts::CrashSymbols;
 use campaign_run::run_campaign;
 use cause_search::search_causes;
 pub use continuation::{crash_command, quoted as shell_word};
-pub use coverage_gap::{is_coverage_gap, none_tested, unfinished};
+pub use coverage_gap::{none_tested, unfinished};
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, is_coverage_sentence, merged_coverage};
 use file_names::unshown_names;
@@ -46,14 +46,14 @@ use hidden_status::hidden_status;
 pub use left_out::left_out;
 pub use missing_function::{RecordedBy, why_never_called};
 pub use monitor::CrashTestMonitor;
-pub use plan::{Plan, scope};
+pub use plan::{Plan, check_selectable, scope};
 pub use point_filters::PointFilters;
 use preparation::prepare;
+use recovery_reads::unread_changes;
 pub use recovery_reads::{ReadFindings, reads_summary};
 pub use resumption::{check_resumable, check_same_test};
 pub use scope_check::check_scope;
-pub use trial_results::{Shown, TrialResults, is_about_trials};
-pub use uncrashed::is_failure_without_crash;
+pub use trial_results::{Shown, TrialResults};
 
 /// The results of crash testing.
 pub struct CrashTest {
@@ -70,13 +70,13 @@ pub struct CrashTest {
     /// What recovery opens and reads, and which findings that concerns.
     pub reads: Option<ReadsSummary>,
     pub read_findings: ReadFindings,
-    /// Why too little was tested, in sentences.
-    pub shortfalls: Vec<String>,
+    /// Why too little was tested.
+    pub shortfalls: Vec<Reason>,
 }
 
 /// Why nothing was tested: nothing persistent was seen, or recovery does not pass on the files that the target left.
 pub struct Refused {
-    pub why: String,
+    pub why: Reason,
     pub code: ExitCode,
 }
 
@@ -118,7 +118,12 @@ pub fn crash_test(
     } = results.shown(&left_out, |_| true);
     let mut gaps: Vec<String> = prepared.symbols.problems().collect();
     gaps.extend(monitor.gap());
-    gaps.extend(hidden_status(plan).filter(|_| results.failed() == 0));
+    if results.failed() == 0 {
+        gaps.extend(hidden_status(plan));
+        let (run, points) = (&prepared.run, &prepared.survey.points);
+        let read = &tested.read_findings;
+        gaps.extend(unread_changes(&prepared.reads.observed, read, run, points)?);
+    }
     let coverage = coverage_of(plan, results, ending, &monitor);
     let mut shortfalls = shortfalls(
         plan,
@@ -129,9 +134,10 @@ pub fn crash_test(
         &left_out,
     );
     shortfalls.extend(incomplete_images);
-    shortfalls.extend(prepared.left_processes);
     let command = &plan.recovery.command;
-    shortfalls.extend(unshown_names(trace, &prepared.survey.files, command));
+    let names = unshown_names(trace, &prepared.survey.files, command);
+    let others = prepared.left_processes.into_iter().chain(names);
+    shortfalls.extend(others.map(Reason::other));
     Ok(Ok(CrashTest {
         findings,
         gaps,

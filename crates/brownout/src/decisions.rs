@@ -57,7 +57,7 @@ impl Decisions {
         }
     }
 
-    /// Removes suppressed and known findings from the report, and writes a baseline if requested.
+    /// Removes suppressed and known findings from the report, and writes a baseline if requested. Only writing can fail.
     pub fn apply(
         mut self,
         report: &mut Report,
@@ -73,14 +73,14 @@ impl Decisions {
                 unused.reason
             ));
         }
-        if let Some(path) = &settings.write_baseline {
+        let written = settings.write_baseline.as_ref().map_or(Ok(()), |path| {
             let text = Baseline::of(report.findings(), &Sources::on_disk()).to_text();
-            write_file(path, |out| out.write_all(text.as_bytes()))?;
-        }
+            write_file(path, |out| out.write_all(text.as_bytes()))
+        });
         if let Some(baseline) = &self.baseline {
             report.compare_with(baseline, &Sources::on_disk());
         }
-        Ok(())
+        written
     }
 }
 

@@ -4,7 +4,9 @@
 //! lint: whether recovery fails because of them. That is kept while the crash test is kept, and forgotten when another one
 //! begins.
 
-use brownout_report::{Finding, FindingId, JoinedFinding, RuleInfo, Severity};
+use std::collections::HashMap;
+
+use brownout_report::{Evidence, Finding, FindingId, JoinedFinding, RuleInfo, Severity};
 
 use crate::failure::Failure;
 use crate::output_directory::OutputDirectory;
@@ -95,6 +97,27 @@ fn take_over(finding: &mut Finding, earlier: &Finding) {
     }
 }
 
+/// Gives findings that were joined in earlier results the stacks and evidence that lint finds for them now: results keep only the
+/// first stack of those that another one represents.
+pub fn complete<'f>(findings: &mut [Finding], fresh: impl Iterator<Item = &'f Finding>) {
+    let fresh: HashMap<&FindingId, &Finding> =
+        fresh.map(|finding| (&finding.id, finding)).collect();
+    for finding in findings {
+        let was_joined = finding.evidence.joined_before.is_some();
+        if let Some(fresh) = fresh.get(&finding.id).filter(|_| was_joined) {
+            finding.stacks.clone_from(&fresh.stacks);
+            let mut details = fresh.evidence.details.clone();
+            details.append(&mut finding.evidence.details);
+            finding.evidence = Evidence {
+                details,
+                joined: std::mem::take(&mut finding.evidence.joined),
+                joined_before: finding.evidence.joined_before.take(),
+                ..fresh.evidence.clone()
+            };
+        }
+    }
+}
+
 /// Removes what an earlier crash test has shown about findings of lint. They are again as in `fresh`, or, if they are not there, as
 /// the rules that were `applied` report them. A finding of another rule was there only because it was confirmed.
 pub fn forget_crash_test(findings: &mut Vec<Finding>, applied: &[RuleInfo], fresh: &[Finding]) {
@@ -140,7 +163,6 @@ fn forget_joined(other: &mut JoinedFinding, severity: Option<Severity>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use brownout_report::Evidence;
 
     fn confirmed(rule: &str) -> Finding {
         let rule = *rules::all().iter().find(|known| known.id == rule).unwrap();

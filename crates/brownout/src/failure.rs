@@ -146,6 +146,20 @@ pub enum Failure {
     },
     #[error("{options}: no effect without --recover CMD; give a recovery, or leave {} out", if *several { "these options" } else { "this option" })]
     NoEffect { options: String, several: bool },
+    #[error(
+        "{option} cannot be used with --strategy {strategy}, which tries every crash that can differ"
+    )]
+    StrategyTriesAll {
+        option: &'static str,
+        strategy: &'static str,
+    },
+    #[error(
+        "{option} has no effect with --strategy {strategy}; give --strategy exhaustive, or leave it out"
+    )]
+    NotExploring {
+        option: &'static str,
+        strategy: &'static str,
+    },
     #[error("--recover-ready has no effect without --client CMD")]
     NoClient,
     #[error("nothing to merge; give the results directory of each part")]

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use brownout_libraries::FrameNames;
 use brownout_lint::{
-    Attribution, FileStores, Lint, Origin, Profile, RawFinding, RawSite, SiteKey, oracle, origin_of,
+    Attribution, ContentCheck, FileStores, Lint, Origin, Profile, RawFinding, RawSite, SiteKey,
+    oracle, origin_of,
 };
 use brownout_report::{
     ByteRange, Evidence, Finding, FindingId, Sources, Stack, StoredFile, Subject, Value,
@@ -67,7 +68,12 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
     drop(progress);
 
     let definitions = trace.definitions();
-    let outcome = lint.finish(definitions, patterns.as_ref());
+    let ended = lint.end(definitions, patterns.as_ref());
+    let content = match ended.content_check() {
+        Some(check) => Some(read_content(path, check, console)?),
+        None => None,
+    };
+    let outcome = ended.finish(content.as_ref());
     let (selection, files) = (outcome.selection, outcome.files);
     let nothing_persistent = selection.is_empty().then(|| {
         let given = match &settings.patterns[..] {
@@ -121,6 +127,18 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
         nothing_persistent,
         trace,
     })
+}
+
+/// Reads a trace a second time, for the content of lost stores.
+fn read_content(
+    path: &Path,
+    mut check: ContentCheck,
+    console: &Console,
+) -> Result<ContentCheck, Failure> {
+    let mut trace = TraceFile::open(path)?;
+    let mut progress = console.progress("looking at lost stores", Some(trace.events()));
+    trace.walk(&mut progress, |event, _| Ok(check.observe(event)))?;
+    Ok(check)
 }
 
 /// Notes which findings are about stores to one object. `sites` has the first site of each finding, and the sites of the others.
@@ -246,7 +264,7 @@ impl SiteStacks {
             values: raw
                 .values
                 .iter()
-                .map(|value| Value::new(value.name, &value.bytes))
+                .map(|value| Value::beginning(value.name, &value.bytes, value.len))
                 .collect(),
             events: raw.sites.iter().map(|site| site.event.0).collect(),
             unfenced_since: raw.unfenced_since.iter().map(|one| one.event).collect(),

@@ -1,23 +1,25 @@
 //! The one thing to do next, which the last line of a run names.
 
-use brownout_report::{Finding, Report, RunEnd, Severity};
+use brownout_report::{Finding, ReasonKind, Report, RunEnd, Severity};
 
-use crate::crash_test::is_failure_without_crash;
+use crate::crash_test::shell_word;
 use crate::output_directory::{HTML, OutputDirectory};
 use crate::{rules, suspects};
 
-/// What a person should do after a run with this report, if there is something. `better_profile` is a persistency profile that fits
-/// the target better than the one in use.
+/// What a person should do after a run with this report, if there is something. `recovery` is the command that the run was given,
+/// `better_profile` a persistency profile that fits the target better than the one in use.
 pub fn next_step(
     report: &Report,
     directory: &OutputDirectory,
+    recovery: Option<&str>,
     better_profile: Option<&str>,
 ) -> Option<String> {
     let results = directory.shell_word();
     let crash_command = || {
         let model = better_profile.map(|profile| format!("--model {profile} "));
         let model = model.unwrap_or_default();
-        format!("brownout crash {results} {model}--recover CMD")
+        let recovery = recovery.map_or_else(|| "CMD".to_owned(), shell_word);
+        format!("brownout crash {results} {model}--recover {recovery}")
     };
     let crash = report.conclusion.crash.as_ref();
     // Also one that a finding of lint explains.
@@ -32,9 +34,9 @@ pub fn next_step(
         ));
     }
     let is_conclusive = report.conclusion.is_conclusive();
-    let is_uncrashed = |reason: &String| is_failure_without_crash(reason);
+    let mut reasons = report.conclusion.reasons.0.iter();
     if report.conclusion.end == RunEnd::TargetFailed
-        && report.conclusion.reasons.iter().any(is_uncrashed)
+        && reasons.any(|reason| reason.kind == ReasonKind::RecoveryFailedWithoutCrash)
     {
         return Some(format!(
             "make recovery pass on the files that the program leaves, then test crashes: {}",

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use brownout_report::{
-    Conclusion, Covered, CrashCoverage, Finding, LeftOut, ReadsSummary, Report, RuleInfo, Subject,
+    Conclusion, Covered, CrashCoverage, Finding, LeftOut, ReadsSummary, Reason, ReasonKind, Report,
+    RuleInfo, Subject,
 };
 
 use crate::console::Console;
-use crate::crash_test::{CrashTest, Refused, is_coverage_gap, is_coverage_sentence, unfinished};
+use crate::crash_test::{CrashTest, Refused, is_coverage_sentence, unfinished};
 use crate::decisions::Decisions;
 use crate::earlier_findings::{self, FindingsOf, earlier_findings};
 use crate::earlier_reasons;
@@ -31,7 +32,7 @@ pub struct Results {
     pub findings: Vec<Finding>,
     pub shortfalls: Vec<Shortfall>,
     /// Reasons of earlier results that these contain. They prevent the run from passing, too.
-    pub carried: Vec<String>,
+    pub carried: Vec<Reason>,
     /// What was examined, one sentence each.
     tested: Vec<String>,
     /// Whether the rules of lint were applied.
@@ -42,6 +43,8 @@ pub struct Results {
     reads: Option<ReadsSummary>,
     /// The functions of the target at whose callers findings are shown.
     pub wrappers: WrapperFunctions,
+    /// The recovery command, if there is one.
+    pub recovery: Option<String>,
     /// A persistency profile that fits the target better than the one in use.
     pub better_profile: Option<&'static str>,
 }
@@ -59,6 +62,7 @@ impl Results {
             left_out: LeftOut::default(),
             reads: None,
             wrappers: WrapperFunctions::default(),
+            recovery: None,
             better_profile: None,
         }
     }
@@ -85,8 +89,7 @@ impl Results {
     }
 
     /// Prevents the run from passing.
-    pub fn fall_short(&mut self, code: ExitCode, reason: impl Into<String>) {
-        let reason = reason.into();
+    pub fn fall_short(&mut self, code: ExitCode, reason: Reason) {
         self.shortfalls.push(Shortfall { code, reason });
     }
 
@@ -100,10 +103,9 @@ impl Results {
     ) {
         match tested {
             Ok(mut test) => {
-                // Recoveries that do not open the files show nothing about them.
-                let reads = test.reads.as_ref();
-                let has_tested = reads.is_none_or(|reads| reads.opens_nothing().is_none());
-                if has_tested {
+                // Recoveries that do not read the files show nothing about them.
+                let is_unread = |reason: &Reason| reason.kind == ReasonKind::NothingRead;
+                if !test.shortfalls.iter().any(is_unread) {
                     console.remark(&test.summary);
                     self.tested.push(test.summary);
                 }
@@ -138,7 +140,7 @@ impl Results {
     /// Takes over what the notes of the trace say about the recording.
     pub fn note(&mut self, notes: &TraceNotes) {
         for why in &notes.unrecorded {
-            self.fall_short(ExitCode::NothingTested, why);
+            self.fall_short(ExitCode::NothingTested, Reason::other(why));
         }
         for gap in &notes.gaps {
             if !self.subject.gaps.contains(gap) {
@@ -150,7 +152,7 @@ impl Results {
     /// Takes over what comparing the files with the trace has shown.
     pub fn compared(&mut self, comparison: Comparison, console: &Console) {
         for why in comparison.changed {
-            self.fall_short(ExitCode::NothingTested, why);
+            self.fall_short(ExitCode::NothingTested, Reason::other(why));
         }
         self.add(Vec::new(), comparison.gap.into_iter().collect(), console);
     }
@@ -189,6 +191,7 @@ impl Results {
         let run = directory.run_file()?;
         let mut kept = earlier_findings(directory, FindingsOf::TraceAnalyses)?;
         earlier_findings::forget_crash_test(&mut kept, &run.in_force.rules(rules::all()), fresh);
+        earlier_findings::complete(&mut kept, fresh.iter());
         self.wrappers.learn(&kept);
         self.findings.extend(kept);
         if self.subject.files.is_empty() {
@@ -213,15 +216,11 @@ impl Results {
         self.carried = earlier_reasons::of_crash_test(&earlier);
         self.left_out = earlier.left_out;
         self.reads = earlier.recovery_reads;
-        let opens_nothing = self.reads.as_ref().and_then(ReadsSummary::opens_nothing);
-        if let Some(why) = opens_nothing {
-            self.fall_short(ExitCode::NothingTested, why);
-        }
         let Some(coverage) = earlier.crash else {
             return;
         };
         let mut carried = self.carried.iter();
-        let gap_is_known = carried.any(|reason| is_coverage_gap(reason));
+        let gap_is_known = carried.any(|reason| reason.kind == ReasonKind::CoverageGap);
         if !coverage.complete && coverage.part.is_none() && !gap_is_known {
             let Covered { tried, of } = coverage.failure_points;
             let why = "crash testing was not finished; `brownout crash --resume` continues";
@@ -306,7 +305,8 @@ impl Results {
         console: &Console,
     ) -> Result<ExitCode, Failure> {
         for reason in std::mem::take(&mut self.carried) {
-            if self.shortfalls.iter().all(|known| known.reason != reason) {
+            let mut known = self.shortfalls.iter();
+            if known.all(|known| known.reason.text != reason.text) {
                 self.fall_short(earlier_reasons::exit_code(&reason), reason);
             }
         }
@@ -314,7 +314,7 @@ impl Results {
         let rules = self.rules(settings);
         let mut report = Report::new(self.subject, rules, self.findings);
         report.fail_on = settings.fail_on;
-        decisions.apply(&mut report, settings, console)?;
+        let decided = decisions.apply(&mut report, settings, console);
         // Each finding that would be joined needs a suppression of its own.
         if !settings.gen_suppressions {
             report.join();
@@ -339,7 +339,7 @@ impl Results {
             Err(failure) if failure.is_broken_pipe() => {}
             printed => printed?,
         }
-        written?;
+        written.and(decided)?;
         if let Some(profile) = self.better_profile {
             console.remark(format_args!(
                 "the program syncs its files and executes no flush instruction; `--model {profile}` judges it as on storage that \
@@ -347,7 +347,8 @@ impl Results {
             ));
         }
         if let Some(directory) = directory {
-            let next = next_step(&report, directory, self.better_profile);
+            let recovery = self.recovery.as_deref();
+            let next = next_step(&report, directory, recovery, self.better_profile);
             directory.announce(next.as_deref(), console);
         }
         Ok(code)

@@ -1,6 +1,6 @@
 //! Why a run that found nothing has not passed, and the conclusion that follows from it.
 
-use brownout_report::{Conclusion, Report};
+use brownout_report::{Conclusion, Reason, Reasons, Report};
 
 use crate::console::Console;
 use crate::exit_code::ExitCode;
@@ -11,15 +11,14 @@ use crate::finding_output;
 pub struct Shortfall {
     /// What the run exits with because of it.
     pub code: ExitCode,
-    /// A sentence for people.
-    pub reason: String,
+    pub reason: Reason,
 }
 
 impl Shortfall {
     pub fn print(&self, console: &Console) {
         match self.code {
-            ExitCode::Usage => console.error(&self.reason),
-            _ => console.warn(&self.reason),
+            ExitCode::Usage => console.error(&self.reason.text),
+            _ => console.warn(&self.reason.text),
         }
     }
 }
@@ -43,7 +42,7 @@ pub fn conclude(
     let conclusion = Conclusion {
         end: code.into(),
         exit_code: Some(code as u8),
-        reasons: reasons.collect(),
+        reasons: Reasons(reasons.collect()),
         tested,
         ..Conclusion::default()
     };

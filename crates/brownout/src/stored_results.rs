@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use brownout_report::{
-    Conclusion, Finding, Report, Suppressed, parse_json_lines, parse_suppressed_lines,
+    Conclusion, Finding, Reason, ReasonKind, Reasons, Report, Suppressed, parse_json_lines,
+    parse_suppressed_lines,
 };
 
 use crate::earlier_reasons;
@@ -35,16 +36,18 @@ pub fn record_failure(directory: &Path, of: ResultsOf, code: ExitCode, mut reaso
         return;
     };
     let mut reasons = Vec::new();
+    let mut kind = ReasonKind::Other;
     if of == ResultsOf::AnEarlierRun {
-        reason.push_str(earlier_reasons::OF_EARLIER_RUN);
+        reason.push_str("; the findings here are those of an earlier run");
+        kind = ReasonKind::LaterCommandFailed;
         // They still hold for the findings.
         reasons = earlier_reasons::of_results(&report.conclusion);
     }
-    reasons.insert(0, reason);
+    reasons.insert(0, Reason::new(kind, reason));
     report.conclusion = Conclusion {
         end: code.into(),
         exit_code: Some(code as u8),
-        reasons,
+        reasons: Reasons(reasons),
         ..report.conclusion
     };
     // The process is failing already, and the earlier results do not claim that it passed.

@@ -1,18 +1,12 @@
 //! Whether the recorded target did what it should: findings of a run that failed say little about one that works.
 
+use brownout_report::{Reason, ReasonKind};
 use brownout_trace::ProcessEnd;
 
 use crate::arguments::target_end;
 use crate::exit_code::ExitCode;
 use crate::shortfall::Shortfall;
 use crate::trace_file::TraceFile;
-
-const OF_A_FAILED_RUN: &str = "; the findings are those of a failed run";
-
-/// Whether a sentence says that a target has failed.
-pub fn is_failure(sentence: &str) -> bool {
-    sentence.contains(OF_A_FAILED_RUN)
-}
 
 /// Why a target that ended so has failed, unless its end is among those that are `accepted` besides exit status 0. `continuation`
 /// is the command that tests crashes nevertheless.
@@ -25,7 +19,7 @@ pub fn failure(
         return None;
     }
     let how = target_end::describe(end);
-    let mut reason = format!("the program {how}{OF_A_FAILED_RUN}");
+    let mut reason = format!("the program {how}; the findings are those of a failed run");
     if let Some(argument) = target_end::argument(end) {
         reason.push_str(&format!(
             "; if that is how it is supposed to end, add --target-success {argument}"
@@ -36,7 +30,7 @@ pub fn failure(
     }
     Some(Shortfall {
         code: ExitCode::TargetFailed,
-        reason,
+        reason: Reason::new(ReasonKind::TargetFailed, reason),
     })
 }
 

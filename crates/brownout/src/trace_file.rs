@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use brownout_crash::TraceIdentity;
+use brownout_report::Reason;
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
     Address, Damage, Definitions, EarlyStop, Event, EventIndex, EventKind, EventPosition,
@@ -240,6 +241,7 @@ impl TraceFile {
     pub fn shortfall(&self) -> Option<Shortfall> {
         if let Some(damage) = self.damage() {
             let (code, reason) = (damage.exit_code(), damage.sentence());
+            let reason = Reason::other(reason);
             return Some(Shortfall { code, reason });
         }
         // Interrupting a server is the usual way to end it.
@@ -249,7 +251,7 @@ impl TraceFile {
         }
         self.incomplete_reason().map(|reason| Shortfall {
             code: ExitCode::NothingTested,
-            reason,
+            reason: Reason::other(reason),
         })
     }
 

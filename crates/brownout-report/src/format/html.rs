@@ -157,7 +157,7 @@ fn evidence(finding: &Finding) -> Markup {
     html! {
         table.evidence {
             @for range in &evidence.ranges { tr { th { "bytes" } td { (range) } } }
-            @for value in &evidence.values { tr { th { (value.name) } td { code { (value.bytes) } } } }
+            @for value in &evidence.values { tr { th { (value.name) } td { code { (value.shown(usize::MAX)) } } } }
             @for event in &evidence.events { tr { th { "event" } td { (event) } } }
             @if let Some(phrase) = finding.reads_phrase() { tr { th { "reads" } td { (phrase) } } }
             @for (name, value) in &evidence.details { tr { th { (name) } td { (value) } } }

@@ -143,6 +143,12 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub occurrences: Option<u32>,
 
+    /// Number of states to explore at each failure point, at most, with the strategy exhaustive [default: all]
+    ///
+    /// If there are more, the run is incomplete and exits with 3 unless it found bugs.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_states: Option<u64>,
+
     /// Recoveries to run at the same time [default: one for each processor]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
@@ -180,6 +186,7 @@ impl CrashTestArgs {
             strategy,
             points,
             occurrences,
+            max_states,
             jobs,
             time_limit,
             no_narrowing,
@@ -197,6 +204,7 @@ impl CrashTestArgs {
             ("--file-size-limit", file_size_limit.is_some()),
             ("--strategy", strategy.is_some()),
             ("--occurrences", occurrences.is_some()),
+            ("--max-states", max_states.is_some()),
             ("--jobs", jobs.is_some()),
             ("--time-limit", time_limit.is_some()),
             ("--no-narrowing", *no_narrowing),
@@ -234,9 +242,12 @@ mod tests {
     #[test]
     fn strategies_are_known_by_name_and_the_error_lists_them() {
         assert_eq!(strategy("prefix").unwrap().name, "prefix");
-        for wrong in ["", "Prefix", "exhaustive"] {
+        for wrong in ["", "Prefix", "all"] {
             let error = strategy(wrong).unwrap_err();
-            assert!(error.contains("available: auto, prefix"), "{error}");
+            assert!(
+                error.contains("available: auto, prefix, exhaustive"),
+                "{error}"
+            );
         }
     }
 }

@@ -20,7 +20,7 @@ pub struct FailurePointArgs {
     /// Crashes inside the creation of a pool, too
     ///
     /// Functions that create pools, such as pmemobj_create, are not expected to survive a crash: a program whose pool is
-    /// not complete creates it again. Failure points inside of them are left out and counted.
+    /// not complete creates it again. Failure points inside them are left out and counted.
     #[arg(long)]
     pub from_start: bool,
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use brownout_engine::{Recording, StopReason};
-use brownout_report::Subject;
+use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_symbols::BuildId;
 use brownout_trace::{EarlyStop, ProcessEnd};
 
@@ -22,6 +22,7 @@ use crate::recovery_context::RecoveryContext;
 use crate::results::Results;
 use crate::settings::Settings;
 use crate::shortfall::Shortfall;
+use crate::suspects::LintSuspect;
 use crate::target_outcome;
 use crate::trace_file::TraceFile;
 use crate::unrecorded_changes::unrecorded_changes;
@@ -44,49 +45,20 @@ pub fn check(
     stream: Stream,
     console: &Console,
 ) -> Result<ExitCode, Failure> {
-    let options = settings.crash.complete(&arguments.crash);
-    let mut plan = Plan::new(&options, settings)?;
-    match &mut plan {
-        Some(plan) => {
-            plan.resume = arguments.resume;
-            plan.target_arguments = arguments.recording.command.len();
-        }
-        None => refuse_without_recovery(&arguments.crash)?,
-    }
-    if let (Some(plan), Some(program)) = (&mut plan, arguments.recording.command.first()) {
-        plan.resolve_functions(&program_file(Path::new(program)))?;
-    }
+    let plan = crash_plan(arguments, settings)?;
     let decisions = Decisions::read(settings)?;
     let mut directory = OutputDirectory::claim(out)?;
     directory.set_stay(stay);
-    let earlier = if arguments.resume {
-        RecordedEnd::of_earlier_run(arguments, plan.as_ref(), &directory, console)?
-    } else {
-        None
+    let earlier = match arguments.resume {
+        true => RecordedEnd::of_earlier_run(arguments, plan.as_ref(), &directory, console)?,
+        false => None,
     };
     let is_resumed = earlier.is_some();
-    let end = match earlier {
-        Some(end) => end,
+    let (end, directory) = match earlier {
+        Some(end) => (end, directory),
         None => {
-            let results = Results::new(planned(arguments, settings), Vec::new());
-            let doing = "recording the program";
-            results.replace_earlier(&decisions, settings, &mut directory, doing)?;
-            let arguments = RecordArgs {
-                patterns: settings.patterns.clone(),
-                output: directory.unfinished_trace(),
-                recording: recording(arguments, settings),
-            };
-            let scope = plan.as_ref().map(|plan| &plan.scope);
-            match record::record(&arguments, scope, console) {
-                Ok(recording) => {
-                    directory.keep_trace()?;
-                    RecordedEnd::of(recording)
-                }
-                Err(failure) => {
-                    directory.abandon();
-                    return Err(failure);
-                }
-            }
+            let run = (arguments, plan.as_ref());
+            record_target(run, settings, &decisions, directory, console)?
         }
     };
     let lint_run = lint(&directory.file(TRACE), settings, console)?;
@@ -102,9 +74,11 @@ pub fn check(
     } = lint_run;
     let mut results = Results::of_lint(subject, findings, wrappers, tested);
     results.better_profile = lint_run.better_profile;
+    results.recovery = plan.as_ref().map(|plan| plan.recovery.command.clone());
     // Damage first: it may be the reason of everything else.
     if let Some(damage) = lint_run.trace.damage() {
-        results.fall_short(damage.exit_code(), damage.sentence());
+        let reason = Reason::other(damage.sentence());
+        results.fall_short(damage.exit_code(), reason);
     }
     let failed = end.failed(plan.as_ref(), &settings.target_success, &directory);
     let can_crash = failed.is_none() && lint_run.nothing_persistent.is_none();
@@ -115,38 +89,102 @@ pub fn check(
     let compared = unrecorded_changes(&lint_run.trace, &settings.patterns, console)?;
     results.compared(compared, console);
     if let Some(why) = lint_run.nothing_persistent {
-        results.fall_short(ExitCode::NothingTested, why);
+        let reason = Reason::new(ReasonKind::NothingPersistent, why);
+        results.fall_short(ExitCode::NothingTested, reason);
     }
     match &plan {
         Some(plan) if can_crash => {
-            let begin = || {
-                results.write_unfinished(&decisions, settings, &directory, "testing crashes")?;
-                directory.write_recovery_context(&RecoveryContext::here(&plan.expected))
-            };
-            if output_directory::is_in_use() {
-                // Whatever ends crash testing, the findings of lint remain.
-                begin()?;
-            }
-            let mut trace = TraceFile::open(&directory.file(TRACE))?;
-            let suspects = &lint_run.suspects;
-            match crash_test(&mut trace, plan, suspects, &directory, &begin, console) {
-                Ok(tested) => results.add_crash_test(tested, suspects, settings, console),
-                // The results that were to be resumed stay as they are.
-                Err(failure) if !output_directory::is_in_use() => return Err(failure),
-                Err(failure) => {
-                    let left = match directory.file(JOURNAL).exists() {
-                        true => "the crash test did not finish",
-                        false => "no crash was tested",
-                    };
-                    let why = format!("{}; {left}", failure.sentence());
-                    results.fall_short(failure.exit_code(), why);
-                }
-            }
+            let test = (plan, &lint_run.suspects[..]);
+            test_crashes(
+                test,
+                settings,
+                &decisions,
+                &directory,
+                &mut results,
+                console,
+            )?;
         }
         Some(_) => console.remark("crashes are not tested"),
         None => {}
     }
     results.conclude(decisions, settings, Some(&directory), stream, console)
+}
+
+/// How crashes are tested; `None` if there is no recovery.
+fn crash_plan(arguments: &CheckArgs, settings: &Settings) -> Result<Option<Plan>, Failure> {
+    let options = settings.crash.complete(&arguments.crash);
+    let Some(mut plan) = Plan::new(&options, settings)? else {
+        refuse_without_recovery(&arguments.crash)?;
+        return Ok(None);
+    };
+    plan.resume = arguments.resume;
+    plan.target_arguments = arguments.recording.command.len();
+    if let Some(program) = arguments.recording.command.first() {
+        plan.resolve_functions(&program_file(Path::new(program)))?;
+    }
+    Ok(Some(plan))
+}
+
+/// Runs the target and writes its trace to the directory, in place of earlier results.
+fn record_target(
+    (arguments, plan): (&CheckArgs, Option<&Plan>),
+    settings: &Settings,
+    decisions: &Decisions,
+    mut directory: OutputDirectory,
+    console: &Console,
+) -> Result<(RecordedEnd, OutputDirectory), Failure> {
+    let results = Results::new(planned(arguments, settings), Vec::new());
+    let doing = "recording the program";
+    results.replace_earlier(decisions, settings, &mut directory, doing)?;
+    let arguments = RecordArgs {
+        patterns: settings.patterns.clone(),
+        output: directory.unfinished_trace(),
+        recording: recording(arguments, settings),
+    };
+    match record::record(&arguments, plan.map(|plan| &plan.scope), console) {
+        Ok(recording) => {
+            directory.keep_trace()?;
+            Ok((RecordedEnd::of(recording), directory))
+        }
+        Err(failure) => {
+            directory.abandon();
+            Err(failure)
+        }
+    }
+}
+
+/// Tests crashes of the recorded run and adds what that shows to the results.
+fn test_crashes(
+    (plan, suspects): (&Plan, &[LintSuspect]),
+    settings: &Settings,
+    decisions: &Decisions,
+    directory: &OutputDirectory,
+    results: &mut Results,
+    console: &Console,
+) -> Result<(), Failure> {
+    let begin = || {
+        results.write_unfinished(decisions, settings, directory, "testing crashes")?;
+        directory.write_recovery_context(&RecoveryContext::here(&plan.expected))
+    };
+    if output_directory::is_in_use() {
+        // Whatever ends crash testing, the findings of lint remain.
+        begin()?;
+    }
+    let mut trace = TraceFile::open(&directory.file(TRACE))?;
+    match crash_test(&mut trace, plan, suspects, directory, &begin, console) {
+        Ok(tested) => results.add_crash_test(tested, suspects, settings, console),
+        // The results that were to be resumed stay as they are.
+        Err(failure) if !output_directory::is_in_use() => return Err(failure),
+        Err(failure) => {
+            let left = match directory.file(JOURNAL).exists() {
+                true => "the crash test did not finish",
+                false => "no crash was tested",
+            };
+            let why = format!("{}; {left}", failure.sentence());
+            results.fall_short(failure.exit_code(), Reason::other(why));
+        }
+    }
+    Ok(())
 }
 
 /// Options of crash testing must not be ignored.
@@ -266,7 +304,7 @@ impl RecordedEnd {
         if let Some(why) = &self.incomplete {
             return Some(Shortfall {
                 code: ExitCode::Usage,
-                reason: why.clone(),
+                reason: Reason::other(why),
             });
         }
         let target = self.target?;

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use crate::arguments::CrashArgs;
 use crate::console::Console;
-use crate::crash_test::{Plan, RecordedBy, check_resumable, crash_test, program_file};
+use crate::crash_test::{
+    Plan, RecordedBy, check_resumable, check_selectable, crash_test, program_file,
+};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -33,7 +35,10 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     let mut plan = Plan::new(&options, &settings)?.ok_or(Failure::NoRecovery)?;
     plan.resume = arguments.resume;
     plan.recorded_by = RecordedBy::AnEarlierCommand;
-    plan.shard = arguments.shard.unwrap_or_default();
+    if let Some(shard) = arguments.shard {
+        check_selectable(plan.strategy, "--shard")?;
+        plan.shard = shard;
+    }
     let decisions = Decisions::read(&settings)?;
     let mut trace = TraceFile::open(&arguments.trace)?;
     if let Some(program) = trace.header().command.first() {
@@ -54,6 +59,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     results.subject.files = examined.subject.files;
     results.wrappers = examined.wrappers;
     results.better_profile = examined.better_profile;
+    results.recovery = Some(plan.recovery.command.clone());
     results.keep_trace_analyses(&directory, trace.path(), &examined.findings)?;
     let has_results = directory.has_results();
     directory.set_trace(trace.path());

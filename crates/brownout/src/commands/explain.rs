@@ -1,10 +1,11 @@
-//! `brownout explain`: documents the rules.
+//! `brownout explain`: documents the rules, and the oracles that a configuration file declares.
 
 use std::io::Write as _;
 
 use brownout_report::RuleInfo;
 
-use crate::arguments::ExplainArgs;
+use crate::arguments::{ConfigArgs, ExplainArgs};
+use crate::config::Config;
 use crate::console;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -12,10 +13,15 @@ use crate::rules;
 use crate::suspects;
 
 pub fn run(arguments: &ExplainArgs) -> Result<ExitCode, Failure> {
-    let rules = rules::all();
+    let mut rules = rules::all();
+    let is_wanted = |rule: &&RuleInfo| arguments.rule.as_deref() == Some(rule.id);
+    // A faulty configuration file does not concern the rules of brownout.
+    if !rules.iter().any(|rule| is_wanted(&rule)) {
+        rules.extend(oracles(arguments)?);
+    }
     let text = match &arguments.rule {
         None => list(&rules),
-        Some(id) => match rules.iter().find(|rule| rule.id == id) {
+        Some(id) => match rules.iter().find(is_wanted) {
             Some(rule) => explain(rule),
             None => {
                 return Err(Failure::NoSuchRule {
@@ -30,6 +36,17 @@ pub fn run(arguments: &ExplainArgs) -> Result<ExitCode, Failure> {
         .and_then(|()| out.flush())
         .map_err(Failure::Output)?;
     Ok(ExitCode::Success)
+}
+
+/// The rules of the oracles that the configuration file declares.
+fn oracles(arguments: &ExplainArgs) -> Result<Vec<RuleInfo>, Failure> {
+    let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+    let file = ConfigArgs {
+        config: arguments.config.clone(),
+        preset: None,
+    };
+    let oracles = Config::find(&file, &here)?.oracles;
+    Ok(oracles.iter().map(|oracle| *oracle.rule()).collect())
 }
 
 fn list(rules: &[RuleInfo]) -> String {

@@ -1,5 +1,7 @@
 //! `brownout lint`: applies the rules to a trace.
 
+use brownout_report::{Reason, ReasonKind};
+
 use crate::arguments::LintArgs;
 use crate::console::Console;
 use crate::decisions::Decisions;
@@ -36,7 +38,8 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
     results.shortfalls.extend(failed);
     results.note(run.trace.notes());
     if let Some(why) = run.nothing_persistent {
-        results.fall_short(ExitCode::NothingTested, why);
+        let reason = Reason::new(ReasonKind::NothingPersistent, why);
+        results.fall_short(ExitCode::NothingTested, reason);
     }
     let directory = directory.as_ref();
     results.conclude(decisions, &settings, directory, Stream::Output, console)

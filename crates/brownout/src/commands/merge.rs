@@ -6,6 +6,7 @@ use std::ffi::OsString;
 
 use brownout_crash::TestConfiguration;
 use brownout_model::Profile;
+use brownout_report::Reason;
 
 use crate::arguments::MergeArgs;
 use crate::console::Console;
@@ -13,14 +14,14 @@ use crate::crash_test::{
     CrashTest, ReadFindings, Shown, coverage_sentence, merged_coverage, none_tested, reads_summary,
 };
 use crate::decisions::Decisions;
+use crate::earlier_findings;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
-use crate::lint_run;
+use crate::lint_run::{self, LintRun};
 use crate::output_directory::OutputDirectory;
 use crate::results::Results;
 use crate::settings::Settings;
-use crate::suspects::LintSuspect;
 use crate::target_outcome;
 use crate::trace_file::TraceFile;
 use parts::Parts;
@@ -35,6 +36,12 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     trace.select(&[], console)?;
     let mut results = Results::new(parts.subject.clone(), parts.findings.clone());
     results.linted = parts.linted;
+    let examined = examined(&parts, &settings, console)?;
+    let suspected = examined.suspects.iter().map(|suspect| &suspect.finding);
+    let fresh = examined.findings.iter().chain(suspected);
+    earlier_findings::complete(&mut results.findings, fresh);
+    results.wrappers = examined.wrappers;
+    results.wrappers.learn(&results.findings);
 
     let mut directory = OutputDirectory::claim(&out)?;
     directory.set_trace(&parts.trace);
@@ -47,26 +54,22 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     results.shortfalls.extend(failed);
     results.note(trace.notes());
     for why in trace.notes().unshown_names(trace.persistent_files()) {
-        results.fall_short(ExitCode::NothingTested, why);
+        results.fall_short(ExitCode::NothingTested, Reason::other(why));
     }
     results.carried = parts.reasons.clone();
-    let suspects = suspects(&parts, &settings, console)?;
+    let suspects = match parts.results.suspects.is_empty() {
+        true => Vec::new(),
+        false => examined.suspects,
+    };
     let test = joined(parts);
     results.add_crash_test(Ok(test), &suspects, &settings, console);
     let directory = Some(&directory);
     results.conclude(decisions, &settings, directory, Stream::Output, console)
 }
 
-/// The findings of lint that the parts have tried. What several parts have tried together may confirm one that no part has
-/// confirmed, and so does not have among its findings.
-fn suspects(
-    parts: &Parts,
-    settings: &Settings,
-    console: &Console,
-) -> Result<Vec<LintSuspect>, Failure> {
-    if parts.results.suspects.is_empty() {
-        return Ok(Vec::new());
-    }
+/// What lint finds in the trace. What several parts have tried together may confirm a finding that no part has confirmed, and so
+/// does not have among its findings; and of findings that were joined in a part, results do not keep everything.
+fn examined(parts: &Parts, settings: &Settings, console: &Console) -> Result<LintRun, Failure> {
     let TestConfiguration {
         profile, patterns, ..
     } = &parts.results.configuration;
@@ -75,7 +78,7 @@ fn suspects(
         patterns: patterns.iter().map(OsString::from).collect(),
         ..settings.clone()
     };
-    Ok(lint_run::examine(&parts.trace, &settings, console)?.suspects)
+    lint_run::examine(&parts.trace, &settings, console)
 }
 
 /// What all parts together have shown.

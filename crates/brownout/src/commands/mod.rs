@@ -14,7 +14,7 @@ mod replay;
 mod report;
 mod stat;
 
-pub use record::{describe_candidates, is_nothing_persistent};
+pub use record::describe_candidates;
 
 use std::process::ExitCode as Status;
 

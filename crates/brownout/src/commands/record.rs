@@ -230,11 +230,6 @@ const NOTHING_PERSISTENT: &str = "nothing persistent was seen: ";
 const NOTHING_MAPPED: &str =
     "nothing persistent was seen: the program mapped no file shared and writable";
 
-/// Whether a sentence says that nothing persistent was seen.
-pub fn is_nothing_persistent(sentence: &str) -> bool {
-    sentence.starts_with(NOTHING_PERSISTENT)
-}
-
 /// Why no file was selected, and which files could have been.
 pub fn describe_candidates(
     selection: &Selection,

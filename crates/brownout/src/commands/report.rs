@@ -39,7 +39,7 @@ pub fn run(arguments: &ReportArgs, console: &Console) -> Result<ExitCode, Failur
     for sentence in conclusion.left_out.sentences() {
         console.remark(sentence);
     }
-    for reason in &conclusion.reasons {
+    for reason in conclusion.reasons.texts() {
         match conclusion.end {
             RunEnd::Error => console.error(reason),
             _ => console.warn(reason),

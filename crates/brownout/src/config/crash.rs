@@ -33,6 +33,7 @@ pub struct CrashKeys {
     granularity: Option<GranularityArg>,
     strategy: Option<String>,
     occurrences: Option<u32>,
+    max_states: Option<u64>,
     jobs: Option<u32>,
     time_limit: Option<String>,
     allow_network: Option<bool>,
@@ -72,6 +73,7 @@ impl CrashKeys {
             granularity: self.granularity.or(base.granularity),
             strategy: self.strategy.or(base.strategy),
             occurrences: self.occurrences.or(base.occurrences),
+            max_states: self.max_states.or(base.max_states),
             jobs: self.jobs.or(base.jobs),
             time_limit: self.time_limit.or(base.time_limit),
             allow_network: self.allow_network.or(base.allow_network),
@@ -90,10 +92,14 @@ impl CrashKeys {
         if let Some(name) = &self.strategy {
             strategy(name).map_err(|error| format!("strategy `{name}`: {error}"))?;
         }
-        match (self.occurrences, self.jobs) {
-            (Some(0), _) => Err("occurrences must be at least 1".to_owned()),
-            (_, Some(0)) => Err("jobs must be at least 1".to_owned()),
-            _ => Ok(()),
+        let counts = [
+            ("occurrences", self.occurrences.map(u64::from)),
+            ("max-states", self.max_states),
+            ("jobs", self.jobs.map(u64::from)),
+        ];
+        match counts.into_iter().find(|(_, count)| *count == Some(0)) {
+            Some((key, _)) => Err(format!("{key} must be at least 1")),
+            None => Ok(()),
         }
     }
 
@@ -135,6 +141,7 @@ impl CrashKeys {
         options.points.granularity = options.points.granularity.or(keys.granularity);
         options.strategy = options.strategy.or_else(|| strategy(&keys.strategy?).ok());
         options.occurrences = options.occurrences.or(keys.occurrences);
+        options.max_states = options.max_states.or(keys.max_states);
         options.jobs = options.jobs.or(keys.jobs);
         options.time_limit = options.time_limit.or_else(|| time(keys.time_limit));
         options.allow_network |= keys.allow_network.unwrap_or_default();

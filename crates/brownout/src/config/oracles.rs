@@ -117,7 +117,7 @@ impl OracleKeys {
             category: self.category,
             pedantic: false,
             summary: kept(&self.summary),
-            explanation: "A requirement of this program, declared in its brownout.toml.",
+            explanation: explanation(&demand),
         }));
         Ok(OracleSpec { rule, demand })
     }
@@ -159,6 +159,26 @@ impl OracleKeys {
             first,
             then: region(&self.before, "before")?,
         })
+    }
+}
+
+/// What `brownout explain` says about an oracle.
+fn explanation(demand: &Demand) -> &'static str {
+    match demand {
+        Demand::OnlyInside { .. } => {
+            "A requirement of this program, declared in its brownout.toml: stores to the bytes of `stores` are allowed only inside the \
+             functions of `only-inside`.\n\n## Fix\n\nLet one of these functions make the store, or add the function that makes it \
+             to the list."
+        }
+        Demand::PersistedBefore { .. } => {
+            "A requirement of this program, declared in its brownout.toml: when the bytes of `before` are stored, a crash can no longer \
+             lose stores to the bytes of `persisted`.\n\n## Fix\n\nFlush the bytes of `persisted` and execute a fence, or sync \
+             them, before the store that the finding shows."
+        }
+        Demand::NeverAfter { .. } => {
+            "A requirement of this program, declared in its brownout.toml: there is no store to the bytes of `stores` while the bytes \
+             of `never-after` have the given value.\n\n## Fix\n\nMake the store before the value is set, or after it is reset."
+        }
     }
 }
 

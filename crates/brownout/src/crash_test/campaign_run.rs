@@ -51,6 +51,7 @@ pub fn run_campaign(
         survey: &prepared.survey,
         symbols: &mut prepared.symbols,
         occurrences: plan.occurrences,
+        max_states: plan.max_states,
         suspects: &suspects,
         profile: plan.profile,
     })?;
@@ -89,7 +90,10 @@ pub fn run_campaign(
     })?;
     Ok(CampaignResults {
         journal,
-        ending: earlier_ending.map_or(ending, |earlier| earlier.continued(ending)),
+        ending: match earlier_ending {
+            Some(earlier) => earlier.continued(ending),
+            None => ending,
+        },
         progress: campaign.progress(),
         runners: pool.is_idle().then(|| pool.close()),
         results: TrialResults {

@@ -1,24 +1,23 @@
-//! The sentences about a crash test that has not tested everything that it had to.
+//! The reasons of a crash test that has not tested everything that it had to.
+
+use brownout_report::{Reason, ReasonKind};
 
 use crate::quantity::number_of;
 
-const TESTED_ONLY: &str = "crashes were tested only at ";
-const NONE_TESTED: &str = "no crash was tested";
-
-/// The sentence about a test that is not finished. `noun` is what is counted.
-pub fn unfinished((tried, of): (u64, u64), noun: &str, why: &str) -> String {
+/// Why a test that is not finished shows too little. `noun` is what is counted.
+pub fn unfinished((tried, of): (u64, u64), noun: &str, why: &str) -> Reason {
     let of = number_of(of, noun);
-    format!("{TESTED_ONLY}{tried} of {of}: {why}")
+    let text = format!("crashes were tested only at {tried} of {of}: {why}");
+    Reason::new(ReasonKind::CoverageGap, text)
 }
 
-/// The sentence about a test without any crash.
-pub fn none_tested(why: &str) -> String {
-    format!("{NONE_TESTED}{why}")
+/// Why a test that has not explored everything shows too little.
+pub fn not_explored(why: &str) -> Reason {
+    let text = format!("not all behaviours of recovery were explored: {why}");
+    Reason::new(ReasonKind::CoverageGap, text)
 }
 
-/// Whether a sentence says that a test has not tested everything that it had to.
-pub fn is_coverage_gap(sentence: &str) -> bool {
-    [TESTED_ONLY, NONE_TESTED]
-        .iter()
-        .any(|start| sentence.starts_with(start))
+/// Why a test without any crash shows nothing.
+pub fn none_tested(why: &str) -> Reason {
+    Reason::new(ReasonKind::CoverageGap, format!("no crash was tested{why}"))
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use brownout_crash::{
-    CampaignEnd, CampaignEnding, Progress, ProgressObserver, Shard, judge, tried,
+    CampaignEnd, CampaignEnding, Progress, ProgressObserver, Shard, judge, recovered_images, tried,
 };
-use brownout_report::{Covered, CrashCoverage, LeftOut};
+use brownout_report::{Covered, CrashCoverage, ExplorationCoverage, LeftOut, Reason};
 
 use super::continuation::continuing_command;
-use super::coverage_gap::{none_tested, unfinished};
+use super::coverage_gap::{none_tested, not_explored, unfinished};
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::trial_results::TrialResults;
@@ -21,10 +21,12 @@ pub fn coverage_of(
     ending: &CampaignEnding,
     monitor: &CrashTestMonitor,
 ) -> CrashCoverage {
-    let cut = !matches!(
-        ending.end,
-        CampaignEnd::Exhausted | CampaignEnd::FailsEverywhere
-    );
+    let cut = match (ending.end, &ending.exploration) {
+        (CampaignEnd::Exhausted | CampaignEnd::FailsEverywhere, _) => false,
+        // Behaviours may also be missing for reasons that more time does not remove.
+        (_, Some(_)) => monitor.has_stopped_trials(),
+        (_, None) => true,
+    };
     let continue_with = plan
         .time_limit
         .filter(|_| cut)
@@ -72,15 +74,24 @@ fn numbers(results: &TrialResults, ending: &CampaignEnding) -> CrashCoverage {
             _ => tried_suspects += u64::from(verdict.tried > 0),
         }
     }
+    let (failure_points, occurrences) = match &ending.exploration {
+        // A crash time at which all behaviours are known needs no recovery of its own.
+        Some(exploration) => (exploration.failure_points, exploration.crash_times),
+        None => (
+            Covered::new(tried.failure_points, of.failure_points),
+            Covered::new(tried.occurrences, of.occurrences),
+        ),
+    };
     CrashCoverage {
         strategy: results.configuration.strategy.name.clone(),
-        failure_points: Covered::new(tried.failure_points, of.failure_points),
-        occurrences: Covered::new(tried.occurrences, of.occurrences),
+        failure_points,
+        occurrences,
+        exploration: ending.exploration.clone(),
         suspects: Covered::new(tried_suspects, suspects.len() as u64),
         suspects_not_tried,
         stores: Covered::new(tried.stores, of.stores),
         orders: Covered::new(tried.orders, of.orders),
-        recoveries: brownout_crash::recoveries(&results.trials),
+        recoveries: recovered_images(&results.trials),
         seconds: ending.seconds,
         ..CrashCoverage::default()
     }
@@ -102,13 +113,31 @@ pub fn coverage_sentence(coverage: &CrashCoverage, failed: u64) -> String {
         coverage.seconds,
         number_of(failed, "crash point"),
     );
-    if let Some(command) = &coverage.continue_with {
-        text.push_str(&format!("; for more: `{command}`"));
+    match &coverage.continue_with {
+        Some(command) => text.push_str(&format!("; for more: `{command}`")),
+        None if coverage.complete => text.push_str(&options_for_more(coverage)),
+        None => {}
     }
     text
 }
 
-/// Why a test shows too little, in sentences.
+/// The options that try what a finished test has not: of what there is very often, it chooses some.
+fn options_for_more(coverage: &CrashCoverage) -> String {
+    let is_left = |covered: Covered| covered.tried < covered.of;
+    let mut text = String::new();
+    if is_left(coverage.occurrences) {
+        text.push_str("; `--occurrences N` tries N occurrences of each failure point");
+    }
+    if is_left(coverage.orders) {
+        text.push_str("; `--in-function FUNCTION` tries more of the open orders in one function");
+    }
+    if is_left(coverage.stores) {
+        text.push_str("; `--granularity store --occurrences N` tries N states before each store");
+    }
+    text
+}
+
+/// Why a test shows too little.
 pub fn shortfalls(
     plan: &Plan,
     coverage: &CrashCoverage,
@@ -116,7 +145,7 @@ pub fn shortfalls(
     progress: Progress,
     monitor: &CrashTestMonitor,
     left_out: &LeftOut,
-) -> Vec<String> {
+) -> Vec<Reason> {
     if ending.end == CampaignEnd::Exhausted {
         return nothing_to_test(plan.shard, ending, progress, left_out)
             .into_iter()
@@ -126,6 +155,13 @@ pub fn shortfalls(
     if progress.done == 0 {
         let none = none_tested(": testing stopped before the first one");
         return [none].into_iter().chain(running).collect();
+    }
+    let exploration = ending.exploration.iter();
+    let unexplored: Vec<Reason> = exploration
+        .flat_map(|exploration| unexplored(exploration, monitor))
+        .collect();
+    if !unexplored.is_empty() {
+        return unexplored.into_iter().chain(running).collect();
     }
     if is_finished(ending, monitor) {
         return running.into_iter().collect();
@@ -146,16 +182,41 @@ pub fn shortfalls(
     [unfinished].into_iter().chain(running).collect()
 }
 
-/// Recoveries that took longer than the test had time for, in a sentence: nobody knows whether they end.
-fn still_running(progress: Progress, monitor: &CrashTestMonitor) -> Option<String> {
+/// Why behaviours of recovery may be missing.
+fn unexplored(
+    exploration: &ExplorationCoverage,
+    monitor: &CrashTestMonitor,
+) -> impl Iterator<Item = Reason> {
+    let waiting = (exploration.waiting > 0).then(|| {
+        let of = exploration.crash_times;
+        let missing = format!(
+            "at {} of {} not all behaviours of recovery are known",
+            of.of - of.tried,
+            number_of(of.of, "crash time")
+        );
+        if monitor.has_stopped_trials() {
+            format!("{missing}: {}; --resume continues", monitor.reason())
+        } else {
+            missing
+        }
+    });
+    let gaps = exploration.gaps.iter().cloned();
+    waiting
+        .into_iter()
+        .chain(gaps)
+        .map(|why| not_explored(&why))
+}
+
+/// Recoveries that took longer than the test had time for: nobody knows whether they end.
+fn still_running(progress: Progress, monitor: &CrashTestMonitor) -> Option<Reason> {
     let is_known = progress.running == 0 || monitor.interrupted();
     (!is_known).then(|| {
         let they = if progress.running == 1 { "it" } else { "they" };
-        format!(
+        Reason::other(format!(
             "{} had not ended when the time was over, and took longer than those that passed: {they} may hang; give more time with \
              --time-limit, or a recovery less time with --recover-time-limit",
             recoveries(progress.running)
-        )
+        ))
     })
 }
 
@@ -165,7 +226,7 @@ fn nothing_to_test(
     ending: &CampaignEnding,
     progress: Progress,
     left_out: &LeftOut,
-) -> Option<String> {
+) -> Option<Reason> {
     if ending.extent.failure_points == 0 {
         return Some(match left_out.failure_points {
             0 => none_tested(": there is no failure point"),
@@ -181,4 +242,42 @@ fn nothing_to_test(
              `brownout merge` shows what all parts have tested"
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finished_test_names_the_options_that_try_more() {
+        let mut coverage = CrashCoverage {
+            failure_points: Covered::new(3, 3),
+            occurrences: Covered::new(3, 9),
+            orders: Covered::new(9_001, 157_068),
+            stores: Covered::new(900, 15_000),
+            complete: true,
+            ..CrashCoverage::default()
+        };
+        let occurrences = "`--occurrences N` tries";
+        let orders = "`--in-function FUNCTION` tries more";
+        let states = "`--granularity store --occurrences N` tries";
+        let text = coverage_sentence(&coverage, 0);
+        assert!(
+            text.contains(occurrences) && text.contains(states) && text.contains(orders),
+            "{text}"
+        );
+        coverage.occurrences = Covered::new(9, 9);
+        let text = coverage_sentence(&coverage, 0);
+        assert!(
+            !text.contains(occurrences) && text.contains(states),
+            "{text}"
+        );
+        // More of the same test comes first.
+        coverage.continue_with = Some("brownout check --resume".to_owned());
+        let text = coverage_sentence(&coverage, 0);
+        assert!(
+            text.ends_with("; for more: `brownout check --resume`"),
+            "{text}"
+        );
+    }
 }

@@ -3,13 +3,10 @@
 use std::path::PathBuf;
 
 use brownout_crash::PoolCreations;
-use brownout_report::{Finding, LeftOut, Severity};
+use brownout_report::{Finding, LeftOut, Reason, ReasonKind, Severity};
 
 use crate::suspects::JudgedSuspect;
 use crate::trace_file::TraceFile;
-
-/// How the sentences about failures on incomplete images start.
-pub const INCOMPLETE_IMAGES: &str = "recovery failed on images that are not complete, so ";
 
 /// What is left out of the tests of a run with these persistent files.
 pub fn left_out(creations: &PoolCreations, persistent: &[PathBuf], trace: &TraceFile) -> LeftOut {
@@ -24,7 +21,7 @@ pub fn left_out(creations: &PoolCreations, persistent: &[PathBuf], trace: &Trace
 
 /// Makes findings warnings if crash images lack files that the target wrote: recovery may have failed because what it finds
 /// there is newer than the image. Returns why the findings do not decide, if there are any.
-pub fn demote(findings: &mut [Finding], left_out: &LeftOut) -> Option<String> {
+pub fn demote(findings: &mut [Finding], left_out: &LeftOut) -> Option<Reason> {
     let sentence = left_out.files_sentence()?;
     for finding in &mut *findings {
         finding.severity = Severity::Warning;
@@ -35,18 +32,26 @@ pub fn demote(findings: &mut [Finding], left_out: &LeftOut) -> Option<String> {
         details.insert("crash image".to_owned(), sentence.clone());
     }
     (!findings.is_empty())
-        .then(|| format!("{INCOMPLETE_IMAGES}its findings are only warnings: {sentence}"))
+        .then(|| on_incomplete_images("its findings are only warnings", &sentence))
 }
 
 /// Takes back confirmations by images that lack files: what is lost may be in one of them. Returns why, if there are any.
-pub fn withdraw_confirmations(judged: &mut [JudgedSuspect], left_out: &LeftOut) -> Option<String> {
+pub fn withdraw_confirmations(judged: &mut [JudgedSuspect], left_out: &LeftOut) -> Option<Reason> {
     let sentence = left_out.files_sentence()?;
     let mut any = false;
     for one in judged {
         any |= one.verdict.proof.take().is_some();
         one.verdict.confirmed = one.verdict.confirmed.filter(|confirmed| !confirmed);
     }
-    any.then(|| format!("{INCOMPLETE_IMAGES}it confirms no finding: {sentence}"))
+    any.then(|| on_incomplete_images("it confirms no finding", &sentence))
+}
+
+/// Why failures do not decide, with the `consequence` and the files that are missing.
+fn on_incomplete_images(consequence: &str, files: &str) -> Reason {
+    Reason::new(
+        ReasonKind::UndecidedTrials,
+        format!("recovery failed on images that are not complete, so {consequence}: {files}"),
+    )
 }
 
 #[cfg(test)]
@@ -73,7 +78,7 @@ mod tests {
             ..LeftOut::default()
         };
         let why = demote(&mut findings, &left_out).unwrap();
-        assert!(why.contains("`/d/wal`"), "{why}");
+        assert!(why.text.contains("`/d/wal`"), "{}", why.text);
         assert_eq!(findings[0].severity, Severity::Warning);
         assert_eq!(demote(&mut [], &left_out), None);
     }

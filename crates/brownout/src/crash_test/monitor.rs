@@ -30,6 +30,8 @@ pub struct CrashTestMonitor {
     before: Option<u64>,
     /// Whether the deadline is that of the search for causes.
     narrowing: bool,
+    /// Whether crashes were left untried because of an interruption or the time limit.
+    trials_stopped: bool,
 }
 
 impl CrashTestMonitor {
@@ -43,6 +45,7 @@ impl CrashTestMonitor {
             progress: console.progress("reading", None),
             before: None,
             narrowing: false,
+            trials_stopped: false,
         }
     }
 
@@ -84,6 +87,11 @@ impl CrashTestMonitor {
         cut.then(|| format!("the search for causes ended early: {}", self.reason()))
     }
 
+    /// Whether an interruption or the time limit kept crashes from being tried.
+    pub fn has_stopped_trials(&self) -> bool {
+        self.trials_stopped
+    }
+
     /// Why testing ended before everything was tried.
     pub fn reason(&self) -> &'static str {
         if self.interrupted() {
@@ -118,7 +126,9 @@ impl ProgressObserver for CrashTestMonitor {
     }
 
     fn stop(&mut self) -> bool {
-        self.interrupted() || self.is_over()
+        let stop = self.interrupted() || self.is_over();
+        self.trials_stopped |= stop && !self.narrowing;
+        stop
     }
 
     fn interrupted(&self) -> bool {

@@ -17,6 +17,20 @@ use crate::arguments::{CrashTestArgs, FailurePointArgs};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
+/// Refuses an option that selects some crashes, if the strategy does not let anything be left out.
+pub fn check_selectable(
+    strategy: &'static StrategyInfo,
+    option: &'static str,
+) -> Result<(), Failure> {
+    match strategy.tries_all {
+        true => Err(Failure::StrategyTriesAll {
+            option,
+            strategy: strategy.name,
+        }),
+        false => Ok(()),
+    }
+}
+
 /// All options of crash testing.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -35,6 +49,8 @@ pub struct Plan {
     pub time_limit: Option<Duration>,
     /// How many occurrences of each failure point the user wants.
     pub occurrences: Option<usize>,
+    /// How many states to explore at each failure point, at most.
+    pub max_states: Option<u64>,
     /// The number of arguments of the process that are the target and its arguments.
     pub target_arguments: usize,
     pub resume: bool,
@@ -72,6 +88,19 @@ impl Plan {
         let strategy = arguments
             .strategy
             .unwrap_or_else(StrategyInfo::default_strategy);
+        let selecting = [
+            ("--occurrences", arguments.occurrences.is_some()),
+            ("--granularity", arguments.points.granularity.is_some()),
+        ];
+        if let Some((option, _)) = selecting.into_iter().find(|(_, given)| *given) {
+            check_selectable(strategy, option)?;
+        }
+        if arguments.max_states.is_some() && !strategy.tries_all {
+            return Err(Failure::NotExploring {
+                option: "--max-states",
+                strategy: strategy.name,
+            });
+        }
         let occurrences = arguments.occurrences.map(|count| count as usize);
         Ok(Some(Self {
             expected: expectation(arguments)?,
@@ -90,6 +119,7 @@ impl Plan {
             recovery_time_limit: arguments.recover_time_limit,
             time_limit: arguments.time_limit.or(strategy.time_limit),
             occurrences,
+            max_states: arguments.max_states,
             target_arguments: 0,
             resume: false,
             shard: Shard::default(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use brownout_crash::{Operation, RecordedRun, Survey};
 use brownout_recovery::RecoveryRunner;
+use brownout_report::{Reason, ReasonKind};
 
 use super::Refused;
 use super::calling_contexts::CrashSymbols;
@@ -47,7 +48,10 @@ pub fn prepare(
     let selection = trace.select(&plan.patterns, console)?;
     if selection.is_empty() {
         return Ok(Err(Refused {
-            why: describe_candidates(&selection, trace.definitions(), &plan.patterns),
+            why: Reason::new(
+                ReasonKind::NothingPersistent,
+                describe_candidates(&selection, trace.definitions(), &plan.patterns),
+            ),
             code: ExitCode::NothingTested,
         }));
     }
@@ -74,7 +78,10 @@ pub fn prepare(
     )?;
     if !uncrashed.attempt.verdict.passed() {
         return Ok(Err(Refused {
-            why: describe_uncrashed(&uncrashed, plan),
+            why: Reason::new(
+                ReasonKind::RecoveryFailedWithoutCrash,
+                describe_uncrashed(&uncrashed, plan),
+            ),
             code: ExitCode::TargetFailed,
         }));
     }
@@ -82,8 +89,7 @@ pub fn prepare(
         Some(reads) => reads,
         None => {
             let (run, image) = ((&run, &survey), (&image, last_event));
-            let native = uncrashed.attempt.duration;
-            TestReads::observe(run, image, operation, native, plan, monitor)?
+            TestReads::observe(run, image, operation, &uncrashed, plan, monitor)?
         }
     };
     Ok(Ok(Prepared {
@@ -92,7 +98,7 @@ pub fn prepare(
         symbols,
         runners,
         time_limit: uncrashed.time_limit,
+        left_processes: describe_left_processes(&uncrashed, &reads.observed),
         reads,
-        left_processes: describe_left_processes(&uncrashed),
     }))
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use brownout_crash::journal;
 use brownout_crash::{
     CrashError, CrashImage, FailurePoints, Leaf, ObservedReads, Occurrence, Operation, RecordedRun,
-    Survey, Suspect, observe_reads, observe_reads_after,
+    Survey, Suspect, UncrashedRecovery, observe_reads, observe_reads_after, reads_changed_bytes,
 };
+use brownout_recovery::Orphans;
 use brownout_report::{ReadFile, ReadsSummary, either_known};
 
 use super::monitor::CrashTestMonitor;
@@ -17,6 +17,9 @@ use super::runners::open_runner;
 use crate::failure::Failure;
 use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::suspects::JudgedSuspect;
+
+/// How often recovery is observed again if it has processes that nobody waits for.
+const MOST_REPETITIONS: usize = 3;
 
 /// Whether recovery reads what each finding stores, by the id of the finding; `None` if that is not known.
 pub type ReadFindings = BTreeMap<String, Option<bool>>;
@@ -42,21 +45,37 @@ impl TestReads {
         }))
     }
 
-    /// Observes recovery on the finished image and, if there is a file that it does not open there, after some crashes: it
-    /// may do nothing if no operation was interrupted.
+    /// Observes recovery on the finished image and, if there is a file that it does not open there or if it reads nothing, after some
+    /// crashes: it may do nothing if no operation was interrupted.
     pub fn observe(
         (run, survey): (&RecordedRun, &Survey),
         (image, last_event): (&CrashImage, u64),
         operation: Option<Operation>,
-        native: Duration,
+        uncrashed: &UncrashedRecovery,
         plan: &Plan,
         monitor: &mut CrashTestMonitor,
     ) -> Result<Self, Failure> {
-        let mut runner = open_runner(plan, survey)?;
-        let mut observed = observe_reads(&mut runner, image, last_event, operation, native);
+        let native = uncrashed.attempt.duration;
+        let observe = || -> Result<ObservedReads, Failure> {
+            let mut runner = open_runner(plan, survey)?;
+            let runner = &mut runner;
+            Ok(observe_reads(runner, image, last_event, operation, native))
+        };
+        let mut observed = observe()?;
         if let ObservedReads::Known(reads) = &mut observed {
+            // Whether a process outlives the first one may depend on which of the two is faster this time.
+            let mut repetitions = match uncrashed.orphans {
+                Orphans::Ended => MOST_REPETITIONS,
+                _ => 0,
+            };
+            while repetitions > 0 && !reads.left_processes {
+                repetitions -= 1;
+                if let ObservedReads::Known(again) = observe()? {
+                    reads.unite(again);
+                }
+            }
             for crash in telling_crashes(&survey.points) {
-                if reads.never_opened().next().is_none() {
+                if reads.never_opened().next().is_none() && !reads.is_nothing_read() {
                     break;
                 }
                 let (image, _) = run.image_before(Some(crash.event), &survey.files, monitor)?;
@@ -112,7 +131,29 @@ pub fn reads_summary(observed: &ObservedReads) -> ReadsSummary {
     }
 }
 
-/// Takes back that findings are harmless: a recovery that does not open the files passes on every image.
+/// What a test does not show if recovery reads the files, but nothing of what crashes change in them.
+pub fn unread_changes(
+    observed: &ObservedReads,
+    findings: &ReadFindings,
+    run: &RecordedRun,
+    points: &FailurePoints,
+) -> Result<Option<String>, Failure> {
+    let leaves = points.leaves().iter();
+    let first = leaves.flat_map(Leaf::chosen).map(|crash| crash.event).min();
+    // Stores of findings are lost in the images that try them, however early they were made.
+    let reads_lost = findings.values().any(|&read| read == Some(true));
+    let Some(first) = first.filter(|_| !reads_lost) else {
+        return Ok(None);
+    };
+    let unread = reads_changed_bytes(run, observed, first)? == Some(false);
+    Ok(unread.then(|| {
+        "recovery reads none of the bytes that the tested crashes change, so it can hardly notice them; use a command that also \
+         checks what the program stores after the first failure point"
+            .to_owned()
+    }))
+}
+
+/// Takes back that findings are harmless: a recovery that does not read the files passes on every image.
 pub fn withdraw_acquittals(judged: &mut [JudgedSuspect]) {
     for one in judged {
         one.verdict.confirmed = one.verdict.confirmed.filter(|&confirmed| confirmed);

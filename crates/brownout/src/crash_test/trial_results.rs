@@ -5,10 +5,10 @@ use brownout_crash::{
     without_suspects,
 };
 use brownout_recovery::Expectation;
-use brownout_report::{Finding, LeftOut, Sources, distinguish_lost_stores};
+use brownout_report::{Finding, LeftOut, Reason, Sources, distinguish_lost_stores};
 
-use super::flaky::{NOT_DETERMINISTIC, undecided};
-use super::left_out::{INCOMPLETE_IMAGES, demote, withdraw_confirmations};
+use super::flaky::undecided;
+use super::left_out::{demote, withdraw_confirmations};
 use super::recovery_reads::{reads_summary, withdraw_acquittals};
 use crate::suspects::JudgedSuspect;
 
@@ -26,15 +26,8 @@ pub struct TrialResults {
 pub struct Shown {
     pub findings: Vec<Finding>,
     pub judged: Vec<JudgedSuspect>,
-    /// Why trials do not decide, in sentences.
-    pub shortfalls: Vec<String>,
-}
-
-/// Whether a sentence says why trials do not decide.
-pub fn is_about_trials(sentence: &str) -> bool {
-    [NOT_DETERMINISTIC, INCOMPLETE_IMAGES]
-        .iter()
-        .any(|start| sentence.starts_with(start))
+    /// Why trials do not decide.
+    pub shortfalls: Vec<Reason>,
 }
 
 impl TrialResults {
@@ -55,13 +48,12 @@ impl TrialResults {
         }
         distinguish_lost_stores(&mut findings, &sources);
         let mut judged = self.judged();
-        let opens_nothing = self.reads.as_ref().map(reads_summary);
-        let opens_nothing = opens_nothing.and_then(|reads| reads.opens_nothing());
-        if opens_nothing.is_some() {
+        let nothing_read = self.nothing_read();
+        if nothing_read.is_some() {
             withdraw_acquittals(&mut judged);
         }
         let undecided = [
-            opens_nothing,
+            nothing_read,
             demote(&mut findings, left_out),
             withdraw_confirmations(&mut judged, left_out),
             undecided(&self.trials),
@@ -71,6 +63,16 @@ impl TrialResults {
             judged,
             shortfalls: undecided.into_iter().flatten().collect(),
         }
+    }
+
+    /// Why the trials show nothing, if recovery does not read the files. One that fails after some crashes depends on them
+    /// nevertheless: it looks for their names.
+    fn nothing_read(&self) -> Option<Reason> {
+        let reads = self.reads.as_ref().map(reads_summary)?;
+        let finds_names = reads.files.iter().any(|file| file.opened);
+        reads
+            .tested_nothing()
+            .filter(|_| !finds_names || self.failed() == 0)
     }
 
     /// The number of crash points at which recovery failed.

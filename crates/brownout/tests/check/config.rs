@@ -112,6 +112,30 @@ fn oracles_check_the_programs_own_demands() {
         "{}",
         run.stderr
     );
+    // The summary advises to ask for an explanation.
+    let listed = dir.brownout(&["explain"]).stdout;
+    assert!(listed.contains("\nvalue-first "), "{listed}");
+    for (oracle, fix) in [
+        ("steps-in-step", "add the function"),
+        ("value-first", "execute a fence"),
+    ] {
+        let explained = dir.brownout(&["explain", oracle]);
+        assert_eq!(explained.status, Some(0), "{}", explained.stderr);
+        assert!(explained.stdout.contains(fix), "{}", explained.stdout);
+    }
+    let elsewhere = dir
+        .command(&["explain", "value-first"])
+        .current_dir("/")
+        .output();
+    assert_eq!(elsewhere.unwrap().status.code(), Some(2));
+    let config = dir.path("brownout.toml");
+    let named = ["explain", "value-first", "--config"];
+    let named = dir.command(&named).arg(config).current_dir("/").status();
+    assert_eq!(named.unwrap().code(), Some(0));
+    // What is wrong in the file does not concern the rules of brownout.
+    dir.write("brownout.toml", "modle = 'adr'\n");
+    assert_eq!(dir.brownout(&["explain", "missing-flush"]).status, Some(0));
+    assert_eq!(dir.brownout(&["explain", "value-first"]).status, Some(2));
 }
 
 #[test]

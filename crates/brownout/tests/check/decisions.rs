@@ -122,6 +122,19 @@ fn with_a_baseline_only_new_findings_fail() {
 }
 
 #[test]
+fn findings_are_printed_even_if_the_baseline_cannot_be_written() {
+    let dir = TestDir::new();
+    let run = dir.check(&["--write-baseline", "no/such/known.json"], &["last"]);
+    assert_eq!(run.status, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("bug[missing-flush]"), "{}", run.stderr);
+    assert!(run.stderr.contains("known.json"), "{}", run.stderr);
+    assert_eq!(bugs(&dir.findings()), ["missing-flush"]);
+    let results = run_file(&dir);
+    assert_eq!(results["verdict"], "error", "{results}");
+    assert_eq!(results["exit_code"], 2, "{results}");
+}
+
+#[test]
 fn a_baseline_outlives_lines_that_are_added_above() {
     let dir = TestDir::new();
     dir.check(&["--write-baseline", "known.json"], &["last"]);

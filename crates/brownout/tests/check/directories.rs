@@ -1,9 +1,8 @@
 //! Results directories: every command that takes a trace takes one, and `lint` writes one.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::process::Stdio;
-use std::thread::sleep;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -88,13 +87,15 @@ fn a_directory_that_another_check_uses_is_refused() {
     let dir = TestDir::new();
     // Waits until its standard input is closed.
     let mut first = dir.command(&["check", "--", "cat"]);
-    let first = first.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut first = first.unwrap();
+    let first = first.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut first = first.stderr(Stdio::null()).spawn().unwrap();
+    let mut input = first.stdin.take().unwrap();
+    input.write_all(b"line\n").unwrap();
+    let mut echo = [0; 5];
+    let mut output = first.stdout.take().unwrap();
+    output.read_exact(&mut echo).expect("the program runs");
+    // Nothing is written to it while the program runs.
     let begun = dir.path("brownout.out/run.json");
-    while !begun.exists() {
-        assert_eq!(first.try_wait().unwrap(), None, "it has ended");
-        sleep(Duration::from_millis(10));
-    }
     let before = fs::read(&begun).unwrap();
     let second = dir.check(&[], &["last"]);
     assert_eq!(second.status, Some(2), "{}", second.stderr);
@@ -107,7 +108,7 @@ fn a_directory_that_another_check_uses_is_refused() {
     assert!(fs::read(&begun).unwrap() == before);
     let elsewhere = dir.check(&["--out", "other"], &["last"]);
     assert_eq!(elsewhere.status, Some(1), "{}", elsewhere.stderr);
-    drop(first.stdin.take());
+    drop(input);
     first.wait().unwrap();
     let third = dir.check(&[], &["last"]);
     assert_eq!(third.status, Some(1), "{}", third.stderr);

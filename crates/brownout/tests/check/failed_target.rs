@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::TestDir;
 use crate::run_end::{assert_ends, run_file};
+use crate::{TestDir, test_crashes};
 
 const REASON: &str = "the program exited with status 7";
 
@@ -93,14 +93,7 @@ fn results_beside_the_trace_of_another_run_accept_no_end() {
     fs::copy(dir.path("other/trace"), dir.path("brownout.out/another")).unwrap();
     for command in [
         &["lint", "brownout.out/another", "--out", "linted"][..],
-        &[
-            "crash",
-            "brownout.out/another",
-            "--recover",
-            "true",
-            "--out",
-            "linted",
-        ],
+        &test_crashes("brownout.out/another", "linted"),
     ] {
         let run = dir.brownout(command);
         assert_eq!(run.status, Some(4), "{command:?}: {}", run.stderr);

@@ -164,7 +164,7 @@ fn continued(dir: &TestDir, options: &[&str]) -> Vec<(Completed, Vec<Value>)> {
     let check = ["check", "--out", "first", "--", "./record", "pool", "put"];
     let run = dir.brownout(&check);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    let crash = ["crash", "first", "--recover", "test -e {pm}"];
+    let crash = ["crash", "first", "--recover", "cat {pm}"];
     let run = dir.brownout(&crash);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let commands = [&["merge", "first", "--out", "merged"][..], &crash];

@@ -50,6 +50,11 @@ impl TestDir {
     }
 }
 
+/// Arguments with which a recovery that does nothing tests crashes of a trace.
+fn test_crashes<'a>(trace: &'a str, out: &'a str) -> [&'a str; 6] {
+    ["crash", trace, "--recover", "true", "--out", out]
+}
+
 /// The rules of findings with severity `bug`.
 fn bugs(findings: &[Value]) -> Vec<&str> {
     rules_of(findings, "bug")

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{Completed, TestDir, bugs};
+use crate::{Completed, TestDir, bugs, test_crashes};
 
 /// Asserts that all results say that the run ended in this way, and that `report` exits in the same way.
 fn assert_inconclusive(dir: &TestDir, code: i32, verdict: &str, reason: &str) {
@@ -92,7 +92,7 @@ fn a_target_that_fails() {
 #[test]
 fn bugs_do_not_hide_that_not_everything_was_tested() {
     let dir = TestDir::new();
-    let recover = "sh -c 'test -e {pm} && sleep 0.2'";
+    let recover = "sh -c 'cat {pm} && sleep 0.2'";
     let options = ["--recover", recover, "--time-limit", "50ms"];
     let run = dir.check(&[&options[..], &["--jobs", "1"]].concat(), &["last"]);
     assert_ends(&dir, &run, 1, "findings", "the time limit was reached");
@@ -270,14 +270,7 @@ fn a_child_that_cannot_be_recorded() {
         assert!(stat.stdout.contains(why), "{}", stat.stdout);
         for again in [
             &["lint", "brownout.out/trace"][..],
-            &[
-                "crash",
-                "brownout.out/trace",
-                "--recover",
-                "true",
-                "--out",
-                "crashes",
-            ],
+            &test_crashes("brownout.out/trace", "crashes"),
         ] {
             let run = dir.brownout(again);
             assert_eq!(run.status, Some(3), "{again:?}: {}", run.stderr);
@@ -340,6 +333,10 @@ fn the_model_for_a_program_that_syncs_and_never_flushes_is_named() {
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert_eq!(run.stderr.matches(hint).count(), 1, "{}", run.stderr);
     let step = "brownout crash brownout.out --model msync --recover CMD";
+    let last = run.stderr.lines().last().unwrap();
+    assert!(last.ends_with(step), "{}", run.stderr);
+    let run = dir.check(&["--recover", "cat {pm}"], &[]);
+    let step = "brownout crash brownout.out --model msync --recover 'cat {pm}'";
     let last = run.stderr.lines().last().unwrap();
     assert!(last.ends_with(step), "{}", run.stderr);
     let run = dir.check(&["--model", "msync"], &[]);

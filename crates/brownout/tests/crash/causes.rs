@@ -58,10 +58,55 @@ fn a_failed_recovery_belongs_to_the_finding_that_names_its_store() {
     assert!(replayed.stderr.contains(&which), "{}", replayed.stderr);
 }
 
+/// Rule, cause and joined rules of each finding in a directory.
+fn explained(dir: &TestDir, out: &str) -> Vec<(String, Value, Vec<String>)> {
+    let found = findings(&dir.path(out)).into_iter().map(|finding| {
+        let joined = finding["evidence"]["joined"].as_array().cloned();
+        let joined = joined.unwrap_or_default().into_iter();
+        let mut joined: Vec<String> = joined.map(|other| other["rule"].to_string()).collect();
+        joined.sort();
+        joined.dedup();
+        let rule = finding["rule"].to_string();
+        (rule, finding["cause"].clone(), joined)
+    });
+    found.collect()
+}
+
+#[test]
+fn one_cause_is_one_finding_after_merging_too() {
+    for (program, how) in [
+        ("halves", "place"),
+        ("halves", "early"),
+        ("unflushed", ""),
+        ("helpers", ""),
+    ] {
+        let source = format!("crash/{program}.c");
+        let dir = TestDir::with(&source, &["-g"]);
+        let path = format!("./{program}");
+        let check = ["check", "--out", "lint", "--", &path, "pool", "put", how];
+        dir.brownout(&check);
+        let recover = format!("{path} {{pm}} check");
+        for (part, out) in [("1/1", "whole"), ("1/2", "part1"), ("2/2", "part2")] {
+            let linted = dir.brownout(&["lint", "lint/trace", "--out", out]);
+            assert!(matches!(linted.status, Some(0 | 1)), "{}", linted.stderr);
+            let crash = ["crash", "lint/trace", "--recover", &recover, "--out", out];
+            let run = dir.brownout(&[&crash[..], &["--shard", part]].concat());
+            assert!(matches!(run.status, Some(0 | 1)), "{}", run.stderr);
+        }
+        let whole = explained(&dir, "whole");
+        for parts in [["part1", "part2"], ["part2", "part1"]] {
+            let merged = dir.brownout(&["merge", parts[0], parts[1], "--out", "merged"]);
+            assert_eq!(merged.status, Some(1), "{}", merged.stderr);
+            let merged = explained(&dir, "merged");
+            assert_eq!(merged, whole, "{program} {how}: {parts:?}");
+        }
+    }
+}
+
 #[test]
 fn a_finding_that_no_crash_confirms_says_why_it_is_not_replayed() {
     let dir = TestDir::with("crash/unflushed.c", &["-g"]);
-    let check = ["check", "--recover", "test -e {pm}", "--"];
+    let check = ["check", "--recover", "cat {pm}", "--"];
     let run = dir.brownout(&[&check[..], &["./unflushed", "pool", "put"]].concat());
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let found = dir.findings();

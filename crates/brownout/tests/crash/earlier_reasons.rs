@@ -135,6 +135,43 @@ fn reasons_of_any_kind_are_carried_over() {
 }
 
 #[test]
+fn kinds_of_reasons_decide_and_not_their_words() {
+    let dir = TestDir::new();
+    let run = dir.check("false", &[], &["3"]);
+    assert_eq!(run.status, Some(4), "{}", run.stderr);
+    let path = dir.path("brownout.out/run.json");
+    let kinds = |results: &Value| results["reason_kinds"].clone();
+    let results = run_file(&dir.path("brownout.out"));
+    let kind = serde_json::json!(["recovery-failed-without-crash"]);
+    assert_eq!(kinds(&results), kind, "{results}");
+    let with = |reasons: Value, kinds: Option<Value>| {
+        let mut changed = results.clone();
+        changed["reasons"] = reasons;
+        let fields = changed.as_object_mut().unwrap();
+        fields.remove("reason_kinds");
+        fields.extend(kinds.map(|kinds| ("reason_kinds".to_owned(), kinds)));
+        fs::write(&path, changed.to_string()).unwrap();
+    };
+    // Other words of the same kind.
+    with(serde_json::json!(["reformulated"]), Some(kind.clone()));
+    let linted = lint(&dir, &[]);
+    assert_eq!(linted.status, Some(4), "{}", linted.stderr);
+    let carried = run_file(&dir.path("brownout.out"));
+    assert_eq!(kinds(&carried), kind, "{carried}");
+    // Results of an older version have no kinds.
+    with(results["reasons"].clone(), None);
+    let linted = lint(&dir, &[]);
+    assert_inconclusive(&dir, &linted, "brownout.out", "without any crash");
+    let linted = run_file(&dir.path("brownout.out"));
+    assert_eq!(kinds(&linted), serde_json::json!(["other"]), "{linted}");
+    // A kind that only a later version knows.
+    let later = serde_json::json!(["of-a-later-version"]);
+    with(serde_json::json!(["what was not tested"]), Some(later));
+    let linted = lint(&dir, &[]);
+    assert_inconclusive(&dir, &linted, "brownout.out", "what was not tested");
+}
+
+#[test]
 fn a_part_that_was_missing_is_not_missed_once_it_is_there() {
     let dir = TestDir::new();
     dir.record(&[], &["3"]);

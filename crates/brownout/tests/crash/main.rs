@@ -7,6 +7,7 @@ mod causes;
 mod confirmed;
 mod earlier_reasons;
 mod endings;
+mod exhaustive;
 mod kept_results;
 mod known_failures;
 mod left_out;

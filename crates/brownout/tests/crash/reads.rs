@@ -129,10 +129,6 @@ fn programs_that_a_script_starts_are_observed() {
             "sh recover.sh {pm} {pm:2}",
             [("first", true, 4096), ("second", true, 8)],
         ),
-        (
-            "test -e first -a -e second",
-            [("first", true, 0), ("second", true, 0)],
-        ),
     ] {
         let run = pools.check(recover, "put", &[]);
         assert_eq!(run.status, Some(0), "{recover}: {}", run.stderr);
@@ -141,6 +137,67 @@ fn programs_that_a_script_starts_are_observed() {
         assert_eq!(reads(&result), expected, "{recover}");
         assert_eq!(result.get("left_out"), None);
     }
+}
+
+#[test]
+fn a_recovery_that_only_looks_files_up_has_tested_nothing() {
+    let pools = Pools::new();
+    for recover in [
+        "test -e first -a -e second",
+        "sh -c 'exec 3<first 4<second; exit 0'",
+        "dd if=first of=/dev/null count=0",
+    ] {
+        let run = pools.check(recover, "put", &[]);
+        assert_eq!(run.status, Some(3), "{recover}: {}", run.stderr);
+        let said = "crash testing tested nothing: recovery reads no byte of";
+        assert!(run.stderr.contains(said), "{recover}: {}", run.stderr);
+        assert!(!run.stderr.contains("crashes tested at"), "{}", run.stderr);
+        let result = pools.run_file();
+        assert_eq!(result["verdict"], "nothing-tested");
+        assert_eq!(result["exit_code"], 3);
+        assert_eq!(result["reason_kinds"], serde_json::json!(["nothing-read"]));
+        assert!(reads(&result).iter().all(|&(_, _, bytes)| bytes == 0));
+        let [junit, sarif, html] = pools.results();
+        assert!(junit.contains("<error") && junit.contains(said), "{junit}");
+        assert!(
+            sarif.contains("\"executionSuccessful\":false") && sarif.contains(said),
+            "{sarif}"
+        );
+        assert!(html.contains(said));
+    }
+    let linted = pools
+        .0
+        .brownout(&["lint", "brownout.out", "--out", "brownout.out"]);
+    assert_eq!(linted.status, Some(3), "{}", linted.stderr);
+    let merged = pools
+        .0
+        .brownout(&["merge", "brownout.out", "--out", "merged"]);
+    assert_eq!(merged.status, Some(3), "{}", merged.stderr);
+    let result = run_file(&pools.0.path("merged"));
+    assert_eq!(result["reason_kinds"], serde_json::json!(["nothing-read"]));
+}
+
+#[test]
+fn a_recovery_that_reads_nothing_of_what_crashes_change_is_named() {
+    let dir = TestDir::new();
+    let said = "recovery reads none of the bytes that the tested crashes change";
+    // The slots are in the first page, and a hole follows.
+    let run = dir.check(
+        "sh -c 'dd if={pm} of=/dev/null bs=1 skip=4000 count=8'",
+        &[],
+        &["3"],
+    );
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    let gaps = run_file(&dir.path("brownout.out"))["gaps"].to_string();
+    assert!(gaps.contains(said), "{gaps}");
+    for name in ["report.sarif", "report.html"] {
+        let text = dir.read(&format!("brownout.out/{name}"));
+        assert!(text.contains(said), "{name}: {text}");
+    }
+    let run = dir.check("./slots {pm} check", &[], &["3"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert!(!run.stderr.contains(said), "{}", run.stderr);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 
 use crate::{TestDir, crashes, findings, run_file};
 
@@ -287,6 +288,45 @@ fn a_project_can_keep_its_options_in_a_file() {
 }
 
 #[test]
+fn a_test_is_not_resumed_with_another_build_of_a_library_of_the_recovery_program() {
+    let dir = TestDir::new();
+    dir.record(&[], &["1", "2"]);
+    let cc = |arguments: &[&str]| {
+        let mut command = Command::new("cc");
+        let compiled = command.args(arguments).current_dir(dir.directory.path());
+        assert!(compiled.status().unwrap().success());
+    };
+    let library = |content: &str| {
+        fs::write(dir.path("check.c"), content).unwrap();
+        cc(&["-shared", "-fPIC", "-o", "libcheck.so", "check.c"]);
+    };
+    library("#include <stdio.h>\nint check(void) { return getc(fopen(\"pool\", \"r\")) < 0; }");
+    fs::write(
+        dir.path("main.c"),
+        "int check(void);\nint main(void) { return check(); }",
+    )
+    .unwrap();
+    cc(&[
+        "-o",
+        "verify",
+        "main.c",
+        "-L.",
+        "-lcheck",
+        "-Wl,-rpath,$ORIGIN",
+    ]);
+    let crash = ["crash", "trace", "--recover", "./verify"];
+    let run = dir.brownout(&crash);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let resumed = dir.brownout(&[&crash[..], &["--resume"]].concat());
+    assert_eq!(resumed.status, Some(0), "{}", resumed.stderr);
+    library("#include <stdio.h>\nint check(void) { return getc(fopen(\"pool\", \"r\")) < -1; }");
+    let resumed = dir.brownout(&[&crash[..], &["--resume"]].concat());
+    assert_eq!(resumed.status, Some(2), "{}", resumed.stderr);
+    let why = "another build of the recovery program";
+    assert!(resumed.stderr.contains(why), "{}", resumed.stderr);
+}
+
+#[test]
 fn a_test_is_not_resumed_with_another_build_of_the_recovery_program() {
     let dir = TestDir::new();
     dir.record(&[], &["1", "2"]);
@@ -298,12 +338,12 @@ fn a_test_is_not_resumed_with_another_build_of_the_recovery_program() {
     };
     for recover in ["sh check.sh", "sh -c './check {pm}'"] {
         let crash = ["crash", "trace", "--recover", recover];
-        script("#!/bin/sh\ntest -e pool");
+        script("#!/bin/sh\ncat pool");
         let run = dir.brownout(&crash);
         assert_eq!(run.status, Some(0), "{recover}: {}", run.stderr);
         let resumed = dir.brownout(&[&crash[..], &["--resume"]].concat());
         assert_eq!(resumed.status, Some(0), "{recover}: {}", resumed.stderr);
-        script("#!/bin/sh\ntest -e pool # another");
+        script("#!/bin/sh\ncat pool # another");
         let resumed = dir.brownout(&[&crash[..], &["--resume"]].concat());
         assert_eq!(resumed.status, Some(2), "{recover}: {}", resumed.stderr);
         let why = "another build of the recovery program";

@@ -62,6 +62,9 @@ fn a_recovery_that_goes_to_the_background_has_tested_nothing() {
         format!("{check} || exit 1; (sleep 60; {check}) & exit 0"),
         // It may end before patience does.
         format!("{check} || exit 1; (sleep 0.9; {check}) & exit 0"),
+        // It may end before the end of the first process is noticed.
+        format!("{check} & exit 0"),
+        format!("{check} || exit 1; (cat {{pm}} >/dev/null) & exit 0"),
     ] {
         let run = dir.check(&recover, &[], &["3"]);
         assert_eq!(run.status, Some(3), "{recover}: {}", run.stderr);
@@ -89,7 +92,10 @@ fn the_users_file_stays_as_the_program_left_it() {
     dir.record(&[], &["3", "early"]);
     let before = fs::read(dir.path("pool")).unwrap();
     let modified = fs::metadata(dir.path("pool")).unwrap().modified().unwrap();
-    let options = ["--recover", "sh -c 'echo x > pool; echo y > other; exit 1'"];
+    let options = [
+        "--recover",
+        "sh -c 'cat pool; echo x > pool; echo y > other; exit 1'",
+    ];
     let mut arguments = vec!["crash", "trace", "--recover-success", "0,1"];
     arguments.extend(options);
     let run = dir.brownout(&arguments);

@@ -24,11 +24,7 @@ pub fn evidence_text(finding: &Finding) -> String {
     }
     facts.extend(finding.reads_phrase().map(str::to_owned));
     for value in &evidence.values {
-        facts.push(clean(&format!(
-            "{} {}",
-            value.name,
-            shown_bytes(&value.bytes)
-        )));
+        facts.push(clean(&format!("{} {}", value.name, value.shown(MAX_VALUE))));
     }
     for (name, value) in &evidence.details {
         let mut lines = value.lines();
@@ -41,13 +37,4 @@ pub fn evidence_text(finding: &Finding) -> String {
         }
     }
     facts.join("\n")
-}
-
-fn shown_bytes(digits: &str) -> String {
-    match digits.get(..2 * MAX_VALUE) {
-        Some(start) if start.len() < digits.len() => {
-            format!("{start}… ({} bytes)", digits.len() / 2)
-        }
-        _ => digits.to_owned(),
-    }
 }

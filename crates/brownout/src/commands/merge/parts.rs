@@ -7,7 +7,7 @@ use brownout_crash::journal::{self, Entries, Head};
 use brownout_crash::{
     CampaignEnd, CampaignEnding, CrashError, Extent, Journal, JournalError, Shard,
 };
-use brownout_report::{Finding, LeftOut, Subject};
+use brownout_report::{Finding, LeftOut, Reason, Subject};
 
 use crate::crash_test::{TrialResults, check_same_test, unfinished};
 use crate::earlier_findings::{FindingsOf, earlier_findings};
@@ -25,7 +25,7 @@ pub struct Parts {
     pub linted: bool,
     pub left_out: LeftOut,
     /// Why absent findings of a part do not show that the target is correct.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Reason>,
     pub trace: PathBuf,
     pub results: TrialResults,
     pub ending: CampaignEnding,
@@ -40,7 +40,7 @@ struct Part {
     findings: Vec<Finding>,
     linted: bool,
     left_out: LeftOut,
-    reasons: Vec<String>,
+    reasons: Vec<Reason>,
     trace: PathBuf,
     journal: PathBuf,
     context: RecoveryContext,
@@ -72,11 +72,13 @@ impl Part {
     /// How the part ended. One that was killed has tried what its journal holds.
     fn ending(&self) -> CampaignEnding {
         let Entries { head, trials, .. } = &self.entries;
-        self.entries.ending.unwrap_or_else(|| CampaignEnding {
+        let ending = self.entries.ending.clone();
+        ending.unwrap_or_else(|| CampaignEnding {
             end: CampaignEnd::Incomplete,
             proposed: head.points,
             extent: Extent::default(),
             seconds: trials.iter().map(|trial| trial.seconds).sum(),
+            exploration: None,
         })
     }
 }
@@ -99,7 +101,7 @@ impl Parts {
     fn add(&mut self, part: Part) -> Result<(), Failure> {
         let found = &part.entries.head.configuration;
         check_same_test(&part.journal, found, &self.head.configuration)?;
-        self.ending = self.ending.joined(part.ending());
+        self.ending = self.ending.clone().joined(part.ending());
         for shard in part.entries.head.shards {
             if !self.head.shards.contains(&shard) {
                 self.head.shards.push(shard);
@@ -132,7 +134,7 @@ impl Parts {
     }
 
     /// Why the parts are not the whole test, if they are not: parts are missing, or not finished.
-    pub fn gap(&self) -> Option<String> {
+    pub fn gap(&self) -> Option<Reason> {
         let missing = missing(&self.head.shards);
         let why = match &missing[..] {
             [] if !self.ending.end.is_complete() => "a part is incomplete".to_owned(),

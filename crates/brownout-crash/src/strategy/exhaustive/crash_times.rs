@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use brownout_model::{
     Access, CrashTime, InitialBytes, PmAddress, PossibleMemory, SpaceId, StoreHistory,
-    StoreHistoryBuilder, Tearing, Time, Wait,
+    StoreHistoryBuilder, Tearing, Time, Wait, states_log10,
 };
 use brownout_recovery::ByteRanges;
 use brownout_trace::replay::Content;

@@ -82,7 +82,7 @@ pub use byte_mask::ByteMask;
 pub use crash_states::{CrashState, CrashStates};
 pub use explore::{
     CrashTime, Exploration, IncompleteLine, InitialBytes, PossibleMemory, ReadClass, ReadClasses,
-    ReadSource, RecoveryMemory, StoreHistory, StoreHistoryBuilder,
+    ReadSource, RecoveryMemory, StoreHistory, StoreHistoryBuilder, states_log10,
 };
 pub use line_marks::{Mark, Marks};
 pub use live_stores::LiveStore;

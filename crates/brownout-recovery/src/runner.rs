@@ -5,15 +5,16 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brownout_trace::replay::Content;
 use rustix::fs::MemfdFlags;
 
+use crate::branching::{Branches, ReadGuide};
 use crate::file_content::write_content;
 use crate::reads::ReadsMessage;
 use crate::{
-    ByteRanges, EngineRun, Execution, Expectation, Isolation, Observation, Orphans, Outcome,
+    Actor, ByteRanges, EngineRun, Execution, Expectation, Isolation, Observation, Orphans, Outcome,
     RawFrame, ReadBytes, Recovery, RecoveryReads, RunRequest, Sandbox, SandboxError, Verdict,
 };
 
@@ -24,7 +25,7 @@ const RETRY_FACTOR: u32 = 4;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Under the engine, recovery may take this many times as long as natively.
-const ENGINE_FACTOR: u32 = 8;
+pub(crate) const ENGINE_FACTOR: u32 = 8;
 
 /// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]
@@ -67,6 +68,7 @@ pub struct RecoveryRunner {
     sandbox: Sandbox,
     recovery: Recovery,
     expected: Expectation,
+    branches: Branches,
 }
 
 /// Why recovery could not be run on an image. Recovery itself is never the cause.
@@ -89,6 +91,7 @@ impl RecoveryRunner {
             sandbox,
             recovery,
             expected,
+            branches: Branches::default(),
         }
     }
 
@@ -202,15 +205,20 @@ impl RecoveryRunner {
         engine: EngineRun,
     ) -> Result<Attempt, RunnerError> {
         let outcome = self.run(image, task.request(Execution::Engine(engine)))?;
+        Ok(self.attempt_of(outcome, task))
+    }
+
+    /// The result of a single run.
+    fn attempt_of(&self, outcome: Outcome, task: &RecoveryTask) -> Attempt {
         let verdict = self.verdict(&outcome, task);
-        Ok(Attempt {
+        Attempt {
             output: self.output(&outcome, &verdict, task),
             verdict,
             duration: outcome.duration,
             frames: outcome.frames,
             second_verdict: None,
             observation: None,
-        })
+        }
     }
 
     /// Runs recovery once, under the engine, and learns what it reads. The reads are not known if recovery runs out of time.
@@ -235,11 +243,68 @@ impl RecoveryRunner {
             time_limit: task.time_limit * ENGINE_FACTOR,
             ..task.clone()
         };
-        let (mut attempt, message) = self.observe(image, &observed_task, wanted)?;
-        let mut observation = message.map_or_else(Observation::unknown, |message| Observation {
+        let (attempt, message) = self.observe(image, &observed_task, wanted)?;
+        let observation = message.map_or_else(Observation::unknown, |message| Observation {
             reads: Some(ReadBytes::of(&message.first_reads, image)),
             gaps: message.reads.gaps,
+            is_copy: false,
+            run_anew: None,
         });
+        self.decide(image, task, attempt, observation)
+    }
+
+    /// Runs recovery as [`attempt_observed`](Self::attempt_observed) does. If possible it does so with a copy of a process of an earlier run that has read the
+    /// same bytes until then, and keeps processes where `guide` says that others will be wanted.
+    pub fn attempt_branch(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        wanted: &[ByteRanges],
+        guide: &mut dyn ReadGuide,
+    ) -> Result<Attempt, RunnerError> {
+        let started = Instant::now();
+        let run = match self.recovery.client {
+            None => self.branches.run(&self.sandbox, image, task, wanted, guide),
+            Some(_) => Err("it is a server".to_owned()),
+        };
+        let run = match run {
+            Ok(run) => run,
+            Err(reason) => {
+                let mut attempt = self.attempt_observed(image, task, wanted)?;
+                if let Some(observation) = &mut attempt.observation {
+                    observation.run_anew = Some(reason);
+                }
+                return Ok(attempt);
+            }
+        };
+        let outcome = Outcome {
+            end: run.outcome.end,
+            actor: Actor::Recovery,
+            duration: started.elapsed(),
+            stdout: run.outcome.stdout,
+            stdout_complete: true,
+            stderr: run.outcome.stderr,
+            orphans: Orphans::None,
+            frames: Vec::new(),
+        };
+        let attempt = self.attempt_of(outcome, task);
+        let observation = Observation {
+            reads: Some(run.reads.into_iter().collect()),
+            gaps: Vec::new(),
+            is_copy: run.is_copy,
+            run_anew: None,
+        };
+        self.decide(image, task, attempt, observation)
+    }
+
+    /// If an observed recovery does not pass, what it does natively decides.
+    fn decide(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        mut attempt: Attempt,
+        mut observation: Observation,
+    ) -> Result<Attempt, RunnerError> {
         if !attempt.verdict.passed() {
             let observed = std::mem::replace(&mut attempt, self.attempt(image, task)?).verdict;
             if observed != attempt.verdict {

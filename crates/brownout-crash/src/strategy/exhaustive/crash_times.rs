@@ -4,8 +4,8 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use brownout_model::{
-    Access, CrashTime, InitialBytes, PmAddress, SpaceId, StoreHistory, StoreHistoryBuilder,
-    Tearing, Time, Wait,
+    Access, CrashTime, InitialBytes, PmAddress, PossibleMemory, SpaceId, StoreHistory,
+    StoreHistoryBuilder, Tearing, Time, Wait, states_log10,
 };
 use brownout_recovery::ByteRanges;
 use brownout_trace::replay::Content;
@@ -13,7 +13,7 @@ use brownout_trace::{Event, EventKind, FileId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::StrategyInput;
-use crate::effect::{Effect, Threads, effects};
+use crate::effect::{Effect, Threads, address, effects};
 use crate::error::CrashError;
 use crate::failure_point::{FailurePoint, FailurePoints, Granularity, PointKind, Scope, StackId};
 use crate::image::ImageBuilder;
@@ -102,6 +102,7 @@ impl RecordedStores {
                 });
             }
             let mut changed = false;
+            follower.changes.begin_event();
             effects(event, definitions, &run.selection, &profile, |effect| {
                 changed |= effect.changes_content();
                 follower.apply(event, effect);
@@ -109,8 +110,12 @@ impl RecordedStores {
             follower.observe_content(event);
             let known = follower.times_taken;
             let new = &follower.history.crash_times()[known..];
+            let had_none = times.is_empty();
             times.extend(new.iter().filter_map(|&time| explored(&label, time)));
             follower.times_taken += new.len();
+            if had_none && !times.is_empty() {
+                follower.changes.begin_exploring();
+            }
             if changed {
                 label = None;
             }
@@ -124,7 +129,13 @@ impl RecordedStores {
                 .iter()
                 .filter_map(|&time| explored(&label, time)),
         );
-        let differing = differing_by_path(files.paths().len(), &times, &follower.differing);
+        let history = Arc::new(history);
+        let initial: Arc<dyn InitialBytes> = Arc::new(InitialContents::of(files));
+        let first = times.first().map(|first| {
+            PossibleMemory::new(Arc::clone(&initial), Arc::clone(&history), first.time)
+        });
+        let changed = follower.changes.differing(first.as_ref(), profile.unit);
+        let differing = differing_by_path(files.paths().len(), &times, &changed);
         let mut names = FxHashMap::default();
         for context in times.iter().map(ExploredTime::context) {
             names.entry(context).or_insert_with(|| {
@@ -135,8 +146,8 @@ impl RecordedStores {
         }
         Ok(Self {
             names,
-            history: Arc::new(history),
-            initial: Arc::new(InitialContents::of(files)),
+            history,
+            initial,
             times,
             differing,
             unmapped: (0..files.paths().len())
@@ -147,6 +158,11 @@ impl RecordedStores {
 }
 
 impl RecordedStores {
+    /// The decimal logarithm of the number of states that the explored crashes can leave.
+    pub fn states_log10(&self) -> f64 {
+        states_log10(self.times.iter().map(|explored| explored.time))
+    }
+
     /// Bytes of a PM file that is not mapped yet.
     pub fn unmapped_bytes(&self, file: u32, offset: u64, len: u32) -> Vec<u8> {
         let mut bytes = vec![0; len as usize];
@@ -212,8 +228,7 @@ fn differing_by_path(
 struct Follower {
     history: StoreHistoryBuilder,
     threads: Threads,
-    /// The bytes of each file that changed.
-    differing: FxHashMap<FileId, ByteRanges>,
+    changes: Changes,
     /// Crash times of the history that were looked at.
     times_taken: usize,
     /// Files whose first content is the initial one, as long as they are mapped once.
@@ -226,7 +241,7 @@ impl Follower {
         Self {
             history,
             threads: Threads::default(),
-            differing: FxHashMap::default(),
+            changes: Changes::default(),
             times_taken: 0,
             first_mapped: FxHashMap::default(),
             initial: files.initial_contents().map(|(file, _)| file).collect(),
@@ -245,22 +260,17 @@ impl Follower {
             Effect::WriteBack { space, range } => history.write_back(by, space, range),
             Effect::Remove { space, range } => {
                 history.remove(by.time, space, range.clone());
-                self.differs(FileId(space.0), range);
+                self.changes.add(FileId(space.0), range);
             }
             Effect::Store { at, bytes, kind } => {
                 history.store(by, at, bytes, kind);
-                self.differs(FileId(at.space.0), range_of(at, bytes));
+                self.changes.add(FileId(at.space.0), range_of(at, bytes));
             }
             Effect::Replace { at, bytes } => {
                 history.replace(by.time, at, bytes);
-                self.differs(FileId(at.space.0), range_of(at, bytes));
+                self.changes.add(FileId(at.space.0), range_of(at, bytes));
             }
         }
-    }
-
-    fn differs(&mut self, file: FileId, range: Range<u64>) {
-        let differing = self.differing.entry(file);
-        differing.or_insert_with(ByteRanges::exact).insert(range);
     }
 
     /// Content that is reported later than the first replaces it.
@@ -274,14 +284,78 @@ impl Follower {
             } => {
                 let is_first = self.first_mapped.get(&file) == Some(&1);
                 if !(is_first && self.initial.contains(&file)) {
-                    let at = crate::effect::address(file, offset);
+                    let at = address(file, offset);
                     self.history.replace(Time(event.index.0), at, bytes);
-                    self.differs(file, range_of(at, bytes));
+                    self.changes.add(file, range_of(at, bytes));
                 }
             }
             _ => {}
         }
     }
+}
+
+/// The bytes of each file that changed.
+#[derive(Default)]
+struct Changes {
+    /// Before the first time at which a crash is explored, and since.
+    before: FxHashMap<FileId, ByteRanges>,
+    since: FxHashMap<FileId, ByteRanges>,
+    is_exploring: bool,
+    /// What the present event has changed.
+    present: Vec<(FileId, Range<u64>)>,
+}
+
+impl Changes {
+    fn add(&mut self, file: FileId, range: Range<u64>) {
+        self.present.push((file, range));
+    }
+
+    fn begin_event(&mut self) {
+        let changed = match self.is_exploring {
+            true => &mut self.since,
+            false => &mut self.before,
+        };
+        for (file, range) in self.present.drain(..) {
+            let ranges = changed.entry(file).or_insert_with(ByteRanges::exact);
+            ranges.insert(range);
+        }
+    }
+
+    /// The first crash is explored before the present event.
+    fn begin_exploring(&mut self) {
+        self.is_exploring = true;
+    }
+
+    /// The bytes that differ between crashes: those that changed after the first of them, and those that it can lose.
+    fn differing(
+        mut self,
+        first: Option<&PossibleMemory>,
+        unit: u64,
+    ) -> FxHashMap<FileId, ByteRanges> {
+        self.begin_event();
+        let mut differing = self.since;
+        let Some(first) = first else {
+            return differing;
+        };
+        for (file, ranges) in self.before {
+            let ranges = ranges.ranges().flat_map(|range| by_unit(range, unit));
+            for range in ranges.filter(|range| first.is_open(address(file, range.start))) {
+                let of_file = differing.entry(file).or_insert_with(ByteRanges::exact);
+                of_file.insert(range);
+            }
+        }
+        differing
+    }
+}
+
+/// The parts of a range in each unit.
+fn by_unit(range: Range<u64>, unit: u64) -> impl Iterator<Item = Range<u64>> {
+    let mut start = range.start;
+    std::iter::from_fn(move || {
+        let part = start..(start - start % unit + unit).min(range.end);
+        start = part.end;
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 fn range_of(at: PmAddress, bytes: &[u8]) -> Range<u64> {

@@ -14,8 +14,9 @@ use crate::branching::{Branches, ReadGuide};
 use crate::file_content::write_content;
 use crate::reads::ReadsMessage;
 use crate::{
-    Actor, ByteRanges, EngineRun, Execution, Expectation, Isolation, Observation, Orphans, Outcome,
-    RawFrame, ReadBytes, Recovery, RecoveryReads, RunRequest, Sandbox, SandboxError, Verdict,
+    Actor, ByteRanges, End, EngineRun, Execution, Expectation, Isolation, Observation, Orphans,
+    Outcome, RawFrame, ReadBytes, Recovery, RecoveryReads, RunRequest, Sandbox, SandboxError,
+    Verdict,
 };
 
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
@@ -25,7 +26,11 @@ const RETRY_FACTOR: u32 = 4;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Under the engine, recovery may take this many times as long as natively.
-pub(crate) const ENGINE_FACTOR: u32 = 8;
+const ENGINE_FACTOR: u32 = 8;
+
+/// So many branches that seem to hang get the full time limit natively, further ones only this.
+const HANGS_IN_FULL: u32 = 2;
+const HANG_CHECK: Duration = Duration::from_secs(2);
 
 /// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]
@@ -69,6 +74,8 @@ pub struct RecoveryRunner {
     recovery: Recovery,
     expected: Expectation,
     branches: Branches,
+    /// Branches that hang natively, too.
+    hangs: u32,
 }
 
 /// Why recovery could not be run on an image. Recovery itself is never the cause.
@@ -92,6 +99,7 @@ impl RecoveryRunner {
             recovery,
             expected,
             branches: Branches::default(),
+            hangs: 0,
         }
     }
 
@@ -287,14 +295,45 @@ impl RecoveryRunner {
             orphans: Orphans::None,
             frames: Vec::new(),
         };
-        let attempt = self.attempt_of(outcome, task);
         let observation = Observation {
             reads: Some(run.reads.into_iter().collect()),
             gaps: Vec::new(),
             is_copy: run.is_copy,
             run_anew: None,
         };
+        if outcome.end == End::TimedOut {
+            return self.decide_hang(image, task, wanted, observation);
+        }
+        let attempt = self.attempt_of(outcome, task);
         self.decide(image, task, attempt, observation)
+    }
+
+    /// A branch has used more processor time than recoveries usually do. What recovery does natively decides whether it hangs.
+    fn decide_hang(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        wanted: &[ByteRanges],
+        observation: Observation,
+    ) -> Result<Attempt, RunnerError> {
+        let is_known = self.hangs >= HANGS_IN_FULL;
+        let mut attempt = if is_known {
+            let shorter = RecoveryTask {
+                time_limit: task.time_limit.min(HANG_CHECK),
+                ..task.clone()
+            };
+            let outcome = self.run(image, shorter.request(Execution::Native))?;
+            self.attempt_of(outcome, task)
+        } else {
+            self.attempt(image, task)?
+        };
+        if attempt.verdict.passed() {
+            self.branches.allow_time(task.time_limit * ENGINE_FACTOR);
+            return self.attempt_observed(image, task, wanted);
+        }
+        self.hangs += u32::from(attempt.verdict == Verdict::Hung);
+        attempt.observation = Some(observation);
+        Ok(attempt)
     }
 
     /// If an observed recovery does not pass, what it does natively decides.

@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use brownout_model::{PossibleMemory, SpaceId};
+use brownout_recovery::Verdict;
 use brownout_report::{Covered, ExplorationCoverage, ExploredPoint};
 
 use self::behaviours::{Next, NodeId};
@@ -312,7 +313,8 @@ impl Exhaustive {
         let learned = self.explorer().learn(start, reads, passes);
         if !passes {
             self.failures.insert((learned.end, self.context(time)));
-            if learned.is_new {
+            // To wait for the same hang at each failure point would take all the time there is.
+            if learned.is_new && trial.verdict != Verdict::Hung {
                 self.confirm(learned.end);
             }
         }

@@ -1,10 +1,11 @@
 //! The branching recovery of a runner: started when it is first wanted, started again for images with another start, and given
 //! up if recovery cannot be run in this way.
 
+use std::time::Duration;
+
 use brownout_trace::replay::Content;
 
 use super::{BranchRun, BranchingError, BranchingRecovery, CommonStart, ReadGuide};
-use crate::runner::ENGINE_FACTOR;
 use crate::{ByteRanges, RecoveryTask, Sandbox};
 
 /// Says when power failed, which is another time for each image: recovery must not depend on it.
@@ -12,8 +13,11 @@ const EVENT: &str = "BROWNOUT_EVENT";
 /// A recovery that has to be run anew so often, and more often than not, is always run anew.
 const MOST_FAILURES: u32 = 4;
 
+/// The processor time of a branch after which it seems to hang, until one has needed more.
+const CPU_LIMIT: Duration = Duration::from_secs(2);
+
 /// A branching recovery, if there can be one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Branches {
     recovery: Option<BranchingRecovery>,
     /// For the next branching recovery.
@@ -22,6 +26,20 @@ pub(crate) struct Branches {
     failures: u32,
     /// Why recovery had to be run in another way, the last time.
     reason: String,
+    cpu_limit: Duration,
+}
+
+impl Default for Branches {
+    fn default() -> Self {
+        Self {
+            recovery: None,
+            sandbox: None,
+            successes: 0,
+            failures: 0,
+            reason: String::new(),
+            cpu_limit: CPU_LIMIT,
+        }
+    }
 }
 
 impl Branches {
@@ -50,6 +68,12 @@ impl Branches {
         }
         self.successes += u32::from(run.is_ok());
         run.map_err(|error| error.to_string())
+    }
+
+    /// From now on branches may use so much processor time: one that seemed to hang does not.
+    pub(crate) fn allow_time(&mut self, cpu_limit: Duration) {
+        self.cpu_limit = cpu_limit;
+        self.recovery = None;
     }
 
     fn try_run(
@@ -84,8 +108,7 @@ impl Branches {
                     Some(sandbox) => sandbox,
                     None => like.another()?,
                 };
-                let cpu_limit = task.time_limit * ENGINE_FACTOR;
-                let new = BranchingRecovery::start(sandbox, start, image, wanted, cpu_limit)?;
+                let new = BranchingRecovery::start(sandbox, start, image, wanted, self.cpu_limit)?;
                 none.insert(new)
             }
         };

@@ -9,7 +9,7 @@ use crate::arch::instruments::pm::syscalls;
 use crate::arch::translator::syscalls::SET_THREAD_POINTER;
 use crate::instruments::explore;
 use crate::instruments::pm::candidates;
-use crate::instruments::pm::kernel::stat_at;
+use crate::instruments::pm::kernel::{argument_count, stat_at};
 use crate::sys;
 use crate::sys::{err, errno, is_err, linux};
 use crate::translator::context::Context;
@@ -17,80 +17,55 @@ use crate::translator::syscall::Outcome;
 use alloc::vec::Vec;
 use brownout_ring::explore::shared_effect;
 
-/// Calls that read or change only what a fork copies, with the number of their arguments.
-const PRIVATE: &[(u32, usize)] = &[
-    (linux::__NR_rt_sigreturn, 0),
-    (linux::__NR_getpid, 0),
-    (linux::__NR_getppid, 0),
-    (linux::__NR_gettid, 0),
-    (linux::__NR_getuid, 0),
-    (linux::__NR_geteuid, 0),
-    (linux::__NR_getgid, 0),
-    (linux::__NR_getegid, 0),
-    (linux::__NR_sched_yield, 0),
-    (linux::__NR_exit, 1),
-    (linux::__NR_exit_group, 1),
-    (linux::__NR_brk, 1),
-    (linux::__NR_fsync, 1),
-    (linux::__NR_fdatasync, 1),
-    (linux::__NR_uname, 1),
-    (linux::__NR_sysinfo, 1),
-    (linux::__NR_times, 1),
-    (linux::__NR_chdir, 1),
-    (linux::__NR_fchdir, 1),
-    (linux::__NR_umask, 1),
-    (linux::__NR_set_tid_address, 1),
-    (linux::__NR_close, 1),
-    (linux::__NR_munmap, 2),
-    (linux::__NR_sigaltstack, 2),
-    (linux::__NR_getrusage, 2),
-    (linux::__NR_clock_gettime, 2),
-    (linux::__NR_clock_getres, 2),
-    (linux::__NR_gettimeofday, 2),
-    (linux::__NR_getcwd, 2),
-    (linux::__NR_set_robust_list, 2),
-    (linux::__NR_fstat, 2),
-    (linux::__NR_statfs, 2),
-    (linux::__NR_fstatfs, 2),
-    (linux::__NR_msync, 3),
-    (linux::__NR_getrandom, 3),
-    (linux::__NR_sched_getaffinity, 3),
-    (linux::__NR_faccessat, 3),
-    (linux::__NR_rt_sigaction, 4),
-    (linux::__NR_rt_sigprocmask, 4),
-    (linux::__NR_rseq, 4),
-    (linux::__NR_prlimit64, 4),
-    (linux::__NR_newfstatat, 4),
-    (linux::__NR_faccessat2, 4),
-    (linux::__NR_readlinkat, 4),
-    (linux::__NR_statx, 5),
-    (linux::__NR_mmap, 6),
+/// Calls that read or change only what a fork copies.
+const PRIVATE: &[u32] = &[
+    linux::__NR_rt_sigreturn,
+    linux::__NR_getpid,
+    linux::__NR_getppid,
+    linux::__NR_gettid,
+    linux::__NR_getuid,
+    linux::__NR_geteuid,
+    linux::__NR_getgid,
+    linux::__NR_getegid,
+    linux::__NR_sched_yield,
+    linux::__NR_exit,
+    linux::__NR_exit_group,
+    linux::__NR_brk,
+    linux::__NR_fsync,
+    linux::__NR_fdatasync,
+    linux::__NR_uname,
+    linux::__NR_sysinfo,
+    linux::__NR_times,
+    linux::__NR_chdir,
+    linux::__NR_fchdir,
+    linux::__NR_umask,
+    linux::__NR_set_tid_address,
+    linux::__NR_close,
+    linux::__NR_munmap,
+    linux::__NR_sigaltstack,
+    linux::__NR_getrusage,
+    linux::__NR_clock_gettime,
+    linux::__NR_clock_getres,
+    linux::__NR_gettimeofday,
+    linux::__NR_getcwd,
+    linux::__NR_set_robust_list,
+    linux::__NR_fstat,
+    linux::__NR_statfs,
+    linux::__NR_fstatfs,
+    linux::__NR_msync,
+    linux::__NR_getrandom,
+    linux::__NR_sched_getaffinity,
+    linux::__NR_faccessat,
+    linux::__NR_rt_sigaction,
+    linux::__NR_rt_sigprocmask,
+    linux::__NR_rseq,
+    linux::__NR_prlimit64,
+    linux::__NR_newfstatat,
+    linux::__NR_faccessat2,
+    linux::__NR_readlinkat,
+    linux::__NR_statx,
+    linux::__NR_mmap,
 ];
-
-/// Calls that do so only with certain arguments, with the number of their arguments.
-const SOMETIMES_PRIVATE: &[(u32, usize)] = &[
-    (linux::__NR_flock, 2),
-    (linux::__NR_ftruncate, 2),
-    (linux::__NR_kill, 2),
-    (linux::__NR_read, 3),
-    (linux::__NR_write, 3),
-    (linux::__NR_writev, 3),
-    (linux::__NR_lseek, 3),
-    (linux::__NR_getdents64, 3),
-    (linux::__NR_mprotect, 3),
-    (linux::__NR_madvise, 3),
-    (linux::__NR_fcntl, 3),
-    (linux::__NR_ioctl, 3),
-    (linux::__NR_tgkill, 3),
-    (linux::__NR_openat, 4),
-    (linux::__NR_pread64, 4),
-    (linux::__NR_fallocate, 4),
-    (linux::__NR_prctl, 5),
-    (linux::__NR_futex, 6),
-];
-
-/// The most arguments of the calls that open or look up a file by a path alone.
-const PATH_ARGUMENTS: usize = 3;
 
 /// The request of `ioctl` that asks for the attributes of a terminal.
 const TCGETS: u64 = 0x5401;
@@ -124,18 +99,6 @@ const BY_ADDRESS: &[u32] = &[
     linux::__NR_writev,
 ];
 
-/// How many arguments a call has: what is in the other registers has nothing to do with it.
-fn argument_count(nr: u32) -> usize {
-    let known = PRIVATE.iter().chain(SOMETIMES_PRIVATE);
-    let known = known.into_iter().find(|call| call.0 == nr);
-    let by_path = syscalls::LOOKS_UP.contains(&nr) || syscalls::OPENS.contains(&nr);
-    match known {
-        Some(&(_, count)) => count,
-        None if by_path => PATH_ARGUMENTS,
-        None => 6,
-    }
-}
-
 fn points_to_candidate(args: &[u64]) -> bool {
     args.iter().any(|&arg| candidates::find(arg).is_some())
 }
@@ -143,7 +106,7 @@ fn points_to_candidate(args: &[u64]) -> bool {
 fn is_private(nr: u32, args: &[u64; 6]) -> bool {
     let [a, b, c, ..] = *args;
     match nr {
-        _ if PRIVATE.iter().any(|call| call.0 == nr) || syscalls::LOOKS_UP.contains(&nr) => true,
+        _ if PRIVATE.contains(&nr) || syscalls::LOOKS_UP.contains(&nr) => true,
         SET_THREAD_POINTER => true,
         linux::__NR_write | linux::__NR_writev => matches!(a, STANDARD_OUTPUT | STANDARD_ERROR),
         linux::__NR_openat => is_private_open(a as i32, b, c),

@@ -28,6 +28,7 @@ mod failure_point;
 mod findings;
 mod function_set;
 mod group;
+mod history_follower;
 mod image;
 pub mod journal;
 mod minimize;

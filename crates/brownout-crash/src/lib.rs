@@ -14,6 +14,7 @@
 //! | `coverage` | how much was tried of what there is |
 //! | `recorded_run`, `uncrashed_recovery`, `campaign`, `uniform_failures`, `recovery_environment`, `test_configuration`, `shard`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
+//! | `explanation`, `several_stores`, `recovery_loads`, `store_facts`, `history_follower` | which of several stores recovery has read, and which flush or fence is missing |
 //! | `symbols`, `progress` | what the caller provides |
 //! | `group`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
@@ -24,6 +25,7 @@ mod crash_point;
 mod effect;
 mod error;
 mod even_sample;
+mod explanation;
 mod failure_point;
 mod findings;
 mod function_set;
@@ -42,8 +44,11 @@ mod progress;
 mod read_stores;
 mod recorded_run;
 mod recovery_environment;
+mod recovery_loads;
 pub mod rules;
+mod several_stores;
 mod shard;
+mod store_facts;
 pub mod strategy;
 mod suspect;
 mod symbols;
@@ -58,11 +63,12 @@ pub use cause::{Cause, Culprit};
 pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, recovered_images, tried};
 pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines};
 pub use error::CrashError;
+pub use explanation::{ExplainedRead, ExplainedSource, Explanation, explain};
 pub use failure_point::{
     CallingContexts, FailurePoint, FailurePoints, Granularity, Leaf, Occurrence, PointKind, Scope,
     StackId, watched_functions,
 };
-pub use findings::{findings, line_of};
+pub use findings::{findings, line_of, representatives};
 pub use group::{Group, group};
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore};
 pub use journal::{Journal, JournalError};

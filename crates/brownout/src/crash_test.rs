@@ -6,6 +6,7 @@ mod cause_search;
 mod continuation;
 mod coverage_gap;
 mod crash_coverage;
+mod explanations;
 mod file_names;
 mod flaky;
 mod function_name;
@@ -40,6 +41,7 @@ pub use continuation::{crash_command, quoted as shell_word};
 pub use coverage_gap::{none_tested, unfinished};
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, is_coverage_sentence, merged_coverage};
+use explanations::explain_failures;
 use file_names::unshown_names;
 pub use function_name::program_file;
 use hidden_status::hidden_status;
@@ -105,6 +107,7 @@ pub fn crash_test(
         console,
     )?;
     search_causes(&mut prepared, plan, &mut tested, &mut monitor, console)?;
+    explain_failures(&mut prepared, plan, &mut tested, &mut monitor)?;
 
     let (results, ending) = (&tested.results, &tested.ending);
     let files = prepared.survey.files.paths();
@@ -117,7 +120,7 @@ pub fn crash_test(
         shortfalls: incomplete_images,
     } = results.shown(&left_out, |_| true);
     let mut gaps: Vec<String> = prepared.symbols.problems().collect();
-    gaps.extend(monitor.gap());
+    gaps.extend(monitor.gaps());
     if results.failed() == 0 {
         gaps.extend(hidden_status(plan));
         let (run, points) = (&prepared.run, &prepared.survey.points);

@@ -77,8 +77,7 @@ pub fn run_campaign(
         plan.counts_operations(),
         prepared.time_limit,
     );
-    let (trials, causes, earlier_ending) = earlier;
-    campaign.resume(trials);
+    campaign.resume(earlier.trials);
     let mut pool = RunnerPool::new(std::mem::take(&mut prepared.runners));
     monitor.begin_trials()?;
     let ending = campaign.run(&mut Collaborators {
@@ -90,7 +89,7 @@ pub fn run_campaign(
     })?;
     Ok(CampaignResults {
         journal,
-        ending: match earlier_ending {
+        ending: match earlier.ending {
             Some(earlier) => earlier.continued(ending),
             None => ending,
         },
@@ -100,7 +99,8 @@ pub fn run_campaign(
             configuration: head.configuration,
             trials: campaign.into_trials(),
             suspects: strategy.suspects().to_vec(),
-            causes,
+            causes: earlier.causes,
+            explanations: earlier.explanations,
             reads: Some(prepared.reads.observed.clone()),
         },
         read_findings,

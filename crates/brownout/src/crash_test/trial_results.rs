@@ -1,8 +1,8 @@
 //! What the trials of a test, or of all its parts, show: findings, and the suspects that they confirm.
 
 use brownout_crash::{
-    Cause, ObservedReads, SuspectImages, TestConfiguration, Token, Trial, findings, group, judge,
-    without_suspects,
+    Cause, Explanation, ObservedReads, SuspectImages, TestConfiguration, Token, Trial, findings,
+    group, judge, without_suspects,
 };
 use brownout_recovery::Expectation;
 use brownout_report::{Finding, LeftOut, Reason, Sources, distinguish_lost_stores};
@@ -18,6 +18,7 @@ pub struct TrialResults {
     pub trials: Vec<Trial>,
     pub suspects: Vec<SuspectImages>,
     pub causes: Vec<Cause>,
+    pub explanations: Vec<Explanation>,
     /// What recovery opens and reads; `None` if it was not observed.
     pub reads: Option<ObservedReads>,
 }
@@ -41,7 +42,9 @@ impl TrialResults {
             .cloned()
             .collect();
         let groups = group(&without_suspects(&reported, &self.trials));
-        let mut findings = findings(groups, &self.causes, |trial| self.token(trial));
+        let mut findings = findings(groups, &self.causes, &self.explanations, |trial| {
+            self.token(trial)
+        });
         let sources = Sources::on_disk();
         for finding in &mut findings {
             finding.identify(&sources);

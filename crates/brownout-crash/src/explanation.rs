@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::crash_point::CrashPoint;
 use crate::effect::effects;
 use crate::error::CrashError;
+use crate::failure_point::StackId;
 use crate::findings::stack;
 use crate::history_follower::{HistoryFollower, InitialContents};
 use crate::persistent_files::PersistentFiles;
@@ -41,6 +42,9 @@ const MOST_READS: usize = 4;
 const MOST_SOURCES: usize = 4;
 /// A recovery that does not end is observed for this part of the usual time: it does nothing new any more.
 const HUNG_PART: u32 = 4;
+
+/// The role of the store that a finding is about.
+pub(crate) const STORE: &str = "store";
 
 /// What a failed recovery has read that could have been something else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,10 +96,16 @@ impl Explanation {
 impl ExplainedRead {
     /// Adds its stacks to those of a finding.
     pub(crate) fn as_open_read(&self, stacks: &mut Vec<Stack>) -> OpenRead {
+        let own = stacks.len();
         let mut add = |role: &str, frames: &[Frame]| {
-            (!frames.is_empty()).then(|| {
-                stacks.push(stack(role, frames));
-                stacks.len() - 1
+            // The store that the finding is about is there already.
+            let mut known = stacks[..own].iter();
+            let known = known.position(|stack| stack.role == STORE && stack.frames == frames);
+            known.or_else(|| {
+                (!frames.is_empty()).then(|| {
+                    stacks.push(stack(role, frames));
+                    stacks.len() - 1
+                })
             })
         };
         let load = add(role::LOAD, &self.load);
@@ -399,7 +409,7 @@ pub(crate) fn earliest_store(sources: &BTreeSet<ReadSource>) -> Option<u64> {
 
 /// What no crash can lose: the last store before those that it can, or the initial content.
 pub(crate) fn settled_source(
-    last: Option<(u64, Option<crate::failure_point::StackId>)>,
+    last: Option<(u64, Option<StackId>)>,
     read: bool,
     symbols: &mut dyn Symbols,
 ) -> ExplainedSource {
@@ -439,6 +449,7 @@ mod tests {
             stack: Vec::new(),
             first: SourcedRead {
                 number,
+                position: number,
                 read,
                 at: PmAddress::default(),
                 sources: sources.iter().copied().collect(),

@@ -14,7 +14,7 @@
 //! | `coverage` | how much was tried of what there is |
 //! | `recorded_run`, `uncrashed_recovery`, `campaign`, `uniform_failures`, `recovery_environment`, `test_configuration`, `shard`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
-//! | `explanation`, `several_stores`, `recovery_loads`, `store_facts`, `history_follower` | which of several stores recovery has read, and which flush or fence is missing |
+//! | `explanation`, `unpersisted_reads`, `several_stores`, `recovery_loads`, `store_facts`, `history_follower` | which of several stores recovery has read, and which flush or fence is missing |
 //! | `symbols`, `progress` | what the caller provides |
 //! | `group`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
@@ -57,6 +57,7 @@ mod token;
 mod trial;
 mod uncrashed_recovery;
 mod uniform_failures;
+mod unpersisted_reads;
 
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
@@ -92,3 +93,4 @@ pub use test_configuration::{TestConfiguration, TraceIdentity};
 pub use token::{Token, TokenError};
 pub use trial::{Failure, Trial, passed_in_order};
 pub use uncrashed_recovery::{UncrashedRecovery, recover_without_crash};
+pub use unpersisted_reads::{PossibleRead, PossibleReads, UnpersistedReads, unpersisted_reads};

@@ -21,6 +21,8 @@ use crate::effect::address;
 pub struct SourcedRead {
     /// The number of the first read of recovery that it belongs to, from 0.
     pub number: usize,
+    /// How many reads were before it, each in one line.
+    pub position: usize,
     pub read: FirstRead,
     pub at: PmAddress,
     /// What the bytes can come from.
@@ -37,12 +39,14 @@ pub fn several_stores<'b>(
     reads: impl IntoIterator<Item = (FirstRead, &'b [u8])>,
 ) -> Vec<SourcedRead> {
     let mut found = Vec::new();
-    for (number, (whole, bytes)) in reads.into_iter().enumerate() {
+    let reads = reads.into_iter().enumerate();
+    let parts = reads.flat_map(|(number, (whole, bytes))| {
+        let parts = by_line(whole, bytes);
+        parts.map(move |(read, bytes)| (number, read, bytes))
+    });
+    for (position, (number, read, bytes)) in parts.enumerate() {
         // A file that is not mapped yet has its initial content.
-        let Some(file) = holders.get(whole.file).copied().flatten() else {
-            continue;
-        };
-        for (read, bytes) in by_line(whole, bytes) {
+        if let Some(file) = holders.get(read.file).copied().flatten() {
             let at = address(file, read.offset);
             let classes = memory.may_read(at, read.len);
             if classes.count() == 1 {
@@ -55,6 +59,7 @@ pub fn several_stores<'b>(
             memory.choose(&class);
             found.push(SourcedRead {
                 number,
+                position,
                 read,
                 at,
                 sources,

@@ -1,7 +1,8 @@
 //! What is known about a store at a crash that can lose it: the calls that led to it, and which flush or fence is missing.
 //!
 //! A store is *late* if it is never guaranteed in the whole run, or if a later store of its thread was guaranteed before the crash
-//! and it was not. Until then it is in flight: a commit store that its thread has just made.
+//! and it was not. If its thread has made later stores that are not guaranteed either, a crash can lose it and keep them.
+//! Otherwise it is in flight: a commit store that its thread has just made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
@@ -39,6 +40,8 @@ pub struct StoreFacts {
     /// Where it was flushed, if only a fence is missing.
     pub flush: Option<StackId>,
     pub is_late: bool,
+    /// Whether its thread has made another store before the crash.
+    pub has_later: bool,
 }
 
 /// Bytes whose last store before an event is wanted: what a crash leaves that loses the later ones.
@@ -53,6 +56,8 @@ pub struct AskedBytes {
 #[derive(Debug, Default)]
 pub struct FoundStores {
     pub facts: FxHashMap<AskedStore, StoreFacts>,
+    /// The threads of the asked stores.
+    pub threads: FxHashMap<u64, ThreadSlot>,
     /// The event and the calls; absent if nothing was stored.
     pub last: FxHashMap<AskedBytes, (u64, Option<StackId>)>,
 }
@@ -126,6 +131,8 @@ struct Follower {
     guarantees: Guarantees,
     threads: Threads,
     profile: Profile,
+    /// The last store of each thread.
+    last_stores: FxHashMap<ThreadSlot, u64>,
     known: FxHashMap<(u64, PmAddress), KnownStore>,
     /// The asked stores of each line that were made.
     in_line: FxHashMap<PmAddress, Vec<u64>>,
@@ -149,6 +156,7 @@ impl Follower {
             guarantees,
             threads: Threads::default(),
             profile,
+            last_stores: FxHashMap::default(),
             known: FxHashMap::default(),
             in_line: FxHashMap::default(),
             asked_bytes,
@@ -186,6 +194,7 @@ impl Follower {
             }
             Effect::Store { at, bytes, kind } => {
                 self.note_stored(event, at, bytes.len() as u64, &mut stack);
+                self.last_stores.insert(by.thread, event.index.0);
                 for (offset, mask, _) in line_parts(at.offset, bytes.len() as u64) {
                     let line = line_of(PmAddress { offset, ..at });
                     let key = (event.index.0, line);
@@ -197,6 +206,7 @@ impl Follower {
                             flush: None,
                         };
                         self.known.insert(key, known);
+                        self.found.threads.insert(key.0, by.thread);
                         self.in_line.entry(line).or_default().push(key.0);
                     }
                     let slot = self.tracker.line(line);
@@ -260,6 +270,7 @@ impl Follower {
             state,
             flush: known.flush.flatten(),
             is_late: latest.is_some_and(|&latest| latest > asked.store),
+            has_later: self.last_stores[&known.thread] > asked.store,
         };
         self.found.facts.insert(*asked, facts);
     }

@@ -16,6 +16,7 @@
 mod behaviours;
 mod crash_times;
 mod explorer;
+mod possible_reads;
 mod samples;
 mod time_set;
 mod versions;
@@ -36,6 +37,7 @@ use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::{Choice, CrashPoint, LineChoice, OtherLines};
 use crate::error::CrashError;
 use crate::trial::Trial;
+use crate::unpersisted_reads::{PossibleRead, PossibleReads};
 
 pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
     name: "exhaustive",
@@ -448,6 +450,30 @@ impl Strategy for Exhaustive {
             states_log10: stores.history.eager_states_log10(),
             gaps: self.gaps(),
             points,
+        })
+    }
+
+    fn possible_reads(&mut self) -> Option<PossibleReads> {
+        let nodes = self.explorer.open_nodes().into_iter();
+        let reads = nodes.map(|open| {
+            let explored = &self.explorer.versions.stores.times[open.time as usize];
+            PossibleRead {
+                point: self.crash_point(open.time, &open.memory),
+                operation: explored.start.operation,
+                crash: explored.time,
+                number: open.number,
+                read: open.read,
+                at: open.at,
+                sources: open.sources,
+            }
+        });
+        let reads = reads.collect();
+        let stores = &self.explorer.versions.stores;
+        Some(PossibleReads {
+            reads,
+            wanted: Arc::clone(&stores.differing),
+            history: Arc::clone(&stores.history),
+            initial: Arc::clone(&stores.initial),
         })
     }
 

@@ -2,8 +2,8 @@
 
 use brownout_crash::journal::Head;
 use brownout_crash::{
-    Campaign, CampaignEnding, Collaborators, CrashError, Journal, Progress, StrategyInput, Suspect,
-    TraceIdentity, read_by_recovery,
+    Campaign, CampaignEnding, Collaborators, CrashError, Journal, PossibleReads, Progress,
+    StrategyInput, Suspect, TraceIdentity, read_by_recovery,
 };
 use brownout_recovery::{RecoveryRunner, RunnerPool};
 
@@ -27,6 +27,8 @@ pub struct CampaignResults {
     pub progress: Progress,
     /// Which findings are about bytes that recovery reads.
     pub read_findings: ReadFindings,
+    /// The reads of recovery that can see several stores, if they are to be examined.
+    pub possible_reads: Option<PossibleReads>,
     /// The runners, unless one of them still has a recovery that goes on after the time limit.
     pub runners: Option<Vec<RecoveryRunner>>,
 }
@@ -102,6 +104,10 @@ pub fn run_campaign(
             causes: earlier.causes,
             explanations: earlier.explanations,
             reads: Some(prepared.reads.observed.clone()),
+        },
+        possible_reads: match plan.examines_reads {
+            true => strategy.possible_reads(),
+            false => None,
         },
         read_findings,
     })

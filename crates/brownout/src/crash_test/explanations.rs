@@ -1,8 +1,9 @@
-//! Explains failed recoveries by what they have read that could have been something else.
+//! Explains failed recoveries by what they have read that could have been something else, and finds the reads of stores that are
+//! late.
 
 use brownout_crash::{
-    CrashError, Explanation, ProgressObserver as _, Trial, explain, group, representatives,
-    without_suspects,
+    CrashError, Explanation, ProgressObserver as _, Trial, UnpersistedReads, explain, group,
+    representatives, unpersisted_reads, without_suspects,
 };
 
 use super::campaign_run::CampaignResults;
@@ -46,6 +47,31 @@ pub fn explain_failures(
     tested.journal.sync().map_err(CrashError::from)?;
     tested.results.explanations.extend(found);
     Ok(())
+}
+
+/// Finds the loads of recovery that read stores which are late, if that is wanted.
+pub fn examine_reads(
+    prepared: &mut Prepared,
+    plan: &Plan,
+    tested: &mut CampaignResults,
+    monitor: &mut CrashTestMonitor,
+) -> Result<Option<UnpersistedReads>, Failure> {
+    let Some(possible) = tested.possible_reads.take() else {
+        return Ok(None);
+    };
+    monitor.begin_explaining();
+    let mut runner = open_runner(plan, &prepared.survey)?;
+    let found = unpersisted_reads(
+        &prepared.run,
+        (&prepared.survey.files, plan.profile),
+        &possible,
+        prepared.time_limit,
+        &mut runner,
+        &mut prepared.symbols,
+        monitor,
+        |point, operation| tested.results.token(point, operation),
+    )?;
+    Ok(Some(found))
 }
 
 /// A failure for each finding that has no explanation yet.

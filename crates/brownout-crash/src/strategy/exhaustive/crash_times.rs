@@ -3,12 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use brownout_model::{
-    CrashTime, InitialBytes, StoreHistory, StoreHistoryBuilder, Tearing, Wait,
-};
+use brownout_model::{CrashTime, InitialBytes, StoreHistory, StoreHistoryBuilder, Tearing, Wait};
 use brownout_recovery::ByteRanges;
-use brownout_trace::replay::Content;
 use brownout_trace::FileId;
+use brownout_trace::replay::Content;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::StrategyInput;

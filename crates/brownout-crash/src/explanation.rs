@@ -40,8 +40,8 @@ use crate::trial::Trial;
 /// Reads and sources that are shown.
 const MOST_READS: usize = 4;
 const MOST_SOURCES: usize = 4;
-/// A recovery that does not end is observed for this part of the usual time: it does nothing new any more.
-const HUNG_PART: u32 = 4;
+/// A recovery that may not end is observed for this part of the usual time: it does nothing new any more.
+pub(crate) const HUNG_PART: u32 = 4;
 
 /// The role of the store that a finding is about.
 pub(crate) const STORE: &str = "store";

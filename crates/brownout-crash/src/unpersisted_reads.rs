@@ -21,7 +21,9 @@ use brownout_report::{ByteRange, Evidence, Finding, FindingId, Frame, SourceStat
 
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
-use crate::explanation::{ExplainedRead, ExplainedSource, STORE, earliest_store, settled_source};
+use crate::explanation::{
+    ExplainedRead, ExplainedSource, HUNG_PART, STORE, earliest_store, settled_source,
+};
 use crate::failure_point::StackId;
 use crate::findings::{line_of as source_line, stack};
 use crate::operation::Operation;
@@ -96,7 +98,8 @@ pub fn unpersisted_reads(
         .map(|(&point, reads)| ObservedCrash {
             point: point.clone(),
             operation: reads[0].operation,
-            time_limit,
+            // It may loop on what it reads.
+            time_limit: time_limit / HUNG_PART,
         })
         .collect();
     let by_crash: Vec<Vec<&PossibleRead>> = by_crash.into_values().collect();

@@ -323,3 +323,105 @@ fn missing(state: SourceState) -> &'static str {
         _ => "it is not flushed in time",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brownout_model::{StoreHistoryBuilder, Tearing, Time};
+
+    fn store(issued: u64) -> ReadSource {
+        ReadSource::Store {
+            run: 0,
+            issued: Time(issued),
+        }
+    }
+
+    /// A read at a position, and what it saw of what it could have seen.
+    fn read(position: usize, sources: &[ReadSource], seen: ReadSource) -> SourcedRead {
+        SourcedRead {
+            number: position,
+            position,
+            read: FirstRead {
+                file: 0,
+                offset: 64 * position as u64,
+                len: 8,
+            },
+            at: PmAddress::default(),
+            sources: sources.iter().copied().collect(),
+            seen: BTreeSet::from([seen]),
+        }
+    }
+
+    fn possible(number: usize, sources: &[ReadSource]) -> PossibleRead {
+        let crash = CrashTime {
+            before: Time(9),
+            states_log10: 0.0,
+        };
+        PossibleRead {
+            point: CrashPoint::program_order(9),
+            operation: None,
+            crash,
+            number,
+            read: read(number, sources, sources[0]).read,
+            at: PmAddress::default(),
+            sources: sources.iter().copied().collect(),
+        }
+    }
+
+    /// Stores 1 to 4 of one thread and store 5 of another one.
+    fn found() -> FoundStores {
+        let mut history = StoreHistoryBuilder::new(Profile::ADR, Tearing::Whole);
+        let [one, other] = [history.add_thread(), history.add_thread()];
+        let mut found = FoundStores::default();
+        found.threads.extend((1..=4).map(|event| (event, one)));
+        found.threads.insert(5, other);
+        found
+    }
+
+    #[test]
+    fn a_store_is_late_if_recovery_has_seen_a_later_one_of_its_thread() {
+        let data = [ReadSource::Settled, store(2)];
+        let possible = possible(1, &data);
+        let after = |flag: u64, seen: ReadSource| {
+            let flag = read(0, &[ReadSource::Settled, store(flag)], seen);
+            possible.sees_later(2, &[flag, read(1, &data, data[0])], &found())
+        };
+        assert!(after(3, store(3)));
+        assert!(!after(3, ReadSource::Settled), "the later one was not seen");
+        assert!(!after(1, store(1)), "it is an earlier one");
+        assert!(!after(5, store(5)), "it is another thread's");
+    }
+
+    #[test]
+    fn a_store_is_late_if_recovery_can_see_a_later_one_afterwards() {
+        let data = [ReadSource::Settled, store(2)];
+        let possible = possible(0, &data);
+        let before = |sources: &[ReadSource]| {
+            let reads = [read(0, &data, data[0]), read(1, sources, sources[0])];
+            possible.sees_later(2, &reads, &found())
+        };
+        assert!(before(&[ReadSource::Settled, store(3)]));
+        assert!(!before(&[ReadSource::Settled, store(1)]));
+    }
+
+    #[test]
+    fn what_is_read_without_all_others_is_not_reported() {
+        let mut found = found();
+        let read = possible(0, &[store(1), store(2)]);
+        for asked in read.stores() {
+            let facts = StoreFacts {
+                stack: None,
+                state: SourceState::NotFlushed,
+                flush: None,
+                is_late: true,
+                has_later: true,
+            };
+            found.facts.insert(asked, facts);
+        }
+        let reported: Vec<u64> = read
+            .reported(&found)
+            .map(|(store, _)| store.store)
+            .collect();
+        assert_eq!(reported, [2]);
+    }
+}

@@ -225,11 +225,11 @@ impl PossibleRead {
 
     /// The calls that led to the read in a run; empty if it is not a load, `None` if the run did something else.
     fn load<'o>(&self, observed: &'o ObservedLoads) -> Option<&'o [RawFrame]> {
-        let loads = observed.loads.iter().flat_map(|load| {
+        let mut loads = observed.loads.iter().flat_map(|load| {
             let parts = by_line(load.read, &load.bytes);
             parts.map(|(part, _)| (part, &load.stack[..]))
         });
-        let (read, stack) = loads.skip(self.number).next()?;
+        let (read, stack) = loads.nth(self.number)?;
         (read == self.read).then_some(stack)
     }
 

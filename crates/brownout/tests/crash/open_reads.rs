@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::functions;
 use crate::test_dir::{Completed, TestDir, findings};
-use crate::{crashes, functions};
 
 /// Records that nodes are put into the list, and explores a recovery of it.
 fn explored(put: &[&str], recovery: &str, options: &[&str]) -> (TestDir, Completed) {
@@ -103,18 +103,21 @@ fn an_explanation_is_kept_when_the_test_is_resumed() {
 
 #[test]
 fn other_strategies_explain_crashes_that_lose_stores() {
-    let dir = TestDir::with("crash/list.c", &["-g"]);
-    let recover = ["check", "--recover", "./list {pm} check", "--out", "out"];
-    let target = ["--", "./list", "pool", "put", "2", "late"];
+    let dir = TestDir::with("crash/undo.c", &["-g"]);
+    let recover = ["check", "--recover", "./undo {pm} check", "--out", "out"];
+    let target = ["--", "./undo", "pool", "transfer", "1"];
     let run = dir.brownout(&[&recover[..], &target].concat());
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let found = findings(&dir.path("out"));
-    for finding in &found {
-        let lost = !finding["evidence"]["details"]["crash state"].is_null();
-        let is_crash = !crashes(std::slice::from_ref(finding)).is_empty();
-        let explained = !finding["evidence"]["open_reads"].is_null();
-        assert_eq!(explained, is_crash && lost, "{finding}");
-    }
+    let crash = found
+        .iter()
+        .find(|finding| finding["rule"] == "recovery-failed")
+        .unwrap();
+    assert!(!crash["evidence"]["details"]["crash state"].is_null());
+    assert_eq!(functions(crash, "store that is missing")[0], "mark");
+    assert_eq!(functions(crash, "store that was not read")[0], "mark");
+    let reads = crash["evidence"]["open_reads"].as_array().unwrap();
+    assert_ne!(function_of(crash, &reads[0]["load"]), "mark", "{crash}");
 }
 
 #[test]

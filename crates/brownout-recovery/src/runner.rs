@@ -12,11 +12,11 @@ use rustix::fs::MemfdFlags;
 
 use crate::branching::{Branches, ReadGuide};
 use crate::file_content::write_content;
-use crate::reads::ReadsMessage;
+use crate::reads::{ReadsMessage, ReadsQuestion, read_loads};
 use crate::{
     Actor, ByteRanges, End, EngineRun, Execution, Expectation, Isolation, Observation, Orphans,
-    Outcome, RawFrame, ReadBytes, Recovery, RecoveryReads, RunRequest, Sandbox, SandboxError,
-    Verdict,
+    Outcome, RawFrame, ReadBytes, Recovery, RecoveryLoad, RecoveryReads, RunRequest, Sandbox,
+    SandboxError, Verdict,
 };
 
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
@@ -357,25 +357,38 @@ impl RecoveryRunner {
         Ok(attempt)
     }
 
+    /// Runs recovery once, under the engine, and learns where it first reads some bytes, which are given for each PM file. If it
+    /// runs out of time, these are the reads until then.
+    pub fn observe_loads(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        wanted: &[ByteRanges],
+    ) -> Result<(Attempt, Vec<RecoveryLoad>), RunnerError> {
+        let observed_task = RecoveryTask {
+            time_limit: task.time_limit * ENGINE_FACTOR,
+            ..task.clone()
+        };
+        let question = ReadsQuestion {
+            in_order: wanted.to_vec(),
+            with_stacks: true,
+        };
+        let (attempt, question, answer) = self.ask(image, &observed_task, &question)?;
+        let loads = answer.strip_prefix(&question[..]).map(read_loads);
+        Ok((attempt, loads.unwrap_or_default()))
+    }
+
     fn observe(
         &mut self,
         image: &[Option<Content>],
         task: &RecoveryTask,
         wanted: &[ByteRanges],
     ) -> Result<(Attempt, Option<ReadsMessage>), RunnerError> {
-        let unusable = |source: io::Error| RunnerError::Reads(source);
-        let file = rustix::fs::memfd_create("recovery-reads", MemfdFlags::CLOEXEC);
-        let file = Arc::new(File::from(file.map_err(|errno| unusable(errno.into()))?));
-        let question =
-            postcard::to_stdvec(wanted).map_err(|error| unusable(io::Error::other(error)))?;
-        file.write_all_at(&question, 0).map_err(unusable)?;
-        let engine = EngineRun {
-            reads: Some(Arc::clone(&file)),
-            ..EngineRun::default()
+        let question = ReadsQuestion {
+            in_order: wanted.to_vec(),
+            with_stacks: false,
         };
-        let attempt = self.run_under_engine(image, task, engine)?;
-        let mut stored = vec![0; file.metadata().map_err(unusable)?.len() as usize];
-        file.read_exact_at(&mut stored, 0).map_err(unusable)?;
+        let (attempt, question, stored) = self.ask(image, task, &question)?;
         if stored == question {
             return Ok((attempt, None));
         }
@@ -390,6 +403,30 @@ impl RecoveryRunner {
             message
         });
         Ok((attempt, message))
+    }
+
+    /// Runs recovery under the engine and returns the question about its reads as it was put, and what the file of the
+    /// question holds then.
+    fn ask(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        question: &ReadsQuestion,
+    ) -> Result<(Attempt, Vec<u8>, Vec<u8>), RunnerError> {
+        let unusable = |source: io::Error| RunnerError::Reads(source);
+        let file = rustix::fs::memfd_create("recovery-reads", MemfdFlags::CLOEXEC);
+        let file = Arc::new(File::from(file.map_err(|errno| unusable(errno.into()))?));
+        let question =
+            postcard::to_stdvec(question).map_err(|error| unusable(io::Error::other(error)))?;
+        file.write_all_at(&question, 0).map_err(unusable)?;
+        let engine = EngineRun {
+            reads: Some(Arc::clone(&file)),
+            ..EngineRun::default()
+        };
+        let attempt = self.run_under_engine(image, task, engine)?;
+        let mut stored = vec![0; file.metadata().map_err(unusable)?.len() as usize];
+        file.read_exact_at(&mut stored, 0).map_err(unusable)?;
+        Ok((attempt, question, stored))
     }
 
     fn verdict(&self, outcome: &Outcome, task: &RecoveryTask) -> Verdict {

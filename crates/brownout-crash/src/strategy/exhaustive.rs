@@ -17,6 +17,7 @@ mod behaviours;
 mod crash_times;
 mod explorer;
 mod guide;
+mod possible_reads;
 mod samples;
 mod time_set;
 mod versions;
@@ -39,6 +40,7 @@ use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::{Choice, CrashPoint, LineChoice, OtherLines};
 use crate::error::CrashError;
 use crate::trial::Trial;
+use crate::unpersisted_reads::{PossibleRead, PossibleReads};
 
 pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
     name: "exhaustive",
@@ -485,6 +487,30 @@ impl Strategy for Exhaustive {
             states_log10: self.stores.states_log10(),
             gaps: self.gaps(&explorer),
             points,
+        })
+    }
+
+    fn possible_reads(&mut self) -> Option<PossibleReads> {
+        let nodes = self.explorer().open_nodes().into_iter();
+        let reads = nodes.map(|open| {
+            let explored = &self.stores.times[open.time as usize];
+            PossibleRead {
+                point: self.crash_point(open.time, &open.memory),
+                operation: explored.start.operation,
+                crash: explored.time,
+                number: open.number,
+                read: open.read,
+                at: open.at,
+                sources: open.sources,
+            }
+        });
+        let reads = reads.collect();
+        let stores = &self.stores;
+        Some(PossibleReads {
+            reads,
+            wanted: Arc::clone(&stores.differing),
+            history: Arc::clone(&stores.history),
+            initial: Arc::clone(&stores.initial),
         })
     }
 

@@ -26,6 +26,7 @@ use super::branching_host;
 use crate::channel::EngineMessage;
 use crate::command_line::{CommandLine, SHELL};
 use crate::reads::observer::ReadObserver;
+use crate::reads::{LoadWriter, ReadsQuestion};
 use crate::sys;
 
 /// The first argument of an engine host, after those of the sandbox server.
@@ -247,16 +248,24 @@ impl Assignment {
 
     /// Runs the recovery and writes what it reads. Processes that it leaves behind are not waited for: natively, they are killed.
     fn observe_reads(&self, target: Target, mut output: File) -> Result<ProcessEnd, HostError> {
-        let mut wanted = Vec::new();
-        output.read_to_end(&mut wanted)?;
-        let observer = ReadObserver::new(&self.pm_files, postcard::from_bytes(&wanted)?)?;
+        let mut question = Vec::new();
+        output.read_to_end(&mut question)?;
+        let question: ReadsQuestion = postcard::from_bytes(&question)?;
+        let mut observer = ReadObserver::new(&self.pm_files, question.in_order)?;
+        if question.with_stacks {
+            observer.write_loads(LoadWriter::new(output.try_clone()?)?);
+        }
         let run = target.run(observer, &mut |notice| {
             if let Notice::Waiting = notice {
                 // The engine stops waiting when this process is asked to end.
                 let _ = kill_process(getpid(), Signal::TERM);
             }
         })?;
-        let mut message = run.destination.finish();
+        let mut observer = run.destination;
+        if observer.finish_loads()? {
+            return Ok(run.end);
+        }
+        let mut message = observer.finish();
         let gaps = &mut message.reads.gaps;
         let unrecorded = run.notes.into_iter();
         gaps.extend(unrecorded.filter(|note| is_unrecorded_program(note)));

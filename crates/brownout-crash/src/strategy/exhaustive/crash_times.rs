@@ -1,24 +1,24 @@
 //! The times of a recorded run at which crashes are explored, and all stores of the run.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use brownout_model::{
-    Access, CrashTime, InitialBytes, PmAddress, PossibleMemory, SpaceId, StoreHistory,
-    StoreHistoryBuilder, Tearing, Time, Wait, states_log10,
+    CrashTime, InitialBytes, PossibleMemory, StoreHistory, StoreHistoryBuilder, Tearing, Wait,
+    states_log10,
 };
 use brownout_recovery::ByteRanges;
+use brownout_trace::FileId;
 use brownout_trace::replay::Content;
-use brownout_trace::{Event, EventKind, FileId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::StrategyInput;
-use crate::effect::{Effect, Threads, address, effects};
+use crate::effect::effects;
 use crate::error::CrashError;
 use crate::failure_point::{FailurePoint, FailurePoints, Granularity, PointKind, Scope, StackId};
+use crate::history_follower::{HistoryFollower, InitialContents};
 use crate::image::ImageBuilder;
 use crate::operation::Operation;
-use crate::persistent_files::PersistentFiles;
 
 /// What distinguishes the starts of recoveries, besides what they read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +83,10 @@ impl RecordedStores {
         });
         let counts_operations = !scope.operations.is_empty();
         let mut images = ImageBuilder::new(files, &run.selection);
-        let mut follower = Follower::new(StoreHistoryBuilder::new(profile, Tearing::Whole), files);
+        let history = StoreHistoryBuilder::new(profile, Tearing::Whole);
+        let mut follower = HistoryFollower::new(history, files);
+        // Crash times of the history that were looked at.
+        let mut known = 0;
         let mut times = Vec::new();
         // The last failure point, if nothing was stored since.
         let mut label: Option<Label> = None;
@@ -108,11 +111,10 @@ impl RecordedStores {
                 follower.apply(event, effect);
             });
             follower.observe_content(event);
-            let known = follower.times_taken;
             let new = &follower.history.crash_times()[known..];
             let had_none = times.is_empty();
             times.extend(new.iter().filter_map(|&time| explored(&label, time)));
-            follower.times_taken += new.len();
+            known += new.len();
             if had_none && !times.is_empty() {
                 follower.changes.begin_exploring();
             }
@@ -122,7 +124,6 @@ impl RecordedStores {
             images.apply(event, definitions);
             ControlFlow::Continue(())
         })?;
-        let known = follower.times_taken;
         let history = follower.history.finish();
         times.extend(
             history.crash_times()[known..]
@@ -222,165 +223,4 @@ fn differing_by_path(
         differing
     };
     (0..paths).map(of_path).collect()
-}
-
-/// Writes the history of a run.
-struct Follower {
-    history: StoreHistoryBuilder,
-    threads: Threads,
-    changes: Changes,
-    /// Crash times of the history that were looked at.
-    times_taken: usize,
-    /// Files whose first content is the initial one, as long as they are mapped once.
-    first_mapped: FxHashMap<FileId, u32>,
-    initial: FxHashSet<FileId>,
-}
-
-impl Follower {
-    fn new(history: StoreHistoryBuilder, files: &PersistentFiles) -> Self {
-        Self {
-            history,
-            threads: Threads::default(),
-            changes: Changes::default(),
-            times_taken: 0,
-            first_mapped: FxHashMap::default(),
-            initial: files.initial_contents().map(|(file, _)| file).collect(),
-        }
-    }
-
-    fn apply(&mut self, event: &Event<'_>, effect: Effect<'_>) {
-        let history = &mut self.history;
-        let by = Access {
-            thread: self.threads.of(event, || history.add_thread()),
-            time: Time(event.index.0),
-        };
-        match effect {
-            Effect::Fence => history.fence(by),
-            Effect::Flush { at, effect } => history.flush(by, at, effect),
-            Effect::WriteBack { space, range } => history.write_back(by, space, range),
-            Effect::Remove { space, range } => {
-                history.remove(by.time, space, range.clone());
-                self.changes.add(FileId(space.0), range);
-            }
-            Effect::Store { at, bytes, kind } => {
-                history.store(by, at, bytes, kind);
-                self.changes.add(FileId(at.space.0), range_of(at, bytes));
-            }
-            Effect::Replace { at, bytes } => {
-                history.replace(by.time, at, bytes);
-                self.changes.add(FileId(at.space.0), range_of(at, bytes));
-            }
-        }
-    }
-
-    /// Content that is reported later than the first replaces it.
-    fn observe_content(&mut self, event: &Event<'_>) {
-        match event.kind {
-            EventKind::Map(mapping) => *self.first_mapped.entry(mapping.file).or_default() += 1,
-            EventKind::Content {
-                file,
-                offset,
-                bytes,
-            } => {
-                let is_first = self.first_mapped.get(&file) == Some(&1);
-                if !(is_first && self.initial.contains(&file)) {
-                    let at = address(file, offset);
-                    self.history.replace(Time(event.index.0), at, bytes);
-                    self.changes.add(file, range_of(at, bytes));
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// The bytes of each file that changed.
-#[derive(Default)]
-struct Changes {
-    /// Before the first time at which a crash is explored, and since.
-    before: FxHashMap<FileId, ByteRanges>,
-    since: FxHashMap<FileId, ByteRanges>,
-    is_exploring: bool,
-    /// What the present event has changed.
-    present: Vec<(FileId, Range<u64>)>,
-}
-
-impl Changes {
-    fn add(&mut self, file: FileId, range: Range<u64>) {
-        self.present.push((file, range));
-    }
-
-    fn begin_event(&mut self) {
-        let changed = match self.is_exploring {
-            true => &mut self.since,
-            false => &mut self.before,
-        };
-        for (file, range) in self.present.drain(..) {
-            let ranges = changed.entry(file).or_insert_with(ByteRanges::exact);
-            ranges.insert(range);
-        }
-    }
-
-    /// The first crash is explored before the present event.
-    fn begin_exploring(&mut self) {
-        self.is_exploring = true;
-    }
-
-    /// The bytes that differ between crashes: those that changed after the first of them, and those that it can lose.
-    fn differing(
-        mut self,
-        first: Option<&PossibleMemory>,
-        unit: u64,
-    ) -> FxHashMap<FileId, ByteRanges> {
-        self.begin_event();
-        let mut differing = self.since;
-        let Some(first) = first else {
-            return differing;
-        };
-        for (file, ranges) in self.before {
-            let ranges = ranges.ranges().flat_map(|range| by_unit(range, unit));
-            for range in ranges.filter(|range| first.is_open(address(file, range.start))) {
-                let of_file = differing.entry(file).or_insert_with(ByteRanges::exact);
-                of_file.insert(range);
-            }
-        }
-        differing
-    }
-}
-
-/// The parts of a range in each unit.
-fn by_unit(range: Range<u64>, unit: u64) -> impl Iterator<Item = Range<u64>> {
-    let mut start = range.start;
-    std::iter::from_fn(move || {
-        let part = start..(start - start % unit + unit).min(range.end);
-        start = part.end;
-        (!part.is_empty()).then_some(part)
-    })
-}
-
-fn range_of(at: PmAddress, bytes: &[u8]) -> Range<u64> {
-    at.offset..at.offset + bytes.len() as u64
-}
-
-/// What the files held when they were first mapped.
-struct InitialContents(FxHashMap<SpaceId, Content>);
-
-impl InitialContents {
-    fn of(files: &PersistentFiles) -> Self {
-        let contents = files.initial_contents();
-        Self(
-            contents
-                .map(|(file, content)| (SpaceId(file.0), content.clone()))
-                .collect(),
-        )
-    }
-}
-
-impl InitialBytes for InitialContents {
-    fn read(&self, address: PmAddress, bytes: &mut [u8]) {
-        match self.0.get(&address.space) {
-            Some(content) => content.read(address.offset, bytes),
-            None => bytes.fill(0),
-        }
-    }
 }

@@ -296,7 +296,12 @@ impl Found {
 }
 
 /// Keeps the contents in which a read sees these bytes. Returns whether there are any.
-fn narrow(memory: &mut PossibleMemory, version: &Version, read: Read, bytes: &[u8]) -> bool {
+pub(super) fn narrow(
+    memory: &mut PossibleMemory,
+    version: &Version,
+    read: Read,
+    bytes: &[u8],
+) -> bool {
     let Some(holder) = version.holder else {
         return true;
     };

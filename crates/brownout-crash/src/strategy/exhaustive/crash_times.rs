@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use brownout_model::{
     Access, CrashTime, InitialBytes, PmAddress, SpaceId, StoreHistory, StoreHistoryBuilder,
-    Tearing, Time, Wait,
+    Time, Wait,
 };
 use brownout_recovery::ByteRanges;
 use brownout_trace::replay::Content;
@@ -69,6 +69,7 @@ impl RecordedStores {
             survey,
             symbols,
             profile,
+            tearing,
             ..
         } = input;
         let files = &survey.files;
@@ -83,7 +84,7 @@ impl RecordedStores {
         });
         let counts_operations = !scope.operations.is_empty();
         let mut images = ImageBuilder::new(files, &run.selection);
-        let mut follower = Follower::new(StoreHistoryBuilder::new(profile, Tearing::Whole), files);
+        let mut follower = Follower::new(StoreHistoryBuilder::new(profile, tearing), files);
         let mut times = Vec::new();
         // The last failure point, if nothing was stored since.
         let mut label: Option<Label> = None;

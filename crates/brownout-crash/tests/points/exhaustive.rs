@@ -133,7 +133,7 @@ impl Program {
 type Machine = (Profile, Tearing);
 
 /// A run with more crash images than this is not enumerated.
-const MOST_IMAGES: usize = 6_000;
+const MOST_IMAGES: usize = 3_000;
 
 /// The transcripts of recovery after every crash that the model allows, at any time from the first failure point on; `None` if
 /// there are too many.
@@ -269,7 +269,7 @@ fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(300), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(300), max_global_rejects: u32::MAX, ..ProptestConfig::default() })]
 
     #[test]
     fn every_behaviour_is_found_and_run_once(

@@ -23,6 +23,13 @@ pub struct Cause {
 }
 
 impl Cause {
+    /// Whether a store that is absent is present in part.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.absent
+            .iter()
+            .any(|culprit| !culprit.persisted.is_empty())
+    }
+
     /// Whether any stores make the difference.
     pub(crate) fn names_stores(&self) -> bool {
         !self.present.is_empty() || !self.absent.is_empty()
@@ -36,4 +43,7 @@ pub struct Culprit {
     pub event: u64,
     pub stack: Vec<Frame>,
     pub ranges: Vec<ByteRange>,
+    /// Bytes of these stores that the image has: they are torn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub persisted: Vec<ByteRange>,
 }

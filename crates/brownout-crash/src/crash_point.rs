@@ -2,11 +2,12 @@
 //!
 //! Without a choice a crash leaves every store before its event, in program order, as in Mumak §4.1. With a choice it
 //! leaves one of the states of the persistency model (Jaaru, Figs. 9 and 10): each line holds its content after some of its
-//! stores, independently of all other lines. Stores are never torn in a choice.
+//! stores, independently of all other lines. If stores can be [torn](Tearing), a line may also have some words of a store.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use brownout_model::{LINE, Profile};
+use brownout_model::{ByteMask, LINE, Profile, Tearing};
 use serde::{Deserialize, Serialize};
 
 /// A crash image, named by what leads to it.
@@ -51,6 +52,9 @@ pub fn common_profile<'a>(
 pub struct Choice {
     /// Name of the persistency profile that allows the state.
     pub profile: String,
+    /// Whether the state may have some words of a store.
+    #[serde(default, skip_serializing_if = "is_whole", with = "tearing_name")]
+    pub tearing: Tearing,
     /// The state of all lines that are not listed.
     pub others: OtherLines,
     /// Ordered by file and line, each line once.
@@ -81,12 +85,83 @@ pub struct LineChoice {
     /// other stores to their line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exceptions: Vec<u64>,
+    /// Of the stores that are absent, those of which some words are present, ordered by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub torn: Vec<TornStore>,
+}
+
+/// A store of which some words of a line are present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TornStore {
+    /// Number of the store among those to the line, from 0.
+    pub store: u64,
+    /// The aligned 8-byte words of the line that are present: bit *n* represents word *n*.
+    pub words: u8,
 }
 
 impl LineChoice {
-    /// Whether the line's store with this number, from 0, is present.
+    /// The state of a line of whose first `total` stores these are absent; some words of those that are `torn` are present.
+    pub fn without(
+        (file, offset): (usize, u64),
+        total: u64,
+        absent: &BTreeSet<u64>,
+        torn: Vec<TornStore>,
+    ) -> Self {
+        let mut stores = total;
+        while stores > 0 && absent.contains(&(stores - 1)) {
+            stores -= 1;
+        }
+        Self {
+            file,
+            offset,
+            stores,
+            exceptions: absent.range(..stores).copied().collect(),
+            torn,
+        }
+    }
+
+    /// Whether the line's store with this number, from 0, is present as a whole.
     pub fn has(&self, number: u64) -> bool {
         (number < self.stores) != self.exceptions.contains(&number)
+    }
+
+    /// The bytes of the line that are present of a store to it.
+    pub fn present(&self, number: u64, stored: ByteMask) -> ByteMask {
+        let torn = self.torn.iter().find(|torn| torn.store == number);
+        match torn {
+            _ if self.has(number) => stored,
+            Some(torn) => stored.and(torn.bytes()),
+            None => ByteMask::NONE,
+        }
+    }
+}
+
+impl TornStore {
+    /// The bytes of all its words that are present.
+    fn bytes(self) -> ByteMask {
+        let words = (0..8).filter(|word| self.words >> word & 1 != 0);
+        words.map(ByteMask::word).fold(ByteMask::NONE, ByteMask::or)
+    }
+}
+
+fn is_whole(tearing: &Tearing) -> bool {
+    *tearing == Tearing::Whole
+}
+
+/// [`Tearing`] by its name.
+pub(crate) mod tearing_name {
+    use brownout_model::Tearing;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(tearing: &Tearing, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(tearing.name())
+    }
+
+    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Tearing, D::Error> {
+        let name = String::deserialize(from)?;
+        let tearing = Tearing::named(&name);
+        tearing.ok_or_else(|| D::Error::custom(format_args!("there is no tearing `{name}`")))
     }
 }
 
@@ -101,6 +176,11 @@ impl Choice {
         let key = |line: &LineChoice| (line.file, line.offset);
         let at = self.lines.binary_search_by_key(&(file, offset), key);
         at.ok().map(|at| &self.lines[at])
+    }
+
+    /// Whether some words of a store are present, and others are not.
+    pub fn has_torn_stores(&self) -> bool {
+        self.lines.iter().any(|line| !line.torn.is_empty())
     }
 
     /// In a sentence, for people.
@@ -122,7 +202,11 @@ impl LineChoice {
     /// Whether `next` is the next line of the same file in the same state.
     fn continues_in(&self, next: &LineChoice) -> bool {
         let is_next = self.file == next.file && self.offset + LINE == next.offset;
-        is_next && self.stores == next.stores && self.exceptions == next.exceptions
+        is_next
+            && self.stores == next.stores
+            && self.exceptions == next.exceptions
+            && self.torn.is_empty()
+            && next.torn.is_empty()
     }
 }
 
@@ -148,6 +232,23 @@ fn describe_lines(lines: &[LineChoice]) -> String {
     if !line.exceptions.is_empty() {
         let numbers: Vec<String> = line.exceptions.iter().map(u64::to_string).collect();
         text.push_str(&format!(" (except number {})", numbers.join(", ")));
+    }
+    for torn in &line.torn {
+        let joint = match line.stores {
+            0 => "except",
+            _ => "and",
+        };
+        let words = torn.bytes().runs().map(|(start, len)| {
+            let start = line.offset + start;
+            format!("{start:#x}..{:#x}", start + len)
+        });
+        let words = words.collect::<Vec<String>>().join(", ");
+        text.push_str(&format!(" {joint} the words {words} of "));
+        match torn.store {
+            0 => text.push_str("the first one"),
+            next if next == line.stores => text.push_str("the next one"),
+            number => text.push_str(&format!("number {number}")),
+        }
     }
     text
 }
@@ -194,9 +295,51 @@ mod tests {
             offset: 64,
             stores: 2,
             exceptions: vec![0, 3],
+            torn: Vec::new(),
         };
         let present: Vec<bool> = (0..5).map(|number| line.has(number)).collect();
         assert_eq!(present, [false, true, false, true, false]);
+    }
+
+    #[test]
+    fn a_torn_store_is_present_in_its_words() {
+        let line = LineChoice {
+            file: 0,
+            offset: 64,
+            stores: 1,
+            exceptions: Vec::new(),
+            torn: vec![TornStore { store: 1, words: 6 }],
+        };
+        // The store starts in word 1 and ends in word 3.
+        let stored = ByteMask::range(12, 16);
+        assert_eq!(line.present(0, stored), stored);
+        assert_eq!(line.present(1, stored), ByteMask::range(12, 12));
+        assert_eq!(line.present(2, stored), ByteMask::NONE);
+    }
+
+    #[test]
+    fn torn_stores_are_described_by_their_words() {
+        let line = |stores, torn| LineChoice {
+            file: 0,
+            offset: 0x40,
+            stores,
+            exceptions: Vec::new(),
+            torn: vec![torn],
+        };
+        let described =
+            |stores, store, words| describe_lines(&[line(stores, TornStore { store, words })]);
+        assert_eq!(
+            described(0, 0, 5),
+            "the line at 0x40 of PM file 1 without its stores except the words 0x40..0x48, 0x50..0x58 of the first one"
+        );
+        assert_eq!(
+            described(1, 1, 6),
+            "the line at 0x40 of PM file 1 after 1 store and the words 0x48..0x58 of the next one"
+        );
+        assert_eq!(
+            described(1, 3, 1),
+            "the line at 0x40 of PM file 1 after 1 store and the words 0x40..0x48 of number 3"
+        );
     }
 
     #[test]
@@ -205,6 +348,7 @@ mod tests {
             event: 1,
             choice: profile.map(|profile| Choice {
                 profile: profile.into(),
+                tearing: Tearing::Whole,
                 others: OtherLines::Newest,
                 lines: Vec::new(),
             }),
@@ -228,9 +372,11 @@ mod tests {
             offset,
             stores,
             exceptions: Vec::new(),
+            torn: Vec::new(),
         };
         let choice = Choice {
             profile: "adr".into(),
+            tearing: Tearing::Whole,
             others: OtherLines::Newest,
             lines: vec![
                 line(0x40, 0),
@@ -253,12 +399,14 @@ mod tests {
     fn a_choice_is_described_in_words() {
         let choice = Choice {
             profile: "adr".into(),
+            tearing: Tearing::Whole,
             others: OtherLines::Newest,
             lines: vec![LineChoice {
                 file: 0,
                 offset: 64,
                 stores: 1,
                 exceptions: Vec::new(),
+                torn: Vec::new(),
             }],
         };
         assert_eq!(

@@ -143,7 +143,13 @@ pub fn explain(
     let Some(last) = last else {
         return Ok(Vec::new());
     };
-    let stores = FollowedStores::until(last, run, files, profile)?;
+    let choices = failures
+        .iter()
+        .filter_map(|trial| trial.point.choice.as_ref());
+    // A test has one tearing.
+    let tearing = choices.map(|choice| choice.tearing).next();
+    let tearing = tearing.unwrap_or(Tearing::Whole);
+    let stores = FollowedStores::until(last, run, files, (profile, tearing))?;
     let crashes: Vec<ObservedCrash> = failures
         .iter()
         .map(|trial| ObservedCrash {
@@ -208,9 +214,9 @@ impl FollowedStores {
         last: u64,
         run: &RecordedRun,
         files: &PersistentFiles,
-        profile: Profile,
+        (profile, tearing): (Profile, Tearing),
     ) -> Result<Self, CrashError> {
-        let history = StoreHistoryBuilder::new(profile, Tearing::Whole);
+        let history = StoreHistoryBuilder::new(profile, tearing);
         let mut follower = HistoryFollower::new(history, files);
         follower.changes.begin_exploring();
         run.walk(|event, definitions| {

@@ -165,8 +165,11 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
         first.verdict,
         first.kind.describe()
     );
-    if first.point.choice.is_some() {
-        message.push_str(", with stores before it that have not reached persistent memory");
+    if let Some(choice) = &first.point.choice {
+        message.push_str(match choice.has_torn_stores() {
+            true => ", with a store before it that has reached persistent memory only in part",
+            false => ", with stores before it that have not reached persistent memory",
+        });
     }
     if let Some(operation) = first.operation.filter(|operation| operation.active) {
         message.push_str(&format!(", in operation {}", operation.completed + 1));
@@ -189,6 +192,12 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
                     }
                 }
             }
+        }
+        let torn: Vec<String> = cause.absent.iter().filter_map(torn_text).collect();
+        if !torn.is_empty() {
+            evidence
+                .details
+                .insert("torn store".into(), torn.join("\n"));
         }
         if !cause.names_stores() {
             let none = "the search found no small set of stores that makes the difference";
@@ -220,9 +229,23 @@ fn reason(cause: &Cause) -> &'static str {
     match (cause.present.is_empty(), cause.absent.is_empty()) {
         (false, false) => "; one store is present and another that belongs to it is missing",
         (false, true) => "; a store is present that recovery cannot handle",
+        (true, false) if cause.is_torn() => "; recovery needs all of that store",
         (true, false) => "; a store is missing that recovery needs",
         (true, true) => "",
     }
+}
+
+/// Which bytes of a torn store are persisted; `None` if it is not torn.
+fn torn_text(store: &Culprit) -> Option<String> {
+    let ranges = store.persisted.iter().map(|range| {
+        let end = range.offset + range.len;
+        format!("{:#x}..{end:#x}", range.offset)
+    });
+    let ranges = ranges.collect::<Vec<String>>().join(", ");
+    (!ranges.is_empty()).then(|| {
+        let line = line_of(&store.stack);
+        format!("{line}: bytes {ranges} of this store are persisted, the rest is not")
+    })
 }
 
 fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {

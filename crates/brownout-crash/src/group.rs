@@ -194,6 +194,7 @@ mod tests {
     use crate::failure_point::PointKind;
     use crate::operation::Operation;
     use crate::trial::Failure;
+    use brownout_model::Tearing;
     use brownout_recovery::Verdict;
 
     fn passed(event: u64) -> Trial {
@@ -303,6 +304,7 @@ mod tests {
             trial.purpose = TrialPurpose::OpenOrder;
             trial.point.choice = Some(Choice {
                 profile: "adr".into(),
+                tearing: Tearing::Whole,
                 others: OtherLines::Newest,
                 lines: Vec::new(),
             });

@@ -6,7 +6,7 @@
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
 //! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how
-//! much there was to try, and has any number of operations.
+//! much there was to try, and has any number of operations. Version 5 says whether stores can be torn.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -26,7 +26,7 @@ use crate::test_configuration::TestConfiguration;
 use crate::trial::Trial;
 
 /// Of the journal's format.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// How old the last line may get before the storage has it, as long as lines are written.
 const SYNC_INTERVAL: Duration = Duration::from_secs(5);
@@ -300,6 +300,7 @@ mod tests {
     use crate::failure_point::{Granularity, PointKind};
     use crate::strategy::StrategyId;
     use crate::test_configuration::TraceIdentity;
+    use brownout_model::Tearing;
     use brownout_recovery::Recovery;
 
     fn head() -> Head {
@@ -317,6 +318,7 @@ mod tests {
             recovery: Recovery::new("true", "/"),
             granularity: Granularity::default(),
             profile: "adr".into(),
+            tearing: Tearing::Words,
             occurrences: None,
             after: None,
             operations: Vec::new(),
@@ -356,6 +358,7 @@ mod tests {
         assert!(read(&path).unwrap().is_none());
         let choice = Choice {
             profile: "adr".into(),
+            tearing: Tearing::Words,
             others: OtherLines::Newest,
             lines: Vec::new(),
         };

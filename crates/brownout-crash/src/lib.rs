@@ -63,7 +63,7 @@ mod unpersisted_reads;
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
 pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, recovered_images, tried};
-pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines};
+pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines, TornStore};
 pub use error::CrashError;
 pub use explanation::{ExplainedRead, ExplainedSource, Explanation, explain};
 pub use failure_point::{
@@ -72,7 +72,7 @@ pub use failure_point::{
 };
 pub use findings::{findings, line_of, representatives};
 pub use group::{Group, group};
-pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore};
+pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore, TornBytes};
 pub use journal::{Journal, JournalError};
 pub use narrow::{Narrowed, narrow};
 pub use observed_reads::{ObservedReads, observe_reads, observe_reads_after};

@@ -23,7 +23,7 @@ use brownout_trace::EventIndex;
 use crate::cause::{Cause, Culprit};
 use crate::crash_point::{Choice, common_profile};
 use crate::error::CrashError;
-use crate::image::{CrashImage, ImageBuilder, LostStore};
+use crate::image::{CrashImage, ImageBuilder, LostStore, TornBytes};
 use crate::operation::Operations;
 use crate::persistent_files::PersistentFiles;
 use crate::progress::ProgressObserver;
@@ -57,6 +57,8 @@ struct Question {
     bad_image: Option<CrashImage>,
     /// With a choice: the stores before the failure that are not in its image.
     lost: Vec<LostStore>,
+    /// What its image has of stores that are torn.
+    torn: Vec<TornBytes>,
     before: Arc<Between>,
     after: Arc<Between>,
 }
@@ -118,6 +120,7 @@ fn ask(failures: Vec<Trial>, trials: &[Trial]) -> Vec<Question> {
                 good_image: None,
                 bad_image: None,
                 lost: Vec::new(),
+                torn: Vec::new(),
                 before: Arc::default(),
                 after: Arc::default(),
             }
@@ -160,6 +163,7 @@ fn collect(
                         Ok(chosen) => {
                             question.bad_image = Some(chosen.image);
                             question.lost = chosen.lost;
+                            question.torn = chosen.torn;
                         }
                         Err(error) => result = Err(error),
                     },
@@ -275,7 +279,7 @@ fn cause(
     let mut culprits = |between: &Between, chosen: &[usize]| -> Vec<Culprit> {
         chosen
             .iter()
-            .map(|&unit| culprit(&between.units[unit], files, symbols))
+            .map(|&unit| culprit(&between.units[unit], &question.torn, files, symbols))
             .collect()
     };
     Cause {
@@ -290,23 +294,37 @@ fn cause(
     }
 }
 
-fn culprit(unit: &Unit, files: &PersistentFiles, symbols: &mut dyn Symbols) -> Culprit {
+fn culprit(
+    unit: &Unit,
+    torn: &[TornBytes],
+    files: &PersistentFiles,
+    symbols: &mut dyn Symbols,
+) -> Culprit {
+    let changed = unit.changes.iter();
+    let changed = changed.map(|change| (change.file, change.offset, change.bytes.len() as u64));
+    let is_of_unit =
+        |torn: &&TornBytes| unit.changes.iter().any(|change| change.event == torn.event);
+    let persisted = torn.iter().filter(is_of_unit);
+    let persisted = persisted.map(|torn| (torn.file, torn.offset, torn.len));
     Culprit {
         event: unit.changes.first().map_or(0, |change| change.event.0),
         stack: unit
             .stack
             .map_or_else(Vec::new, |stack| symbols.frames(stack)),
-        ranges: ranges(unit, files),
+        ranges: ranges(changed, files),
+        persisted: ranges(persisted, files),
     }
 }
 
-/// The bytes that a unit changes, with adjacent ranges joined.
-fn ranges(unit: &Unit, files: &PersistentFiles) -> Vec<ByteRange> {
+/// Bytes of files, by file number, offset and length, with adjacent ranges joined.
+fn ranges(
+    bytes: impl Iterator<Item = (usize, u64, u64)>,
+    files: &PersistentFiles,
+) -> Vec<ByteRange> {
     let mut by_file: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();
-    for change in &unit.changes {
-        let end = change.offset + change.bytes.len() as u64;
-        let ranges = by_file.entry(change.file).or_default();
-        ranges.push((change.offset, end));
+    for (file, offset, len) in bytes {
+        let ranges = by_file.entry(file).or_default();
+        ranges.push((offset, offset + len));
     }
     let mut joined = Vec::new();
     let mut numbers: Vec<usize> = by_file.keys().copied().collect();

@@ -120,14 +120,19 @@ impl Persistency {
     }
 
     /// What a crash now can leave. The tags name [parts](Self::part).
-    pub fn crash_states(&self) -> CrashStates<PartId> {
-        self.tracker.crash_states(Tearing::Whole)
+    pub fn crash_states(&self, tearing: Tearing) -> CrashStates<PartId> {
+        self.tracker.crash_states(tearing)
     }
 
     /// Like [`crash_states`](Self::crash_states), of the units that contain bytes of `range` alone.
-    pub fn crash_states_in(&self, file: FileId, range: Range<u64>) -> CrashStates<PartId> {
+    pub fn crash_states_in(
+        &self,
+        file: FileId,
+        range: Range<u64>,
+        tearing: Tearing,
+    ) -> CrashStates<PartId> {
         let space = SpaceId(file.0);
-        self.tracker.crash_states_in(space, range, Tearing::Whole)
+        self.tracker.crash_states_in(space, range, tearing)
     }
 
     pub fn part(&self, id: PartId) -> &StorePart {

@@ -250,6 +250,7 @@ fn meaning(trial: &Trial, keeping: Option<&CrashPoint>, by_point: &TrialsByPoint
 
 #[cfg(test)]
 mod tests {
+    use brownout_model::Tearing;
     use brownout_recovery::Verdict;
 
     use super::*;
@@ -262,6 +263,7 @@ mod tests {
             event,
             choice: Some(Choice {
                 profile: "adr".into(),
+                tearing: Tearing::Whole,
                 others: OtherLines::Newest,
                 lines: Vec::new(),
             }),

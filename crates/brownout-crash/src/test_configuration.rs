@@ -1,7 +1,9 @@
 //! What crash testing was asked to do.
 
+use brownout_model::Tearing;
 use serde::{Deserialize, Serialize};
 
+use crate::crash_point::tearing_name;
 use crate::failure_point::Granularity;
 use crate::strategy::StrategyId;
 use brownout_recovery::Recovery;
@@ -27,6 +29,9 @@ pub struct TestConfiguration {
     pub granularity: Granularity,
     /// The persistency profile.
     pub profile: String,
+    /// Whether stores are explored that persist in part.
+    #[serde(with = "tearing_name")]
+    pub tearing: Tearing,
     /// If the user gave a number.
     pub occurrences: Option<usize>,
     pub after: Option<String>,

@@ -15,11 +15,13 @@ use crate::test_configuration::TraceIdentity;
 use brownout_recovery::Expectation;
 use brownout_recovery::{Readiness, Recovery};
 
-/// How tokens begin, and which version they have. Version 1 named a crash by its event alone, version 2 not its trace.
+/// How tokens begin, and which version they have. Version 1 named a crash by its event alone, version 2 not its trace, version 3
+/// has no torn stores and is read, too.
 const NAME: &str = "crash";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+const OLDEST_VERSION: u32 = 3;
 
-/// A crash and the recovery from it. As text: `crash3:EVENT:…`, where the rest holds everything else.
+/// A crash and the recovery from it. As text: `crash4:EVENT:…`, where the rest holds everything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     pub point: CrashPoint,
@@ -125,7 +127,7 @@ pub enum TokenError {
     )]
     NotAToken,
     #[error(
-        "this token has version {found}, and this brownout reads version {VERSION}; \
+        "this token has version {found}, and this brownout reads versions {OLDEST_VERSION} to {VERSION}; \
          run `brownout crash` on the trace again to get new tokens"
     )]
     OtherVersion { found: u32 },
@@ -150,7 +152,7 @@ impl FromStr for Token {
         };
         let version = name.strip_prefix(NAME).and_then(|text| text.parse().ok());
         match version {
-            Some(VERSION) => {}
+            Some(OLDEST_VERSION..=VERSION) => {}
             Some(found) => return Err(TokenError::OtherVersion { found }),
             None => return Err(TokenError::NotAToken),
         }
@@ -165,8 +167,10 @@ impl FromStr for Token {
 
 #[cfg(test)]
 mod tests {
+    use brownout_model::Tearing;
+
     use super::*;
-    use crate::crash_point::{LineChoice, OtherLines};
+    use crate::crash_point::{LineChoice, OtherLines, TornStore};
     use brownout_recovery::Expectation;
 
     fn token(choice: Option<Choice>) -> Token {
@@ -194,19 +198,21 @@ mod tests {
     fn a_token_survives_being_text() {
         let choice = Choice {
             profile: "adr".into(),
+            tearing: Tearing::Words,
             others: OtherLines::Guaranteed,
             lines: vec![LineChoice {
                 file: 1,
                 offset: 128,
                 stores: 7,
                 exceptions: vec![2],
+                torn: vec![TornStore { store: 7, words: 5 }],
             }],
         };
         for token in [token(None), token(Some(choice))] {
             let text = token.to_string();
-            assert!(text.starts_with("crash3:4711:"), "{text}");
+            assert!(text.starts_with("crash4:4711:"), "{text}");
             assert_eq!(text.parse::<Token>().unwrap(), token);
-            for broken in ["", "crash3", "crash3:4711:", &text[..text.len() - 3]] {
+            for broken in ["", "crash4", "crash4:4711:", &text[..text.len() - 3]] {
                 let error = broken.parse::<Token>().unwrap_err();
                 assert_eq!(error, TokenError::NotAToken, "{broken}");
             }
@@ -214,9 +220,18 @@ mod tests {
     }
 
     #[test]
+    fn a_token_of_the_version_before_is_read() {
+        let token = token(None);
+        let text = token.to_string().replacen("crash4", "crash3", 1);
+        assert_eq!(text.parse::<Token>().unwrap(), token);
+    }
+
+    #[test]
     fn a_token_of_another_version_is_recognised() {
         let error = "crash1:4711:AAAA".parse::<Token>().unwrap_err();
         assert_eq!(error, TokenError::OtherVersion { found: 1 });
+        let newer = "crash5:4711:AAAA".parse::<Token>().unwrap_err();
+        assert_eq!(newer, TokenError::OtherVersion { found: 5 });
         assert!(error.to_string().contains("version 1"), "{error}");
     }
 }

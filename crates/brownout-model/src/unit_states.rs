@@ -11,13 +11,29 @@ use crate::address::{LINE, PmAddress, Time};
 use crate::byte_mask::ByteMask;
 
 /// Whether a crash can keep part of a store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tearing {
     /// The part of a store in one unit is kept or lost as a whole.
     #[default]
     Whole,
     /// Each aligned 8-byte word is kept or lost separately.
     Words,
+}
+
+impl Tearing {
+    /// The name used on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Words => "words",
+        }
+    }
+
+    /// The tearing with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = [Self::Whole, Self::Words].into_iter();
+        all.find(|tearing| tearing.name() == name)
+    }
 }
 
 /// A store, or the part of a store in one line, that is not settled.
@@ -250,41 +266,48 @@ impl<T> UnitStates<T> {
 
     /// The state with exactly the parts for which `present` holds, none of them torn; `None` if a crash cannot leave it.
     pub fn state_with(&self, present: impl Fn(usize) -> bool) -> Option<UnitState> {
-        let mut state = UnitState::default();
-        let mut whole = 0;
-        for (number, part) in self.parts.iter().enumerate() {
-            let present = present(number);
-            let possible = match part.role {
-                Role::Guaranteed => present,
-                Role::Step(step) => {
-                    whole = if present { whole.max(step + 1) } else { whole };
-                    true
-                }
-                Role::Optional {
-                    present: must,
-                    absent: cannot,
-                } => (if present { cannot } else { must }) == 0,
-            };
-            if !possible {
-                return None;
-            }
-            if present {
-                let bytes = part.bytes;
-                state.pieces.push(Piece {
-                    part: number,
-                    bytes,
-                });
+        self.state_of(|part| match present(part) {
+            true => self.parts[part].bytes,
+            false => ByteMask::NONE,
+        })
+    }
+
+    /// The state with exactly these bytes of each part; `None` if a crash cannot leave it.
+    pub fn state_of(&self, present: impl Fn(usize) -> ByteMask) -> Option<UnitState> {
+        let present: Vec<ByteMask> = (0..self.parts.len()).map(present).collect();
+        // The first store of the sequence that is not complete; it may be torn.
+        let incomplete = self
+            .parts
+            .iter()
+            .zip(&present)
+            .filter_map(|(part, &bytes)| match part.role {
+                Role::Step(step) if bytes != part.bytes => Some(step),
+                _ => None,
+            });
+        let whole = incomplete.min().unwrap_or(self.steps);
+        let mut torn = Vec::new();
+        for (part, &bytes) in self.parts.iter().zip(&present) {
+            if part.role == Role::Step(whole) {
+                let words = self.words_of(part);
+                let words = words.filter(|&(word, _)| !bytes.and(ByteMask::word(word)).is_empty());
+                torn.extend(words.map(|(_, word)| word));
             }
         }
-        let has = |number: usize| {
-            let pieces = &state.pieces;
-            let at = pieces.binary_search_by_key(&number, |piece| piece.part);
-            at.is_ok()
-        };
-        let is_prefix = self.parts.iter().enumerate().all(|(number, part)| {
-            !matches!(part.role, Role::Step(step) if step < whole) || has(number)
-        });
-        (is_prefix && self.agrees(whole, &[])).then_some(state)
+        let can_tear = self.tearing == Tearing::Words || torn.is_empty();
+        if !can_tear || !self.agrees(whole, &torn) {
+            return None;
+        }
+        let mut state = UnitState::default();
+        for (number, (part, bytes)) in self.parts.iter().zip(present).enumerate() {
+            if !self.choices(part, whole, &torn).contains(&bytes) {
+                return None;
+            }
+            if !bytes.is_empty() {
+                let part = number;
+                state.pieces.push(Piece { part, bytes });
+            }
+        }
+        Some(state)
     }
 
     /// All states, without duplicates.

@@ -66,6 +66,8 @@ pub struct ExplorationCoverage {
     pub known_paths: u64,
     /// The decimal logarithm of the number of states that a crash can leave; each would be a recovery if all were tried.
     pub states_log10: f64,
+    /// Whether states are among them in which a store is present in part.
+    pub torn_stores: bool,
     /// Why a behaviour may be missing, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
@@ -91,21 +93,26 @@ impl ExploredPoint {
     }
 }
 
-/// `2 of 2 failure points in all states (46 of 46 crash times, about 10^3.2 states)`
+/// `2 of 2 failure points in all states (46 of 46 crash times, about 10^3.2 states, torn stores included)`
 impl fmt::Display for ExplorationCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |of| if of == 1 { "" } else { "s" };
         let (points, times) = (self.failure_points, self.crash_times);
         write!(
             f,
-            "{} of {} failure point{} in all states ({} of {} crash time{}, about 10^{:.1} states)",
+            "{} of {} failure point{} in all states ({} of {} crash time{}, about 10^{:.1} states{})",
             points.tried,
             points.of,
             plural(points.of),
             times.tried,
             times.of,
             plural(times.of),
-            self.states_log10
+            self.states_log10,
+            if self.torn_stores {
+                ", torn stores included"
+            } else {
+                ""
+            }
         )
     }
 }
@@ -196,6 +203,14 @@ mod tests {
         assert_eq!(
             coverage.to_string(),
             "1 of 1 failure point in all states (45 of 46 crash times, about 10^3.2 states)"
+        );
+        if let Some(exploration) = &mut coverage.exploration {
+            exploration.torn_stores = true;
+        }
+        assert!(
+            coverage
+                .to_string()
+                .ends_with("about 10^3.2 states, torn stores included)")
         );
     }
 }

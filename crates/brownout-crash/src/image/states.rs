@@ -4,15 +4,15 @@
 //! was settled is found by undoing the stores that a crash may lose, newest first, from the line's present content.
 //! Only lines with such stores differ from the image in program order.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use brownout_model::{CrashStates, LINE, Profile, UnitState, UnitStates};
+use brownout_model::{ByteMask, CrashStates, LINE, Part, Profile, Tearing, UnitState, UnitStates};
 use brownout_trace::replay::{Content, PAGE};
 use brownout_trace::{Definitions, EventIndex, FileId};
 
 use super::{CrashImage, ImageBuilder, ImageDigest};
-use crate::crash_point::{Choice, ImpossibleChoice, LineChoice, OtherLines};
+use crate::crash_point::{Choice, ImpossibleChoice, LineChoice, OtherLines, TornStore};
 use crate::persistency::{GuaranteedPart, PartId, Persistency};
 
 /// The crash image of a choice.
@@ -20,8 +20,10 @@ use crate::persistency::{GuaranteedPart, PartId, Persistency};
 pub struct ChosenImage {
     pub image: CrashImage,
     pub digest: ImageDigest,
-    /// The stores before the crash that are not in the image, in the order of the trace.
+    /// The stores before the crash that are not in the image, or not as a whole, in the order of the trace.
     pub lost: Vec<LostStore>,
+    /// What the image has of stores that are torn, in the order of the trace.
+    pub torn: Vec<TornBytes>,
 }
 
 /// Bytes of a store that are not in a crash image.
@@ -32,6 +34,16 @@ pub struct LostStore {
     pub file: usize,
     pub offset: u64,
     pub bytes: Vec<u8>,
+}
+
+/// Bytes in a crash image of a store that is torn: other bytes of it in the same unit are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TornBytes {
+    pub event: EventIndex,
+    /// Number of the file.
+    pub file: usize,
+    pub offset: u64,
+    pub len: u64,
 }
 
 /// What a state loses of a unit.
@@ -53,12 +65,16 @@ impl ImageBuilder<'_> {
     }
 
     /// All states that a crash now can leave, as choices. There can be very many.
-    pub fn choices(&self, definitions: &Definitions) -> impl Iterator<Item = Choice> {
+    pub fn choices(
+        &self,
+        tearing: Tearing,
+        definitions: &Definitions,
+    ) -> impl Iterator<Item = Choice> {
         let holders = self.holders(definitions);
         self.persistency.iter().flat_map(move |persistency| {
-            let (states, holders) = (persistency.crash_states(), holders.clone());
+            let (states, holders) = (persistency.crash_states(tearing), holders.clone());
             let all = states.iter();
-            all.map(move |state| name(persistency, &holders, &states, &state))
+            all.map(move |state| name(persistency, tearing, &holders, &states, &state))
         })
     }
 
@@ -93,7 +109,7 @@ impl ImageBuilder<'_> {
         definitions: &Definitions,
     ) -> Option<Choice> {
         let persistency = self.persistency.as_ref()?;
-        let states = persistency.crash_states_in(file, range);
+        let states = persistency.crash_states_in(file, range, Tearing::Whole);
         let state: Option<Vec<UnitState>> = states
             .units()
             .iter()
@@ -119,7 +135,8 @@ impl ImageBuilder<'_> {
                 })
             })
             .collect();
-        let choice = name(persistency, &self.holders(definitions), &states, &state?);
+        let holders = self.holders(definitions);
+        let choice = name(persistency, Tearing::Whole, &holders, &states, &state?);
         (!choice.lines.is_empty()).then_some(choice)
     }
 
@@ -160,7 +177,7 @@ impl ImageBuilder<'_> {
         let units = units_of(choice, &holders, persistency);
         check(choice, event, &holders, persistency, &units)?;
         let mut image = self.image(definitions);
-        let mut lost = Vec::new();
+        let (mut lost, mut torn) = (Vec::new(), Vec::new());
         let mut changed: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
         for unit in &units {
             let Some(file) = number_of(&holders, unit) else {
@@ -170,24 +187,28 @@ impl ImageBuilder<'_> {
                 let known = &unit.parts()[part];
                 let number = persistency.part(known.tag).number;
                 match choice.line(file, known.line.offset) {
-                    Some(line) => line.has(number),
-                    None => choice.others == OtherLines::Newest || unit.is_guaranteed(part),
+                    Some(line) => line.present(number, known.bytes),
+                    None if choice.others == OtherLines::Newest => known.bytes,
+                    None if unit.is_guaranteed(part) => known.bytes,
+                    None => ByteMask::NONE,
                 }
             };
-            let state = unit.state_with(present).ok_or(ImpossibleChoice::Line {
+            let state = unit.state_of(present).ok_or(ImpossibleChoice::Line {
                 file,
                 offset: unit.address().offset,
                 event,
             })?;
-            if state.pieces.len() == unit.parts().len() {
+            if is_complete(unit, &state) {
                 continue;
             }
             let content = image.files[file].get_or_insert_with(Content::default);
             let pages = lay_over(persistency, unit, &state, content);
             changed.entry(file).or_default().extend(pages);
             lost.extend(lost_parts(persistency, unit, &state, file));
+            torn.extend(torn_bytes(persistency, unit, &state, file));
         }
         lost.sort();
+        torn.sort();
         let digest = self.digest_with(definitions, |file| {
             let content = image.files[file].as_ref()?;
             Some((content, changed.get(&file)?))
@@ -196,6 +217,7 @@ impl ImageBuilder<'_> {
             image,
             digest,
             lost,
+            torn,
         })
     }
 }
@@ -213,7 +235,7 @@ fn units_of(
     persistency: &Persistency,
 ) -> Vec<UnitStates<PartId>> {
     if choice.others != OtherLines::Newest {
-        return persistency.crash_states().units().to_vec();
+        return persistency.crash_states(choice.tearing).units().to_vec();
     }
     let unit = persistency.profile().unit;
     let starts: BTreeSet<(FileId, u64)> = choice
@@ -224,7 +246,8 @@ fn units_of(
             Some((holder, line.offset - line.offset % unit))
         })
         .collect();
-    let of_unit = |(file, start)| persistency.crash_states_in(file, start..start + 1);
+    let of_unit =
+        |(file, start)| persistency.crash_states_in(file, start..start + 1, choice.tearing);
     let states = starts.into_iter().map(of_unit);
     states.flat_map(|states| states.units().to_vec()).collect()
 }
@@ -247,16 +270,22 @@ fn check(
             .filter(|unit| unit.address().space.0 == holder.0)
             .flat_map(UnitStates::parts)
             .filter(|part| part.line.offset == offset);
-        let losable = of_line
-            .filter(|part| !line.has(persistency.part(part.tag).number))
-            .count() as u64;
+        let losable: Vec<(u64, u8)> = of_line
+            .map(|part| (persistency.part(part.tag).number, words(part.bytes)))
+            .filter(|(number, _)| !line.has(*number))
+            .collect();
+        let can_be_torn = line.torn.iter().all(|torn| {
+            let mut stored = losable.iter().filter(|(number, _)| *number == torn.store);
+            stored
+                .any(|&(_, stored)| torn.words & !stored == 0 && ![0, stored].contains(&torn.words))
+        });
         let (below, above): (Vec<u64>, Vec<u64>) = line
             .exceptions
             .iter()
             .partition(|&&number| number < line.stores);
         let exists = line.stores <= total && above.iter().all(|&number| number < total);
         let absent = total.saturating_sub(line.stores + above.len() as u64) + below.len() as u64;
-        if !exists || losable != absent {
+        if !exists || !can_be_torn || losable.len() as u64 != absent {
             return Err(ImpossibleChoice::Line {
                 file,
                 offset,
@@ -309,22 +338,40 @@ fn lay_over(
     lines.keys().map(|offset| offset / PAGE as u64).collect()
 }
 
+/// For each part of a unit, the bytes that a state has.
+fn present_bytes(unit: &UnitStates<PartId>, state: &UnitState) -> Vec<ByteMask> {
+    let mut present = vec![ByteMask::NONE; unit.parts().len()];
+    for piece in &state.pieces {
+        present[piece.part] = piece.bytes;
+    }
+    present
+}
+
+/// Whether a state has all stores.
+fn is_complete(unit: &UnitStates<PartId>, state: &UnitState) -> bool {
+    let present = present_bytes(unit, state);
+    let mut parts = unit.parts().iter().zip(present);
+    parts.all(|(part, bytes)| bytes == part.bytes)
+}
+
+/// The words of a line with bytes of a set.
+fn words(bytes: ByteMask) -> u8 {
+    let words = (0..8).filter(|&word| !bytes.and(ByteMask::word(word)).is_empty());
+    words.fold(0, |words, word| words | 1 << word)
+}
+
 fn lost_parts(
     persistency: &Persistency,
     unit: &UnitStates<PartId>,
     state: &UnitState,
     file: usize,
 ) -> Vec<LostStore> {
-    let present = present_parts(state);
-    let absent = unit
-        .parts()
-        .iter()
-        .enumerate()
-        .filter(|(number, _)| !present.contains(number));
-    absent
-        .flat_map(|(_, part)| {
+    let parts = unit.parts().iter().zip(present_bytes(unit, state));
+    parts
+        .flat_map(|(part, present)| {
             let known = persistency.part(part.tag);
-            part.bytes.runs().map(move |(start, len)| LostStore {
+            let lost = part.bytes.without(present);
+            lost.runs().map(move |(start, len)| LostStore {
                 event: known.event,
                 file,
                 offset: part.line.offset + start,
@@ -334,13 +381,36 @@ fn lost_parts(
         .collect()
 }
 
-fn present_parts(state: &UnitState) -> HashSet<usize> {
-    state.pieces.iter().map(|piece| piece.part).collect()
+/// What a state has of stores of which it lacks other bytes.
+fn torn_bytes(
+    persistency: &Persistency,
+    unit: &UnitStates<PartId>,
+    state: &UnitState,
+    file: usize,
+) -> Vec<TornBytes> {
+    let parts = || unit.parts().iter().zip(present_bytes(unit, state));
+    let event = |part: &Part<PartId>| persistency.part(part.tag).event;
+    let incomplete: BTreeSet<EventIndex> = parts()
+        .filter(|(part, present)| *present != part.bytes)
+        .map(|(part, _)| event(part))
+        .collect();
+    parts()
+        .filter(|(part, _)| incomplete.contains(&event(part)))
+        .flat_map(|(part, present)| {
+            present.runs().map(move |(start, len)| TornBytes {
+                event: event(part),
+                file,
+                offset: part.line.offset + start,
+                len,
+            })
+        })
+        .collect()
 }
 
 /// The choice that leads to a state.
 fn name(
     persistency: &Persistency,
+    tearing: Tearing,
     holders: &[Option<FileId>],
     states: &CrashStates<PartId>,
     state: &[UnitState],
@@ -350,32 +420,28 @@ fn name(
         let Some(file) = number_of(holders, unit) else {
             continue;
         };
-        // For each line with stores that may be lost, the numbers of those that are.
-        let mut absent: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
-        let present = present_parts(state);
-        for (number, part) in unit.parts().iter().enumerate() {
-            if !present.contains(&number) {
-                let of_line = absent.entry(part.line.offset).or_default();
-                of_line.insert(persistency.part(part.tag).number);
+        // For each line with stores that may be lost, the numbers of those that are, and what is left of them.
+        let mut incomplete: BTreeMap<u64, (BTreeSet<u64>, Vec<TornStore>)> = BTreeMap::new();
+        let parts = unit.parts().iter().zip(present_bytes(unit, state));
+        for (part, present) in parts.filter(|(part, present)| *present != part.bytes) {
+            let (absent, torn) = incomplete.entry(part.line.offset).or_default();
+            let store = persistency.part(part.tag).number;
+            absent.insert(store);
+            if !present.is_empty() {
+                let words = words(present);
+                torn.push(TornStore { store, words });
             }
         }
         let holder = FileId(unit.address().space.0);
-        lines.extend(absent.into_iter().map(|(offset, absent)| {
-            let mut stores = persistency.stores_to(holder, offset);
-            while stores > 0 && absent.contains(&(stores - 1)) {
-                stores -= 1;
-            }
-            LineChoice {
-                file,
-                offset,
-                stores,
-                exceptions: absent.range(..stores).copied().collect(),
-            }
+        lines.extend(incomplete.into_iter().map(|(offset, (absent, torn))| {
+            let total = persistency.stores_to(holder, offset);
+            LineChoice::without((file, offset), total, &absent, torn)
         }));
     }
     lines.sort();
     Choice {
         profile: persistency.profile().name.to_owned(),
+        tearing,
         others: OtherLines::Newest,
         lines,
     }

@@ -8,8 +8,10 @@
 //!
 //! Where recovery could read something else so often that there are too many combinations, states are [sampled](mod@samples).
 //!
-//! Can miss: what needs another order of the target's stores than the recorded one, failures inside recovery (§3's stack of
-//! executions), and stores that are torn. A test is
+//! Stores are whole, as in Jaaru, or may be torn into words ([`StrategyInput::tearing`]).
+//!
+//! Can miss: what needs another order of the target's stores than the recorded one, and failures inside recovery (§3's stack of
+//! executions). A test is
 //! incomplete, and says so, if recovery depends on more than what it reads or if states were sampled. Every failure
 //! is one that a crash can lead to: recovery has failed natively on its image.
 
@@ -25,7 +27,7 @@ mod versions;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use brownout_model::{PossibleMemory, SpaceId};
+use brownout_model::{PossibleMemory, SpaceId, Tearing};
 use brownout_recovery::Verdict;
 use brownout_report::{Covered, ExplorationCoverage, ExploredPoint};
 
@@ -37,7 +39,7 @@ use self::samples::samples;
 use self::time_set::TimeSet;
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput, TrialJob, TrialResults};
 use crate::coverage::{Extent, TrialPurpose};
-use crate::crash_point::{Choice, CrashPoint, LineChoice, OtherLines};
+use crate::crash_point::{Choice, CrashPoint, LineChoice, OtherLines, TornStore};
 use crate::error::CrashError;
 use crate::trial::Trial;
 use crate::unpersisted_reads::{PossibleRead, PossibleReads};
@@ -271,17 +273,12 @@ impl Exhaustive {
                 let file = holders.position(|holder| {
                     holder.is_some_and(|file| SpaceId(file.0) == incomplete.line.space)
                 })?;
-                let mut stores = incomplete.stores;
-                while stores > 0 && incomplete.absent.contains(&(stores - 1)) {
-                    stores -= 1;
-                }
-                let absent = incomplete.absent.iter().copied();
-                Some(LineChoice {
-                    file,
-                    offset: incomplete.line.offset,
-                    stores,
-                    exceptions: absent.filter(|&number| number < stores).collect(),
-                })
+                let place = (file, incomplete.line.offset);
+                let absent = incomplete.absent.into_iter().collect();
+                let torn = incomplete.torn.into_iter();
+                let torn = torn.map(|(store, words)| TornStore { store, words });
+                let torn = torn.collect();
+                Some(LineChoice::without(place, incomplete.stores, &absent, torn))
             })
             .collect();
         lines.sort();
@@ -289,6 +286,7 @@ impl Exhaustive {
             event: explored.point.occurrence.event.0,
             choice: (!lines.is_empty()).then(|| Choice {
                 profile: self.profile.clone(),
+                tearing: self.stores.history.tearing(),
                 others: OtherLines::Newest,
                 lines,
             }),
@@ -485,6 +483,7 @@ impl Strategy for Exhaustive {
             waiting: explorer.waiting().filter(is_waiting).count() as u64,
             known_paths: paths.saturating_sub(self.executions),
             states_log10: self.stores.states_log10(),
+            torn_stores: self.stores.history.tearing() == Tearing::Words,
             gaps: self.gaps(&explorer),
             points,
         })

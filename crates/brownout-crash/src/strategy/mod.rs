@@ -18,7 +18,7 @@ pub(crate) use thinning::Thinning;
 
 use std::time::Duration;
 
-use brownout_model::Profile;
+use brownout_model::{Profile, Tearing};
 use brownout_recovery::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
 use brownout_report::ExplorationCoverage;
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,8 @@ pub struct StrategyInput<'a> {
     pub suspects: &'a [Suspect],
     /// The persistency profile of the run.
     pub profile: Profile,
+    /// Whether a crash can keep part of a store. Only explorations use it.
+    pub tearing: Tearing,
 }
 
 /// A crash point to try, and what is known about its failure point.

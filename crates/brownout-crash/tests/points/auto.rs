@@ -9,7 +9,7 @@ use brownout_crash::{
     Scope, StrategyInfo, StrategyInput, Survey, Suspect, SuspectSite, SuspectStore, Suspicion,
     Trial, TrialPurpose,
 };
-use brownout_model::Profile;
+use brownout_model::{Profile, Tearing};
 use brownout_recovery::Verdict;
 use brownout_trace::{AppPc, ContextId, EventIndex, ProcessId};
 use proptest::prelude::*;
@@ -152,6 +152,7 @@ fn images_losing(made: &Made, (pc, event): (u64, u64)) -> Vec<(u64, Vec<Lost>)> 
         max_states: None,
         suspects: &suspects,
         profile: Profile::ADR,
+        tearing: Tearing::Whole,
     })
     .unwrap();
     let images = strategy.suspects()[0].images.iter();
@@ -213,6 +214,7 @@ fn open_orders(made: &Made, occurrences: Option<usize>) -> (Vec<(u64, Vec<Lost>)
         max_states: None,
         suspects: &[],
         profile: Profile::ADR,
+        tearing: Tearing::Whole,
     })
     .unwrap();
     let mut orders = Vec::new();
@@ -270,6 +272,7 @@ fn orders_that_are_too_many_to_try_are_counted() {
         max_states: None,
         suspects: &[],
         profile: Profile::ADR,
+        tearing: Tearing::Whole,
     })
     .unwrap();
     let mut tried = 0;
@@ -334,6 +337,7 @@ proptest! {
             max_states: None,
             suspects: &suspects,
             profile: Profile::ADR,
+            tearing: Tearing::Whole,
         }).unwrap();
         let extent = strategy.extent();
         prop_assert_eq!(extent.failure_points, once.points.leaves().len() as u64);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use brownout_crash::{
     Choice, CrashError, CrashPoint, ImageBuilder, ImpossibleChoice, LineChoice, OtherLines,
-    RecordedRun,
+    RecordedRun, TornStore,
 };
 use brownout_model::{
     Access, ByteMask, FlushEffect, LINE, LineRef, LiveStore, Marks, PersistObserver, PmAddress,
@@ -110,7 +110,7 @@ fn overlay(line: &mut [u8; 64], value: &[u8; 64], bytes: ByteMask) {
 
 /// All crash states after the steps as the model enumerates them: the content of the pool in each, and which of the states is
 /// the oldest.
-fn model_states(steps: &[Step], profile: Profile) -> (Vec<Vec<u8>>, Vec<u8>) {
+fn model_states(steps: &[Step], profile: Profile, tearing: Tearing) -> (Vec<Vec<u8>>, Vec<u8>) {
     let mut tracker = Tracker::<Expected>::new(profile);
     let mut expected = Expected::default();
     let thread = tracker.add_thread();
@@ -162,7 +162,7 @@ fn model_states(steps: &[Step], profile: Profile) -> (Vec<Vec<u8>>, Vec<u8>) {
             Step::Flush { .. } | Step::Fence => {}
         }
     }
-    let states = tracker.crash_states(Tearing::Whole);
+    let states = tracker.crash_states(tearing);
     let content = |state: &[UnitState]| {
         let mut lines = expected.settled.clone();
         for (unit, state) in states.units().iter().zip(state) {
@@ -190,6 +190,7 @@ fn model_states(steps: &[Step], profile: Profile) -> (Vec<Vec<u8>>, Vec<u8>) {
 fn guaranteed(profile: Profile) -> Choice {
     Choice {
         profile: profile.name.to_owned(),
+        tearing: Tearing::Whole,
         others: OtherLines::Guaranteed,
         lines: Vec::new(),
     }
@@ -201,6 +202,7 @@ proptest! {
     fn every_crash_state_is_named_by_a_choice_with_its_image(
         steps in prop::collection::vec(step(), 0..12),
         profile in prop::sample::select(Profile::ALL.to_vec()),
+        tearing in prop::sample::select(vec![Tearing::Whole, Tearing::Words]),
     ) {
         let mut made = Made::new();
         for step in &steps {
@@ -210,7 +212,7 @@ proptest! {
         let made = made.finish();
         let run = RecordedRun::new(made.path(), made.selection());
         let files = run.files(&mut Silent).unwrap();
-        let (states, oldest) = model_states(&steps, profile);
+        let (states, oldest) = model_states(&steps, profile, tearing);
         prop_assume!(states.len() <= 4096);
 
         let mut builder = ImageBuilder::new(&files, &run.selection).with_states(profile);
@@ -220,7 +222,7 @@ proptest! {
                 builder.apply(event, definitions);
                 return ControlFlow::Continue(());
             }
-            let choices: Vec<Choice> = builder.choices(definitions).collect();
+            let choices: Vec<Choice> = builder.choices(tearing, definitions).collect();
             assert_eq!(choices.len(), states.len());
             let different: HashSet<&Choice> = choices.iter().collect();
             assert_eq!(different.len(), choices.len(), "each state has its own name");
@@ -232,6 +234,9 @@ proptest! {
                 assert!(found == *expected, "{choice:?}");
                 let known = digests.entry(found).or_insert(chosen.digest);
                 assert_eq!(*known, chosen.digest, "equal images have equal digests");
+                assert!(chosen.torn.is_empty() || tearing == Tearing::Words, "{choice:?}");
+                let all: usize = chosen.lost.iter().map(|lost| lost.bytes.len()).sum();
+                assert_eq!(all == 0, choice.lines.is_empty(), "{choice:?}");
             }
             let distinct: HashSet<_> = digests.values().collect();
             assert_eq!(distinct.len(), digests.len(), "different images have different digests");
@@ -271,6 +276,7 @@ fn a_choice_that_no_crash_can_leave_is_an_error() {
             offset: 0,
             stores,
             exceptions,
+            torn: Vec::new(),
         }];
         let choice = Choice {
             lines,
@@ -316,6 +322,80 @@ fn a_choice_that_no_crash_can_leave_is_an_error() {
 }
 
 #[test]
+fn a_store_is_torn_only_where_it_can_be() {
+    let mut made = Made::new();
+    made.at(1, store(BASE, &[1; 8]));
+    // Words 1 to 3 of the line, of which the first and the last in part.
+    let torn = made.at(2, store(BASE + 12, &[2; 16]));
+    made.at(3, store(BASE, &[3; 8]));
+    let exit = made.exit();
+    let made = made.finish();
+    let run = RecordedRun::new(made.path(), made.selection());
+    let files = run.files(&mut Silent).unwrap();
+    let mut builder = ImageBuilder::new(&files, &run.selection).with_states(Profile::ADR);
+    let choice = |tearing, stores, store, words| Choice {
+        others: OtherLines::Newest,
+        tearing,
+        lines: vec![LineChoice {
+            file: 0,
+            offset: 0,
+            stores,
+            exceptions: Vec::new(),
+            torn: vec![TornStore { store, words }],
+        }],
+        ..guaranteed(Profile::ADR)
+    };
+    run.walk(|event, definitions| {
+        if event.index.0 == exit {
+            let outer = choice(Tearing::Words, 1, 1, 0b1010);
+            let chosen = builder.chosen(&outer, exit, definitions).unwrap();
+            let mut bytes = [0; 32];
+            chosen.image.files[0].as_ref().unwrap().read(0, &mut bytes);
+            let expected = [
+                vec![1; 8],
+                vec![0; 4],
+                vec![2; 4],
+                vec![0; 8],
+                vec![2; 4],
+                vec![0; 4],
+            ];
+            assert_eq!(bytes[..], expected.concat());
+            let kept = chosen.torn.iter();
+            let kept: Vec<(u64, u64, u64)> = kept
+                .map(|kept| (kept.event.0, kept.offset, kept.len))
+                .collect();
+            assert_eq!(kept, [(torn, 12, 4), (torn, 24, 4)]);
+            let lost = chosen
+                .lost
+                .iter()
+                .map(|lost| (lost.offset, lost.bytes[0], lost.bytes.len()));
+            assert_eq!(lost.collect::<Vec<_>>(), [(16, 2, 8), (0, 3, 8)]);
+            // Stores are whole; the first store is one word; a later one is lost with an earlier one; the store has no such
+            // word; no word, or all, is not torn; there is no such store.
+            for (tearing, stores, store, words) in [
+                (Tearing::Whole, 1, 1, 0b1010),
+                (Tearing::Words, 0, 0, 0b0001),
+                (Tearing::Words, 0, 1, 0b0010),
+                (Tearing::Words, 1, 1, 0b0001),
+                (Tearing::Words, 1, 1, 0b0000),
+                (Tearing::Words, 1, 1, 0b1110),
+                (Tearing::Words, 3, 3, 0b0001),
+            ] {
+                let impossible = choice(tearing, stores, store, words);
+                let error = builder.chosen(&impossible, exit, definitions).unwrap_err();
+                assert!(
+                    matches!(error, ImpossibleChoice::Line { offset: 0, .. }),
+                    "{error}"
+                );
+            }
+        }
+        builder.apply(event, definitions);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn the_stores_that_an_image_has_lost_are_listed_with_their_events() {
     let mut made = Made::new();
     made.at(1, store(BASE + 60, b"crossing"));
@@ -332,6 +412,7 @@ fn the_stores_that_an_image_has_lost_are_listed_with_their_events() {
             offset: 0,
             stores: 1,
             exceptions: Vec::new(),
+            torn: Vec::new(),
         }],
         ..guaranteed(Profile::ADR)
     };

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::possible_memory::PossibleMemory;
 use super::state_set::StateSet;
 use super::store_history::RecordKind;
-use super::unit_layer::Presence;
+use super::unit_layer::{Presence, WORDS_IN_LINE};
 use crate::address::{LINE, PmAddress, Time};
+use crate::unit_states::Tearing;
 
 /// A line from which a crash image lacks stores of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +17,10 @@ pub struct IncompleteLine {
     pub line: PmAddress,
     /// How many stores to the line there were before the crash.
     pub stores: u64,
-    /// The numbers of those that are absent, from 0, in order.
+    /// The numbers of those that are absent, or present only in part, from 0, in order.
     pub absent: Vec<u64>,
+    /// Those of them that are present in part, with the aligned 8-byte words of the line that are: bit *n* represents word *n*.
+    pub torn: BTreeMap<u64, u8>,
 }
 
 impl PossibleMemory {
@@ -35,6 +38,17 @@ impl PossibleMemory {
     /// Keeps one state of the unit with this byte, whatever was read of it: of the stores of the target that a crash can
     /// lose, it has those that were issued before `time`. Recoveries that crashed have lost nothing.
     pub fn keep_issued_before(&mut self, address: PmAddress, time: Time) {
+        self.keep_torn_at(address, time, |_| false);
+    }
+
+    /// Like [`keep_issued_before`](Self::keep_issued_before), but the state also has the words, by number in the unit, for which
+    /// `keeps` holds of the store that was issued at `time`, if stores can be torn.
+    pub fn keep_torn_at(
+        &mut self,
+        address: PmAddress,
+        time: Time,
+        mut keeps: impl FnMut(usize) -> bool,
+    ) {
         let unit = self.target().unit_of(address);
         let states = self.unnarrowed(unit);
         let Some((number, first_grain, layer)) = states.layers().last() else {
@@ -45,21 +59,27 @@ impl PossibleMemory {
         }
         let (mut steps, mut absent) = (0, Vec::new());
         for part in layer.parts() {
-            let is_present = part.issued() < time;
+            let is_before = part.issued() < time;
             for word in part.words() {
                 let grain = match layer.presence(part, word, first_grain) {
                     Presence::Always => None,
                     Presence::InSequence { step, torn } => {
-                        steps = steps.max(if is_present { step + 1 } else { 0 });
+                        steps = steps.max(if is_before { step + 1 } else { 0 });
                         torn
                     }
                     Presence::Optional(grain) => Some(grain),
                 };
+                let is_present = is_before || part.issued() == time && keeps(word);
                 absent.extend(grain.filter(|_| !is_present));
             }
         }
         let state = states.newest_without(number, steps, &absent);
         self.narrow(unit, &Arc::new(state));
+    }
+
+    /// Whether a crash can keep part of a store.
+    pub fn tearing(&self) -> Tearing {
+        self.target().tearing()
     }
 
     /// When the target issued the stores of the unit with this byte that the crash can lose, in order.
@@ -75,7 +95,7 @@ impl PossibleMemory {
         times
     }
 
-    /// The lines from which that state lacks stores of the target. With [`Tearing::Words`](crate::Tearing) a store counts as absent if a word of it is.
+    /// The lines from which that state lacks stores of the target, or with [`Tearing::Words`](crate::Tearing) words of them.
     pub fn incomplete_lines(&self) -> Vec<IncompleteLine> {
         let mut lines = BTreeMap::new();
         for (unit, states) in self.narrowed_units() {
@@ -112,6 +132,8 @@ impl PossibleMemory {
             if part.words().all(is_present) {
                 continue;
             }
+            let words = part.words().filter(|&word| is_present(word));
+            let words = words.fold(0, |words, word| words | 1 << (word % WORDS_IN_LINE));
             let line = PmAddress {
                 offset: unit.offset + part.line() as u64 * LINE,
                 ..unit
@@ -130,8 +152,12 @@ impl PossibleMemory {
                 line,
                 stores: stores.count() as u64,
                 absent: Vec::new(),
+                torn: BTreeMap::new(),
             });
             entry.absent.push(number);
+            if words != 0 {
+                entry.torn.insert(number, words);
+            }
         }
     }
 }
@@ -176,5 +202,40 @@ mod tests {
             assert_eq!(read, bytes.map(|byte| Some(vec![byte])), "before {before}");
             assert!(!memory.is_open(at(0)) && crash.is_open(at(0)));
         }
+    }
+
+    #[test]
+    fn a_torn_store_is_named_with_the_words_that_are_present() {
+        let mut run = StoreHistoryBuilder::new(Profile::ADR, Tearing::Words);
+        let thread = run.add_thread();
+        let at = |offset| PmAddress {
+            space: SpaceId(0),
+            offset,
+        };
+        for (time, (offset, len)) in (1..).zip([(64, 1), (84, 16), (64, 8)]) {
+            let by = Access {
+                thread,
+                time: Time(time),
+            };
+            run.store(by, at(offset), &vec![time as u8; len], StoreKind::Cached);
+        }
+        let history = Arc::new(run.finish());
+        let end = *history.crash_times().last().unwrap();
+        let zeros = |_: PmAddress, bytes: &mut [u8]| bytes.fill(0);
+        let crash = PossibleMemory::new(Arc::new(zeros), history, end);
+        // The second store covers words 2 to 4 of the line.
+        let mut memory = crash.clone();
+        memory.keep_torn_at(at(64), Time(2), |word| word == 3);
+        let read = |offset| memory.may_read(at(offset), 1).certain().unwrap()[0];
+        assert_eq!([64, 87, 88, 95, 96].map(read), [1, 0, 2, 2, 0]);
+        let expected = IncompleteLine {
+            line: at(64),
+            stores: 3,
+            absent: vec![1, 2],
+            torn: [(1, 1 << 3)].into(),
+        };
+        assert_eq!(memory.incomplete_lines(), [expected]);
+        memory.keep_torn_at(at(64), Time(2), |_| true);
+        assert_eq!(memory.incomplete_lines()[0].absent, [2]);
     }
 }

@@ -146,6 +146,11 @@ impl StoreHistory {
         &self.profile
     }
 
+    /// Whether a crash can keep part of a store.
+    pub fn tearing(&self) -> Tearing {
+        self.tearing
+    }
+
     /// When the states change that a crash can leave of the unit with this byte, in order. They are the same at two crash times
     /// if none of these times is before one and not before the other.
     pub fn changes(&self, address: PmAddress) -> Vec<Time> {

@@ -8,7 +8,7 @@ use crate::address::{LINE, PmAddress, Time};
 use crate::byte_mask::ByteMask;
 use crate::unit_states::Tearing;
 
-const WORDS_IN_LINE: usize = LINE as usize / WORD;
+pub(super) const WORDS_IN_LINE: usize = LINE as usize / WORD;
 
 /// A yes-or-no question about a unit, by number: whether a store, or one word of it, is present.
 pub(super) type Grain = u32;

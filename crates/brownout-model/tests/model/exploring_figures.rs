@@ -87,6 +87,14 @@ fn a_commit_store_needs_four_executions() {
     // Fig. 4: the data of the child is at X, the pointer to it at Y.
     let add_child = [store(X, 7), Clflush(X), store(Y, 1), Clflush(Y)];
     let read_child = [Action::Load(Y, 1), Action::SkipIf(0), Action::Load(X, 1)];
+    // Before each clflush, and at the end.
+    let history = history(Profile::ADR, Tearing::Whole, &thread(&add_child));
+    let points: Vec<u64> = history
+        .crash_times()
+        .iter()
+        .map(|time| time.before.0)
+        .collect();
+    assert_eq!(points, [2, 4, 5]);
     let runs = explored(&add_child, &read_child, 1);
     let reads: Vec<Vec<Vec<u8>>> = runs
         .iter()
@@ -96,6 +104,20 @@ fn a_commit_store_needs_four_executions() {
         reads,
         [vec![vec![0]], vec![vec![1, 7], vec![0]], vec![vec![1, 7]]]
     );
+}
+
+#[test]
+fn without_a_commit_store_every_state_is_an_execution() {
+    // Fig. 4 without the check of line 10: the data of the child is in four lines, which recovery reads at once.
+    let lines = [0, 1, 2, 3].map(|line| Y + line * LINE);
+    let data = lines.map(|line| store(line, 7));
+    let flushes = lines.map(Clflush);
+    let add_child = [&data[..], &flushes].concat();
+    let loads = lines.map(|line| Action::Load(line, 1));
+    let runs = explored(&add_child, &loads, 1);
+    let executions: Vec<usize> = runs.iter().map(Vec::len).collect();
+    // Nothing is stored after the first clflush, so that its crash has the states of all others.
+    assert_eq!(executions, [16, 1]);
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn interleave(left: &mut [Vec<&Op>], done: &mut Vec<Step>, found: &mut Vec<Vec<S
 
 impl Op {
     /// Whether this takes effect before `later`, a later operation of the same thread.
-    fn precedes(&self, later: &Op) -> bool {
+    pub fn precedes(&self, later: &Op) -> bool {
         match (self, later) {
             (Op::Store(..) | Op::NonTemporal(..), Op::Read(..) | Op::Clwb(_))
             | (Op::Clflush(_), Op::Clwb(_))

@@ -241,9 +241,9 @@ mod tests {
         let details = &mut bug.evidence.details;
         details.insert(crate::Evidence::CONFIRMED.to_owned(), proof.to_owned());
         details.insert("last output".to_owned(), "slot 0 is damaged".to_owned());
-        bug.replay = Some("crash3:4711:e30".to_owned());
+        bug.replay = Some("crash4:4711:e30".to_owned());
         let text = Junit.to_text(&Report::new(Subject::default(), vec![], vec![bug]));
-        for part in [proof, "slot 0 is damaged", "replay: crash3:4711:e30"] {
+        for part in [proof, "slot 0 is damaged", "replay: crash4:4711:e30"] {
             assert!(text.contains(part), "{text}");
         }
     }

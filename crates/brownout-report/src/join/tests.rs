@@ -342,20 +342,20 @@ fn a_fence_belongs_to_the_finding_that_the_same_crash_shows() {
         late
     };
     let findings = vec![
-        fence(9, "crash3:1"),
-        late(5, "crash3:1"),
-        late(6, "crash3:2"),
+        fence(9, "crash4:1"),
+        late(5, "crash4:1"),
+        late(6, "crash4:2"),
     ];
     let shown = join(findings.clone());
     let rules: Vec<&str> = shown.iter().map(|one| one.rule.as_str()).collect();
     assert_eq!(rules, ["missing-flush", "missing-flush"]);
     assert_eq!(shown[0].evidence.joined[0].rule, "fence-orders-many");
     assert_eq!(
-        join(vec![fence(9, "crash3:3"), findings[1].clone()]).len(),
+        join(vec![fence(9, "crash4:3"), findings[1].clone()]).len(),
         2
     );
     // One line with two crashes does not make one finding of two others.
-    let fences = vec![fence(9, "crash3:1"), fence(9, "crash3:2")];
+    let fences = vec![fence(9, "crash4:1"), fence(9, "crash4:2")];
     let shown = join([fences, findings[1..].to_vec()].concat());
     assert_eq!(shown.len(), 2);
 }
@@ -370,15 +370,15 @@ fn an_update_torn_by_a_fence_is_one_finding() {
         torn.evidence.ranges = lost(&FLUSH_RULE, &[("append", 8)], (20, 0), offset)
             .evidence
             .ranges;
-        torn.replay = Some("crash3:21".to_owned());
+        torn.replay = Some("crash4:21".to_owned());
         torn
     };
-    let shown = join(vec![fence(9, "crash3:22"), torn(192)]);
+    let shown = join(vec![fence(9, "crash4:22"), torn(192)]);
     assert_eq!(shown.len(), 1);
     assert_eq!(shown[0].rule, FAILED_RULE.id);
-    assert_eq!(shown[0].replay.as_deref(), Some("crash3:21"));
+    assert_eq!(shown[0].replay.as_deref(), Some("crash4:21"));
     assert_eq!(shown[0].evidence.ranges.len(), 1);
-    assert_eq!(join(vec![fence(9, "crash3:22"), torn(256)]).len(), 2);
+    assert_eq!(join(vec![fence(9, "crash4:22"), torn(256)]).len(), 2);
 }
 
 #[test]

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use brownout_crash::{STRATEGIES, Shard, StrategyInfo};
+use brownout_model::Tearing;
 use brownout_recovery::Readiness;
 use brownout_trace::ProcessEnd;
-use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
 
 use super::target_end::target_end;
 use super::values::{duration, readiness, shard, size};
@@ -149,6 +151,10 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_states: Option<u64>,
 
+    /// Whether a store can persist in part, with the strategy exhaustive [default: whole]
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub tearing: Option<TearingArg>,
+
     /// Recoveries to run at the same time [default: one for each processor]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
@@ -187,6 +193,7 @@ impl CrashTestArgs {
             points,
             occurrences,
             max_states,
+            tearing,
             jobs,
             time_limit,
             no_narrowing,
@@ -205,6 +212,7 @@ impl CrashTestArgs {
             ("--strategy", strategy.is_some()),
             ("--occurrences", occurrences.is_some()),
             ("--max-states", max_states.is_some()),
+            ("--tearing", tearing.is_some()),
             ("--jobs", jobs.is_some()),
             ("--time-limit", time_limit.is_some()),
             ("--no-narrowing", *no_narrowing),
@@ -212,6 +220,25 @@ impl CrashTestArgs {
         let own = options.into_iter().filter(|(_, given)| *given);
         let own = own.map(|(option, _)| option);
         own.chain(points.given()).collect()
+    }
+}
+
+/// Whether a crash can keep part of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TearingArg {
+    /// A store persists as a whole; one that crosses cache lines in each line as a whole
+    Whole,
+    /// Each aligned 8-byte word of a store can persist without the others
+    Words,
+}
+
+impl From<TearingArg> for Tearing {
+    fn from(tearing: TearingArg) -> Self {
+        match tearing {
+            TearingArg::Whole => Self::Whole,
+            TearingArg::Words => Self::Words,
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use check::CheckArgs;
-pub use crash::{CrashArgs, CrashTestArgs, strategy};
+pub use crash::{CrashArgs, CrashTestArgs, TearingArg, strategy};
 pub use demo::DemoArgs;
 pub use dump::DumpArgs;
 pub use explain::ExplainArgs;

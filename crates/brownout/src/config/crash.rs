@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::arguments::{CrashTestArgs, GranularityArg, duration, readiness, strategy};
+use crate::arguments::{CrashTestArgs, GranularityArg, TearingArg, duration, readiness, strategy};
 
 /// The keys of the table, all optional.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -34,6 +34,7 @@ pub struct CrashKeys {
     strategy: Option<String>,
     occurrences: Option<u32>,
     max_states: Option<u64>,
+    tearing: Option<TearingArg>,
     jobs: Option<u32>,
     time_limit: Option<String>,
     allow_network: Option<bool>,
@@ -74,6 +75,7 @@ impl CrashKeys {
             strategy: self.strategy.or(base.strategy),
             occurrences: self.occurrences.or(base.occurrences),
             max_states: self.max_states.or(base.max_states),
+            tearing: self.tearing.or(base.tearing),
             jobs: self.jobs.or(base.jobs),
             time_limit: self.time_limit.or(base.time_limit),
             allow_network: self.allow_network.or(base.allow_network),
@@ -142,6 +144,7 @@ impl CrashKeys {
         options.strategy = options.strategy.or_else(|| strategy(&keys.strategy?).ok());
         options.occurrences = options.occurrences.or(keys.occurrences);
         options.max_states = options.max_states.or(keys.max_states);
+        options.tearing = options.tearing.or(keys.tearing);
         options.jobs = options.jobs.or(keys.jobs);
         options.time_limit = options.time_limit.or_else(|| time(keys.time_limit));
         options.allow_network |= keys.allow_network.unwrap_or_default();

@@ -56,6 +56,7 @@ pub fn run_campaign(
         max_states: plan.max_states,
         suspects: &suspects,
         profile: plan.profile,
+        tearing: plan.tearing,
     })?;
     let head = Head {
         configuration: plan.configuration(trace),

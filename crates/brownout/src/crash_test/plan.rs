@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use brownout_crash::rules::UNPERSISTED_READ;
 use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration, TraceIdentity, journal};
-use brownout_model::Profile;
+use brownout_model::{Profile, Tearing};
 use brownout_names::FunctionPattern;
 use brownout_recovery::{AllowedOutput, Expectation, Recovery, check_command, program_digest};
 
@@ -52,6 +52,8 @@ pub struct Plan {
     pub occurrences: Option<usize>,
     /// How many states to explore at each failure point, at most.
     pub max_states: Option<u64>,
+    /// Whether stores are explored that persist in part.
+    pub tearing: Tearing,
     /// The number of arguments of the process that are the target and its arguments.
     pub target_arguments: usize,
     pub resume: bool,
@@ -98,9 +100,14 @@ impl Plan {
         if let Some((option, _)) = selecting.into_iter().find(|(_, given)| *given) {
             check_selectable(strategy, option)?;
         }
-        if arguments.max_states.is_some() && !strategy.tries_all {
+        let exploring = [
+            ("--max-states", arguments.max_states.is_some()),
+            ("--tearing", arguments.tearing.is_some()),
+        ];
+        let mut given = exploring.into_iter().filter(|(_, given)| *given);
+        if let Some((option, _)) = given.next().filter(|_| !strategy.tries_all) {
             return Err(Failure::NotExploring {
-                option: "--max-states",
+                option,
                 strategy: strategy.name,
             });
         }
@@ -123,6 +130,7 @@ impl Plan {
             time_limit: arguments.time_limit.or(strategy.time_limit),
             occurrences,
             max_states: arguments.max_states,
+            tearing: arguments.tearing.map(Into::into).unwrap_or_default(),
             target_arguments: 0,
             resume: false,
             shard: Shard::default(),
@@ -169,6 +177,7 @@ impl Plan {
             recovery: self.recovery.clone(),
             granularity: self.scope.granularity,
             profile: self.profile.name.to_owned(),
+            tearing: self.tearing,
             occurrences: self.occurrences,
             after: text(&self.scope.after).pop(),
             operations: text(&self.scope.operations),

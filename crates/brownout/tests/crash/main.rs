@@ -22,6 +22,7 @@ mod replays;
 mod sharing;
 mod states;
 mod strategies;
+mod tearing;
 mod verdicts;
 
 #[path = "../test_dir/mod.rs"]

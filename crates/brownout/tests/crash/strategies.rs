@@ -16,7 +16,7 @@ use brownout_crash::{
     RecordedRun, Scope, Shard, StackId, Strategy, StrategyId, StrategyInfo, StrategyInput, Symbols,
     TestConfiguration, Token, TraceIdentity, Trial, findings, group, narrow,
 };
-use brownout_model::Profile;
+use brownout_model::{Profile, Tearing};
 use brownout_recovery::{
     EngineRun, Expectation, RawFrame, Recovery, RecoveryRunner, RunnerPool, Sandbox,
     SandboxServerCommand,
@@ -142,7 +142,7 @@ impl EveryState {
                         stack: leaf.stack,
                         occurrence,
                     };
-                    waiting.extend(builder.choices(definitions).map(|choice| {
+                    waiting.extend(builder.choices(Tearing::Whole, definitions).map(|choice| {
                         let mut proposal = ProposedCrash::from(point);
                         proposal.point.choice = Some(choice);
                         proposal
@@ -201,6 +201,7 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
         max_states: None,
         suspects: &[],
         profile: Profile::ADR,
+        tearing: Tearing::Whole,
     })
     .unwrap();
     let head = head(&recovery, EVERY_STATE.id());
@@ -379,6 +380,7 @@ impl Strategy for TwoStates {
             let other = TriedState {
                 choice: Some(Choice {
                     profile: Profile::ADR.name.to_owned(),
+                    tearing: Tearing::Whole,
                     others: OtherLines::Guaranteed,
                     lines: Vec::new(),
                 }),
@@ -482,6 +484,7 @@ fn head(recovery: &Recovery, strategy: StrategyId) -> Head {
         recovery: recovery.clone(),
         granularity: Default::default(),
         profile: "adr".into(),
+        tearing: Tearing::Whole,
         occurrences: None,
         after: None,
         operations: Vec::new(),

@@ -4,8 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use brownout_model::{
-    CrashTime, InitialBytes, PossibleMemory, StoreHistory, StoreHistoryBuilder, Tearing, Wait,
-    states_log10,
+    CrashTime, InitialBytes, PossibleMemory, StoreHistory, StoreHistoryBuilder, Wait, states_log10,
 };
 use brownout_recovery::ByteRanges;
 use brownout_trace::FileId;
@@ -69,6 +68,7 @@ impl RecordedStores {
             survey,
             symbols,
             profile,
+            tearing,
             ..
         } = input;
         let files = &survey.files;
@@ -83,7 +83,7 @@ impl RecordedStores {
         });
         let counts_operations = !scope.operations.is_empty();
         let mut images = ImageBuilder::new(files, &run.selection);
-        let history = StoreHistoryBuilder::new(profile, Tearing::Whole);
+        let history = StoreHistoryBuilder::new(profile, tearing);
         let mut follower = HistoryFollower::new(history, files);
         // Crash times of the history that were looked at.
         let mut known = 0;

@@ -1,10 +1,11 @@
 //! Samples of the states of one crash, where there are too many combinations to explore all: a log with a checksum is read
 //! as a whole, so that each of its lines doubles the number of states.
 //!
-//! In this order: everything lost that can be lost, each unit alone lost, each alone kept, everything that was stored before some
-//! time, and then states at random. That everything is kept is what the first run has shown.
+//! In this order: everything lost that can be lost, each unit alone lost, each alone kept, each alone with its last store torn (if
+//! stores can be), everything that was stored before some time, and then states at random. That everything is kept is what the
+//! first run has shown.
 
-use brownout_model::{PmAddress, PossibleMemory, Time};
+use brownout_model::{PmAddress, PossibleMemory, Tearing, Time};
 
 /// Samples of one kind, spread over all that there are.
 const OF_EACH_KIND: usize = 32;
@@ -31,15 +32,36 @@ pub fn samples(crash: &PossibleMemory, units: &[PmAddress], seed: u64) -> Vec<Po
     let mut samples = vec![all(OLDEST)];
     samples.extend(spread(units).map(|&unit| alone(unit, OLDEST, NEWEST)));
     samples.extend(spread(units).map(|&unit| alone(unit, NEWEST, OLDEST)));
+    let can_tear = crash.tearing() == Tearing::Words;
+    if can_tear {
+        samples.extend(spread(units).flat_map(|&unit| torn(crash, units, unit)));
+    }
     samples.extend(spread(later).map(|&time| all(time)));
     samples.extend((0..OF_EACH_KIND).map(|_| {
-        state(crash, units, |unit| {
+        let mut memory = crash.clone();
+        for &unit in units {
             let losable = crash.losable(unit);
             let present = random.below(losable.len() + 1);
-            losable.get(present).copied().unwrap_or(NEWEST)
-        })
+            let first_lost = losable.get(present).copied().unwrap_or(NEWEST);
+            memory.keep_torn_at(unit, first_lost, |_| can_tear && random.below(2) == 0);
+        }
+        memory
     }));
     samples
+}
+
+/// States in which the last store to a unit is torn and everything else is kept: of its words, those with even or with odd
+/// numbers are present, so that a store of two words is torn in both ways.
+fn torn(crash: &PossibleMemory, units: &[PmAddress], unit: PmAddress) -> Vec<PossibleMemory> {
+    let last = crash.losable(unit).last().copied();
+    let states = last.into_iter().flat_map(|last| {
+        [0, 1].map(|rest| {
+            let mut memory = state(crash, units, |_| NEWEST);
+            memory.keep_torn_at(unit, last, |word| word % 2 == rest);
+            memory
+        })
+    });
+    states.collect()
 }
 
 /// What a crash leaves that has in each unit the stores before some time.

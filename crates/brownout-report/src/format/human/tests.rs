@@ -301,7 +301,7 @@ fn lines_fit_the_terminal() {
 #[test]
 fn the_command_that_replays_a_crash_can_be_copied() {
     let mut crash = finding();
-    crash.replay = Some("crash3:7:abc".into());
+    crash.replay = Some("crash4:7:abc".into());
     let text = shown(vec![crash.clone()]);
     let command = format!("brownout replay 'my results' {}", crash.id);
     assert!(text.contains(&command), "{text}");

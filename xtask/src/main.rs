@@ -13,6 +13,7 @@ mod corpus;
 mod cpu;
 mod differential;
 mod exactness;
+mod exploration;
 mod fuzz;
 mod guide;
 mod parallel;
@@ -55,6 +56,8 @@ cargo xtask COMMAND [OPTIONS]
       options:          --minutes N  --filter TEXT  --jobs N  --brownout PATH
   differential          generated instructions do what they do natively
       options:          --core  --seed N  --cases N  --jobs N  --brownout PATH  --cpu CPU (make cases for it)
+  exploration           `crash --strategy exhaustive` sees what recovery does natively on every crash image
+      options:          --cases N  --seed N  --only CASE  --jobs N  --keep  --brownout PATH
   corpus                brownout reports exactly the findings that are written on the programs' lines
       options:          --core (two builds of each variant)  --filter TEXT  --jobs N  --list  --brownout PATH
                         --native (without brownout)  --dir DIR (programs of your own)
@@ -95,6 +98,7 @@ fn run() -> Result<()> {
         "exactness" => exactness::run(args),
         "soak" => soak::run(args),
         "differential" => differential::run(args),
+        "exploration" => exploration::run(args),
         "corpus" => corpus::run(args),
         "bench" => bench::run(args),
         "help" | "--help" | "-h" => {

@@ -56,7 +56,7 @@ impl Counts {
 }
 
 /// What recovery does after it has read certain bytes: its status and what it prints.
-type Behaviours = BTreeMap<Reads, (i64, String)>;
+type NativeBehaviours = BTreeMap<Reads, (i64, String)>;
 
 /// Runs the case with this number of this seed, in an empty directory.
 pub fn run(programs: &Programs, seed: u64, number: u64, directory: &Path) -> Result<Counts> {
@@ -229,8 +229,8 @@ impl Case<'_> {
 }
 
 /// What recovery does after it has read certain bytes, of those that differ between crashes.
-fn behaviours(native: Vec<(i64, String)>, stored: &BTreeSet<u64>) -> Result<Behaviours> {
-    let mut found = Behaviours::new();
+fn behaviours(native: Vec<(i64, String)>, stored: &BTreeSet<u64>) -> Result<NativeBehaviours> {
+    let mut found = NativeBehaviours::new();
     for (status, transcript) in native {
         let reads = first_reads(&transcript, stored)?;
         let other = found.insert(reads, (status, transcript.clone()));
@@ -262,7 +262,7 @@ fn first_reads(transcript: &str, stored: &BTreeSet<u64>) -> Result<Reads> {
 }
 
 /// Fails unless the exploration has seen exactly these behaviours, and has run each once.
-fn compare(native: &Behaviours, explored: &Explored) -> Result<()> {
+fn compare(native: &NativeBehaviours, explored: &Explored) -> Result<()> {
     let mut seen: BTreeSet<&Reads> = BTreeSet::new();
     for trial in &explored.trials {
         let Trial {
@@ -312,7 +312,7 @@ fn compare(native: &Behaviours, explored: &Explored) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn native() -> Behaviours {
+    fn native() -> NativeBehaviours {
         let ended = [(0, "l0:00;"), (5, "l0:01;l8:02;"), (0, "l0:00;")];
         let ended = ended.map(|(status, transcript)| (status, transcript.to_owned()));
         behaviours(ended.into(), &(0..16).collect()).unwrap()

@@ -18,7 +18,7 @@ mod script;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -26,10 +26,9 @@ use anyhow::{Context, Result, bail};
 use self::case::{Counts, Programs};
 use self::script::Variant;
 use crate::args::Args;
-use crate::parallel;
-use crate::programs;
 use crate::shell::memory_dir;
 use crate::wrapper::Wrapper;
+use crate::{parallel, programs};
 
 const CASES: u64 = 200;
 const SEED: u64 = 1;
@@ -98,7 +97,7 @@ pub fn run(mut args: Args) -> Result<()> {
     Ok(())
 }
 
-fn run_case(programs: &Programs, seed: u64, number: u64, directory: &PathBuf) -> Result<Counts> {
+fn run_case(programs: &Programs, seed: u64, number: u64, directory: &Path) -> Result<Counts> {
     fs::create_dir_all(directory)?;
     case::run(programs, seed, number, directory)
 }

@@ -4,8 +4,8 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use brownout_model::{
-    Access, CrashTime, InitialBytes, PmAddress, SpaceId, StoreHistory, StoreHistoryBuilder,
-    Time, Wait,
+    Access, CrashTime, InitialBytes, PmAddress, SpaceId, StoreHistory, StoreHistoryBuilder, Time,
+    Wait,
 };
 use brownout_recovery::ByteRanges;
 use brownout_trace::replay::Content;

@@ -13,6 +13,7 @@ mod corpus;
 mod cpu;
 mod differential;
 mod exactness;
+mod exploration;
 mod fuzz;
 mod guide;
 mod parallel;
@@ -37,8 +38,8 @@ cargo xtask COMMAND [OPTIONS]
   setup [--all]         install the Debian packages that `test` needs (--all: that every command needs)
   test                  everything that must pass: format, tidy, clippy, documentation, unit tests, packages, the
                         diffs of CONTRIBUTING.md, neutral code without x86-64, a bounded fuzz run, the core of
-                        differential, transparency, exactness and the corpus, and what depends on CPU features once
-                        more as on CPUs of x86-64-v2, v3 and v4
+                        differential, transparency, exactness, exploration and the corpus, and what depends on CPU
+                        features once more as on CPUs of x86-64-v2, v3 and v4
   ci                    setup, then test
   tidy                  what no other tool checks of the sources, documents and dependencies
   package               every published crate builds from what its package holds
@@ -55,6 +56,8 @@ cargo xtask COMMAND [OPTIONS]
       options:          --minutes N  --filter TEXT  --jobs N  --brownout PATH
   differential          generated instructions do what they do natively
       options:          --core  --seed N  --cases N  --jobs N  --brownout PATH  --cpu CPU (make cases for it)
+  exploration           `crash --strategy exhaustive` sees what recovery does natively on every crash image
+      options:          --cases N  --seed N  --only CASE  --jobs N  --keep  --brownout PATH
   corpus                brownout reports exactly the findings that are written on the programs' lines
       options:          --core (two builds of each variant)  --filter TEXT  --jobs N  --list  --brownout PATH
                         --native (without brownout)  --dir DIR (programs of your own)
@@ -95,6 +98,7 @@ fn run() -> Result<()> {
         "exactness" => exactness::run(args),
         "soak" => soak::run(args),
         "differential" => differential::run(args),
+        "exploration" => exploration::run(args),
         "corpus" => corpus::run(args),
         "bench" => bench::run(args),
         "help" | "--help" | "-h" => {

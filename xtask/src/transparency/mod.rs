@@ -30,7 +30,7 @@ use crate::wrapper::Wrapper;
 use crate::{parallel, programs, setup};
 
 /// Folders of `tests/programs/` that belong to other commands.
-const OTHER_GROUPS: [&str; 3] = ["pm", "bench", "soak"];
+const OTHER_GROUPS: [&str; 4] = ["pm", "bench", "soak", "exploration"];
 const RUNS: usize = 3;
 /// Native runs of a program that seems to differ, to learn whether it always does the same.
 const NATIVE_RUNS: usize = 5;

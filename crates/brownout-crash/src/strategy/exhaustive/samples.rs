@@ -96,3 +96,61 @@ impl Random {
         (state % end as u64) as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use brownout_model::{Access, Profile, SpaceId, StoreHistoryBuilder, StoreKind};
+
+    use super::*;
+
+    const LINES: u64 = 12;
+
+    fn line(number: u64) -> PmAddress {
+        PmAddress {
+            space: SpaceId(0),
+            offset: number * 64,
+        }
+    }
+
+    /// The first two words of each line in all samples, after a store of both words to each line.
+    fn sampled(tearing: Tearing) -> Vec<Vec<[u8; 2]>> {
+        let mut run = StoreHistoryBuilder::new(Profile::ADR, tearing);
+        let thread = run.add_thread();
+        for number in 0..LINES {
+            let time = Time(number + 1);
+            let by = Access { thread, time };
+            run.store(by, line(number), &[1; 16], StoreKind::Cached);
+        }
+        let history = Arc::new(run.finish());
+        let end = *history.crash_times().last().unwrap();
+        let zeros = |_: PmAddress, bytes: &mut [u8]| bytes.fill(0);
+        let crash = PossibleMemory::new(Arc::new(zeros), history, end);
+        let units: Vec<PmAddress> = (0..LINES).map(line).collect();
+        let words = |memory: &PossibleMemory, number| {
+            let bytes = memory.may_read(line(number), 16).certain().unwrap();
+            [bytes[0], bytes[8]]
+        };
+        let samples = samples(&crash, &units, 1);
+        let samples = samples.iter();
+        samples
+            .map(|memory| (0..LINES).map(|number| words(memory, number)).collect())
+            .collect()
+    }
+
+    #[test]
+    fn each_line_is_torn_alone_in_both_ways_if_stores_can_be() {
+        let samples = sampled(Tearing::Words);
+        for number in 0..LINES as usize {
+            for torn in [[1, 0], [0, 1]] {
+                let mut expected = vec![[1, 1]; LINES as usize];
+                expected[number] = torn;
+                assert!(samples.contains(&expected), "{torn:?} in line {number}");
+            }
+        }
+        let whole = sampled(Tearing::Whole);
+        let mut lines = whole.iter().flatten();
+        assert!(lines.all(|words| words[0] == words[1]), "stores are whole");
+    }
+}

@@ -85,7 +85,7 @@ pub use explore::{
     ReadSource, RecoveryMemory, StoreHistory, StoreHistoryBuilder,
 };
 pub use line_marks::{Mark, Marks};
-pub use live_stores::LiveStore;
+pub use live_stores::{LiveStore, LiveStoresMut};
 pub use observer::{Access, FlushEffect, PersistObserver, StoreKind};
 pub use pending::Pending;
 pub use persist_order::PersistInterval;

@@ -14,7 +14,7 @@ use crate::definitions::Definitions;
 use crate::error::Flaw;
 use crate::event::{Event, EventKind};
 use crate::fields::FieldReader;
-use crate::ids::{EventIndex, ProcessId, ThreadId};
+use crate::ids::{AppPc, ContextId, EventIndex, ProcessId, ThreadId};
 use crate::visitor::{EventPosition, ThreadRun, Visitor};
 
 /// Passes rows of one thread to a visitor.
@@ -86,10 +86,11 @@ impl<V: Visitor> RowPasser<'_, V> {
             let (addr, bytes) = self.rest.access(site, &mut self.recent)?;
             self.event(site, at, EventKind::Load { addr, bytes })
         } else if op::is_call(op) {
-            let mut fields = FieldReader::new(self.rest.fields, 0);
-            let kind = rare::take_call(op, &mut fields)?;
-            self.rest.fields = fields.rest();
-            self.event(site, at, kind)
+            let head = self.head(site, at);
+            let fields = self.rest.fields;
+            let (passed, rest) = pass_call(self.visitor, self.definitions, head, (op, fields))?;
+            self.rest.fields = rest;
+            passed
         } else {
             Passed::Rare
         })
@@ -102,16 +103,73 @@ impl<V: Visitor> RowPasser<'_, V> {
         at: EventPosition,
         kind: EventKind<'_>,
     ) -> Passed<V::Break> {
-        let event = Event {
+        let head = self.head(site, at);
+        head.pass(self.visitor, self.definitions, kind)
+    }
+
+    #[inline(always)]
+    fn head(&self, site: &ChunkSite, at: EventPosition) -> EventHead {
+        EventHead {
             index: at.index,
             process: self.process,
             thread: self.thread,
             pc: site.pc,
             context: site.context,
+        }
+    }
+}
+
+/// An event without its kind.
+#[derive(Clone, Copy)]
+struct EventHead {
+    index: EventIndex,
+    process: ProcessId,
+    thread: ThreadId,
+    pc: AppPc,
+    context: ContextId,
+}
+
+impl EventHead {
+    /// Passes the event to a visitor.
+    #[inline(always)]
+    fn pass<V: Visitor>(
+        self,
+        visitor: &mut V,
+        definitions: &Definitions,
+        kind: EventKind<'_>,
+    ) -> Passed<V::Break> {
+        let event = Event {
+            index: self.index,
+            process: self.process,
+            thread: self.thread,
+            pc: self.pc,
+            context: self.context,
             kind,
         };
-        self.visitor.event(&event, self.definitions).into()
+        visitor.event(&event, definitions).into()
     }
+}
+
+/// Passes the call, or the end of a call, of a watched function, and returns the fields behind it.
+///
+/// Not inlined, and without access to the other columns: their positions would have to be in memory for every row.
+#[inline(never)]
+fn pass_call<'a, V: Visitor>(
+    visitor: &mut V,
+    definitions: &Definitions,
+    head: EventHead,
+    (op, fields): (u8, &'a [u8]),
+) -> Result<(Passed<V::Break>, &'a [u8]), Flaw> {
+    let mut fields = FieldReader::new(fields, 0);
+    let function = rare::take_function(&mut fields)?;
+    let passed = if op == op::CALL {
+        let args = rare::take_call_arguments(&mut fields)?;
+        head.pass(visitor, definitions, EventKind::Call { function, args })
+    } else {
+        let value = rare::take_returned(op, &mut fields)?;
+        head.pass(visitor, definitions, EventKind::Return { function, value })
+    };
+    Ok((passed, fields.rest()))
 }
 
 impl ChunkDecoder {
@@ -156,6 +214,9 @@ impl ChunkDecoder {
                 outcome = Err(Flaw::BadReference);
                 break;
             };
+            if site.op() >= op::DEFINITIONS {
+                break;
+            }
             // The same for a rare row, which is decoded elsewhere.
             *predicted = number;
             let at = EventPosition {

@@ -16,7 +16,7 @@
 mod behaviours;
 mod crash_times;
 mod explorer;
-mod possible_reads;
+mod open_nodes;
 mod samples;
 mod time_set;
 mod versions;
@@ -36,8 +36,8 @@ use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput, TrialJob, Tria
 use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::{Choice, CrashPoint, LineChoice, OtherLines};
 use crate::error::CrashError;
+use crate::possible_reads::{PossibleRead, PossibleReads};
 use crate::trial::Trial;
-use crate::unpersisted_reads::{PossibleRead, PossibleReads};
 
 pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
     name: "exhaustive",
@@ -462,6 +462,7 @@ impl Strategy for Exhaustive {
                 operation: explored.start.operation,
                 crash: explored.time,
                 number: open.number,
+                path: open.path,
                 read: open.read,
                 at: open.at,
                 sources: open.sources,

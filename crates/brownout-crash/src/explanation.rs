@@ -17,21 +17,18 @@ use brownout_model::{
     Time,
 };
 use brownout_recovery::{ByteRanges, RawFrame, RecoveryRunner, Verdict};
-use brownout_report::{ByteRange, Finding, Frame, OpenRead, OpenSource, SourceState, Stack, role};
+use brownout_report::{ByteRange, Frame, SourceState};
 use brownout_trace::FileId;
 use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
 
-use crate::crash_point::CrashPoint;
 use crate::effect::effects;
 use crate::error::CrashError;
-use crate::failure_point::StackId;
-use crate::findings::stack;
+use crate::explained_read::{ExplainedRead, ExplainedSource, Explanation, settled_source};
 use crate::history_follower::{HistoryFollower, InitialContents};
 use crate::persistent_files::PersistentFiles;
 use crate::progress::ProgressObserver;
 use crate::recorded_run::RecordedRun;
-use crate::recovery_loads::{ObservedCrash, ObservedLoads, observe_loads};
+use crate::recovery_loads::{LoadExaminer, ObservedCrash, ObservedLoads, observe_loads};
 use crate::several_stores::{SourcedRead, several_stores};
 use crate::store_facts::{AskedBytes, AskedStore, FoundStores, line_of, store_facts};
 use crate::symbols::Symbols;
@@ -42,92 +39,6 @@ const MOST_READS: usize = 4;
 const MOST_SOURCES: usize = 4;
 /// A recovery that may not end is observed for this part of the usual time: it does nothing new any more.
 pub(crate) const HUNG_PART: u32 = 4;
-
-/// The role of the store that a finding is about.
-pub(crate) const STORE: &str = "store";
-
-/// What a failed recovery has read that could have been something else.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Explanation {
-    /// The crash point of its [`Trial`].
-    pub explains: CrashPoint,
-    /// In the order in which recovery gets to them.
-    pub reads: Vec<ExplainedRead>,
-    /// How many more there are.
-    pub more: u64,
-}
-
-/// Bytes that recovery has read and that can come from several stores.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ExplainedRead {
-    /// Innermost frame first; empty if it was not a load.
-    pub load: Vec<Frame>,
-    pub range: ByteRange,
-    /// Further bytes that the same load has read from the same stores.
-    pub more_bytes: u64,
-    /// Newest first.
-    pub sources: Vec<ExplainedSource>,
-    pub more_sources: u64,
-}
-
-/// What these bytes can come from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ExplainedSource {
-    /// `None` if it is the initial content of the file.
-    pub event: Option<u64>,
-    pub store: Vec<Frame>,
-    pub read: bool,
-    pub state: SourceState,
-    /// Where the store was flushed, if only a fence is missing.
-    pub flush: Vec<Frame>,
-}
-
-impl Explanation {
-    /// Adds the stacks and what they mean to the finding of the failure.
-    pub(crate) fn add_to(&self, finding: &mut Finding) {
-        for read in &self.reads {
-            let open = read.as_open_read(&mut finding.stacks);
-            finding.evidence.open_reads.push(open);
-        }
-        finding.evidence.more_open_reads = self.more;
-    }
-}
-
-impl ExplainedRead {
-    /// Adds its stacks to those of a finding.
-    pub(crate) fn as_open_read(&self, stacks: &mut Vec<Stack>) -> OpenRead {
-        let own = stacks.len();
-        let mut add = |role: &str, frames: &[Frame]| {
-            // The store that the finding is about is there already.
-            let mut known = stacks[..own].iter();
-            let known = known.position(|stack| stack.role == STORE && stack.frames == frames);
-            known.or_else(|| {
-                (!frames.is_empty()).then(|| {
-                    stacks.push(stack(role, frames));
-                    stacks.len() - 1
-                })
-            })
-        };
-        let load = add(role::LOAD, &self.load);
-        let sources = self.sources.iter().map(|source| OpenSource {
-            store: match source.read {
-                true => add(role::STORE_READ, &source.store),
-                false => add(role::STORE_NOT_READ, &source.store),
-            },
-            event: source.event,
-            read: source.read,
-            state: source.state,
-            flush: add(role::UNFENCED_FLUSH, &source.flush),
-        });
-        OpenRead {
-            sources: sources.collect(),
-            load,
-            range: self.range.clone(),
-            more_bytes: self.more_bytes,
-            more_sources: self.more_sources,
-        }
-    }
-}
 
 /// Explains failures, as far as they happen under the engine.
 pub fn explain(
@@ -161,26 +72,20 @@ pub fn explain(
             },
         })
         .collect();
-    let mut found: Vec<(usize, Vec<LoadOfStores>, u64)> = Vec::new();
-    let wanted = |holders: &[Option<FileId>]| stores.wanted(holders);
+    let mut examiner = FailureExaminer {
+        stores,
+        failures,
+        found: Vec::new(),
+    };
     observe_loads(
         run,
         (files, profile),
         &crashes,
-        wanted,
+        &mut examiner,
         runner,
         observer,
-        |number, observed| {
-            if !observed.verdict.passed() {
-                let mut memory = stores.memory(failures[number].point.event);
-                let reads = several_stores(&mut memory, &observed.holders, observed.reads());
-                let (shown, more) = most_telling(by_load(reads, &observed));
-                if !shown.is_empty() {
-                    found.push((number, shown, more));
-                }
-            }
-        },
     )?;
+    let found = examiner.found;
     let (mut asked, mut bytes) = (BTreeSet::new(), BTreeSet::new());
     for (number, loads, _) in &found {
         for load in loads {
@@ -200,6 +105,37 @@ pub fn explain(
         }
     });
     Ok(explanations.collect())
+}
+
+/// Finds the loads to show of each failure.
+struct FailureExaminer<'t> {
+    stores: FollowedStores,
+    failures: &'t [&'t Trial],
+    /// For failures, by number, the loads to show and how many others there are.
+    found: Vec<(usize, Vec<LoadOfStores>, u64)>,
+}
+
+impl LoadExaminer for FailureExaminer<'_> {
+    /// The bytes at each path that were stored to.
+    fn wanted(&self, holders: &[Option<FileId>]) -> Vec<ByteRanges> {
+        let of_holder = |holder: &Option<FileId>| {
+            let stored = holder.and_then(|file| self.stores.differing.get(&file));
+            stored.cloned().unwrap_or_else(ByteRanges::exact)
+        };
+        holders.iter().map(of_holder).collect()
+    }
+
+    fn take(&mut self, number: usize, observed: ObservedLoads) {
+        if observed.verdict.passed() {
+            return;
+        }
+        let mut memory = self.stores.memory(self.failures[number].point.event);
+        let reads = several_stores(&mut memory, &observed.holders, observed.reads());
+        let (shown, more) = most_telling(by_load(reads, &observed));
+        if !shown.is_empty() {
+            self.found.push((number, shown, more));
+        }
+    }
 }
 
 /// All stores of a run up to an event.
@@ -244,15 +180,6 @@ impl FollowedStores {
         };
         let initial = Arc::clone(&self.initial);
         PossibleMemory::new(initial, Arc::clone(&self.history), time)
-    }
-
-    /// The bytes at each path that were stored to.
-    fn wanted(&self, holders: &[Option<FileId>]) -> Vec<ByteRanges> {
-        let of_holder = |holder: &Option<FileId>| {
-            let stored = holder.and_then(|file| self.differing.get(&file));
-            stored.cloned().unwrap_or_else(ByteRanges::exact)
-        };
-        holders.iter().map(of_holder).collect()
     }
 }
 
@@ -412,25 +339,6 @@ pub(crate) fn earliest_store(sources: &BTreeSet<ReadSource>) -> Option<u64> {
         ReadSource::Store { issued, .. } => Some(issued.0),
     });
     issued.min()
-}
-
-/// What no crash can lose: the last store before those that it can, or the initial content.
-pub(crate) fn settled_source(
-    last: Option<(u64, Option<StackId>)>,
-    read: bool,
-    symbols: &mut dyn Symbols,
-) -> ExplainedSource {
-    let stack = last.and_then(|(_, stack)| stack);
-    ExplainedSource {
-        event: last.map(|(event, _)| event),
-        store: stack.map_or_else(Vec::new, |stack| symbols.frames(stack)),
-        read,
-        state: match last {
-            Some(_) => SourceState::Durable,
-            None => SourceState::Initial,
-        },
-        flush: Vec::new(),
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use brownout_report::{Evidence, Finding, Frame, Severity, Stack, primary_frame, 
 
 use crate::cause::{Cause, Culprit};
 use crate::crash_point::CrashPoint;
-use crate::explanation::Explanation;
+use crate::explained_read::Explanation;
 use crate::group::Group;
 use crate::rules::rule_of;
 use crate::token::Token;

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::Cause;
 use crate::coverage::CampaignEnding;
-use crate::explanation::Explanation;
+use crate::explained_read::Explanation;
 use crate::observed_reads::ObservedReads;
 use crate::shard::Shard;
 use crate::suspect::SuspectImages;

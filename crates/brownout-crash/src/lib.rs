@@ -14,7 +14,7 @@
 //! | `coverage` | how much was tried of what there is |
 //! | `recorded_run`, `uncrashed_recovery`, `campaign`, `uniform_failures`, `recovery_environment`, `test_configuration`, `shard`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
-//! | `explanation`, `unpersisted_reads`, `several_stores`, `recovery_loads`, `store_facts`, `history_follower` | which of several stores recovery has read, and which flush or fence is missing |
+//! | `explanation`, `explained_read`, `unpersisted_reads`, `possible_reads`, `several_stores`, `recovery_loads`, `store_facts`, `history_follower` | which of several stores recovery has read, and which flush or fence is missing |
 //! | `symbols`, `progress` | what the caller provides |
 //! | `group`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
@@ -26,6 +26,7 @@ mod crash_point;
 mod effect;
 mod error;
 mod even_sample;
+mod explained_read;
 mod explanation;
 mod failure_point;
 mod findings;
@@ -41,6 +42,7 @@ mod operation;
 mod persistency;
 mod persistent_files;
 mod pool_creation;
+mod possible_reads;
 mod progress;
 mod read_stores;
 mod recorded_run;
@@ -65,7 +67,8 @@ pub use cause::{Cause, Culprit};
 pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, recovered_images, tried};
 pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines, TornStore};
 pub use error::CrashError;
-pub use explanation::{ExplainedRead, ExplainedSource, Explanation, explain};
+pub use explained_read::{ExplainedRead, ExplainedSource, Explanation};
+pub use explanation::explain;
 pub use failure_point::{
     CallingContexts, FailurePoint, FailurePoints, Granularity, Leaf, Occurrence, PointKind, Scope,
     StackId, watched_functions,
@@ -79,6 +82,7 @@ pub use observed_reads::{ObservedReads, observe_reads, observe_reads_after};
 pub use operation::Operation;
 pub use persistent_files::PersistentFiles;
 pub use pool_creation::PoolCreations;
+pub use possible_reads::{PossibleRead, PossibleReads};
 pub use progress::{Progress, ProgressObserver};
 pub use read_stores::{read_by_recovery, reads_changed_bytes};
 pub use recorded_run::{RecordedRun, Survey};
@@ -94,4 +98,4 @@ pub use test_configuration::{TestConfiguration, TraceIdentity};
 pub use token::{Token, TokenError};
 pub use trial::{Failure, Trial, passed_in_order};
 pub use uncrashed_recovery::{UncrashedRecovery, recover_without_crash};
-pub use unpersisted_reads::{PossibleRead, PossibleReads, UnpersistedReads, unpersisted_reads};
+pub use unpersisted_reads::{UnpersistedReads, unpersisted_reads};

@@ -25,6 +25,16 @@ pub struct ObservedCrash {
     pub time_limit: Duration,
 }
 
+impl ObservedCrash {
+    fn situation(&self) -> CrashSituation {
+        CrashSituation {
+            event: self.point.event,
+            operation: self.operation,
+            time_limit: self.time_limit,
+        }
+    }
+}
+
 /// What a recovery has read, in order.
 pub struct ObservedLoads {
     pub verdict: Verdict,
@@ -48,58 +58,68 @@ impl ObservedLoads {
     }
 }
 
-/// Runs recovery after each crash, in the order of the trace, and hands what it reads to `take` with the number of the crash.
-/// `wanted` says which bytes matter, given the file that has each path. Returns whether nothing stopped it.
+/// Says what of recoveries is observed, and takes what is.
+pub trait LoadExaminer {
+    /// The bytes of each PM file that matter, given the file that has its path.
+    fn wanted(&self, holders: &[Option<FileId>]) -> Vec<ByteRanges>;
+
+    /// Whether recovery after the crash with this number has to be observed, after all that was observed before.
+    fn needs(&self, _number: usize) -> bool {
+        true
+    }
+
+    /// Takes what recovery after the crash with this number has read.
+    fn take(&mut self, number: usize, observed: ObservedLoads);
+}
+
+/// Runs recovery after each crash, in the order of the trace and, before one event, in that of `crashes`. Returns whether nothing
+/// stopped it.
 pub fn observe_loads(
     run: &RecordedRun,
     (files, profile): (&PersistentFiles, Profile),
     crashes: &[ObservedCrash],
-    wanted: impl Fn(&[Option<FileId>]) -> Vec<ByteRanges>,
+    examiner: &mut dyn LoadExaminer,
     runner: &mut RecoveryRunner,
     observer: &mut dyn ProgressObserver,
-    mut take: impl FnMut(usize, ObservedLoads),
 ) -> Result<bool, CrashError> {
     let mut order: Vec<usize> = (0..crashes.len()).collect();
-    order.sort_by(|&a, &b| crashes[a].point.cmp(&crashes[b].point));
+    order.sort_by_key(|&number| crashes[number].point.event);
     let mut order = order.into_iter().peekable();
     let mut builder = ImageBuilder::new(files, &run.selection).with_states(profile);
     let mut result = Ok(true);
-    let mut observe_next = |number: usize,
-                            builder: &mut ImageBuilder<'_>,
-                            definitions: &Definitions| {
-        if observer.stop() {
-            return Ok(false);
-        }
-        let crash = &crashes[number];
-        let image = match &crash.point.choice {
-            Some(choice) => {
-                builder
-                    .chosen(choice, crash.point.event, definitions)?
-                    .image
+    let mut observe_next =
+        |number: usize, builder: &mut ImageBuilder<'_>, definitions: &Definitions| {
+            if !examiner.needs(number) {
+                return Ok(true);
             }
-            None => builder.image(definitions),
+            if observer.stop() {
+                return Ok(false);
+            }
+            let crash = &crashes[number];
+            let image = match &crash.point.choice {
+                Some(choice) => {
+                    let chosen = builder.chosen(choice, crash.point.event, definitions)?;
+                    chosen.image
+                }
+                None => builder.image(definitions),
+            };
+            let holders = builder.holders(definitions);
+            let wanted = examiner.wanted(&holders);
+            let task = crash.situation().task();
+            let (attempt, loads) = runner.observe_loads(&image.files, &task, &wanted)?;
+            let loads = loads.into_iter().map(|load| ObservedLoad {
+                bytes: bytes_of(&image, load.read),
+                read: load.read,
+                stack: load.stack,
+            });
+            let observed = ObservedLoads {
+                verdict: attempt.verdict,
+                loads: loads.collect(),
+                holders,
+            };
+            examiner.take(number, observed);
+            Ok(true)
         };
-        let holders = builder.holders(definitions);
-        let situation = CrashSituation {
-            event: crash.point.event,
-            operation: crash.operation,
-            time_limit: crash.time_limit,
-        };
-        let wanted = wanted(&holders);
-        let (attempt, loads) = runner.observe_loads(&image.files, &situation.task(), &wanted)?;
-        let loads = loads.into_iter().map(|load| ObservedLoad {
-            bytes: bytes_of(&image, load.read),
-            read: load.read,
-            stack: load.stack,
-        });
-        let observed = ObservedLoads {
-            verdict: attempt.verdict,
-            loads: loads.collect(),
-            holders,
-        };
-        take(number, observed);
-        Ok(true)
-    };
     let reader = run.walk(|event, definitions| {
         while let Some(number) =
             order.next_if(|&number| crashes[number].point.event <= event.index.0)

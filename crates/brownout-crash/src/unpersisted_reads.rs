@@ -9,57 +9,30 @@
 //! that was durable at the crash, or a load that always reads the same bytes.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::time::Duration;
 
-use brownout_model::{
-    CrashTime, InitialBytes, PmAddress, PossibleMemory, Profile, ReadSource, StoreHistory,
-};
-use brownout_recovery::{ByteRanges, FirstRead, RawFrame, RecoveryRunner};
+use brownout_model::{Profile, ReadSource};
+use brownout_recovery::RecoveryRunner;
 use brownout_report::{ByteRange, Evidence, Finding, FindingId, Frame, SourceState, Sources};
 
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
-use crate::explanation::{
-    ExplainedRead, ExplainedSource, HUNG_PART, STORE, earliest_store, settled_source,
-};
+use crate::explained_read::{ExplainedRead, ExplainedSource, STORE, settled_source};
+use crate::explanation::{HUNG_PART, earliest_store};
 use crate::failure_point::StackId;
 use crate::findings::{line_of as source_line, stack};
 use crate::operation::Operation;
 use crate::persistent_files::PersistentFiles;
+use crate::possible_reads::{FoundLoad, PossibleRead, PossibleReads, ReadExaminer};
 use crate::progress::ProgressObserver;
 use crate::recorded_run::RecordedRun;
-use crate::recovery_loads::{ObservedCrash, ObservedLoads, observe_loads};
+use crate::recovery_loads::{ObservedCrash, observe_loads};
 use crate::rules::UNPERSISTED_READ;
-use crate::several_stores::{SourcedRead, by_line, several_stores};
+use crate::several_stores::SourcedRead;
 use crate::store_facts::{AskedBytes, AskedStore, FoundStores, StoreFacts, line_of, store_facts};
 use crate::symbols::Symbols;
 use crate::token::Token;
-
-/// A read of recovery that can see several stores.
-#[derive(Clone, Debug)]
-pub struct PossibleRead {
-    /// A crash after which recovery gets there and reads the oldest of them.
-    pub point: CrashPoint,
-    pub operation: Option<Operation>,
-    /// When the crash is: before its event, or a later one before which nothing is stored.
-    pub crash: CrashTime,
-    /// How many reads lead there, each in one line.
-    pub number: usize,
-    pub read: FirstRead,
-    pub at: PmAddress,
-    pub sources: BTreeSet<ReadSource>,
-}
-
-/// All reads of recovery that can see several stores.
-pub struct PossibleReads {
-    pub reads: Vec<PossibleRead>,
-    /// The bytes of each PM file whose reads are counted.
-    pub wanted: Arc<[ByteRanges]>,
-    pub history: Arc<StoreHistory>,
-    pub initial: Arc<dyn InitialBytes>,
-}
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -83,64 +56,52 @@ pub fn unpersisted_reads(
     let asked = possible.reads.iter().flat_map(PossibleRead::stores);
     let bytes = possible.reads.iter().map(PossibleRead::asked_bytes);
     let facts = store_facts(run, profile, &asked.collect(), &bytes.collect(), symbols)?;
-    // By crash: one run shows the loads of all reads after it.
-    let mut by_crash: BTreeMap<&CrashPoint, Vec<&PossibleRead>> = BTreeMap::new();
-    for read in &possible.reads {
-        if read
-            .reported(&facts)
-            .any(|(_, facts)| facts.is_late || facts.has_later)
-        {
-            by_crash.entry(&read.point).or_default().push(read);
-        }
-    }
-    let crashes: Vec<ObservedCrash> = by_crash
+    let mut reads: Vec<&PossibleRead> = possible.reads.iter().collect();
+    reads.retain(|read| read.is_reported(&facts));
+    // A run shows the loads of all reads on its way, so the longest ways come first.
+    reads.sort_by_key(|read| std::cmp::Reverse(read.number));
+    let crashes: Vec<ObservedCrash> = reads
         .iter()
-        .map(|(&point, reads)| ObservedCrash {
-            point: point.clone(),
-            operation: reads[0].operation,
+        .map(|read| ObservedCrash {
+            point: read.point.clone(),
+            operation: read.operation,
             // It may loop on what it reads.
             time_limit: time_limit / HUNG_PART,
         })
         .collect();
-    let by_crash: Vec<Vec<&PossibleRead>> = by_crash.into_values().collect();
-    let mut found = FoundPairs::default();
-    let mut is_reproduced = true;
+    let mut examiner = ReadExaminer::new(possible, &reads);
     let is_through = observe_loads(
         run,
         (files, profile),
         &crashes,
-        |_| possible.wanted.to_vec(),
+        &mut examiner,
         runner,
         observer,
-        |number, observed| {
-            for read in &by_crash[number] {
-                let Some(load) = read.load(&observed) else {
-                    is_reproduced = false;
-                    continue;
-                };
-                if load.is_empty() {
-                    continue;
-                }
-                let (initial, history) = (&possible.initial, &possible.history);
-                let mut memory =
-                    PossibleMemory::new(Arc::clone(initial), Arc::clone(history), read.crash);
-                let sourced = several_stores(&mut memory, &observed.holders, observed.reads());
-                let late: Vec<_> = read
-                    .reported(&facts)
-                    .filter(|(store, known)| {
-                        known.is_late || read.sees_later(store.store, &sourced, &facts)
-                    })
-                    .map(|(store, known)| (store, *known))
-                    .collect();
-                let load = symbols.recovery_frames(load);
-                let token = token(&read.point, read.operation);
-                read.findings((&load, &late), &facts, files, symbols, &token, &mut found);
-            }
-        },
     )?;
+    let is_complete = is_through && examiner.waiting.is_empty();
+    let mut pairs = FoundPairs::default();
+    for load in examiner.found {
+        let FoundLoad {
+            read,
+            stack,
+            sourced,
+        } = load;
+        let late: Vec<_> = read
+            .reported(&facts)
+            .filter(|(store, known)| {
+                known.is_late || read.sees_later(store.store, &sourced, &facts)
+            })
+            .map(|(store, known)| (store, *known))
+            .collect();
+        if !stack.is_empty() && !late.is_empty() {
+            let load = symbols.recovery_frames(&stack);
+            let token = token(&read.point, read.operation);
+            read.findings((&load, &late), &facts, files, symbols, &token, &mut pairs);
+        }
+    }
     Ok(UnpersistedReads {
-        findings: found.findings,
-        is_complete: is_through && is_reproduced,
+        findings: pairs.findings,
+        is_complete,
     })
 }
 
@@ -223,14 +184,10 @@ impl PossibleRead {
             })
     }
 
-    /// The calls that led to the read in a run; empty if it is not a load, `None` if the run did something else.
-    fn load<'o>(&self, observed: &'o ObservedLoads) -> Option<&'o [RawFrame]> {
-        let mut loads = observed.loads.iter().flat_map(|load| {
-            let parts = by_line(load.read, &load.bytes);
-            parts.map(|(part, _)| (part, &load.stack[..]))
-        });
-        let (read, stack) = loads.nth(self.number)?;
-        (read == self.read).then_some(stack)
+    /// Whether one of them may have to be reported.
+    fn is_reported(&self, found: &FoundStores) -> bool {
+        let mut reported = self.reported(found);
+        reported.any(|(_, facts)| facts.is_late || facts.has_later)
     }
 
     /// What is read if all stores are lost that can be.
@@ -327,7 +284,12 @@ fn missing(state: SourceState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use brownout_model::{StoreHistoryBuilder, Tearing, Time};
+    use std::collections::BTreeSet;
+
+    use brownout_model::{CrashTime, PmAddress, StoreHistoryBuilder, Tearing, Time};
+    use brownout_recovery::FirstRead;
+
+    use crate::possible_reads::PathDigest;
 
     fn store(issued: u64) -> ReadSource {
         ReadSource::Store {
@@ -362,6 +324,7 @@ mod tests {
             operation: None,
             crash,
             number,
+            path: PathDigest::default(),
             read: read(number, sources, sources[0]).read,
             at: PmAddress::default(),
             sources: sources.iter().copied().collect(),

@@ -19,7 +19,7 @@ mod behaviours;
 mod crash_times;
 mod explorer;
 mod guide;
-mod possible_reads;
+mod open_nodes;
 mod samples;
 mod time_set;
 mod versions;
@@ -41,8 +41,8 @@ use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput, TrialJob, Tria
 use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::{Choice, CrashPoint, LineChoice, OtherLines, TornStore};
 use crate::error::CrashError;
+use crate::possible_reads::{PossibleRead, PossibleReads};
 use crate::trial::Trial;
-use crate::unpersisted_reads::{PossibleRead, PossibleReads};
 
 pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
     name: "exhaustive",
@@ -498,6 +498,7 @@ impl Strategy for Exhaustive {
                 operation: explored.start.operation,
                 crash: explored.time,
                 number: open.number,
+                path: open.path,
                 read: open.read,
                 at: open.at,
                 sources: open.sources,

@@ -29,11 +29,11 @@ use crate::error::CrashError;
 use crate::failure_point::{FailurePoint, PointKind, StackId};
 use crate::image::CrashImage;
 use crate::operation::Operation;
+use crate::possible_reads::PossibleReads;
 use crate::recorded_run::{RecordedRun, Survey};
 use crate::suspect::{Suspect, SuspectImages};
 use crate::symbols::Symbols;
 use crate::trial::Trial;
-use crate::unpersisted_reads::PossibleReads;
 
 macro_rules! registry {
     ($($module:ident::$info:ident,)*) => {

@@ -8,17 +8,19 @@ use std::collections::BTreeSet;
 use brownout_model::{PmAddress, PossibleMemory, ReadSource};
 use brownout_recovery::FirstRead;
 
-use super::behaviours::{Next, NodeId, Read};
+use super::behaviours::{Next, NodeId, Read, ValueId};
 use super::explorer::{Explorer, narrow};
 use super::versions::Version;
 use crate::effect::address;
+use crate::possible_reads::PathDigest;
 
 /// A read that can see several stores, after a crash at one time.
 pub struct OpenNode {
     /// The number of the crash time.
     pub time: u32,
-    /// How many reads lead there.
+    /// How many reads lead there, and which they are.
     pub number: usize,
+    pub path: PathDigest,
     pub read: FirstRead,
     pub at: PmAddress,
     pub sources: BTreeSet<ReadSource>,
@@ -71,14 +73,26 @@ impl Explorer {
         Some(OpenNode {
             time,
             number: path.len(),
-            read: FirstRead {
-                file: read.file as usize,
-                offset: read.offset,
-                len,
-            },
+            path: self.digest(&path),
+            read: first_read(read),
             at,
             sources,
             memory,
         })
+    }
+
+    fn digest(&self, path: &[(Read, ValueId)]) -> PathDigest {
+        let none = PathDigest::default();
+        path.iter().fold(none, |digest, &(read, value)| {
+            digest.with(first_read(read), self.behaviours.bytes(value))
+        })
+    }
+}
+
+fn first_read(read: Read) -> FirstRead {
+    FirstRead {
+        file: read.file as usize,
+        offset: read.offset,
+        len: read.len.into(),
     }
 }

@@ -8,7 +8,7 @@ struct pool {
 };
 
 static void create(struct pool *pool) {
-  STORE(pool->layout.word[0], 4); // missing-store: recovery-failed
+  STORE(pool->layout.word[0], 4); // expect: unpersisted-read // missing-store: recovery-failed
   STORE(pool->header.word[0], 0xb10c);
   FLUSH(pool->layout); // expect: recovery-failed
   FLUSH(pool->header);

@@ -8,7 +8,7 @@ struct pool {
 };
 
 static void publish(struct pool *pool, uint64_t value) {
-  STORE(pool->value.word[0], value); // missing-store: recovery-failed
+  STORE(pool->value.word[0], value); // expect: unpersisted-read // missing-store: recovery-failed
   FLUSH(pool->value);
   STORE(pool->valid.word[0], 1);
   PERSIST(pool->valid); // expect: fence-orders-many, recovery-failed

@@ -10,6 +10,7 @@ use brownout_report::{Evidence, Finding, Frame, Severity, Stack, primary_frame, 
 
 use crate::cause::{Cause, Culprit};
 use crate::crash_point::CrashPoint;
+use crate::explanation::Explanation;
 use crate::group::Group;
 use crate::rules::rule_of;
 use crate::token::Token;
@@ -29,12 +30,38 @@ pub fn line_of(stack: &[Frame]) -> String {
     }
 }
 
-/// Turns groups and their causes into findings. `token` gives the token of a trial.
+/// Turns groups, their causes and explanations into findings. `token` gives the token of a trial.
 pub fn findings(
     groups: Vec<Group>,
     causes: &[Cause],
+    explanations: &[Explanation],
     token: impl Fn(&Trial) -> Token,
 ) -> Vec<Finding> {
+    let explanations: HashMap<&CrashPoint, &Explanation> = explanations
+        .iter()
+        .map(|explanation| (&explanation.explains, explanation))
+        .collect();
+    merged(groups, causes)
+        .iter()
+        .filter_map(|(group, cause)| {
+            let first = group.first();
+            let mut finding = finding(group, *cause, token(first))?;
+            if let Some(explanation) = explanations.get(&first.point) {
+                explanation.add_to(&mut finding);
+            }
+            Some(finding)
+        })
+        .collect()
+}
+
+/// The trial that represents each finding.
+pub fn representatives(groups: Vec<Group>, causes: &[Cause]) -> Vec<Trial> {
+    let merged = merged(groups, causes).into_iter();
+    merged.map(|(group, _)| group.first().clone()).collect()
+}
+
+/// The groups of each finding as one, with its cause.
+fn merged(groups: Vec<Group>, causes: &[Cause]) -> Vec<(Group, Option<&Cause>)> {
     let causes: HashMap<&CrashPoint, &Cause> = causes
         .iter()
         .map(|cause| (&cause.cause_of, cause))
@@ -64,9 +91,6 @@ pub fn findings(
         }
     }
     merged
-        .iter()
-        .filter_map(|(group, cause)| finding(group, *cause, token(group.first())))
-        .collect()
 }
 
 /// What distinguishes causes.
@@ -258,7 +282,7 @@ fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {
     details
 }
 
-fn stack(role: &str, frames: &[Frame]) -> Stack {
+pub(crate) fn stack(role: &str, frames: &[Frame]) -> Stack {
     Stack {
         role: role.to_owned(),
         frames: frames.to_vec(),

@@ -1,7 +1,7 @@
 //! The journal: every trial is written as soon as it is done, so that nothing is lost when crash testing ends early. A loss of
 //! power loses the trials of a few seconds: the storage is not waited for after each.
 //!
-//! A file of JSON lines. The first describes the test, each other is a [`Trial`], a [`Cause`], a suspect with its
+//! A file of JSON lines. The first describes the test, each other is a [`Trial`], a [`Cause`], an [`Explanation`], a suspect with its
 //! images, what recovery [reads](ObservedReads), or the [`CampaignEnding`] of a campaign. An incomplete last line is dropped when the journal is read again.
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::Cause;
 use crate::coverage::CampaignEnding;
+use crate::explanation::Explanation;
 use crate::observed_reads::ObservedReads;
 use crate::shard::Shard;
 use crate::suspect::SuspectImages;
@@ -52,6 +53,7 @@ struct HeadVersion {
 enum Line {
     Trial(Box<Trial>),
     Cause(Cause),
+    Explanation(Explanation),
     Suspect(SuspectImages),
     Ending(CampaignEnding),
     Reads(ReadsLine),
@@ -70,6 +72,7 @@ pub struct Entries {
     /// One for each crash point, even if the file has it twice.
     pub trials: Vec<Trial>,
     pub causes: Vec<Cause>,
+    pub explanations: Vec<Explanation>,
     pub suspects: Vec<SuspectImages>,
     /// `None` if the run ended before recovery was observed.
     pub reads: Option<ObservedReads>,
@@ -147,6 +150,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         head,
         trials: Vec::new(),
         causes: Vec::new(),
+        explanations: Vec::new(),
         suspects: Vec::new(),
         reads: None,
         ending: None,
@@ -165,6 +169,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
                 }
             }
             Ok(Line::Cause(cause)) => entries.causes.push(cause),
+            Ok(Line::Explanation(explanation)) => entries.explanations.push(explanation),
             Ok(Line::Suspect(suspect)) => entries.suspects.push(suspect),
             Ok(Line::Reads(line)) => entries.reads = Some(line.recovery_reads),
             Ok(Line::Ending(ending)) => {
@@ -239,6 +244,10 @@ impl Journal {
 
     pub fn cause(&mut self, cause: &Cause) -> Result<(), JournalError> {
         self.write(cause)
+    }
+
+    pub fn explanation(&mut self, explanation: &Explanation) -> Result<(), JournalError> {
+        self.write(explanation)
     }
 
     pub fn suspect(&mut self, suspect: &SuspectImages) -> Result<(), JournalError> {

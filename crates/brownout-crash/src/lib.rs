@@ -14,20 +14,24 @@
 //! | `coverage` | how much was tried of what there is |
 //! | `recorded_run`, `uncrashed_recovery`, `campaign`, `uniform_failures`, `recovery_environment`, `test_configuration`, `shard`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
+//! | `explanation`, `unpersisted_reads`, `several_stores`, `recovery_loads`, `store_facts`, `history_follower` | which of several stores recovery has read, and which flush or fence is missing |
 //! | `symbols`, `progress` | what the caller provides |
 //! | `group`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
 mod campaign;
 mod cause;
+mod changes;
 mod coverage;
 mod crash_point;
 mod effect;
 mod error;
 mod even_sample;
+mod explanation;
 mod failure_point;
 mod findings;
 mod function_set;
 mod group;
+mod history_follower;
 mod image;
 pub mod journal;
 mod minimize;
@@ -41,8 +45,11 @@ mod progress;
 mod read_stores;
 mod recorded_run;
 mod recovery_environment;
+mod recovery_loads;
 pub mod rules;
+mod several_stores;
 mod shard;
+mod store_facts;
 pub mod strategy;
 mod suspect;
 mod symbols;
@@ -51,17 +58,19 @@ mod token;
 mod trial;
 mod uncrashed_recovery;
 mod uniform_failures;
+mod unpersisted_reads;
 
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
 pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, recovered_images, tried};
 pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines, TornStore};
 pub use error::CrashError;
+pub use explanation::{ExplainedRead, ExplainedSource, Explanation, explain};
 pub use failure_point::{
     CallingContexts, FailurePoint, FailurePoints, Granularity, Leaf, Occurrence, PointKind, Scope,
     StackId, watched_functions,
 };
-pub use findings::{findings, line_of};
+pub use findings::{findings, line_of, representatives};
 pub use group::{Group, group};
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore, TornBytes};
 pub use journal::{Journal, JournalError};
@@ -85,3 +94,4 @@ pub use test_configuration::{TestConfiguration, TraceIdentity};
 pub use token::{Token, TokenError};
 pub use trial::{Failure, Trial, passed_in_order};
 pub use uncrashed_recovery::{UncrashedRecovery, recover_without_crash};
+pub use unpersisted_reads::{PossibleRead, PossibleReads, UnpersistedReads, unpersisted_reads};

@@ -197,7 +197,7 @@ fn collect(
     })?;
     result?;
     if questions.iter().any(|question| !question.lost.is_empty()) {
-        collect_lost(run, questions, functions, symbols)?;
+        collect_lost(run, questions, symbols)?;
     }
     Ok(())
 }
@@ -207,13 +207,10 @@ fn collect(
 fn collect_lost(
     run: &RecordedRun,
     questions: &mut [Question],
-    functions: &[FunctionPattern],
     symbols: &mut dyn Symbols,
 ) -> Result<(), CrashError> {
-    let mut operations = Operations::new(functions);
     run.walk(|event, definitions| {
         symbols.observe(event, definitions);
-        operations.observe(event, definitions);
         for question in &mut *questions {
             let from = question
                 .lost
@@ -222,10 +219,12 @@ fn collect_lost(
                 .iter()
                 .take_while(|lost| lost.event == event.index);
             let changes: Vec<Change> = lost.cloned().map(Change::from).collect();
+            // The power fails when it did, with or without these stores.
+            let operation = question.trial.operation.unwrap_or_default();
             // No search shares it yet.
             if let Some(after) = Arc::get_mut(&mut question.after).filter(|_| !changes.is_empty()) {
                 let stack = symbols.stack(event, definitions);
-                after.add(stack, operations.now(), changes);
+                after.add(stack, operation, changes);
             }
         }
         let last = questions.iter().map(|question| question.bad).max();

@@ -5,7 +5,12 @@ use brownout_report::{Category, RuleInfo, Severity};
 use brownout_recovery::Verdict;
 
 /// All rules of crash testing.
-pub const RULES: [&RuleInfo; 3] = [&RECOVERY_FAILED, &RECOVERY_CRASHED, &RECOVERY_HUNG];
+pub const RULES: [&RuleInfo; 4] = [
+    &RECOVERY_FAILED,
+    &RECOVERY_CRASHED,
+    &RECOVERY_HUNG,
+    &UNPERSISTED_READ,
+];
 
 /// The rule that reports a verdict; `None` if recovery passed.
 pub fn rule_of(verdict: &Verdict) -> Option<&'static RuleInfo> {
@@ -144,5 +149,55 @@ persist(&tail->next);
 ```
 
 If recovery is only slow, raise `--recover-time-limit`.
+",
+};
+
+pub static UNPERSISTED_READ: RuleInfo = RuleInfo {
+    id: "unpersisted-read",
+    severity: Severity::Warning,
+    category: Category::Durability,
+    pedantic: true,
+    summary: "recovery reads a store that a crash can lose long after it was made",
+    explanation: "\
+## What it does
+
+With `--strategy exhaustive`, reports loads of the recovery (`--recover`) that can read from several stores: after a
+crash, the bytes are those of a store, or what was there before. The store is *late*: a later store of its thread can
+be durable without it, and recovery reads that one, too; or the store is never made durable at all. There is a finding
+for each pair of a store and a load that reads it, whether recovery copes with the older bytes or not.
+
+Not reported are stores in flight. Recovery has to find out somehow whether the last step of an update has
+happened, and reads a commit store that the program has just made. Nor are reads by system calls such as
+`read` reported, or reads of private mappings.
+
+## Why is this bad?
+
+A flush or a fence is missing. Later steps of the program are durable and this store is not, so that recovery sees
+them in an order that the program never had. Recovery may cope with that today, or may not have been run with
+the data that shows the mistake.
+
+## Example
+
+```c
+node->next = list->head;            /* not flushed here */
+list->head = offset_of(node);
+persist(&list->head);
+persist(node);                      /* power may be lost before */
+```
+
+Recovery reads `node->next` and finds what was there before.
+
+## Fix
+
+Make the store durable before later stores:
+
+```c
+node->next = list->head;
+persist(node);
+list->head = offset_of(node);
+persist(&list->head);
+```
+
+If recovery checks what it reads, for example with a checksum, suppress the finding or leave the rule off.
 ",
 };

@@ -11,7 +11,7 @@
 //! - `guarantees`: what the model reports back: stores that become guaranteed or are overwritten.
 //! - `pointers`, `targets`: guaranteed pointers, and whether what they point to is guaranteed, too.
 //! - `transaction_calls`: what calls of watched functions, and stores in transactions, do.
-//! - `thread`, `line_marks`, `overwrites`, `unfenced_flushes`, `address_spaces`: what is remembered of threads, lines,
+//! - `thread`, `line_marks`, `store_marks`, `overwrites`, `unfenced_flushes`, `address_spaces`: what is remembered of threads, lines,
 //!   stores, flushes and mappings.
 
 mod accidental_fences;
@@ -25,6 +25,7 @@ pub(crate) mod line_marks;
 pub(crate) mod offsets;
 pub(crate) mod overwrites;
 mod pointers;
+pub(crate) mod store_marks;
 mod targets;
 pub(crate) mod thread;
 mod transaction_calls;
@@ -108,10 +109,11 @@ impl<A: Attribution> Follower<A> {
             _ => return self.observe_rare(event, definitions),
         }
         let site = self.site(event, definitions);
-        self.fast_path.learn(site);
         if !self.oracles.are_none() {
             self.consult(event, definitions, site);
         }
+        let site = self.guarantees.sites.acting(site);
+        self.fast_path.learn(site);
         let by = self.access(event);
         match event.kind {
             EventKind::Store {
@@ -123,7 +125,7 @@ impl<A: Attribution> Follower<A> {
             } => {
                 if locked && fences {
                     // A locked instruction is a fence first.
-                    self.real_fence(by, site);
+                    self.real_fence(by, site.key);
                 }
                 let manner = StoreManner::of_instruction(flavor, locked);
                 self.store(by, site, (event.process, addr), bytes, manner);
@@ -137,7 +139,7 @@ impl<A: Attribution> Follower<A> {
                 let range = self.addresses.resolve(event.process, addr, 1);
                 match range.filter(|_| !volatile) {
                     Some(range) => self.flush(by, site, range, kind),
-                    None => self.flush_volatile(by, site, kind),
+                    None => self.flush_volatile(by, site.key, kind),
                 }
             }
             EventKind::Fence { kind } => self.fence(by, site, kind),

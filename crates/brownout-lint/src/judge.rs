@@ -15,6 +15,7 @@ use crate::follower::Follower;
 use crate::follower::guarantees::Guarantees;
 use crate::judge::lost_stores::LostStores;
 use crate::lint::{FileStores, LintOutcome};
+use crate::raw_finding::RawFinding;
 use crate::rule_inputs::LostStore;
 
 /// Rules whose findings are not reported for stores that a pointer announced too early.
@@ -100,15 +101,15 @@ impl<A: Attribution> EndedPass<A> {
         for lost in unfenced.iter().chain(&lost) {
             rules.lost(&sites, lost);
         }
-        let findings = rules.into_findings(&sites, &selection);
+        let mut findings = rules.into_findings(&sites, &selection);
         // One cause, one finding: the pointer is what makes these stores late or missing.
         let targets = &follower.guarantees.pointers.reported;
-        let (implied_by_pointers, mut findings): (Vec<_>, Vec<_>) =
-            findings.into_iter().partition(|finding| {
-                let first = finding.sites.first();
-                SHOWN_WITH_POINTER.contains(&finding.rule.id)
-                    && first.is_some_and(|site| targets.contains(&site.key))
-            });
+        let is_implied = |finding: &mut RawFinding| {
+            let first = finding.sites.first();
+            SHOWN_WITH_POINTER.contains(&finding.rule.id)
+                && first.is_some_and(|site| targets.contains(&site.key))
+        };
+        let implied_by_pointers = findings.extract_if(.., is_implied).collect();
         findings.extend(follower.oracles.into_findings(&sites, &selection));
         LintOutcome {
             findings,

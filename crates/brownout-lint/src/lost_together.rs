@@ -38,7 +38,8 @@ impl Reported {
                 offset: lost.line.offset + u64::from(first),
                 ..lost.line
             },
-            end: lost.line.offset + LINE - u64::from(last),
+            // A hostile trace may have a store in the last line of all.
+            end: lost.line.offset.saturating_add(LINE - u64::from(last)),
         }
     }
 

@@ -4,6 +4,7 @@ use brownout_model::{ByteMask, LINE, LineRef, LiveStore, PmAddress, ThreadSlot};
 use brownout_trace::{FenceKind, FileId, FileRange};
 
 use crate::attribution::Origin;
+use crate::follower::store_marks::StoreMarks;
 use crate::follower::thread::{Ordered, ThreadState};
 use crate::raw_finding::{RawValue, UnfencedSince};
 use crate::site_keys::SiteKey;
@@ -30,44 +31,20 @@ pub(crate) struct StoreTag {
     pub(crate) exempt: bool,
     /// Its line was flushed since.
     pub(crate) flushed: bool,
-    /// Its bytes were unmapped before they were flushed.
-    pub(crate) abandoned: bool,
-    /// It was reported as not fenced in time.
-    pub(crate) judged: bool,
-    pub(crate) pointers: PointerMarks,
-}
-
-/// What makes a store special to the rule `unpersisted-target`; for almost all stores, nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PointerMarks(u8);
-
-impl PointerMarks {
-    pub(crate) const NONE: PointerMarks = PointerMarks(0);
-    /// It stored an object identifier of libpmemobj.
-    pub(crate) const OBJECT_ID: PointerMarks = PointerMarks(1);
-    /// A pointer to it was guaranteed before it.
-    pub(crate) const TARGET: PointerMarks = PointerMarks(2);
-
-    #[inline]
-    pub(crate) fn are_none(self) -> bool {
-        self == Self::NONE
-    }
-
-    pub(crate) fn contain(self, mark: PointerMarks) -> bool {
-        self.0 & mark.0 != 0
-    }
-
-    pub(crate) fn set(&mut self, mark: PointerMarks) {
-        self.0 |= mark.0;
-    }
-
-    /// What overwrites a target is part of it.
-    pub(crate) fn inherit(&mut self, overwritten: PointerMarks) {
-        self.0 |= overwritten.0 & Self::TARGET.0;
-    }
+    pub(crate) marks: StoreMarks,
 }
 
 impl StoreTag {
+    /// Whether its bytes were unmapped before they were flushed.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.marks.contain(StoreMarks::ABANDONED)
+    }
+
+    /// Whether it was reported as not fenced in time.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.marks.contain(StoreMarks::JUDGED)
+    }
+
     /// How many bytes of a store are known.
     pub(crate) const KNOWN: u8 = 8;
 
@@ -132,6 +109,7 @@ impl StoreTag {
 pub(crate) struct LineFlush {
     pub(crate) time: u64,
     pub(crate) site: SiteKey,
+    pub(crate) origin: Origin,
     /// The start of the line.
     pub(crate) line: PmAddress,
     pub(crate) work: FlushWork,

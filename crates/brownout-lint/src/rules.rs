@@ -53,8 +53,8 @@ macro_rules! registry {
             }
 
             #[inline(always)]
-            pub(crate) fn flush(&mut self, sites: &KnownSites, flush: &LineFlush) {
-                if sites.is_users(flush.site) {
+            pub(crate) fn flush(&mut self, flush: &LineFlush) {
+                if is_users(flush.origin) {
                     $(self.$module.rule.flush(flush, &mut self.$module.found);)*
                 }
             }

@@ -7,6 +7,7 @@ use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, ProcessId}
 use rustc_hash::FxHashMap;
 
 use crate::attribution::{Attribution, Origin};
+use crate::follower::store_marks::StoreMarks;
 use crate::oracle::OracleFrame;
 
 /// Identifies a site in its calling context within one pass.
@@ -73,18 +74,58 @@ pub(crate) struct KnownSites {
 }
 
 /// What is needed of a site for most of its events, as small as it can be.
-pub(crate) struct SiteFacts {
+#[derive(Clone, Copy)]
+struct SiteFacts {
     origin: Origin,
     /// It stores numbers that are no [offsets](crate::follower::offsets).
+    stores_other_numbers: bool,
+}
+
+/// A site with what is needed of it for most of its events.
+#[derive(Clone, Copy)]
+pub(crate) struct ActingSite {
+    pub(crate) key: SiteKey,
+    pub(crate) origin: Origin,
+    /// The marks of all its stores.
+    pub(crate) marks: StoreMarks,
+    /// It is known to store numbers that are no [offsets](crate::follower::offsets).
     pub(crate) stores_other_numbers: bool,
 }
 
-impl SiteFacts {
+impl ActingSite {
+    /// No site.
+    pub(crate) const NONE: ActingSite = ActingSite {
+        key: SiteKey::NONE,
+        origin: Origin::User,
+        marks: StoreMarks::NONE,
+        stores_other_numbers: false,
+    };
+
     /// Whether findings may name the site.
     #[inline]
-    pub(crate) fn is_users(&self) -> bool {
+    pub(crate) fn is_users(self) -> bool {
         is_users(self.origin)
     }
+}
+
+/// The marks of all stores by code of this origin.
+fn store_marks(origin: Origin) -> StoreMarks {
+    if !is_users(origin) {
+        StoreMarks::LIBRARY
+    } else if copies(origin) {
+        StoreMarks::COPY
+    } else {
+        StoreMarks::NONE
+    }
+}
+
+/// Whether code of this origin copies for its callers.
+#[inline]
+fn copies(origin: Origin) -> bool {
+    matches!(
+        origin,
+        Origin::CLibrary | Origin::Carrier | Origin::ThreadRuntime
+    )
 }
 
 /// Whether findings may name code of this origin.
@@ -99,9 +140,27 @@ impl KnownSites {
         self.facts[key.index()].origin
     }
 
+    /// A site that has a key, or [`ActingSite::NONE`].
     #[inline]
-    pub(crate) fn facts_mut(&mut self, key: SiteKey) -> &mut SiteFacts {
-        &mut self.facts[key.index()]
+    pub(crate) fn acting(&self, key: SiteKey) -> ActingSite {
+        match self.facts.get(key.index()) {
+            Some(facts) => ActingSite {
+                key,
+                origin: facts.origin,
+                marks: store_marks(facts.origin),
+                stores_other_numbers: facts.stores_other_numbers,
+            },
+            None => ActingSite::NONE,
+        }
+    }
+
+    pub(crate) fn stores_other_numbers(&self, key: SiteKey) -> bool {
+        self.facts[key.index()].stores_other_numbers
+    }
+
+    /// The site stores numbers that are no offsets.
+    pub(crate) fn refute_offsets(&mut self, key: SiteKey) {
+        self.facts[key.index()].stores_other_numbers = true;
     }
 
     /// The keys of the sites that store numbers which are no offsets.
@@ -124,17 +183,7 @@ impl KnownSites {
     /// Whether two stores were made by one call of one copying function.
     #[inline]
     pub(crate) fn is_one_copy(&self, one: SiteKey, other: SiteKey) -> bool {
-        let copies = |key| {
-            let origin = self.origin(key);
-            matches!(
-                origin,
-                Origin::CLibrary | Origin::Carrier | Origin::ThreadRuntime
-            )
-        };
-        if !copies(one) || !copies(other) {
-            return false;
-        }
-        self.have_one_caller(one, other)
+        copies(self.origin(one)) && copies(self.origin(other)) && self.have_one_caller(one, other)
     }
 
     /// Whether two sites are in one function that was called from one site.

@@ -28,7 +28,7 @@ mod unit_layer;
 mod unit_reads;
 
 pub use completion::IncompleteLine;
-pub use crash_time::CrashTime;
+pub use crash_time::{CrashTime, states_log10};
 pub use exploration::Exploration;
 pub use history_builder::StoreHistoryBuilder;
 pub use possible_memory::{InitialBytes, PossibleMemory};

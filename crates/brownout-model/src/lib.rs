@@ -82,10 +82,10 @@ pub use byte_mask::ByteMask;
 pub use crash_states::{CrashState, CrashStates};
 pub use explore::{
     CrashTime, Exploration, IncompleteLine, InitialBytes, PossibleMemory, ReadClass, ReadClasses,
-    ReadSource, RecoveryMemory, StoreHistory, StoreHistoryBuilder,
+    ReadSource, RecoveryMemory, StoreHistory, StoreHistoryBuilder, states_log10,
 };
 pub use line_marks::{Mark, Marks};
-pub use live_stores::LiveStore;
+pub use live_stores::{LiveStore, LiveStoresMut};
 pub use observer::{Access, FlushEffect, PersistObserver, StoreKind};
 pub use pending::Pending;
 pub use persist_order::PersistInterval;

@@ -49,18 +49,15 @@ impl<T> LiveStore<T> {
     }
 }
 
-/// The table of the lists of one page, or none. Most pages have no live stores most of the time, so a page keeps
-/// only this id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The table of the lists of one page. Most pages have no live stores most of the time, so a page keeps only this id, and
+/// all pages without live stores have the same table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableId(u32);
 
-impl Default for TableId {
-    fn default() -> Self {
-        TableId(NIL)
-    }
-}
-
 impl TableId {
+    /// The table without stores, which never changes.
+    const EMPTY: TableId = TableId(0);
+
     #[cfg(test)]
     pub(crate) fn numbered(number: u32) -> Self {
         TableId(number)
@@ -69,7 +66,13 @@ impl TableId {
     /// Whether no line of the page has live stores.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
-        self.0 == NIL
+        self == Self::EMPTY
+    }
+
+    /// The index of the list of line `line`.
+    #[inline]
+    fn list(self, line: usize) -> usize {
+        self.0 as usize * LINES_IN_PAGE + line
     }
 }
 
@@ -89,11 +92,25 @@ impl LiveList {
     };
 }
 
-#[derive(Clone, Debug)]
-struct Table {
-    lists: [LiveList; LINES_IN_PAGE],
-    /// The lines with live stores, one bit each.
-    used: u64,
+/// The live stores to a line in the order of issue, whose tags may be modified.
+#[derive(Debug)]
+pub struct LiveStoresMut<'a, T> {
+    stores: &'a mut [LiveStore<T>],
+    at: u32,
+}
+
+impl<T> LiveStoresMut<'_, T> {
+    /// The kind, time and tag of the next store.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an Iterator's items cannot borrow from it"
+    )]
+    #[inline]
+    pub fn next(&mut self) -> Option<(StoreKind, Time, &mut T)> {
+        let store = self.stores.get_mut(self.at as usize)?;
+        self.at = store.next;
+        Some((store.kind, store.time, &mut store.tag))
+    }
 }
 
 /// The memory of live stores and their lists.
@@ -103,7 +120,10 @@ pub(crate) struct Slab<T> {
     /// The first free entry, which links to the next.
     free: u32,
     count: usize,
-    tables: Vec<Table>,
+    /// The lists of all tables, one table after the other.
+    lists: Vec<LiveList>,
+    /// For each table, the lines with live stores, one bit each.
+    used: Vec<u64>,
     free_tables: Vec<TableId>,
 }
 
@@ -113,7 +133,8 @@ impl<T: Copy> Slab<T> {
             stores: Vec::new(),
             free: NIL,
             count: 0,
-            tables: Vec::new(),
+            lists: vec![LiveList::EMPTY; LINES_IN_PAGE],
+            used: vec![0],
             free_tables: Vec::new(),
         }
     }
@@ -123,22 +144,16 @@ impl<T: Copy> Slab<T> {
         self.count
     }
 
-    #[inline]
-    fn list(&self, table: TableId, line: usize) -> LiveList {
-        let table = self.tables.get(table.0 as usize);
-        table.map_or(LiveList::EMPTY, |table| table.lists[line])
-    }
-
     /// Whether line `line` of a page has no live stores.
     #[inline]
     pub(crate) fn is_empty(&self, table: TableId, line: usize) -> bool {
-        self.list(table, line).head == NIL
+        self.lists[table.list(line)].head == NIL
     }
 
     /// All bytes of the live stores to line `line` of a page.
     #[inline]
     pub(crate) fn bytes(&self, table: TableId, line: usize) -> ByteMask {
-        self.list(table, line).bytes
+        self.lists[table.list(line)].bytes
     }
 
     /// Adds a store, whose `next` is [`NIL`], to those of line `line` of a page.
@@ -165,11 +180,10 @@ impl<T: Copy> Slab<T> {
         if table.is_empty() {
             *table = self.new_table();
         }
-        let table = &mut self.tables[table.0 as usize];
-        let list = &mut table.lists[line];
+        let list = &mut self.lists[table.list(line)];
         if list.head == NIL {
             list.head = index;
-            table.used |= 1 << line;
+            self.used[table.0 as usize] |= 1 << line;
         } else {
             self.stores[list.tail as usize].next = index;
         }
@@ -188,11 +202,11 @@ impl<T: Copy> Slab<T> {
     #[cold]
     #[inline(never)]
     fn add_table(&mut self) -> TableId {
-        self.tables.push(Table {
-            lists: [LiveList::EMPTY; LINES_IN_PAGE],
-            used: 0,
-        });
-        TableId(self.tables.len() as u32 - 1)
+        let tables = self.used.len();
+        self.used.push(0);
+        self.lists
+            .resize((tables + 1) * LINES_IN_PAGE, LiveList::EMPTY);
+        TableId(tables as u32)
     }
 
     /// Keeps only the stores to line `line` of a page for which `keep` returns `true`. `keep` may modify
@@ -204,10 +218,11 @@ impl<T: Copy> Slab<T> {
         line: usize,
         mut keep: impl FnMut(&mut LiveStore<T>) -> bool,
     ) {
-        let Some(table) = self.tables.get_mut(id.0 as usize) else {
+        let list = &mut self.lists[id.list(line)];
+        let mut at = list.head;
+        if at == NIL {
             return;
-        };
-        let mut at = table.lists[line].head;
+        }
         let mut kept = LiveList::EMPTY;
         let (mut free, mut dropped) = (self.free, 0);
         while let Some(store) = self.stores.get_mut(at as usize) {
@@ -229,33 +244,28 @@ impl<T: Copy> Slab<T> {
         }
         self.free = free;
         self.count -= dropped;
-        table.lists[line] = kept;
+        *list = kept;
         if kept.head == NIL {
-            table.used &= !(1 << line);
-            if table.used == 0 {
+            let used = &mut self.used[id.0 as usize];
+            *used &= !(1 << line);
+            if *used == 0 {
                 self.free_tables.push(std::mem::take(id));
             }
         }
     }
 
-    /// Calls `visit` for the stores to line `line` of a page in the order of issue.
-    #[inline(always)]
-    pub(crate) fn for_each(
-        &mut self,
-        table: TableId,
-        line: usize,
-        mut visit: impl FnMut(&mut LiveStore<T>),
-    ) {
-        let mut at = self.list(table, line).head;
-        while let Some(store) = self.stores.get_mut(at as usize) {
-            at = store.next;
-            visit(store);
+    /// Like [`iter`](Self::iter), with tags that may be modified.
+    #[inline]
+    pub(crate) fn iter_mut(&mut self, table: TableId, line: usize) -> LiveStoresMut<'_, T> {
+        LiveStoresMut {
+            at: self.lists[table.list(line)].head,
+            stores: &mut self.stores,
         }
     }
 
     /// The stores to line `line` of a page in the order of issue.
     pub(crate) fn iter(&self, table: TableId, line: usize) -> impl Iterator<Item = &LiveStore<T>> {
-        let mut at = self.list(table, line).head;
+        let mut at = self.lists[table.list(line)].head;
         std::iter::from_fn(move || {
             let store = self.stores.get(at as usize)?;
             at = store.next;
@@ -323,6 +333,6 @@ mod tests {
         slab.append(&mut other, 63, store(2));
         assert_eq!(times(&slab, other, 63), [2]);
         assert!(slab.is_empty(other, 0));
-        assert_eq!(slab.tables.len(), 1, "memory is reused");
+        assert_eq!(slab.used.len(), 2, "memory is reused");
     }
 }

@@ -335,7 +335,7 @@ mod tests {
         {
             let line = shadow.touch(space, page).in_page(63);
             assert!(shadow[line].is_empty() && !shadow.has_mark(line, Mark::First));
-            shadow[line] = TableId::numbered(number as u32);
+            shadow[line] = TableId::numbered(number as u32 + 1);
             shadow.marks(line).set(Mark::First);
             let offset = page * PAGE + 63 * LINE;
             assert_eq!(shadow.address(line), PmAddress { space, offset });
@@ -355,7 +355,7 @@ mod tests {
             (OTHER, 5),
         ] {
             let line = shadow.touch(space, page);
-            shadow[line] = TableId::numbered(0);
+            shadow[line] = TableId::numbered(1);
         }
         shadow.touch(FILE, 6);
         let pages = |range| {

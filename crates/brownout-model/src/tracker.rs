@@ -8,10 +8,10 @@
 
 mod ranges;
 
-use crate::address::{LINE, LineSlot, PAGE, PmAddress, SpaceId, ThreadSlot, Time};
+use crate::address::{LINE, LineSlot, PAGE, PmAddress, SpaceId, ThreadSlot};
 use crate::byte_mask::ByteMask;
 use crate::line_marks::{Mark, Marks};
-use crate::live_stores::{LiveStore, Slab};
+use crate::live_stores::{LiveStore, LiveStoresMut, Slab};
 use crate::observer::{Access, FlushEffect, PersistObserver, StoreKind};
 use crate::pending::{Pending, PendingList};
 use crate::profile::{Profile, Wait};
@@ -221,14 +221,19 @@ impl<W: PersistObserver> Tracker<W> {
             return;
         }
         match kind {
-            FlushEffect::Immediate => self.guarantee(observer, by, line, |store| {
-                store.kind == StoreKind::Cached && store.time <= by.time
-            }),
+            FlushEffect::Immediate => self.flush_now(observer, by, line),
             FlushEffect::Deferred => {
                 let time = by.time;
                 self.pend(by.thread, Pending::Flush { line, time, tag });
             }
         }
+    }
+
+    #[inline(never)]
+    fn flush_now(&mut self, observer: &mut W, by: Access, line: LineSlot) {
+        self.guarantee(observer, by, line, |store| {
+            store.kind == StoreKind::Cached && store.time <= by.time
+        });
     }
 
     #[inline]
@@ -279,18 +284,10 @@ impl<W: PersistObserver> Tracker<W> {
         self.live.iter(self.pages[line], line.number())
     }
 
-    /// Calls `visit` with the stores to a line that are not settled, in the order of issue. It may modify the
-    /// tags.
-    #[inline(always)]
-    pub fn visit_live(
-        &mut self,
-        line: LineSlot,
-        mut visit: impl FnMut(StoreKind, Time, &mut W::Store),
-    ) {
-        let page = self.pages[line];
-        self.live.for_each(page, line.number(), |store| {
-            visit(store.kind, store.time, &mut store.tag);
-        });
+    /// Like [`live`](Self::live), with tags that may be modified.
+    #[inline]
+    pub fn live_mut(&mut self, line: LineSlot) -> LiveStoresMut<'_, W::Store> {
+        self.live.iter_mut(self.pages[line], line.number())
     }
 
     /// The bytes of a line that are not settled.

@@ -108,6 +108,8 @@ pub enum EngineMessage {
     Loads,
     /// There is a file, which gets the reads instead of a trace.
     Reads,
+    /// There is a connection, by which the caller chooses what recovery reads.
+    Branches,
 }
 
 impl EngineMessage {

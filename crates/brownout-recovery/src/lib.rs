@@ -18,6 +18,7 @@
 //! | `sandbox`, `channel`, `file_content` | the caller's end, the messages on the socket, the content of PM files |
 //! | `sandbox_server` | the server: namespaces, the loop, the fallback without namespaces |
 //! | `view` | the file system that recovery sees |
+//! | `branching` | recoveries that wait where they may read other bytes, and are copied there |
 //! | `reads` | what a recovery opens and reads of the PM files |
 //! | `tracer`, `arch` | the stack of a recovery that failed |
 //! | `command_check`, `command_line`, `pipeline`, `program_digest`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
@@ -26,6 +27,7 @@
 //! process. The kernel then ends all other processes of the namespace and, with the last of them, every mount.
 
 mod arch;
+mod branching;
 mod channel;
 mod command_check;
 mod command_line;
@@ -53,6 +55,7 @@ mod tracer;
 mod verdict;
 mod view;
 
+pub use branching::ReadGuide;
 pub use command_check::{CommandProblem, check_command};
 pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
@@ -60,7 +63,9 @@ pub use expected::{AllowedOutput, Expectation};
 pub use outcome::{Actor, End, Orphans, Outcome, RawFrame};
 pub use pipeline::is_pipeline;
 pub use program_digest::program_digest;
-pub use reads::{ByteRanges, FileReads, FirstRead, Observation, ReadBytes, RecoveryReads};
+pub use reads::{
+    ByteRanges, FileReads, FirstRead, Observation, ReadBytes, RecoveryLoad, RecoveryReads,
+};
 pub use request::{
     EngineRun, Execution, Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand,
 };

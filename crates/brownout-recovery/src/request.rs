@@ -121,8 +121,7 @@ pub struct EngineRun {
     /// An empty file, to which a trace of the run is written. Without it the events are discarded. If recovery runs out of
     /// time, the trace ends at the last events that were stored.
     pub trace: Option<Arc<File>>,
-    /// A file to which the [reads](crate::RecoveryReads) of the run are written in place of a trace. Before, it holds the
-    /// bytes of each PM file whose [first reads](crate::FirstRead) are wanted in order. It is unchanged if recovery runs out of time.
+    /// A file to which the [reads](crate::RecoveryReads) of the run are written in place of a trace. Before, it holds what is asked about them.
     pub reads: Option<Arc<File>>,
 }
 

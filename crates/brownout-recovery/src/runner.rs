@@ -5,16 +5,18 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brownout_trace::replay::Content;
 use rustix::fs::MemfdFlags;
 
+use crate::branching::{Branches, ReadGuide};
 use crate::file_content::write_content;
-use crate::reads::ReadsMessage;
+use crate::reads::{ReadsMessage, ReadsQuestion, read_loads};
 use crate::{
-    ByteRanges, EngineRun, Execution, Expectation, Isolation, Observation, Orphans, Outcome,
-    RawFrame, ReadBytes, Recovery, RecoveryReads, RunRequest, Sandbox, SandboxError, Verdict,
+    Actor, ByteRanges, End, EngineRun, Execution, Expectation, Isolation, Observation, Orphans,
+    Outcome, RawFrame, ReadBytes, Recovery, RecoveryLoad, RecoveryReads, RunRequest, Sandbox,
+    SandboxError, Verdict,
 };
 
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
@@ -25,6 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Under the engine, recovery may take this many times as long as natively.
 const ENGINE_FACTOR: u32 = 8;
+
+/// So many branches that seem to hang get the full time limit natively, further ones only this.
+const HANGS_IN_FULL: u32 = 2;
+const HANG_CHECK: Duration = Duration::from_secs(2);
 
 /// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]
@@ -67,6 +73,9 @@ pub struct RecoveryRunner {
     sandbox: Sandbox,
     recovery: Recovery,
     expected: Expectation,
+    branches: Branches,
+    /// Branches that hang natively, too.
+    hangs: u32,
 }
 
 /// Why recovery could not be run on an image. Recovery itself is never the cause.
@@ -89,6 +98,8 @@ impl RecoveryRunner {
             sandbox,
             recovery,
             expected,
+            branches: Branches::default(),
+            hangs: 0,
         }
     }
 
@@ -202,15 +213,20 @@ impl RecoveryRunner {
         engine: EngineRun,
     ) -> Result<Attempt, RunnerError> {
         let outcome = self.run(image, task.request(Execution::Engine(engine)))?;
+        Ok(self.attempt_of(outcome, task))
+    }
+
+    /// The result of a single run.
+    fn attempt_of(&self, outcome: Outcome, task: &RecoveryTask) -> Attempt {
         let verdict = self.verdict(&outcome, task);
-        Ok(Attempt {
+        Attempt {
             output: self.output(&outcome, &verdict, task),
             verdict,
             duration: outcome.duration,
             frames: outcome.frames,
             second_verdict: None,
             observation: None,
-        })
+        }
     }
 
     /// Runs recovery once, under the engine, and learns what it reads. The reads are not known if recovery runs out of time.
@@ -235,11 +251,99 @@ impl RecoveryRunner {
             time_limit: task.time_limit * ENGINE_FACTOR,
             ..task.clone()
         };
-        let (mut attempt, message) = self.observe(image, &observed_task, wanted)?;
-        let mut observation = message.map_or_else(Observation::unknown, |message| Observation {
+        let (attempt, message) = self.observe(image, &observed_task, wanted)?;
+        let observation = message.map_or_else(Observation::unknown, |message| Observation {
             reads: Some(ReadBytes::of(&message.first_reads, image)),
             gaps: message.reads.gaps,
+            is_copy: false,
+            run_anew: None,
         });
+        self.decide(image, task, attempt, observation)
+    }
+
+    /// Runs recovery as [`attempt_observed`](Self::attempt_observed) does. If possible it does so with a copy of a process of an earlier run that has read the
+    /// same bytes until then, and keeps processes where `guide` says that others will be wanted.
+    pub fn attempt_branch(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        wanted: &[ByteRanges],
+        guide: &mut dyn ReadGuide,
+    ) -> Result<Attempt, RunnerError> {
+        let started = Instant::now();
+        let run = match self.recovery.client {
+            None => self.branches.run(&self.sandbox, image, task, wanted, guide),
+            Some(_) => Err("it is a server".to_owned()),
+        };
+        let run = match run {
+            Ok(run) => run,
+            Err(reason) => {
+                let mut attempt = self.attempt_observed(image, task, wanted)?;
+                if let Some(observation) = &mut attempt.observation {
+                    observation.run_anew = Some(reason);
+                }
+                return Ok(attempt);
+            }
+        };
+        let outcome = Outcome {
+            end: run.outcome.end,
+            actor: Actor::Recovery,
+            duration: started.elapsed(),
+            stdout: run.outcome.stdout,
+            stdout_complete: true,
+            stderr: run.outcome.stderr,
+            orphans: Orphans::None,
+            frames: Vec::new(),
+        };
+        let observation = Observation {
+            reads: Some(run.reads.into_iter().collect()),
+            gaps: Vec::new(),
+            is_copy: run.is_copy,
+            run_anew: None,
+        };
+        if outcome.end == End::TimedOut {
+            return self.decide_hang(image, task, wanted, observation);
+        }
+        let attempt = self.attempt_of(outcome, task);
+        self.decide(image, task, attempt, observation)
+    }
+
+    /// A branch has used more processor time than recoveries usually do. What recovery does natively decides whether it hangs.
+    fn decide_hang(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        wanted: &[ByteRanges],
+        observation: Observation,
+    ) -> Result<Attempt, RunnerError> {
+        let is_known = self.hangs >= HANGS_IN_FULL;
+        let mut attempt = if is_known {
+            let shorter = RecoveryTask {
+                time_limit: task.time_limit.min(HANG_CHECK),
+                ..task.clone()
+            };
+            let outcome = self.run(image, shorter.request(Execution::Native))?;
+            self.attempt_of(outcome, task)
+        } else {
+            self.attempt(image, task)?
+        };
+        if attempt.verdict.passed() {
+            self.branches.allow_time(task.time_limit * ENGINE_FACTOR);
+            return self.attempt_observed(image, task, wanted);
+        }
+        self.hangs += u32::from(attempt.verdict == Verdict::Hung);
+        attempt.observation = Some(observation);
+        Ok(attempt)
+    }
+
+    /// If an observed recovery does not pass, what it does natively decides.
+    fn decide(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        mut attempt: Attempt,
+        mut observation: Observation,
+    ) -> Result<Attempt, RunnerError> {
         if !attempt.verdict.passed() {
             let observed = std::mem::replace(&mut attempt, self.attempt(image, task)?).verdict;
             if observed != attempt.verdict {
@@ -253,25 +357,38 @@ impl RecoveryRunner {
         Ok(attempt)
     }
 
+    /// Runs recovery once, under the engine, and learns where it first reads some bytes, which are given for each PM file. If it
+    /// runs out of time, these are the reads until then.
+    pub fn observe_loads(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        wanted: &[ByteRanges],
+    ) -> Result<(Attempt, Vec<RecoveryLoad>), RunnerError> {
+        let observed_task = RecoveryTask {
+            time_limit: task.time_limit * ENGINE_FACTOR,
+            ..task.clone()
+        };
+        let question = ReadsQuestion {
+            in_order: wanted.to_vec(),
+            with_stacks: true,
+        };
+        let (attempt, question, answer) = self.ask(image, &observed_task, &question)?;
+        let loads = answer.strip_prefix(&question[..]).map(read_loads);
+        Ok((attempt, loads.unwrap_or_default()))
+    }
+
     fn observe(
         &mut self,
         image: &[Option<Content>],
         task: &RecoveryTask,
         wanted: &[ByteRanges],
     ) -> Result<(Attempt, Option<ReadsMessage>), RunnerError> {
-        let unusable = |source: io::Error| RunnerError::Reads(source);
-        let file = rustix::fs::memfd_create("recovery-reads", MemfdFlags::CLOEXEC);
-        let file = Arc::new(File::from(file.map_err(|errno| unusable(errno.into()))?));
-        let question =
-            postcard::to_stdvec(wanted).map_err(|error| unusable(io::Error::other(error)))?;
-        file.write_all_at(&question, 0).map_err(unusable)?;
-        let engine = EngineRun {
-            reads: Some(Arc::clone(&file)),
-            ..EngineRun::default()
+        let question = ReadsQuestion {
+            in_order: wanted.to_vec(),
+            with_stacks: false,
         };
-        let attempt = self.run_under_engine(image, task, engine)?;
-        let mut stored = vec![0; file.metadata().map_err(unusable)?.len() as usize];
-        file.read_exact_at(&mut stored, 0).map_err(unusable)?;
+        let (attempt, question, stored) = self.ask(image, task, &question)?;
         if stored == question {
             return Ok((attempt, None));
         }
@@ -286,6 +403,30 @@ impl RecoveryRunner {
             message
         });
         Ok((attempt, message))
+    }
+
+    /// Runs recovery under the engine and returns the question about its reads as it was put, and what the file of the
+    /// question holds then.
+    fn ask(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        question: &ReadsQuestion,
+    ) -> Result<(Attempt, Vec<u8>, Vec<u8>), RunnerError> {
+        let unusable = |source: io::Error| RunnerError::Reads(source);
+        let file = rustix::fs::memfd_create("recovery-reads", MemfdFlags::CLOEXEC);
+        let file = Arc::new(File::from(file.map_err(|errno| unusable(errno.into()))?));
+        let question =
+            postcard::to_stdvec(question).map_err(|error| unusable(io::Error::other(error)))?;
+        file.write_all_at(&question, 0).map_err(unusable)?;
+        let engine = EngineRun {
+            reads: Some(Arc::clone(&file)),
+            ..EngineRun::default()
+        };
+        let attempt = self.run_under_engine(image, task, engine)?;
+        let mut stored = vec![0; file.metadata().map_err(unusable)?.len() as usize];
+        file.read_exact_at(&mut stored, 0).map_err(unusable)?;
+        Ok((attempt, question, stored))
     }
 
     fn verdict(&self, outcome: &Outcome, task: &RecoveryTask) -> Verdict {

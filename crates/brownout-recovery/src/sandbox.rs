@@ -7,10 +7,14 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 
-use super::channel::{Channel, ChannelError, Follows, Reply, RunMessage, RunReport, Setup};
+use super::channel::{
+    Channel, ChannelError, EngineMessage, ExecutionMessage, Follows, Reply, RunMessage, RunReport,
+    Setup,
+};
 use super::run_monitor::{OUTPUT_HEAD, OUTPUT_TAIL};
 use super::{
     EngineRun, Execution, Isolation, Outcome, Recovery, RunRequest, SandboxError,
@@ -32,6 +36,15 @@ pub struct Sandbox {
     files: Vec<File>,
     /// What the server sends next without being asked.
     follows: Follows,
+    origin: Origin,
+}
+
+/// What a sandbox was started with.
+#[derive(Clone, Debug)]
+struct Origin {
+    server: SandboxServerCommand,
+    recovery: Recovery,
+    files: Vec<PathBuf>,
 }
 
 impl Sandbox {
@@ -77,10 +90,25 @@ impl Sandbox {
             isolation: Isolation::Directory,
             files: Vec::new(),
             follows: Follows::Ready,
+            origin: Origin {
+                server: server.clone(),
+                recovery: recovery.clone(),
+                files: files.to_vec(),
+            },
         };
         gone(sent)?;
         sandbox.receive_files()?;
         Ok(sandbox)
+    }
+
+    /// Prepares another sandbox for the same recovery and PM files.
+    pub fn another(&self) -> Result<Self, SandboxError> {
+        let Origin {
+            server,
+            recovery,
+            files,
+        } = &self.origin;
+        Self::start(server, recovery, files)
     }
 
     /// The isolation of recoveries here.
@@ -113,16 +141,48 @@ impl Sandbox {
             descriptors.extend(file.map(|file| file.as_fd()));
         }
         gone(self.channel().send(&RunMessage::from(run), &descriptors))?;
+        let report = self.receive_report()?;
+        if run.interactive {
+            sys::take_terminal(terminal[0]);
+        }
+        self.outcome(report).map_err(SandboxError::Prepare)
+    }
+
+    /// Starts a [branching](crate::branching) recovery on the present content of the PM files, and returns the connection to its host.
+    /// Nothing else can be run until [`finish_branching`](Self::finish_branching).
+    pub(crate) fn start_branching(
+        &mut self,
+        environment: Vec<(String, String)>,
+        absent: Vec<usize>,
+    ) -> Result<Channel, SandboxError> {
+        self.receive_files()?;
+        let (ours, theirs) = Channel::pair()?;
+        let message = RunMessage {
+            // The host limits the time of each process.
+            time_limit: Duration::MAX,
+            environment,
+            absent,
+            execution: ExecutionMessage::Engine(EngineMessage::Branches),
+            interactive: false,
+            patience: Duration::ZERO,
+        };
+        gone(self.channel().send(&message, &[theirs.as_fd()]))?;
+        Ok(ours)
+    }
+
+    /// Waits until the host of a branching recovery has ended, which it does when the connection is closed.
+    pub(crate) fn finish_branching(&mut self) -> Result<(), SandboxError> {
+        self.receive_report().map(|_| ())
+    }
+
+    fn receive_report(&mut self) -> Result<RunReport, SandboxError> {
         let report = match self.receive()? {
             (Reply::Ended(report), _) => report,
             (Reply::Refused(refusal), _) => return Err(refusal.into()),
             _ => return Err(ChannelError::Unexpected.into()),
         };
-        if run.interactive {
-            sys::take_terminal(terminal[0]);
-        }
         self.follows = report.follows;
-        self.outcome(report).map_err(SandboxError::Prepare)
+        Ok(report)
     }
 
     fn outcome(&self, report: RunReport) -> std::io::Result<Outcome> {

@@ -55,6 +55,11 @@ pub struct ExplorationCoverage {
     pub crash_times: Covered,
     /// Recoveries that were run to learn what they read.
     pub executions: u64,
+    /// Those of them that were copies of a process that had waited, and so shared the start of an earlier execution.
+    pub copies: u64,
+    /// Why executions were no copies, though copies were wanted, and how often.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub run_anew: BTreeMap<String, u64>,
     /// Behaviours that are possible and were not run.
     pub waiting: u64,
     /// Paths of recovery after a crash that needed no execution, because an earlier one had read the same bytes.

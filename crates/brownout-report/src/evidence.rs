@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Category, FindingId, Frame, Severity};
+use crate::open_read::is_zero;
+use crate::{Category, FindingId, Frame, OpenRead, Severity};
 
 /// The facts behind a finding. If it occurred several times, those of the first occurrence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,12 @@ pub struct Evidence {
     /// For each stack of role `store`, the number of its thread, if that is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub store_threads: Vec<u32>,
+    /// Reads of recovery that can see several stores, in the order in which recovery gets to them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub open_reads: Vec<OpenRead>,
+    /// How many more of them there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_open_reads: u64,
     /// Findings whose stores went to the same object of a pool in the same transaction.
     #[serde(skip)]
     pub same_object: Vec<FindingId>,

@@ -187,7 +187,7 @@ pub(crate) fn explain(findings: &mut [Finding]) {
     for (crash, cause) in explained {
         let id: FindingId = findings[cause].id.clone();
         if findings[crash].severity == Severity::Bug {
-            findings[cause].severity = Severity::Bug;
+            findings[cause].caused_failure();
         }
         findings[crash].cause = Some(id);
     }
@@ -242,6 +242,20 @@ mod tests {
         assert!(!cause_of(crash(role::STORE_MISSING, 8, FAR), lint()).0);
         let same_bytes = crash(role::STORE_MISSING, 8, 68);
         assert!(cause_of(same_bytes, lint()).0);
+    }
+
+    #[test]
+    fn a_failed_recovery_confirms_its_cause_whatever_other_images_have_shown() {
+        let mut lint = finding_at(&WARNING_RULE, "kv.c", 7);
+        (lint.confirmed, lint.read_by_recovery) = (Some(false), Some(false));
+        let mut findings = [lint, crash(role::STORE_MISSING, 7, FAR)];
+        explain(&mut findings);
+        let [lint, _] = findings;
+        assert_eq!(lint.severity, Severity::Bug);
+        assert_eq!(
+            (lint.confirmed, lint.read_by_recovery),
+            (Some(true), Some(true))
+        );
     }
 
     #[test]

@@ -97,6 +97,14 @@ impl Finding {
         self.id = fingerprint::by_text(&self.rule, &self.stacks, sources);
     }
 
+    /// A recovery has failed because of it, whatever recovery has done on the images that were tried for this finding.
+    pub(crate) fn caused_failure(&mut self) {
+        self.severity = Severity::Bug;
+        for known in [&mut self.confirmed, &mut self.read_by_recovery] {
+            *known = known.map(|_| true);
+        }
+    }
+
     /// Takes over what recovery has shown about `other`, which is counted with this finding: it is confirmed, or read by
     /// recovery, if one of them is, and harmless or unread as far as is known only if both are.
     pub(crate) fn adopt_confirmation(&mut self, other: &Self) {

@@ -12,7 +12,7 @@
 //! two findings in one function have the same.
 //!
 //! Of crash findings, the stores that cause them are ignored, which depend on how long was searched for them, and so is the stack of a recovery
-//! that did not end.
+//! that did not end. Also ignored are loads of recovery with the stores that they can see: they explain how it got there.
 //!
 //! A frame without a line contributes its function and module name. Only if a stack has no line at all, its
 //! offsets into modules are included, because nothing else would distinguish its findings. Such fingerprints
@@ -73,7 +73,12 @@ enum Grade<'a> {
 fn hash(rule: &str, stacks: &[Stack], grade: Grade<'_>) -> String {
     let mut hasher = SipHasher13::new();
     write_text(&mut hasher, rule);
-    for stack in stacks.iter().filter(|stack| identifies(rule, stack)) {
+    let is_crash = stacks
+        .first()
+        .is_some_and(|stack| stack.role == role::FAILURE_POINT);
+    let explains = |stack: &Stack| stack.is_of_source() || is_crash && stack.is_of_open_read();
+    let identifying = stacks.iter().filter(|stack| !explains(stack));
+    for stack in identifying.filter(|stack| identifies(rule, stack)) {
         let frames = relevant_frames(stack);
         hasher.write_u64(frames.len() as u64);
         write_text(&mut hasher, &stack.role);
@@ -230,6 +235,18 @@ mod tests {
         assert_eq!(with("recovery-failed", of(role::STORE_MISSING, 7)), alone);
         assert_eq!(with("recovery-failed", of(role::STORE_PRESENT, 7)), alone);
         assert_ne!(with("recovery-failed", of(role::RECOVERY, 7)), alone);
+        for explaining in [
+            role::LOAD,
+            role::STORE_READ,
+            role::STORE_NOT_READ,
+            role::UNFENCED_FLUSH,
+        ] {
+            assert_eq!(
+                with("recovery-failed", of(explaining, 7)),
+                alone,
+                "{explaining}"
+            );
+        }
         let hung = |line| with("recovery-hung", of(role::RECOVERY, line));
         assert_eq!(hung(7), hung(8));
     }

@@ -21,6 +21,7 @@ mod format;
 mod join;
 mod left_out;
 mod library_frames;
+mod open_read;
 mod other_locations;
 mod reason;
 mod recovery_reads;
@@ -47,6 +48,7 @@ pub use format::{
 };
 pub use left_out::LeftOut;
 pub use library_frames::primary_frame;
+pub use open_read::{OpenRead, OpenSource, SourceState};
 pub use reason::{Reason, ReasonKind, Reasons};
 pub use recovery_reads::{ReadFile, ReadsSummary};
 pub use report::{Report, Subject, Suppressed};

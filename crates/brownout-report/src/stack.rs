@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Roles of the stacks of a crash finding.
+/// Roles of the stacks of findings of crash testing.
 pub mod role {
     pub const FAILURE_POINT: &str = "failure point";
     pub const RECOVERY: &str = "recovery";
@@ -12,6 +12,14 @@ pub mod role {
     pub const STORE_PRESENT: &str = "store that is there";
     /// A store without which recovery does not pass.
     pub const STORE_MISSING: &str = "store that is missing";
+    /// A load of recovery that can see several stores.
+    pub const LOAD: &str = "load";
+    /// The store whose bytes such a load has read.
+    pub const STORE_READ: &str = "store that was read";
+    /// A store whose bytes it can read instead.
+    pub const STORE_NOT_READ: &str = "store that was not read";
+    /// A flush of such a store that no fence follows.
+    pub const UNFENCED_FLUSH: &str = "flush without a fence";
 }
 
 /// A calling context that belongs to a finding.
@@ -51,6 +59,19 @@ impl Stack {
         matches!(
             self.role.as_str(),
             role::STORE_PRESENT | role::STORE_MISSING
+        )
+    }
+
+    /// Whether it shows what recovery can read: it explains a crash finding, and does not identify it.
+    pub(crate) fn is_of_open_read(&self) -> bool {
+        self.role == role::LOAD || self.is_of_source()
+    }
+
+    /// Whether it belongs to what recovery can read.
+    pub(crate) fn is_of_source(&self) -> bool {
+        matches!(
+            self.role.as_str(),
+            role::STORE_READ | role::STORE_NOT_READ | role::UNFENCED_FLUSH
         )
     }
 }

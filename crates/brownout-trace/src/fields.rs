@@ -38,46 +38,51 @@ impl FieldWriter for Vec<u8> {
 /// Reads fields from a buffer.
 #[derive(Debug)]
 pub(crate) struct FieldReader<'a> {
-    /// With [`varint::PADDING`] bytes after `end`.
-    padded: &'a [u8],
-    at: usize,
-    end: usize,
+    /// What was not read, with [`varint::PADDING`] bytes after its end.
+    rest: &'a [u8],
+    /// The length of the whole buffer.
+    len: usize,
 }
 
 impl<'a> FieldReader<'a> {
     /// Reads `padded` from `at` up to its padding.
     pub(crate) fn new(padded: &'a [u8], at: usize) -> Self {
-        let end = padded.len().saturating_sub(varint::PADDING);
-        FieldReader { padded, at, end }
+        FieldReader {
+            rest: padded.get(at..).unwrap_or_default(),
+            len: padded.len(),
+        }
     }
 
     pub(crate) fn position(&self) -> usize {
-        self.at
+        self.len - self.rest.len()
     }
 
     /// The bytes that were not read, with their padding.
     #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
-        self.padded.get(self.at..).unwrap_or_default()
+        self.rest
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.at >= self.end
+        self.rest.len() <= varint::PADDING
     }
 
     #[inline]
     pub(crate) fn take(&mut self) -> Result<u64, Flaw> {
-        let (value, rest) = varint::split_first(self.rest()).ok_or(Flaw::FieldCutOff)?;
-        self.at = self.padded.len() - rest.len();
+        let (value, rest) = varint::split_first(self.rest).ok_or(Flaw::FieldCutOff)?;
+        self.rest = rest;
         Ok(value)
     }
 
+    #[inline]
     pub(crate) fn take_byte(&mut self) -> Result<u8, Flaw> {
-        if self.is_empty() {
+        let (byte, rest) = self.rest.split_first().ok_or(Flaw::FieldCutOff)?;
+        if rest.len() < varint::PADDING {
             return Err(Flaw::FieldCutOff);
         }
-        self.at += 1;
-        Ok(self.padded[self.at - 1])
+        self.rest = rest;
+        Ok(*byte)
     }
 
     #[inline]
@@ -103,12 +108,12 @@ impl<'a> FieldReader<'a> {
 
     pub(crate) fn take_bytes(&mut self) -> Result<&'a [u8], Flaw> {
         let len = usize::try_from(self.take()?).map_err(|_| Flaw::FieldCutOff)?;
-        let next = self.at.checked_add(len).ok_or(Flaw::FieldCutOff)?;
-        if next > self.end {
-            return Err(Flaw::FieldCutOff);
-        }
-        let bytes = &self.padded[self.at..next];
-        self.at = next;
+        let (bytes, rest) = self
+            .rest
+            .split_at_checked(len)
+            .filter(|(_, rest)| rest.len() >= varint::PADDING)
+            .ok_or(Flaw::FieldCutOff)?;
+        self.rest = rest;
         Ok(bytes)
     }
 

@@ -24,6 +24,17 @@ pub(crate) fn encode(out: &mut Vec<u8>, value: u64) {
     }
 }
 
+/// The bits of a value, by its length minus 1. A table takes fewer instructions than shifts.
+const MASKS: [u64; 8] = {
+    let mut masks = [0; 8];
+    let mut len = 1;
+    while len <= 8 {
+        masks[len - 1] = u64::MAX >> (64 - 7 * len);
+        len += 1;
+    }
+    masks
+};
+
 /// Returns the first value of a buffer and the rest. `buffer` must end with [`PADDING`] bytes that belong to no value.
 /// Returns `None` if the value does not end before them.
 #[inline]
@@ -31,9 +42,8 @@ pub(crate) fn split_first(buffer: &[u8]) -> Option<(u64, &[u8])> {
     let word = u64::from_le_bytes(*buffer.first_chunk()?);
     let zeros = word.trailing_zeros();
     let (value, len) = if zeros < 8 {
-        let len = zeros + 1;
-        let value = (word >> len) & (u64::MAX >> (64 - 7 * len));
-        (value, len as usize)
+        let len = zeros as usize + 1;
+        ((word >> len) & MASKS[zeros as usize], len)
     } else {
         let tail = buffer.get(1..)?.first_chunk()?;
         (u64::from_le_bytes(*tail), MAX_LEN)

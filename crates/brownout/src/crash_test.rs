@@ -6,6 +6,7 @@ mod cause_search;
 mod continuation;
 mod coverage_gap;
 mod crash_coverage;
+mod explanations;
 mod file_names;
 mod flaky;
 mod function_name;
@@ -40,6 +41,7 @@ pub use continuation::{crash_command, quoted as shell_word};
 pub use coverage_gap::{none_tested, unfinished};
 use crash_coverage::{coverage_of, shortfalls};
 pub use crash_coverage::{coverage_sentence, is_coverage_sentence, merged_coverage};
+use explanations::{examine_reads, explain_failures};
 use file_names::unshown_names;
 pub use function_name::program_file;
 use hidden_status::hidden_status;
@@ -70,6 +72,8 @@ pub struct CrashTest {
     /// What recovery opens and reads, and which findings that concerns.
     pub reads: Option<ReadsSummary>,
     pub read_findings: ReadFindings,
+    /// Whether reads of recovery that can see several stores were examined.
+    pub examined_reads: bool,
     /// Why too little was tested.
     pub shortfalls: Vec<Reason>,
 }
@@ -105,6 +109,8 @@ pub fn crash_test(
         console,
     )?;
     search_causes(&mut prepared, plan, &mut tested, &mut monitor, console)?;
+    explain_failures(&mut prepared, plan, &mut tested, &mut monitor)?;
+    let unpersisted = examine_reads(&mut prepared, plan, &mut tested, &mut monitor)?;
 
     let (results, ending) = (&tested.results, &tested.ending);
     let files = prepared.survey.files.paths();
@@ -112,12 +118,14 @@ pub fn crash_test(
     let reads = reads_summary(&prepared.reads.observed);
     left_out.unopened = reads.unopened();
     let Shown {
-        findings,
+        mut findings,
         judged,
         shortfalls: incomplete_images,
     } = results.shown(&left_out, |_| true);
+    let examined_reads = unpersisted.is_some();
+    let unpersisted = unpersisted.unwrap_or_default();
     let mut gaps: Vec<String> = prepared.symbols.problems().collect();
-    gaps.extend(monitor.gap());
+    gaps.extend(monitor.gaps());
     if results.failed() == 0 {
         gaps.extend(hidden_status(plan));
         let (run, points) = (&prepared.run, &prepared.survey.points);
@@ -134,6 +142,11 @@ pub fn crash_test(
         &left_out,
     );
     shortfalls.extend(incomplete_images);
+    if examined_reads && !unpersisted.is_complete {
+        let why = "not all reads of recovery that can see several stores were examined";
+        shortfalls.push(Reason::other(why));
+    }
+    findings.extend(unpersisted.findings);
     let command = &plan.recovery.command;
     let names = unshown_names(trace, &prepared.survey.files, command);
     let others = prepared.left_processes.into_iter().chain(names);
@@ -147,6 +160,7 @@ pub fn crash_test(
         judged,
         reads: Some(reads),
         read_findings: tested.read_findings,
+        examined_reads,
         coverage,
     }))
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use brownout_crash::rules::UNPERSISTED_READ;
 use brownout_report::{
     Conclusion, Covered, CrashCoverage, Finding, LeftOut, ReadsSummary, Reason, ReasonKind, Report,
     RuleInfo, Subject,
@@ -38,6 +39,8 @@ pub struct Results {
     /// Whether the rules of lint were applied.
     pub linted: bool,
     crash: Option<CrashCoverage>,
+    /// Whether reads of recovery that can see several stores were examined.
+    examined_reads: bool,
     pub left_out: LeftOut,
     /// What recovery opens and reads.
     reads: Option<ReadsSummary>,
@@ -59,6 +62,7 @@ impl Results {
             tested: Vec::new(),
             linted: false,
             crash: None,
+            examined_reads: false,
             left_out: LeftOut::default(),
             reads: None,
             wrappers: WrapperFunctions::default(),
@@ -130,6 +134,7 @@ impl Results {
                 suspects::apply(&test.judged, suspects, &mut self.findings);
                 suspects::mark_read(&test.read_findings, &mut self.findings);
                 self.reads = test.reads;
+                self.examined_reads = test.examined_reads;
                 self.crash = Some(test.coverage);
                 self.add(settings.levels.apply(test.findings), test.gaps, console);
             }
@@ -171,7 +176,9 @@ impl Results {
         let kept = earlier_findings::keep_crash_test(directory, &mut self.findings, is_off)?;
         self.wrappers.learn(&kept);
         self.findings.extend(kept);
-        let conclusion = directory.run_file()?.conclusion;
+        let run = directory.run_file()?;
+        self.examined_reads = run.in_force.applied(UNPERSISTED_READ.id);
+        let conclusion = run.conclusion;
         self.keep_sentences(&conclusion, FindingsOf::CrashTesting);
         self.keep_coverage(conclusion);
         Ok(())
@@ -247,6 +254,7 @@ impl Results {
         let mut rules = rules::in_force(settings);
         rules.retain(|rule| {
             let applied = match rules::is_crash_rule(rule.id) {
+                _ if rule.id == UNPERSISTED_READ.id => self.examined_reads,
                 true => self.crash.is_some(),
                 false => self.linted,
             };

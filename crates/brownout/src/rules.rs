@@ -88,6 +88,11 @@ impl RuleLevels {
         Some(RuleInfo { severity, ..rule })
     }
 
+    /// Whether a rule is on.
+    pub fn is_on(&self, rule: &RuleInfo) -> bool {
+        self.applied_to(*rule).is_some()
+    }
+
     /// Whether the user has turned a rule off; a pedantic rule that is not turned on is not meant.
     pub fn is_off(&self, rule: &str) -> bool {
         self.levels.get(rule) == Some(&RuleLevel::Off)
@@ -118,6 +123,7 @@ impl RuleLevels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use brownout_crash::rules::UNPERSISTED_READ;
     use brownout_report::Evidence;
 
     fn found(levels: &RuleLevels) -> Vec<(String, Severity)> {
@@ -144,11 +150,12 @@ mod tests {
             ..RuleLevels::default()
         };
         let has = |levels: &RuleLevels, id: &str| found(levels).iter().any(|(rule, _)| rule == id);
-        for id in ["dirty-overwrite", "flush-covers-many", "fence-orders-many"] {
+        for id in ["dirty-overwrite", "flush-covers-many", "unpersisted-read"] {
             assert!(!has(&default, id), "{id}");
             assert!(has(&pedantic, id), "{id}");
         }
         assert!(has(&default, "missing-flush"));
+        assert!(pedantic.is_on(&UNPERSISTED_READ) && !default.is_on(&UNPERSISTED_READ));
         assert_eq!(found(&default), listed(&default));
         assert_eq!(found(&pedantic), listed(&pedantic));
     }

@@ -77,6 +77,12 @@ impl RulesInForce {
         }
     }
 
+    /// Whether a rule is known to have been applied.
+    pub fn applied(&self, rule: &str) -> bool {
+        let rules = self.rules.as_ref();
+        rules.is_some_and(|rules| rules.contains_key(rule))
+    }
+
     /// Those of the given rules that were applied, with the severities they had.
     pub fn rules(&self, all: Vec<RuleInfo>) -> Vec<RuleInfo> {
         let Some(rules) = &self.rules else {

@@ -4,7 +4,7 @@
 //! stores or happens at another time, each of the other byte strings is tried, too: with an image that shows recovery the same
 //! bytes up to there. So each sequence of bytes that recovery can read is run exactly once, whatever the number of crash
 //! times and of their states; see [`behaviours`] and [`explorer`]. Deviations from Jaaru: equal bytes are no choice, crashes at
-//! different times share what is known, and a run starts from the beginning instead of a copy of the process.
+//! different times share what is known, and where a process cannot be copied, recovery starts from the beginning.
 //!
 //! Where recovery could read something else so often that there are too many combinations, states are [sampled](mod@samples).
 //!
@@ -18,19 +18,23 @@
 mod behaviours;
 mod crash_times;
 mod explorer;
+mod guide;
+mod possible_reads;
 mod samples;
 mod time_set;
 mod versions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use brownout_model::{PossibleMemory, SpaceId, Tearing};
+use brownout_recovery::Verdict;
 use brownout_report::{Covered, ExplorationCoverage, ExploredPoint};
 
 use self::behaviours::{Next, NodeId};
 use self::crash_times::{Context, RecordedStores};
 use self::explorer::{Explorer, MOST_CHOICES};
+use self::guide::Guide;
 use self::samples::samples;
 use self::time_set::TimeSet;
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput, TrialJob, TrialResults};
@@ -38,6 +42,7 @@ use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::{Choice, CrashPoint, LineChoice, OtherLines, TornStore};
 use crate::error::CrashError;
 use crate::trial::Trial;
+use crate::unpersisted_reads::{PossibleRead, PossibleReads};
 
 pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
     name: "exhaustive",
@@ -58,7 +63,9 @@ const MOST_SAMPLES: u64 = 512;
 const WAVE: usize = 64;
 
 struct Exhaustive {
-    explorer: Explorer,
+    stores: Arc<RecordedStores>,
+    /// Runs that are under way use it, too.
+    explorer: Arc<Mutex<Explorer>>,
     /// The explored time of each failure point, by its event.
     times: HashMap<u64, u32>,
     /// Crashes to try, and their times.
@@ -79,10 +86,18 @@ struct Exhaustive {
     extent: Extent,
     budget: Budget,
     executions: u64,
+    /// Those of them that were copies of processes that had waited.
+    copies: u64,
+    /// Why executions were no copies, though copies were wanted, and how often.
+    run_anew: BTreeMap<String, u64>,
     /// Recoveries after crashes at times that are sampled.
     sampled_states: HashSet<CrashPoint>,
     /// Why a behaviour may be missing.
     gaps: BTreeSet<String>,
+}
+
+fn lock(explorer: &Mutex<Explorer>) -> MutexGuard<'_, Explorer> {
+    explorer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a run ended.
@@ -128,7 +143,7 @@ impl Exhaustive {
         };
         let extent = Extent::of(&input.survey.points);
         let profile = input.profile.name.to_owned();
-        let stores = RecordedStores::of(input)?;
+        let stores = Arc::new(RecordedStores::of(input)?);
         let events = stores.times.iter();
         let events = events.map(|explored| explored.point.occurrence.event.0);
         Ok(Self {
@@ -137,7 +152,8 @@ impl Exhaustive {
                 occurrences: stores.times.len() as u64,
                 ..extent
             },
-            explorer: Explorer::new(stores),
+            explorer: Arc::new(Mutex::new(Explorer::new(Arc::clone(&stores)))),
+            stores,
             wanted: Vec::new(),
             running: HashMap::new(),
             ended: HashMap::new(),
@@ -148,22 +164,36 @@ impl Exhaustive {
             profile,
             budget,
             executions: 0,
+            copies: 0,
+            run_anew: BTreeMap::new(),
             sampled_states: HashSet::new(),
             gaps: BTreeSet::new(),
         })
     }
 
+    fn explorer(&self) -> MutexGuard<'_, Explorer> {
+        lock(&self.explorer)
+    }
+
     /// Wants a run for each node that no run has reached.
     fn want_frontier(&mut self) {
-        for node in self.explorer.take_frontier() {
-            let Some(time) = self.time_to_run(node) else {
+        let frontier = self.explorer().take_frontier();
+        for node in frontier {
+            let explorer = Arc::clone(&self.explorer);
+            let mut explorer = lock(&explorer);
+            if explorer.behaviours.next(node) != Next::Unknown {
+                // A run has got there in the meantime.
+                continue;
+            }
+            let Some(time) = self.time_to_run(&explorer, node) else {
                 continue;
             };
             self.budget.take(self.context(time));
-            self.explorer.behaviours.await_run(node);
-            let memory = self.explorer.memory_at(node, time);
+            explorer.behaviours.await_run(node);
+            let memory = explorer.memory_at(node, time);
             let point = self.crash_point(time, &memory);
             if let Some(&ended) = self.ended.get(&point) {
+                drop(explorer);
                 self.settle(node, ended);
                 continue;
             }
@@ -177,7 +207,9 @@ impl Exhaustive {
 
     /// Takes the run on a crash that leads to a node for all that is known about the node.
     fn settle(&mut self, node: NodeId, run: EndedRun) {
-        if self.explorer.behaviours.next(node).is_known() {
+        let explorer = Arc::clone(&self.explorer);
+        let mut explorer = lock(&explorer);
+        if explorer.behaviours.next(node).is_known() {
             return;
         }
         if !run.is_unobserved {
@@ -185,24 +217,24 @@ impl Exhaustive {
             self.gaps.insert(NOT_A_FUNCTION.to_owned());
         }
         let passes = run.passes;
-        self.explorer.behaviours.learn(node, Next::End { passes });
+        explorer.behaviours.learn(node, Next::End { passes });
     }
 
     /// The time of a crash that shows what recovery does after a node; `None` if all its times are sampled or have enough states.
-    fn time_to_run(&self, node: NodeId) -> Option<u32> {
-        let mut times = self.explorer.behaviours.times(node).iter();
+    fn time_to_run(&self, explorer: &Explorer, node: NodeId) -> Option<u32> {
+        let mut times = explorer.behaviours.times(node).iter();
         times.find(|&time| {
-            !self.explorer.sampled.contains(time) && self.budget.is_left(self.context(time))
+            !explorer.sampled.contains(time) && self.budget.is_left(self.context(time))
         })
     }
 
     /// Wants runs on some of the states that a crash can leave.
     fn want_samples(&mut self, end: NodeId, time: u32) {
         let point = self.context(time);
-        let units = self.explorer.open_units(end, time);
-        let crash = self.explorer.versions.memory(time);
+        let units = self.explorer().open_units(end, time);
+        let crash = self.explorer().versions.memory(time);
         for memory in samples(&crash, &units, u64::from(time)) {
-            if self.explorer.is_known(&memory, time) {
+            if self.explorer().is_known(&memory, time) {
                 continue;
             }
             if !self.budget.is_left(point) || !self.budget.take_sample(point) {
@@ -219,10 +251,10 @@ impl Exhaustive {
 
     /// A known failure is reported at each failure point that leads to it, once it is confirmed there.
     fn confirm(&mut self, end: NodeId) {
-        let times = Arc::clone(self.explorer.behaviours.times(end));
+        let times = Arc::clone(self.explorer().behaviours.times(end));
         for time in times.iter() {
             if self.failures.insert((end, self.context(time))) {
-                let memory = self.explorer.memory_at(end, time);
+                let memory = self.explorer().memory_at(end, time);
                 let point = self.crash_point(time, &memory);
                 if !self.proposed.contains(&point) && self.confirmations.insert(point.clone()) {
                     self.wanted.push((point, time));
@@ -233,7 +265,7 @@ impl Exhaustive {
 
     /// The crash that leaves what was read, with as many other stores as possible.
     fn crash_point(&self, time: u32, memory: &PossibleMemory) -> CrashPoint {
-        let explored = &self.explorer.versions.stores.times[time as usize];
+        let explored = &self.stores.times[time as usize];
         let incomplete = memory.incomplete_lines().into_iter();
         let mut lines: Vec<LineChoice> = incomplete
             .filter_map(|incomplete| {
@@ -254,7 +286,7 @@ impl Exhaustive {
             event: explored.point.occurrence.event.0,
             choice: (!lines.is_empty()).then(|| Choice {
                 profile: self.profile.clone(),
-                tearing: self.explorer.versions.stores.history.tearing(),
+                tearing: self.stores.history.tearing(),
                 others: OtherLines::Newest,
                 lines,
             }),
@@ -268,35 +300,39 @@ impl Exhaustive {
             return;
         };
         self.executions += u64::from(trial.same_as.is_none());
+        self.copies += u64::from(observation.is_copy);
+        if let Some(reason) = &observation.run_anew {
+            *self.run_anew.entry(reason.clone()).or_default() += 1;
+        }
         self.gaps.extend(observation.gaps.iter().cloned());
         let Some(reads) = &observation.reads else {
             return;
         };
         let passes = trial.verdict.passed();
-        let start = self.explorer.versions.stores.times[time as usize]
-            .start
-            .clone();
-        let learned = self.explorer.learn(&start, reads, passes);
+        let start = &self.stores.times[time as usize].start;
+        let learned = self.explorer().learn(start, reads, passes);
         if !passes {
             self.failures.insert((learned.end, self.context(time)));
-            if learned.is_new {
+            // To wait for the same hang at each failure point would take all the time there is.
+            if learned.is_new && trial.verdict != Verdict::Hung {
                 self.confirm(learned.end);
             }
         }
         for time in learned.too_open {
             self.want_samples(learned.end, time);
         }
-        if self.explorer.sampled.contains(time) {
+        let is_sampled = self.explorer().sampled.contains(time);
+        if is_sampled {
             self.sampled_states.insert(trial.point.clone());
         }
     }
 
     fn context(&self, time: u32) -> Context {
-        self.explorer.versions.stores.times[time as usize].context()
+        self.stores.times[time as usize].context()
     }
 
     fn proposal(&mut self, point: CrashPoint, time: u32) -> ProposedCrash {
-        let known = self.explorer.versions.stores.times[time as usize].point;
+        let known = self.stores.times[time as usize].point;
         let purpose = match &point.choice {
             None if self.tried_points.insert(self.context(time)) => TrialPurpose::FailurePoint,
             None => TrialPurpose::Occurrence,
@@ -310,22 +346,23 @@ impl Exhaustive {
     }
 
     /// Why behaviours may be missing, in sentences.
-    fn gaps(&self) -> Vec<String> {
-        let contradictions = self.explorer.behaviours.contradictions();
+    fn gaps(&self, explorer: &Explorer) -> Vec<String> {
+        let contradictions = explorer.behaviours.contradictions();
         let reasons = [
             (contradictions > 0, NOT_A_FUNCTION),
-            (self.explorer.impossible_reads > 0, IMPOSSIBLE),
+            (explorer.impossible_reads > 0, IMPOSSIBLE),
         ];
         let own = reasons.into_iter().filter(|(applies, _)| *applies);
         let own = own.map(|(_, reason)| reason.to_owned());
         let all: BTreeSet<String> = self.gaps.iter().cloned().chain(own).collect();
-        let counted = self.sampling().into_iter().chain(self.exceeded_budget());
+        let counted = self.sampling(explorer).into_iter();
+        let counted = counted.chain(self.exceeded_budget(explorer));
         all.into_iter().chain(counted).collect()
     }
 
-    fn sampling(&self) -> Option<String> {
-        let sampled = &self.explorer.sampled;
-        let times = &self.explorer.versions.stores.times;
+    fn sampling(&self, explorer: &Explorer) -> Option<String> {
+        let sampled = &explorer.sampled;
+        let times = &self.stores.times;
         let states = sampled
             .iter()
             .map(|time| times[time as usize].time.states_log10);
@@ -341,7 +378,7 @@ impl Exhaustive {
         })
     }
 
-    fn exceeded_budget(&self) -> Option<String> {
+    fn exceeded_budget(&self, explorer: &Explorer) -> Option<String> {
         let most = self.budget.most?;
         let full = self
             .budget
@@ -349,14 +386,13 @@ impl Exhaustive {
             .values()
             .filter(|&&states| states >= most);
         let full = full.count();
-        let is_exceeded = self
-            .explorer
+        let is_exceeded = explorer
             .waiting()
-            .any(|node| self.time_to_run(node).is_none());
+            .any(|node| self.time_to_run(explorer, node).is_none());
         (is_exceeded && full > 0).then(|| {
             format!(
                 "--max-states {most} was reached at {full} of {} failure points",
-                self.explorer.versions.stores.names.len()
+                self.stores.names.len()
             )
         })
     }
@@ -364,8 +400,8 @@ impl Exhaustive {
     /// For each failure point, at how many of its times every behaviour is known.
     fn points(&self, unfinished: &TimeSet) -> Vec<ExploredPoint> {
         let mut points: BTreeMap<&str, Covered> = BTreeMap::new();
-        for time in 0..self.explorer.versions.stores.times.len() as u32 {
-            let name = &self.explorer.versions.stores.names[&self.context(time)];
+        for time in 0..self.stores.times.len() as u32 {
+            let name = &self.stores.names[&self.context(time)];
             let covered = points.entry(name).or_default();
             covered.of += 1;
             covered.tried += u64::from(!unfinished.contains(time));
@@ -423,16 +459,17 @@ impl Strategy for Exhaustive {
     }
 
     fn exploration(&self) -> Option<ExplorationCoverage> {
-        let stores = &self.explorer.versions.stores;
-        let times = stores.times.len() as u32;
-        let unfinished = self.explorer.unfinished();
+        let explorer = self.explorer();
+        let times = self.stores.times.len() as u32;
+        let unfinished = explorer.unfinished();
         let points = self.points(&unfinished);
         let open_points = points.iter().filter(|point| !point.is_finished());
         let finished = |all: u64, open: u64| Covered::new(all - open, all);
         let is_waiting = |&node: &NodeId| {
-            self.explorer.behaviours.next(node) == Next::Awaited || self.time_to_run(node).is_some()
+            explorer.behaviours.next(node) == Next::Awaited
+                || self.time_to_run(&explorer, node).is_some()
         };
-        let behaviours = &self.explorer.behaviours;
+        let behaviours = &explorer.behaviours;
         let ends = behaviours
             .nodes()
             .filter(|&node| matches!(behaviours.next(node), Next::End { .. }));
@@ -441,12 +478,38 @@ impl Strategy for Exhaustive {
             failure_points: finished(points.len() as u64, open_points.count() as u64),
             crash_times: finished(u64::from(times), unfinished.count()),
             executions: self.executions,
-            waiting: self.explorer.waiting().filter(is_waiting).count() as u64,
+            copies: self.copies,
+            run_anew: self.run_anew.clone(),
+            waiting: explorer.waiting().filter(is_waiting).count() as u64,
             known_paths: paths.saturating_sub(self.executions),
-            states_log10: stores.history.eager_states_log10(),
-            torn_stores: stores.history.tearing() == Tearing::Words,
-            gaps: self.gaps(),
+            states_log10: self.stores.states_log10(),
+            torn_stores: self.stores.history.tearing() == Tearing::Words,
+            gaps: self.gaps(&explorer),
             points,
+        })
+    }
+
+    fn possible_reads(&mut self) -> Option<PossibleReads> {
+        let nodes = self.explorer().open_nodes().into_iter();
+        let reads = nodes.map(|open| {
+            let explored = &self.stores.times[open.time as usize];
+            PossibleRead {
+                point: self.crash_point(open.time, &open.memory),
+                operation: explored.start.operation,
+                crash: explored.time,
+                number: open.number,
+                read: open.read,
+                at: open.at,
+                sources: open.sources,
+            }
+        });
+        let reads = reads.collect();
+        let stores = &self.stores;
+        Some(PossibleReads {
+            reads,
+            wanted: Arc::clone(&stores.differing),
+            history: Arc::clone(&stores.history),
+            initial: Arc::clone(&stores.initial),
         })
     }
 
@@ -454,10 +517,17 @@ impl Strategy for Exhaustive {
         if self.confirmations.contains(&proposal.point) {
             return super::native_job();
         }
-        let differing = Arc::clone(&self.explorer.versions.stores.differing);
+        let differing = Arc::clone(&self.stores.differing);
+        let Some(&time) = self.times.get(&proposal.point.event) else {
+            return super::native_job();
+        };
+        let start = self.stores.times[time as usize].start.clone();
+        let explorer = Arc::clone(&self.explorer);
         Box::new(move |runner, image, task| {
+            let mut guide = Guide::new(explorer, &start);
+            let attempt = runner.attempt_branch(&image.files, task, &differing, &mut guide)?;
             Ok(TrialResults {
-                proposed: runner.attempt_observed(&image.files, task, &differing)?,
+                proposed: attempt,
                 others: Vec::new(),
             })
         })

@@ -33,6 +33,7 @@ use crate::recorded_run::{RecordedRun, Survey};
 use crate::suspect::{Suspect, SuspectImages};
 use crate::symbols::Symbols;
 use crate::trial::Trial;
+use crate::unpersisted_reads::PossibleReads;
 
 macro_rules! registry {
     ($($module:ident::$info:ident,)*) => {
@@ -180,6 +181,11 @@ pub trait Strategy {
 
     /// How far it has explored all behaviours of recovery; `None` if that is not what it does.
     fn exploration(&self) -> Option<ExplorationCoverage> {
+        None
+    }
+
+    /// The reads of recovery that can see several stores; `None` if it does not explore what recovery reads.
+    fn possible_reads(&mut self) -> Option<PossibleReads> {
         None
     }
 

@@ -207,6 +207,8 @@ fn explored(
             let observation = Observation {
                 reads: Some(ReadBytes::of(&first_reads, &image.files)),
                 gaps: Vec::new(),
+                is_copy: false,
+                run_anew: None,
             };
             strategy.learn(&tried(proposed, verdict, observation));
         }
@@ -258,6 +260,8 @@ fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason
             let unknown = Observation {
                 reads: None,
                 gaps: vec!["it ran out of time".to_owned()],
+                is_copy: false,
+                run_anew: None,
             };
             strategy.learn(&tried(proposed, Verdict::Hung, unknown));
         }

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// A process that waits at a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BranchId(pub(super) u32);
+pub struct BranchId(pub u32);
 
 /// A process is about to read bytes of which at least one is open.
 #[derive(Clone, Debug, PartialEq, Eq)]

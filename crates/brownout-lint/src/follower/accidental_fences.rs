@@ -26,7 +26,7 @@ impl<A: Attribution> Follower<A> {
             let (role, begun, time) = match *pending {
                 Pending::Flush { time, tag, .. } => {
                     let mut stores = self.tracker.live(line);
-                    if stores.any(|store| store.tag.judged && store.time <= time) {
+                    if stores.any(|store| store.tag.is_judged() && store.time <= time) {
                         continue;
                     }
                     ("flush", tag, time)
@@ -34,7 +34,7 @@ impl<A: Attribution> Follower<A> {
                 Pending::NonTemporal { time, .. } => {
                     let mut stores = self.tracker.live(line);
                     match stores.find(|store| store.time == time) {
-                        Some(store) if !store.tag.judged => ("store", store.tag.site, time),
+                        Some(store) if !store.tag.is_judged() => ("store", store.tag.site, time),
                         _ => continue,
                     }
                 }
@@ -66,8 +66,7 @@ impl<A: Attribution> Follower<A> {
         for pointer in pointers.iter().filter(|pointer| pointer.by == by) {
             let target = self.target(pointer);
             let is_number = pointer.kind == PointerKind::Word && target.offset == pointer.value;
-            let facts = self.guarantees.sites.facts_mut(pointer.site);
-            if is_number && facts.stores_other_numbers {
+            if is_number && self.guarantees.sites.stores_other_numbers(pointer.site) {
                 continue;
             }
             let line = PmAddress {

@@ -9,10 +9,11 @@ use brownout_trace::{Address, FenceKind, FileRange, ProcessId, StoreFlavor};
 use crate::attribution::{Attribution, Origin};
 use crate::follower::line_marks::{self, DIRTY, NON_TEMPORAL};
 use crate::follower::overwrites::NOTHING;
+use crate::follower::store_marks::StoreMarks;
 use crate::follower::thread::Ordered;
 use crate::follower::{Follower, pm_address};
-use crate::rule_inputs::{Fence, FlushWork, LineFlush, PointerMarks, StoreTag, VolatileFlush};
-use crate::site_keys::SiteKey;
+use crate::rule_inputs::{Fence, FlushWork, LineFlush, StoreTag, VolatileFlush, file};
+use crate::site_keys::{ActingSite, SiteKey};
 
 /// The part of a store that goes to one line.
 #[derive(Clone, Copy)]
@@ -26,7 +27,9 @@ pub(crate) struct StorePart {
     pub(crate) kind: StoreKind,
     /// A transaction accounts for it.
     pub(crate) exempt: bool,
-    pub(crate) pointers: PointerMarks,
+    /// How many events before it the last fence of its thread was; at most 255.
+    pub(crate) since_fence: u8,
+    pub(crate) marks: StoreMarks,
 }
 
 /// How a store is made.
@@ -77,7 +80,7 @@ impl<A: Attribution> Follower<A> {
     pub(crate) fn store(
         &mut self,
         by: Access,
-        site: SiteKey,
+        site: ActingSite,
         (process, addr): (ProcessId, Address),
         bytes: &[u8],
         manner: StoreManner,
@@ -90,10 +93,12 @@ impl<A: Attribution> Follower<A> {
                 return;
             };
             let (now, later) = bytes.split_at(range.len as usize);
-            self.guarantees.threads[by.thread.index()].file = Some(range.file);
-            let exempt = self.is_in_transaction(by)
+            let thread = &mut self.guarantees.threads[by.thread.index()];
+            thread.file = Some(range.file);
+            let since_fence = thread.since_fence(by.time.0);
+            let exempt = thread.transaction.is_in_user_code()
                 && self.store_in_transaction((by, site), process, range, now, manner);
-            let pointers = self.pointer_marks(by, now);
+            let marks = self.pair_marks(by, now);
             for (offset, bytes, before) in line_parts(range.offset, range.len) {
                 self.store_counts.count(range.file);
                 let part = StorePart {
@@ -103,7 +108,8 @@ impl<A: Attribution> Follower<A> {
                     value: first_bytes(&now[before as usize..]),
                     kind: manner.kind,
                     exempt,
-                    pointers,
+                    since_fence,
+                    marks,
                 };
                 self.store_part(by, site, part);
             }
@@ -112,25 +118,30 @@ impl<A: Attribution> Follower<A> {
         }
     }
 
-    /// The marks of a store that is made now.
+    /// The marks of a store that is made now, as far as they depend on more than eight of its bytes.
     #[inline(always)]
-    pub(crate) fn pointer_marks(&mut self, by: Access, bytes: &[u8]) -> PointerMarks {
+    pub(crate) fn pair_marks(&mut self, by: Access, bytes: &[u8]) -> StoreMarks {
         if bytes.len() == 16 && self.guarantees.pointers.stored_pair(by.time.0, bytes) {
-            PointerMarks::OBJECT_ID
+            StoreMarks::OBJECT_ID
         } else {
-            PointerMarks::NONE
+            StoreMarks::NONE
         }
     }
 
-    pub(crate) fn flush(&mut self, by: Access, site: SiteKey, range: FileRange, kind: FlushEffect) {
-        self.guarantees.threads[by.thread.index()].file = Some(range.file);
+    pub(crate) fn flush(
+        &mut self,
+        by: Access,
+        site: ActingSite,
+        range: FileRange,
+        kind: FlushEffect,
+    ) {
         let address = pm_address(range.file, range.offset - range.offset % LINE);
         let line = self.tracker.line(address);
         self.flush_line(by, site, (line, address), kind);
     }
 
     #[inline(always)]
-    pub(crate) fn store_part(&mut self, by: Access, site: SiteKey, part: StorePart) {
+    pub(crate) fn store_part(&mut self, by: Access, site: ActingSite, part: StorePart) {
         let StorePart {
             line,
             start,
@@ -138,23 +149,25 @@ impl<A: Attribution> Follower<A> {
             value,
             kind,
             exempt,
-            pointers,
+            since_fence,
+            marks,
         } = part;
         let bytes = ByteMask::range(start.into(), len.into());
-        let last_fence = self.guarantees.threads[by.thread.index()].last_fence;
+        let mut marks = marks.with(site.marks);
+        if len == 8 {
+            marks.set(self.guarantees.pointers.marks(value, site));
+        }
         let tag = || StoreTag {
             value,
-            site,
+            site: site.key,
             live_since: by.time.0,
             overwrote: NOTHING,
             start,
             len,
-            since_fence: (by.time.0 - last_fence).min(u8::MAX.into()) as u8,
+            since_fence,
             exempt,
             flushed: false,
-            abandoned: false,
-            judged: false,
-            pointers,
+            marks,
         };
         self.tracker
             .store_with(&mut self.guarantees, by, line, bytes, kind, tag);
@@ -162,7 +175,7 @@ impl<A: Attribution> Follower<A> {
             StoreKind::Cached => self.tracker.marks(line).set(DIRTY),
             StoreKind::NonTemporal => {
                 self.tracker.marks(line).set(NON_TEMPORAL);
-                self.non_temporal(by, site, line);
+                self.non_temporal(by, site.key, line);
             }
         }
     }
@@ -195,39 +208,39 @@ impl<A: Attribution> Follower<A> {
     pub(crate) fn flush_line(
         &mut self,
         by: Access,
-        site: SiteKey,
+        site: ActingSite,
         (line, address): (LineSlot, PmAddress),
         kind: FlushEffect,
     ) {
         self.persists_by_instruction = true;
         let work = self.work(by, line);
         self.tracker
-            .flush(&mut self.guarantees, by, line, kind, site);
+            .flush(&mut self.guarantees, by, line, kind, site.key);
         line_marks::flush(self.tracker.marks(line));
         let thread = &mut self.guarantees.threads[by.thread.index()];
+        thread.file = Some(file(address));
         if thread.transaction.is_in_user_code() {
             thread.transaction.flushed(address);
         }
         if kind == FlushEffect::Deferred {
             thread.waiting += 1;
             let works = matches!(work, FlushWork::Stores { .. } | FlushWork::Other);
-            if works && self.guarantees.sites.is_users(site) {
+            if works && site.is_users() {
                 thread.begin(Ordered {
                     role: "flush",
-                    site,
+                    site: site.key,
                     time: by.time.0,
                     line: address,
                 });
             }
         }
-        let (rules, sites) = (&mut self.guarantees.rules, &self.guarantees.sites);
-        let flush = LineFlush {
+        self.guarantees.rules.flush(&LineFlush {
             time: by.time.0,
-            site,
+            site: site.key,
+            origin: site.origin,
             line: address,
             work,
-        };
-        rules.flush(sites, &flush);
+        });
     }
 
     /// What a flush of the line by this thread finds to persist. From now on its stores are flushed.
@@ -237,9 +250,11 @@ impl<A: Attribution> Follower<A> {
         // In variables of their own: an enum that is built step by step would be copied each time.
         let nothing = (SiteKey::NONE, 0);
         let (mut count, mut first, mut last) = (0, nothing, nothing);
+        let mut last_copies = false;
         let mut non_temporal = nothing;
         let mut flushed_before = false;
-        self.tracker.visit_live(line, |kind, time, tag| {
+        let mut live = self.tracker.live_mut(line);
+        while let Some((kind, time, tag)) = live.next() {
             let (site, time) = (tag.site, time.0);
             if kind == StoreKind::NonTemporal {
                 if non_temporal == nothing {
@@ -249,14 +264,16 @@ impl<A: Attribution> Follower<A> {
                 flushed_before = true;
             } else {
                 tag.flushed = true;
+                let copies = tag.marks.contain(StoreMarks::COPY);
                 if count == 0 {
                     (count, first) = (1, (site, time));
                 } else {
-                    count += u16::from(!sites.is_one_copy(last.0, site));
+                    let is_one = last_copies && copies && sites.have_one_caller(last.0, site);
+                    count += u16::from(!is_one);
                 }
-                last = (site, time);
+                (last, last_copies) = ((site, time), copies);
             }
-        });
+        }
         if self.tracker.has_mark(line, DIRTY) {
             if count > 0 {
                 FlushWork::Stores { count, first, last }
@@ -291,15 +308,15 @@ impl<A: Attribution> Follower<A> {
     }
 
     #[inline]
-    pub(crate) fn fence(&mut self, by: Access, site: SiteKey, kind: FenceKind) {
+    pub(crate) fn fence(&mut self, by: Access, site: ActingSite, kind: FenceKind) {
         if kind == FenceKind::Locked {
-            return self.locked(by, site);
+            return self.locked(by, site.key);
         }
         let thread = &self.guarantees.threads[by.thread.index()];
         let fence = Fence {
             time: by.time.0,
-            site,
-            origin: self.guarantees.sites.origin(site),
+            site: site.key,
+            origin: site.origin,
             kind,
             awaited: thread.waiting > 0,
             ordered: thread.ordering,
@@ -307,7 +324,7 @@ impl<A: Attribution> Follower<A> {
             file: thread.file,
         };
         self.guarantees.rules.fence(&fence);
-        self.real_fence(by, site);
+        self.real_fence(by, site.key);
     }
 
     /// A fence, or a locked store to a candidate, which is a fence first.

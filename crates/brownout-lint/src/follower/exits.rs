@@ -11,6 +11,7 @@ use brownout_trace::FileRange;
 
 use crate::attribution::Attribution;
 use crate::follower::Follower;
+use crate::follower::store_marks::StoreMarks;
 use crate::rule_inputs::{LossReason, LostStore};
 
 /// The most stores that are kept to be judged at the end of the trace; others are reported at once.
@@ -60,8 +61,8 @@ impl<A: Attribution> Follower<A> {
                         store.kind == StoreKind::NonTemporal && store.time == time
                     }
                 };
-                if waits && !store.tag.judged && !store.tag.abandoned {
-                    store.tag.judged = true;
+                if waits && !store.tag.is_judged() && !store.tag.is_abandoned() {
+                    store.tag.marks.set(StoreMarks::JUDGED);
                     lost.push(LostStore::new(line, store, reason));
                 }
                 true

@@ -10,15 +10,15 @@ use brownout_trace::{
 use crate::attribution::Attribution;
 use crate::follower::effects::{StoreManner, StorePart, first_bytes};
 use crate::follower::{Follower, flush_effect, pm_address};
-use crate::site_keys::{SiteInContext, SiteKey};
+use crate::site_keys::{ActingSite, SiteInContext, SiteKey};
 
 /// What is known of the run of events that is being read.
 #[derive(Default)]
 pub(crate) struct FastPath {
     /// The thread, if its events qualify.
     thread: Option<ThreadSlot>,
-    /// The keys of the sites in the current stretch of events, as far as they are known.
-    sites: Vec<SiteKey>,
+    /// The sites in the current stretch of events, as far as they have keys.
+    sites: Vec<ActingSite>,
     /// The stretch of events that `sites` belongs to.
     stretch: Option<(EventIndex, ProcessId)>,
     /// The index of a site whose key `observe` finds.
@@ -33,7 +33,7 @@ impl FastPath {
 
     /// The event that did not qualify has this site.
     #[inline]
-    pub(crate) fn learn(&mut self, site: SiteKey) {
+    pub(crate) fn learn(&mut self, site: ActingSite) {
         if let Some(index) = self.unknown.take() {
             self.sites[usize::from(index)] = site;
         }
@@ -41,10 +41,10 @@ impl FastPath {
 
     /// The thread and site of an event, if it qualifies.
     #[inline(always)]
-    fn actor(&mut self, at: EventPosition) -> Option<(Access, SiteKey)> {
+    fn actor(&mut self, at: EventPosition) -> Option<(Access, ActingSite)> {
         let thread = self.thread?;
         let site = *self.sites.get(usize::from(at.site))?;
-        if site == SiteKey::NONE {
+        if site.key == SiteKey::NONE {
             self.unknown = Some(at.site);
             return None;
         }
@@ -73,9 +73,9 @@ impl<A: Attribution> Follower<A> {
                 context,
             });
             let known = &self.guarantees.sites;
-            let keys = sites.map(|site| self.site_keys.find(known, site));
+            let sites = sites.map(|site| known.acting(self.site_keys.find(known, site)));
             self.fast_path.sites.clear();
-            self.fast_path.sites.extend(keys);
+            self.fast_path.sites.extend(sites);
             self.fast_path.stretch = stretch;
         }
         self.addresses.switch_to(run.process);
@@ -105,10 +105,12 @@ impl<A: Attribution> Follower<A> {
         let Some(line) = self.tracker.find_line(pm_address(range.file, range.offset)) else {
             return false;
         };
-        self.guarantees.threads[by.thread.index()].file = Some(range.file);
         self.store_counts.count(range.file);
+        let thread = &mut self.guarantees.threads[by.thread.index()];
+        thread.file = Some(range.file);
+        let since_fence = thread.since_fence(by.time.0);
         let manner = StoreManner::of_instruction(flavor, false);
-        let exempt = self.is_in_transaction(by) && {
+        let exempt = thread.transaction.is_in_user_code() && {
             let process = self.addresses.current();
             self.store_in_transaction((by, site), process, range, bytes, manner)
         };
@@ -119,7 +121,8 @@ impl<A: Attribution> Follower<A> {
             value: first_bytes(bytes),
             kind: manner.kind,
             exempt,
-            pointers: self.pointer_marks(by, bytes),
+            since_fence,
+            marks: self.pair_marks(by, bytes),
         };
         self.store_part(by, site, part);
         true
@@ -138,7 +141,6 @@ impl<A: Attribution> Follower<A> {
         let Some(line) = self.tracker.find_line(address) else {
             return false;
         };
-        self.guarantees.threads[by.thread.index()].file = Some(range.file);
         self.flush_line(by, site, (line, address), flush_effect(kind));
         true
     }

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::attribution::Attribution;
 use crate::follower::line_marks::DIRTY;
+use crate::follower::store_marks::StoreMarks;
 use crate::follower::unfenced_flushes::UnfencedFlushes;
 use crate::follower::{Follower, pm_address};
 use crate::site_keys::SiteKey;
@@ -159,7 +160,7 @@ impl<A: Attribution> Follower<A> {
             let space = SpaceId(range.file.0);
             self.tracker.retain(space, bytes, |_, line, store| {
                 if store.kind == StoreKind::Cached && flushes.of(line, store.time).is_none() {
-                    store.tag.abandoned = true;
+                    store.tag.marks.set(StoreMarks::ABANDONED);
                 }
                 true
             });

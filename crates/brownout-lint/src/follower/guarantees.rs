@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use crate::follower::line_marks;
 use crate::follower::overwrites::{NOTHING, Overwrites, Overwriting};
 use crate::follower::pointers::Pointers;
+use crate::follower::store_marks::StoreMarks;
 use crate::follower::thread::ThreadState;
 use crate::rule_inputs::{GuaranteedStore, LossReason, LostStore, StoreTag};
 use crate::rules::Rules;
@@ -46,7 +47,36 @@ impl Guarantees {
         self.overwrites.take(tag.overwrote, |_| {});
     }
 
+    /// A store becomes guaranteed that has special marks, has overwritten others, or is written back. Returns whether the rules may
+    /// see it.
     #[inline(never)]
+    fn special_store_guaranteed(
+        &mut self,
+        line: LineRef<'_>,
+        marks: Marks<'_>,
+        store: &LiveStore<StoreTag>,
+        by: Access,
+    ) -> bool {
+        let tag = &store.tag;
+        if self.writing_back {
+            line_marks::flush(marks);
+        } else if tag.is_abandoned() {
+            let lost = LostStore::new(line.address(), store, LossReason::NotFlushed);
+            self.rules.lost(&self.sites, &lost);
+        }
+        if tag.overwrote != NOTHING {
+            self.persisted_only_as_overwritten(tag);
+        }
+        if tag.marks.contain(StoreMarks::LIBRARY) || tag.is_judged() {
+            return false;
+        }
+        if tag.marks.contain(StoreMarks::OTHER_NUMBER) {
+            self.sites.refute_offsets(tag.site);
+        }
+        self.note_pointer(line, store, by);
+        true
+    }
+
     fn persisted_only_as_overwritten(&mut self, tag: &StoreTag) {
         if self.writing_back {
             return self.release(tag);
@@ -103,23 +133,12 @@ impl PersistObserver for Guarantees {
         by: Access,
     ) {
         let tag = &store.tag;
-        if self.writing_back {
-            line_marks::flush(marks);
-        } else if tag.abandoned {
-            let lost = LostStore::new(line.address(), store, LossReason::NotFlushed);
-            self.rules.lost(&self.sites, &lost);
-        }
-        if tag.overwrote != NOTHING {
-            self.persisted_only_as_overwritten(tag);
-        }
-        let facts = self.sites.facts_mut(tag.site);
-        if !facts.is_users() || tag.judged {
-            return;
-        }
-        // No branch: whether a number is an offset cannot be predicted.
-        facts.stores_other_numbers |= self.pointers.note(&line, store, by);
-        if !tag.pointers.are_none() {
-            self.marked_store_guaranteed(line, store, by);
+        if tag.marks.are_special() || tag.overwrote != NOTHING || self.writing_back {
+            if !self.special_store_guaranteed(line, marks, store, by) {
+                return;
+            }
+        } else {
+            self.pointers.pass(line, store, by);
         }
         let thread = &mut self.threads[store.thread.index()];
         self.rules.guaranteed(&GuaranteedStore {
@@ -140,7 +159,7 @@ impl PersistObserver for Guarantees {
         bytes: ByteMask,
     ) {
         let line = line.address();
-        if older.tag.abandoned {
+        if older.tag.is_abandoned() {
             let key = (older.tag.site, line);
             self.undecided.entry(key).or_insert(*older);
         }
@@ -171,6 +190,6 @@ impl PersistObserver for Guarantees {
         }
         newer.tag.overwrote = head;
         newer.tag.live_since = newer.tag.live_since.min(older.tag.live_since);
-        newer.tag.pointers.inherit(older.tag.pointers);
+        newer.tag.marks.inherit(older.tag.marks);
     }
 }

@@ -104,7 +104,7 @@ impl Overwrites {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule_inputs::PointerMarks;
+    use crate::follower::store_marks::StoreMarks;
 
     fn overwriting(older_time: u64) -> Overwriting {
         let tag = StoreTag {
@@ -117,9 +117,7 @@ mod tests {
             since_fence: 0,
             exempt: false,
             flushed: false,
-            abandoned: false,
-            judged: false,
-            pointers: PointerMarks::NONE,
+            marks: StoreMarks::NONE,
         };
         Overwriting {
             older: SiteKey::default(),

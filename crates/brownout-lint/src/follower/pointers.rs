@@ -1,8 +1,9 @@
 //! Pointers that become guaranteed, for the rule `unpersisted-target`.
 //!
-//! Every store that becomes guaranteed passes [`note`](Pointers::note), so that function only compares the value with the
-//! ranges in which addresses and offsets of this run can lie. What looks like a pointer waits for the end of the fence or
-//! system call that guarantees it: [`targets`](super::targets) then looks for stores into what it points to.
+//! A store whose value may be a pointer gets a [mark](StoreMarks): the value is compared with the ranges in which addresses and
+//! offsets of this run can lie when the store is made. What points to memory that is mapped only later is not a pointer then.
+//! When a marked store becomes guaranteed, it waits for the end of the fence or system call that guarantees it:
+//! [`targets`](super::targets) then looks for stores into what it points to.
 
 use brownout_model::{
     Access, LINE, LineRef, LineSlot, LiveStore, PmAddress, StoreKind, ThreadSlot,
@@ -12,9 +13,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::follower::effects::first_bytes;
 use crate::follower::offsets::Offsets;
+use crate::follower::store_marks::StoreMarks;
 use crate::follower::targets::SuspectPointer;
 use crate::rule_inputs::StoreTag;
-use crate::site_keys::SiteKey;
+use crate::site_keys::{ActingSite, SiteKey};
 
 /// Smaller numbers are not taken for offsets: what lies at the beginning of a file is its header.
 const FIRST_OFFSET: u64 = 64;
@@ -152,34 +154,52 @@ impl Pointers {
         is_object_id
     }
 
-    /// A store of the user's becomes guaranteed. Whether it is a number that is no offset: neither 0 nor the largest number, which
-    /// mean that there is no object.
+    /// The marks of a store of eight bytes. A number that is no offset is marked unless its site is known to store such numbers;
+    /// 0 and the largest number mean that there is no object.
     #[inline(always)]
-    pub(crate) fn note(
-        &mut self,
-        line: &LineRef<'_>,
-        store: &LiveStore<StoreTag>,
-        by: Access,
-    ) -> bool {
-        let tag = &store.tag;
-        let slot = line.slot();
-        let is_plausible = self.is_address(tag.value) | self.is_offset(tag.value);
-        if is_plausible | (self.noted == slot) {
-            self.note_plausible(line, store, by);
+    pub(crate) fn marks(&self, value: u64, site: ActingSite) -> StoreMarks {
+        if self.is_address(value) || self.is_offset(value) {
+            StoreMarks::POINTER
+        } else if !site.stores_other_numbers && value.wrapping_add(1) > 1 {
+            StoreMarks::OTHER_NUMBER
+        } else {
+            StoreMarks::NONE
         }
-        self.last_line = slot;
-        self.last_start = tag.start;
-        self.last_value = tag.value;
-        !is_plausible & (tag.len == 8) & (tag.value.wrapping_add(1) > 1)
     }
 
-    /// A store becomes guaranteed that may be a pointer, or be next to one.
+    /// A store of the user's without marks becomes guaranteed.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self, line: LineRef<'_>, store: &LiveStore<StoreTag>, by: Access) {
+        if self.noted == line.slot() {
+            self.note_neighbour(store, by);
+        }
+        self.remember(line, store);
+    }
+
+    /// A store of the user's becomes guaranteed.
+    pub(crate) fn note(&mut self, line: LineRef<'_>, store: &LiveStore<StoreTag>, by: Access) {
+        if self.noted == line.slot() {
+            self.note_neighbour(store, by);
+        }
+        if store.tag.marks.contain(StoreMarks::POINTER) {
+            self.note_plausible(line, store, by);
+        }
+        self.remember(line, store);
+    }
+
+    #[inline(always)]
+    fn remember(&mut self, line: LineRef<'_>, store: &LiveStore<StoreTag>) {
+        self.last_line = line.slot();
+        self.last_start = store.tag.start;
+        self.last_value = store.tag.value;
+    }
+
+    /// A store becomes guaranteed to the line of the pointer that was noted last.
     #[inline(never)]
-    fn note_plausible(&mut self, line: &LineRef<'_>, store: &LiveStore<StoreTag>, by: Access) {
+    fn note_neighbour(&mut self, store: &LiveStore<StoreTag>, by: Access) {
         let tag = &store.tag;
         let is_half = tag.len == 8 && identifies_pool(tag.value);
-        if self.noted == line.slot()
-            && let Some(before) = self.guaranteed.last_mut()
+        if let Some(before) = self.guaranteed.last_mut()
             && before.by == by
         {
             if is_half && u64::from(tag.start) + 8 == before.location.offset % LINE {
@@ -188,9 +208,11 @@ impl Pointers {
                 before.is_alone = false;
             }
         }
-        if tag.len != 8 || !(self.is_address(tag.value) || self.is_offset(tag.value)) {
-            return;
-        }
+    }
+
+    /// A store becomes guaranteed that may be a pointer.
+    fn note_plausible(&mut self, line: LineRef<'_>, store: &LiveStore<StoreTag>, by: Access) {
+        let tag = &store.tag;
         // Each non-temporal store is guaranteed on its own.
         let beside_last = self.last_line == line.slot()
             && (line.guaranteed_before() > 0 || store.kind == StoreKind::NonTemporal);
@@ -204,7 +226,8 @@ impl Pointers {
             (PointerKind::Word, !beside_last)
         };
         let location = line.address().offset + u64::from(tag.start);
-        self.push(line, store, by, (kind, tag.value, location), is_alone);
+        let pointer = (kind, tag.value, location);
+        self.push(line, store, by, pointer, is_alone);
     }
 
     /// An object identifier that was stored by one instruction becomes guaranteed.
@@ -218,13 +241,13 @@ impl Pointers {
             let location = line.address().offset + u64::from(store.tag.start) + 8;
             let is_alone = line.guaranteed_before() == 0;
             let pointer = (PointerKind::ObjectId, offset, location);
-            self.push(&line, store, by, pointer, is_alone);
+            self.push(line, store, by, pointer, is_alone);
         }
     }
 
     fn push(
         &mut self,
-        line: &LineRef<'_>,
+        line: LineRef<'_>,
         store: &LiveStore<StoreTag>,
         by: Access,
         (kind, value, location): (PointerKind, u64, u64),

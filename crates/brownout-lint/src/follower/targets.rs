@@ -19,11 +19,10 @@ use crate::attribution::Attribution;
 use crate::follower::guarantees::Guarantees;
 use crate::follower::line_marks::{DIRTY, FLUSHED, NON_TEMPORAL};
 use crate::follower::pointers::{Pointer, PointerKind};
+use crate::follower::store_marks::StoreMarks;
 use crate::follower::{Follower, pm_address};
 use crate::oracle::OracleFrame;
-use crate::rule_inputs::{
-    LossReason, LostStore, PointerMarks, StoreTag, TargetStore, UnpersistedTarget,
-};
+use crate::rule_inputs::{LossReason, LostStore, StoreTag, TargetStore, UnpersistedTarget};
 use crate::site_keys::SiteKey;
 
 /// Objects may begin with bytes that are not stored: up to this many.
@@ -68,19 +67,19 @@ impl SuspectPointer {
 }
 
 impl Guarantees {
-    /// A store becomes guaranteed that is an object identifier, or to the target of a suspect.
-    #[inline(never)]
-    pub(crate) fn marked_store_guaranteed(
+    /// A store of the user's becomes guaranteed that may be a pointer, an object identifier, or a store to the target of a suspect.
+    pub(crate) fn note_pointer(
         &mut self,
         line: LineRef<'_>,
         store: &LiveStore<StoreTag>,
         by: Access,
     ) {
-        let marks = store.tag.pointers;
-        if marks.contain(PointerMarks::OBJECT_ID) {
+        self.pointers.note(line, store, by);
+        let marks = store.tag.marks;
+        if marks.contain(StoreMarks::OBJECT_ID) {
             self.pointers.note_object_id(line, store, by);
         }
-        if marks.contain(PointerMarks::TARGET) {
+        if marks.contain(StoreMarks::TARGET) {
             let line = line.address();
             for suspect in &mut self.pointers.suspects {
                 if suspect.concerns(line) {
@@ -139,7 +138,7 @@ impl Guarantees {
     ) {
         for suspect in std::mem::take(&mut self.pointers.suspects) {
             let mut never_flushed = lost.iter().filter(|lost| {
-                lost.tag.pointers.contain(PointerMarks::TARGET)
+                lost.tag.marks.contain(StoreMarks::TARGET)
                     && lost.reason == LossReason::NeverFlushed
             });
             if suspect.late.is_some() || never_flushed.any(|lost| suspect.concerns(lost.line)) {
@@ -217,9 +216,7 @@ impl<A: Attribution> Follower<A> {
         let at = self.target(&pointer);
         let is_offset = pointer.kind == PointerKind::Word && at.offset == pointer.value;
         if is_offset && !self.was_ever_stored(at) {
-            let facts = self.guarantees.sites.facts_mut(pointer.site);
-            facts.stores_other_numbers = true;
-            return;
+            return self.guarantees.sites.refute_offsets(pointer.site);
         }
         let Some(target) = self.unguaranteed_target(&pointer, at, is_offset) else {
             return;
@@ -237,11 +234,12 @@ impl<A: Attribution> Follower<A> {
         }
         for store in &target {
             if let Some(line) = self.tracker.known_line(store.line) {
-                self.tracker.visit_live(line, |_, time, tag| {
+                let mut live = self.tracker.live_mut(line);
+                while let Some((_, time, tag)) = live.next() {
                     if time.0 == store.time {
-                        tag.pointers.set(PointerMarks::TARGET);
+                        tag.marks.set(StoreMarks::TARGET);
                     }
-                });
+                }
             }
         }
         self.guarantees.pointers.suspects.push(SuspectPointer {
@@ -357,8 +355,8 @@ impl<A: Attribution> Follower<A> {
         store.thread == pointer.thread
             && store.time.0 < pointer.time
             && !tag.exempt
-            && !tag.judged
-            && !tag.abandoned
+            && !tag.is_judged()
+            && !tag.is_abandoned()
             && self.guarantees.sites.is_users(tag.site)
     }
 }

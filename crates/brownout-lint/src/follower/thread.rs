@@ -115,6 +115,12 @@ impl ThreadState {
         }
     }
 
+    /// How many events before `time` its last fence was; at most 255.
+    #[inline]
+    pub(crate) fn since_fence(&self, time: u64) -> u8 {
+        (time - self.last_fence).min(u8::MAX.into()) as u8
+    }
+
     /// The next fence will order this, too.
     #[inline]
     pub(crate) fn begin(&mut self, ordered: Ordered) {

@@ -9,17 +9,10 @@ use crate::attribution::{Attribution, Origin};
 use crate::follower::Follower;
 use crate::follower::effects::StoreManner;
 use crate::rule_inputs::{LogAdd, TransactionEnd};
-use crate::site_keys::SiteKey;
+use crate::site_keys::{ActingSite, SiteKey};
 use crate::transactions::{CallMeaning, OpenCall, ProcessMemory, TransactionStep};
 
 impl<A: Attribution> Follower<A> {
-    /// Whether user code of the thread runs in a transaction.
-    #[inline]
-    pub(crate) fn is_in_transaction(&self, by: Access) -> bool {
-        let thread = &self.guarantees.threads[by.thread.index()];
-        thread.transaction.is_in_user_code()
-    }
-
     /// The thread enters a watched function.
     pub(crate) fn called(
         &mut self,
@@ -115,7 +108,7 @@ impl<A: Attribution> Follower<A> {
     #[inline(never)]
     pub(crate) fn store_in_transaction(
         &mut self,
-        (by, site): (Access, SiteKey),
+        (by, site): (Access, ActingSite),
         process: ProcessId,
         range: FileRange,
         bytes: &[u8],
@@ -123,11 +116,11 @@ impl<A: Attribution> Follower<A> {
     ) -> bool {
         let transaction = &mut self.guarantees.threads[by.thread.index()].transaction;
         let covered = transaction.covers(range);
-        if manner.needs_log && self.guarantees.sites.is_users(site) {
+        if manner.needs_log && site.is_users() {
             if manner.locked {
                 transaction.locked(range);
             } else if !covered && !self.reservations.cover(process, range) {
-                transaction.stored((site, by.time.0), range, bytes);
+                transaction.stored((site.key, by.time.0), range, bytes);
             }
         }
         covered

@@ -31,7 +31,7 @@ impl<'a, A> LostStores<'a, A> {
             // Finding the reason needs the tracker that is being iterated.
             let live = self.follower.tracker.live_in(space, 0..u64::MAX);
             let live: Vec<_> = live
-                .filter(|(_, _, store)| !store.tag.judged && !self.in_flight(store))
+                .filter(|(_, _, store)| !store.tag.is_judged() && !self.in_flight(store))
                 .map(|(line, slot, store)| (line, slot, *store))
                 .collect();
             for (line, slot, store) in live {
@@ -70,7 +70,7 @@ impl<'a, A> LostStores<'a, A> {
             return Some(LossReason::NotFenced);
         }
         match self.flushes.of(slot, store.time) {
-            Some((flush, time)) if !store.tag.abandoned => {
+            Some((flush, time)) if !store.tag.is_abandoned() => {
                 let users = self.follower.guarantees.sites.is_users(flush);
                 users.then_some(LossReason::FlushNotFenced { flush, time })
             }
@@ -83,7 +83,7 @@ impl<'a, A> LostStores<'a, A> {
     fn lost_below(&mut self, tag: &StoreTag, reason: LossReason, lost: &mut Vec<LostStore>) {
         let overwrites = &mut self.follower.guarantees.overwrites;
         overwrites.take(tag.overwrote, |overwriting| {
-            if !overwriting.older_value.abandoned {
+            if !overwriting.older_value.is_abandoned() {
                 lost.push(LostStore {
                     line: overwriting.line,
                     bytes: overwriting.bytes,
@@ -103,7 +103,8 @@ impl<'a, A> LostStores<'a, A> {
     /// stopped: its thread had not executed a fence after it.
     fn in_flight(&self, store: &LiveStore<StoreTag>) -> bool {
         let thread = &self.follower.guarantees.threads[store.thread.index()];
-        let cut_short = !self.follower.completed.contains(&thread.process) && !store.tag.abandoned;
+        let cut_short =
+            !self.follower.completed.contains(&thread.process) && !store.tag.is_abandoned();
         cut_short && thread.last_fence < store.time.0
     }
 

@@ -24,6 +24,10 @@ impl Objects {
             && older.0 == file
             && older_end > start
         {
+            if (older.1, older_end) == (start, end) {
+                // Freed and allocated again, which is most frequent.
+                return;
+            }
             self.ends.remove(&older);
         }
         if start < end {
@@ -72,6 +76,7 @@ mod tests {
         let mut objects = Objects::default();
         objects.add(object(1, 64, 32));
         objects.add(object(1, 96, 32));
+        objects.add(object(1, 128, 32));
         objects.add(object(1, 128, 32));
         objects.add(object(1, 80, 40));
         assert_eq!(start(&objects, 1, 70), None);

@@ -22,8 +22,13 @@ pub struct CrashTime {
     pub states_log10: f64,
 }
 
+/// The decimal logarithm of the number of states that crashes at all of these times can leave.
+pub fn states_log10(times: impl Iterator<Item = CrashTime> + Clone) -> f64 {
+    sum_log10(times.map(|time| time.states_log10))
+}
+
 /// The decimal logarithm of the sum of numbers that are given by their logarithms.
-pub(super) fn sum_log10(logs: impl Iterator<Item = f64> + Clone) -> f64 {
+fn sum_log10(logs: impl Iterator<Item = f64> + Clone) -> f64 {
     let largest = logs.clone().fold(f64::NEG_INFINITY, f64::max);
     if largest == f64::NEG_INFINITY {
         return largest;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::crash_time::{CrashTime, sum_log10};
+use super::crash_time::{CrashTime, states_log10};
 use super::known_bytes::KnownBytes;
 use crate::address::{LINE, PmAddress, SpaceId, Time};
 use crate::byte_mask::ByteMask;
@@ -138,7 +138,7 @@ impl StoreHistory {
 
     /// The decimal logarithm of the number of states of all crash times, each of which an eager enumeration has to try.
     pub fn eager_states_log10(&self) -> f64 {
-        sum_log10(self.crash_times.iter().map(|time| time.states_log10))
+        states_log10(self.crash_times.iter().copied())
     }
 
     /// The profile that decides what is guaranteed.

@@ -34,7 +34,9 @@ impl FirstReads {
         }
     }
 
-    pub(crate) fn read(&mut self, file: usize, range: Range<u64>) {
+    /// Takes a read, and returns those of its bytes that are read for the first time.
+    pub(crate) fn read(&mut self, file: usize, range: Range<u64>) -> &[FirstRead] {
+        let known = self.found.len();
         for part in self.take_unknown(file, range) {
             self.found.push(FirstRead {
                 file,
@@ -42,6 +44,7 @@ impl FirstReads {
                 len: part.end - part.start,
             });
         }
+        &self.found[known..]
     }
 
     pub(crate) fn write(&mut self, file: usize, range: Range<u64>) {

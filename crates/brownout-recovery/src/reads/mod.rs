@@ -4,10 +4,11 @@
 //! state to it. The [`observer`] learns it from one run under the engine.
 //!
 //! Can miss: what programs read that cannot run under the engine, and the client of a server, which runs natively
-//! ([`RecoveryReads::gaps`] then says so). Counts as read: all of a private mapping.
+//! ([`RecoveryReads::gaps`] then says so). Counts as read: all of a private mapping. [`load_stacks`] adds where recovery reads.
 
 mod byte_ranges;
 mod first_reads;
+mod load_stacks;
 mod observation;
 pub(crate) mod observer;
 mod outliving;
@@ -18,6 +19,8 @@ use serde::{Deserialize, Serialize};
 
 pub use byte_ranges::ByteRanges;
 pub use first_reads::FirstRead;
+pub use load_stacks::RecoveryLoad;
+pub(crate) use load_stacks::{LoadWriter, read_loads};
 pub use observation::{Observation, ReadBytes};
 
 /// What a recovery has opened and read of the PM files.
@@ -41,6 +44,16 @@ pub struct FileReads {
     pub opened: bool,
     /// The bytes that were read and that recovery had not written itself before.
     pub ranges: ByteRanges,
+}
+
+/// What an engine host is asked about the reads of a recovery.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ReadsQuestion {
+    /// The bytes of each PM file whose first reads are wanted in order.
+    pub in_order: Vec<ByteRanges>,
+    /// Whether to write each of these first reads at once, with its stack, behind the question. Otherwise a [`ReadsMessage`]
+    /// takes the place of the question when recovery has ended.
+    pub with_stacks: bool,
 }
 
 /// What an engine host writes about the reads of a recovery.

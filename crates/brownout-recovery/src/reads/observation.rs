@@ -13,6 +13,12 @@ pub struct Observation {
     /// Why it may have read more, or other bytes, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
+    /// Whether recovery was a copy of a process that had waited, and so shared the start of an earlier run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_copy: bool,
+    /// Why it could not be one, though that was asked for. Completes the sentence "recovery is run anew because …".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_anew: Option<String>,
 }
 
 impl Observation {
@@ -21,6 +27,8 @@ impl Observation {
         Self {
             reads: None,
             gaps: vec!["recovery ran out of time when it was observed".to_owned()],
+            is_copy: false,
+            run_anew: None,
         }
     }
 }
@@ -35,18 +43,14 @@ pub struct ReadBytes {
 impl ReadBytes {
     /// What these reads saw of an image, which has a content for each PM file.
     pub fn of(reads: &[FirstRead], image: &[Option<Content>]) -> Self {
-        let mut encoded = Vec::new();
-        for read in reads {
+        let with_bytes = reads.iter().map(|&read| {
             let mut bytes = vec![0; read.len as usize];
             if let Some(Some(content)) = image.get(read.file) {
                 content.read(read.offset, &mut bytes);
             }
-            encoded = postcard::to_extend(&(read.file, read.offset, bytes), encoded)
-                .expect("memory takes everything");
-        }
-        Self {
-            encoded: encoded.into(),
-        }
+            (read, bytes)
+        });
+        with_bytes.collect()
     }
 
     /// The reads in order.
@@ -58,6 +62,19 @@ impl ReadBytes {
             let len = bytes.len() as u64;
             Some((FirstRead { file, offset, len }, bytes))
         })
+    }
+}
+
+impl FromIterator<(FirstRead, Vec<u8>)> for ReadBytes {
+    fn from_iter<I: IntoIterator<Item = (FirstRead, Vec<u8>)>>(reads: I) -> Self {
+        let mut encoded = Vec::new();
+        for (read, bytes) in reads {
+            encoded = postcard::to_extend(&(read.file, read.offset, bytes), encoded)
+                .expect("memory takes everything");
+        }
+        Self {
+            encoded: encoded.into(),
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use brownout_trace::{
     ProcessId, WriteError,
 };
 
-use super::first_reads::FirstReads;
+use super::first_reads::{FirstRead, FirstReads};
+use super::load_stacks::LoadWriter;
 use super::outliving::OutlivingProcesses;
 use super::{ByteRanges, FileReads, ReadsMessage, RecoveryReads};
 
@@ -24,6 +25,10 @@ pub(crate) struct ReadObserver {
     outliving: OutlivingProcesses,
     is_blind: bool,
     first_reads: FirstReads,
+    /// Writes first reads with their stacks, if that is asked for.
+    loads: Option<LoadWriter>,
+    /// The first reads since the last event.
+    new_reads: Vec<FirstRead>,
 }
 
 struct ObservedFile {
@@ -45,6 +50,8 @@ impl ReadObserver {
             outliving: OutlivingProcesses::default(),
             is_blind: false,
             first_reads: FirstReads::new(in_order),
+            loads: None,
+            new_reads: Vec::new(),
         };
         for (number, [here, original]) in pm_files.iter().enumerate() {
             let metadata = match fs::metadata(here) {
@@ -67,6 +74,19 @@ impl ReadObserver {
             });
         }
         Ok(observer)
+    }
+
+    /// Lets first reads be written with their stacks.
+    pub(crate) fn write_loads(&mut self, writer: LoadWriter) {
+        self.loads = Some(writer);
+    }
+
+    /// Ends the writing of first reads, if it was asked for. Returns whether it was.
+    pub(crate) fn finish_loads(&mut self) -> io::Result<bool> {
+        match self.loads.take() {
+            Some(writer) => writer.finish().map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// What was read until now.
@@ -102,7 +122,10 @@ impl ReadObserver {
             for part in file.written.missing(range.clone()) {
                 file.reads.ranges.insert(part);
             }
-            self.first_reads.read(file.number, range);
+            let new = self.first_reads.read(file.number, range);
+            if self.loads.is_some() {
+                self.new_reads.extend_from_slice(new);
+            }
         }
     }
 
@@ -175,6 +198,9 @@ impl EventDestination for ReadObserver {
     fn event(&mut self, event: &Event<'_>) -> Result<(), WriteError> {
         self.live.event(event)?;
         self.outliving.event(event);
+        if let Some(loads) = &mut self.loads {
+            loads.observe(event, self.live.definitions());
+        }
         match event.kind {
             EventKind::Load { addr, bytes } => {
                 self.in_memory(event.process, addr, bytes.len() as u64, Self::read);
@@ -199,10 +225,15 @@ impl EventDestination for ReadObserver {
             }
             _ => {}
         }
+        if let Some(loads) = &mut self.loads {
+            loads.read(&self.new_reads, event, self.live.definitions());
+            self.new_reads.clear();
+        }
         Ok(())
     }
 
     fn file_use(&mut self, process: ProcessId, file_use: FileUse) {
+        let is_modified = matches!(file_use, FileUse::Modified { .. });
         match file_use {
             FileUse::Opened(file) => self.read(process, file, 0, 0),
             FileUse::Read { file, offset, len } => self.read(process, file, offset, len),
@@ -210,6 +241,13 @@ impl EventDestination for ReadObserver {
                 self.in_memory(process, addr, len, Self::read);
             }
             _ => self.is_blind = true,
+        }
+        if let Some(loads) = &mut self.loads {
+            let reads = std::mem::take(&mut self.new_reads);
+            match is_modified {
+                true => loads.read_and_modified(reads),
+                false => loads.read_otherwise(&reads),
+            }
         }
     }
 

@@ -22,9 +22,11 @@ use brownout_trace::{Header, ProcessEnd, TraceWriter};
 use rustix::io::FdFlags;
 use rustix::process::{Signal, getpid, kill_process};
 
+use super::branching_host;
 use crate::channel::EngineMessage;
 use crate::command_line::{CommandLine, SHELL};
 use crate::reads::observer::ReadObserver;
+use crate::reads::{LoadWriter, ReadsQuestion};
 use crate::sys;
 
 /// The first argument of an engine host, after those of the sandbox server.
@@ -66,7 +68,8 @@ impl AsFd for InheritedDescriptor<'_> {
 }
 
 impl<'a> EngineHost<'a> {
-    /// For a command line that finds PM files at the first path of each pair, in place of the second. A trace, or the reads, go to `output` if there is one.
+    /// For a command line that finds PM files at the first path of each pair, in place of the second. A trace, or the reads, go to
+    /// `output` if there is one; it is the connection to the caller if recovery branches.
     pub fn new(
         line: &CommandLine,
         observed: EngineMessage,
@@ -114,6 +117,7 @@ fn name_of(observed: EngineMessage) -> &'static str {
         EngineMessage::Stores => "stores",
         EngineMessage::Loads => "loads",
         EngineMessage::Reads => "reads",
+        EngineMessage::Branches => "branches",
     }
 }
 
@@ -158,7 +162,7 @@ struct Assignment {
 }
 
 /// An error with its causes, in a line.
-struct HostError(String);
+pub struct HostError(String);
 
 impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -189,6 +193,7 @@ impl Assignment {
             EngineMessage::Stores,
             EngineMessage::Loads,
             EngineMessage::Reads,
+            EngineMessage::Branches,
         ];
         let descriptor = |number: &OsStr| -> Option<File> {
             let number: RawFd = number.to_str()?.parse().ok()?;
@@ -216,6 +221,12 @@ impl Assignment {
     }
 
     fn run(&mut self) -> Result<ProcessEnd, HostError> {
+        if self.observed == EngineMessage::Branches
+            && let Some(connection) = self.output.take()
+        {
+            branching_host::serve(connection.into(), &self.commands, &self.pm_files)?;
+            return Ok(ProcessEnd::Exited { status: 0 });
+        }
         let (target, command) = self.prepare()?;
         let Some(output) = self.output.take() else {
             return Ok(target.run(LiveEvents::discard(), &mut |_| ())?.end);
@@ -237,16 +248,24 @@ impl Assignment {
 
     /// Runs the recovery and writes what it reads. Processes that it leaves behind are not waited for: natively, they are killed.
     fn observe_reads(&self, target: Target, mut output: File) -> Result<ProcessEnd, HostError> {
-        let mut wanted = Vec::new();
-        output.read_to_end(&mut wanted)?;
-        let observer = ReadObserver::new(&self.pm_files, postcard::from_bytes(&wanted)?)?;
+        let mut question = Vec::new();
+        output.read_to_end(&mut question)?;
+        let question: ReadsQuestion = postcard::from_bytes(&question)?;
+        let mut observer = ReadObserver::new(&self.pm_files, question.in_order)?;
+        if question.with_stacks {
+            observer.write_loads(LoadWriter::new(output.try_clone()?)?);
+        }
         let run = target.run(observer, &mut |notice| {
             if let Notice::Waiting = notice {
                 // The engine stops waiting when this process is asked to end.
                 let _ = kill_process(getpid(), Signal::TERM);
             }
         })?;
-        let mut message = run.destination.finish();
+        let mut observer = run.destination;
+        if observer.finish_loads()? {
+            return Ok(run.end);
+        }
+        let mut message = observer.finish();
         let gaps = &mut message.reads.gaps;
         let unrecorded = run.notes.into_iter();
         gaps.extend(unrecorded.filter(|note| is_unrecorded_program(note)));
@@ -259,11 +278,8 @@ impl Assignment {
         Ok(run.end)
     }
 
-    /// The first command that can be run. What is not a program may be a built-in of the shell; otherwise the shell
-    /// reports the error.
     fn prepare(&self) -> Result<(Target, Vec<OsString>), TargetError> {
-        let mut missing = None;
-        for command in &self.commands {
+        first_program(&self.commands, |command| {
             let options = TargetOptions {
                 command: command.clone(),
                 loads: self.observed == EngineMessage::Loads,
@@ -272,17 +288,28 @@ impl Assignment {
                 watch: Vec::new(),
                 on_full: OnFull::Continue,
             };
-            match Target::prepare(&options) {
-                Ok(target) => return Ok((target, command.clone())),
-                Err(TargetError::Program(
-                    error @ (ProgramError::NotInPath { .. }
-                    | ProgramError::NotAccessible { .. }
-                    | ProgramError::Directory { .. }
-                    | ProgramError::NotAProgram { .. }),
-                )) => missing = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(missing.unwrap_or(ProgramError::NoName).into())
+            Ok((Target::prepare(&options)?, command.clone()))
+        })
     }
+}
+
+/// Starts the first command that can be run. What is not a program may be a built-in of the shell; otherwise the shell
+/// reports the error.
+pub fn first_program<T>(
+    commands: &[Vec<OsString>],
+    mut start: impl FnMut(&Vec<OsString>) -> Result<T, TargetError>,
+) -> Result<T, TargetError> {
+    let mut missing = None;
+    for command in commands {
+        match start(command) {
+            Err(TargetError::Program(
+                error @ (ProgramError::NotInPath { .. }
+                | ProgramError::NotAccessible { .. }
+                | ProgramError::Directory { .. }
+                | ProgramError::NotAProgram { .. }),
+            )) => missing = Some(error),
+            started => return started,
+        }
+    }
+    Err(missing.unwrap_or(ProgramError::NoName).into())
 }

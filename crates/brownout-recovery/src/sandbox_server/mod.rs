@@ -4,6 +4,7 @@
 //! server itself maps the user into the namespace, kills the first process when brownout ends, and starts another when a
 //! run has changed the file system beyond repair. Without namespaces it does the work itself.
 
+mod branching_host;
 mod client_run;
 mod confinement;
 mod directory;

@@ -6,6 +6,7 @@ mod fixture;
 mod isolation;
 mod killed;
 mod limits;
+mod loads;
 mod reads;
 mod servers;
 mod stacks;

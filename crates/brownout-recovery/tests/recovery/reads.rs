@@ -26,6 +26,7 @@ const READER: &str = r#"
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 static volatile uint64_t sink;
@@ -63,6 +64,7 @@ int main(int argc, char **argv) {
     if (is("shared compare")) __sync_bool_compare_and_swap(word + 8, 0, 7);
     if (is("shared in order")) { word[3] = 1; sink = word[2] + word[0]; sink = word[1] + word[3]; sink = word[2]; }
     if (is("shared copy")) { memcpy(buffer, pool + 4000, 200); sink = buffer[3]; }
+    if (is("shared register")) return syscall(SYS_sched_yield, pool + 64) != 0;
     if (is("shared write")) return write(1, pool + 4090, 20) != 20;
     if (is("shared writev")) {
         struct iovec one = {pool + 64, 16};
@@ -133,6 +135,8 @@ fn every_way_to_read_is_seen() {
         ("shared add", vec![128..136]),
         ("shared exchange", vec![128..136]),
         ("shared copy", vec![4000..4200]),
+        // A register that is no argument of the call.
+        ("shared register", vec![]),
         ("shared write", vec![4090..4110]),
         ("shared writev", vec![64..80]),
     ];

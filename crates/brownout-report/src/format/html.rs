@@ -82,18 +82,37 @@ impl Html {
                     @if let Some(location) = location { " " span.location { (location) } }
                     @if finding.count > 1 { " " span.count { "\u{d7}" (finding.count) } }
                 }
-                @for stack in &finding.stacks {
-                    section {
-                        h3 { (stack.role) }
-                        (self.snippet(stack))
-                        (self.frames(report, stack))
-                    }
-                }
+                @for stack in finding.shown_stacks() { (self.stack(report, stack)) }
+                (self.open_reads(report, finding))
                 (evidence(finding))
                 @for effect in report.explained_by(finding) { (self.finding(report, effect)) }
                 @if report.rule(&finding.rule).is_some() {
                     p { a href={ "#rule-" (finding.rule) } { "About " (finding.rule) } }
                 }
+            }
+        }
+    }
+
+    /// Which of several stores recovery has read: sentences, and the stacks.
+    fn open_reads(&self, report: &Report, finding: &Finding) -> Markup {
+        html! {
+            @for sentence in finding.open_read_sentences() { p { (sentence) } }
+            @if let Some(more) = finding.more_open_reads_sentence() { p { (more) } }
+            @if finding.stacks_of_reads().next().is_some() {
+                details {
+                    summary { "Stacks of what recovery can read" }
+                    @for stack in finding.stacks_of_reads() { (self.stack(report, stack)) }
+                }
+            }
+        }
+    }
+
+    fn stack(&self, report: &Report, stack: &Stack) -> Markup {
+        html! {
+            section {
+                h3 { (stack.role) }
+                (self.snippet(stack))
+                (self.frames(report, stack))
             }
         }
     }

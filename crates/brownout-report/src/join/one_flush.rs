@@ -1,7 +1,7 @@
 //! Stores that one missing flush leaves behind.
 //!
 //! A store that is not persistent in time shows in several ways: it is never flushed, or too late, or a pointer to it is persistent
-//! before, or it is overwritten before. The same line can do all of this in one run, and a function that fills an
+//! before, or it is overwritten before, or recovery reads it. The same line can do all of this in one run, and a function that fills an
 //! object does it in each of its lines. Findings about such stores are one
 //!
 //! - if they name a store at the same line;
@@ -23,12 +23,13 @@ use crate::code_location::CodeLocation;
 use crate::{ByteRange, Finding, Stack};
 
 /// The rules about stores that are not persistent in time, the clearest first.
-const RULES: [&str; 5] = [
+const RULES: [&str; 6] = [
     "missing-flush",
     "unpersisted-target",
     "transient-data",
     "delayed-persist",
     "dirty-overwrite",
+    "unpersisted-read",
 ];
 
 /// The size of a cache line.

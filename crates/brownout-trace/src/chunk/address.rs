@@ -5,13 +5,14 @@
 //! the nearest of four bases: the last addresses in the three cache lines that the thread accessed last, and the last
 //! address of the site.
 
+use std::hint::select_unpredictable;
+
 use crate::varint::{unzigzag, zigzag};
 
 /// The address is too far from every base; the full address follows.
 const FAR: u64 = u64::MAX;
 
 const BASE_BITS: u32 = 2;
-const BASE_MASK: u64 = 3;
 const LINE: u64 = 64;
 
 /// The last addresses of a thread, one for each of the cache lines that it accessed last.
@@ -49,9 +50,12 @@ impl RecentAddresses {
         mut take: impl FnMut() -> Result<u64, E>,
     ) -> Result<u64, E> {
         let token = take()?;
-        // Indexed instead of matched: a branch on the base would be mispredicted.
+        // A branch on the base would be mispredicted, and an array of the bases would have to be stored first.
         let [first, second, third] = self.0;
-        let base = [first, second, third, *site_last][(token & BASE_MASK) as usize];
+        let is_even = token & 1 == 0;
+        let lower = select_unpredictable(is_even, first, second);
+        let upper = select_unpredictable(is_even, third, *site_last);
+        let base = select_unpredictable(token & 2 == 0, lower, upper);
         let addr = if token == FAR {
             take()?
         } else {

@@ -208,7 +208,6 @@ impl ChunkDecoder {
             return Err(Flaw::ColumnLength);
         }
         std::mem::swap(words, &mut self.planes);
-        words.clear();
         words::from_planes(&self.planes, words);
         for column in &mut self.columns {
             column.resize(column.len() + varint::PADDING, 0);

@@ -65,14 +65,18 @@ pub(crate) fn store(flavor: StoreFlavor, locked: bool, string: bool) -> u8 {
     flavor | if locked { STORE_LOCKED } else { 0 } | if string { STORE_STRING } else { 0 }
 }
 
+/// By the lowest two bits of a code. No store has the last one.
+const FLAVORS: [StoreFlavor; 4] = [
+    StoreFlavor::Temporal,
+    StoreFlavor::NonTemporal,
+    StoreFlavor::Direct,
+    StoreFlavor::Direct,
+];
+
 /// Flavor, locked and string of a code below [`STORE_END`] that [`check`] accepted.
 #[inline]
 pub(crate) fn store_parts(op: u8) -> (StoreFlavor, bool, bool) {
-    let flavor = match op & 3 {
-        0 => StoreFlavor::Temporal,
-        1 => StoreFlavor::NonTemporal,
-        _ => StoreFlavor::Direct,
-    };
+    let flavor = FLAVORS[usize::from(op & 3)];
     (flavor, op & STORE_LOCKED != 0, op & STORE_STRING != 0)
 }
 

@@ -257,28 +257,27 @@ pub(crate) fn take<'a>(
         op::NOTE => EventKind::Note {
             text: fields.take_str()?,
         },
-        op::CALL | op::RETURN | op::LEFT => take_call(op, fields)?,
+        op::CALL => EventKind::Call {
+            function: take_function(fields)?,
+            args: take_call_arguments(fields)?,
+        },
+        op::RETURN | op::LEFT => EventKind::Return {
+            function: take_function(fields)?,
+            value: take_returned(op, fields)?,
+        },
         _ => return Err(Flaw::BadField),
     })
 }
 
-/// Reads the call or the end of a call of a watched function.
+/// Reads what a watched function has returned; nothing if it was left by a jump.
 #[inline]
-pub(crate) fn take_call<'a>(op: u8, fields: &mut FieldReader<'_>) -> Result<EventKind<'a>, Flaw> {
-    let function = take_function(fields)?;
+pub(super) fn take_returned(
+    op: u8,
+    fields: &mut FieldReader<'_>,
+) -> Result<Option<[u64; 2]>, Flaw> {
     Ok(match op {
-        op::CALL => EventKind::Call {
-            function,
-            args: take_call_arguments(fields)?,
-        },
-        op::RETURN => EventKind::Return {
-            function,
-            value: Some([fields.take()?, fields.take()?]),
-        },
-        _ => EventKind::Return {
-            function,
-            value: None,
-        },
+        op::RETURN => Some([fields.take()?, fields.take()?]),
+        _ => None,
     })
 }
 
@@ -293,19 +292,18 @@ fn take_file(fields: &mut FieldReader<'_>) -> Result<FileId, Flaw> {
 }
 
 #[inline]
-fn take_function(fields: &mut FieldReader<'_>) -> Result<FunctionId, Flaw> {
+pub(super) fn take_function(fields: &mut FieldReader<'_>) -> Result<FunctionId, Flaw> {
     fields.take_u32().map(FunctionId)
 }
 
 #[inline]
-fn take_call_arguments(fields: &mut FieldReader<'_>) -> Result<CallArguments, Flaw> {
-    let mut values = [0; CallArguments::MAX];
+pub(super) fn take_call_arguments(fields: &mut FieldReader<'_>) -> Result<CallArguments, Flaw> {
     let count = usize::try_from(fields.take()?).map_err(|_| Flaw::BadField)?;
-    let values = values.get_mut(..count).ok_or(Flaw::BadField)?;
-    for value in &mut *values {
+    let mut args = CallArguments::zeros(count).ok_or(Flaw::BadField)?;
+    for value in args.values_mut() {
         *value = fields.take()?;
     }
-    Ok(CallArguments::new(values))
+    Ok(args)
 }
 
 fn put_file_range(fields: &mut Vec<u8>, file: FileId, offset: u64, len: u64) {

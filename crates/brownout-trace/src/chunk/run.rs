@@ -14,7 +14,7 @@ use crate::definitions::Definitions;
 use crate::error::Flaw;
 use crate::event::{Event, EventKind};
 use crate::fields::FieldReader;
-use crate::ids::{EventIndex, ProcessId, ThreadId};
+use crate::ids::{AppPc, ContextId, EventIndex, ProcessId, ThreadId};
 use crate::visitor::{EventPosition, ThreadRun, Visitor};
 
 /// Passes rows of one thread to a visitor.
@@ -27,20 +27,36 @@ struct RowPasser<'a, V> {
     rest: RemainingColumns<'a>,
 }
 
-impl<V: Visitor> RowPasser<'_, V> {
-    /// Passes the next row, which is plain or a [call](op::is_call).
+/// What became of a row.
+enum Passed<B> {
+    /// The visitor has its event, and wants the next one.
+    Continue,
+    /// The visitor has its event, and wants no more.
+    Break(B),
+    /// It is neither plain nor a [call](op::is_call); nothing has changed.
+    Rare,
+}
+
+impl<B> From<ControlFlow<B>> for Passed<B> {
     #[inline(always)]
-    fn pass(
-        &mut self,
-        site: &mut ChunkSite,
-        at: EventPosition,
-    ) -> Result<ControlFlow<V::Break>, Flaw> {
+    fn from(flow: ControlFlow<B>) -> Self {
+        match flow {
+            ControlFlow::Continue(()) => Passed::Continue,
+            ControlFlow::Break(value) => Passed::Break(value),
+        }
+    }
+}
+
+impl<V: Visitor> RowPasser<'_, V> {
+    /// Passes the next row.
+    #[inline(always)]
+    fn pass(&mut self, site: &mut ChunkSite, at: EventPosition) -> Result<Passed<V::Break>, Flaw> {
         let op = site.op();
         Ok(if op < op::STORE_END {
             let (flavor, locked, string) = op::store_parts(op);
             let (addr, bytes) = self.rest.access(site, &mut self.recent)?;
             if !locked && self.visitor.store(at, addr, bytes, flavor) {
-                return Ok(ControlFlow::Continue(()));
+                return Ok(Passed::Continue);
             }
             let kind = EventKind::Store {
                 addr,
@@ -53,7 +69,7 @@ impl<V: Visitor> RowPasser<'_, V> {
         } else if let Some((kind, volatile)) = op::flush_parts(op) {
             let addr = self.rest.address(site, &mut self.recent)?;
             if !volatile && self.visitor.flush(at, addr, kind) {
-                return Ok(ControlFlow::Continue(()));
+                return Ok(Passed::Continue);
             }
             let kind = EventKind::Flush {
                 addr,
@@ -63,17 +79,20 @@ impl<V: Visitor> RowPasser<'_, V> {
             self.event(site, at, kind)
         } else if let Some(kind) = op::fence_kind(op) {
             if self.visitor.fence(at, kind) {
-                return Ok(ControlFlow::Continue(()));
+                return Ok(Passed::Continue);
             }
             self.event(site, at, EventKind::Fence { kind })
-        } else if op::is_call(op) {
-            let mut fields = FieldReader::new(self.rest.fields, 0);
-            let kind = rare::take_call(op, &mut fields)?;
-            self.rest.fields = fields.rest();
-            self.event(site, at, kind)
-        } else {
+        } else if op < op::RARE {
             let (addr, bytes) = self.rest.access(site, &mut self.recent)?;
             self.event(site, at, EventKind::Load { addr, bytes })
+        } else if op::is_call(op) {
+            let head = self.head(site, at);
+            let fields = self.rest.fields;
+            let (passed, rest) = pass_call(self.visitor, self.definitions, head, (op, fields))?;
+            self.rest.fields = rest;
+            passed
+        } else {
+            Passed::Rare
         })
     }
 
@@ -83,17 +102,74 @@ impl<V: Visitor> RowPasser<'_, V> {
         site: &ChunkSite,
         at: EventPosition,
         kind: EventKind<'_>,
-    ) -> ControlFlow<V::Break> {
-        let event = Event {
+    ) -> Passed<V::Break> {
+        let head = self.head(site, at);
+        head.pass(self.visitor, self.definitions, kind)
+    }
+
+    #[inline(always)]
+    fn head(&self, site: &ChunkSite, at: EventPosition) -> EventHead {
+        EventHead {
             index: at.index,
             process: self.process,
             thread: self.thread,
             pc: site.pc,
             context: site.context,
+        }
+    }
+}
+
+/// An event without its kind.
+#[derive(Clone, Copy)]
+struct EventHead {
+    index: EventIndex,
+    process: ProcessId,
+    thread: ThreadId,
+    pc: AppPc,
+    context: ContextId,
+}
+
+impl EventHead {
+    /// Passes the event to a visitor.
+    #[inline(always)]
+    fn pass<V: Visitor>(
+        self,
+        visitor: &mut V,
+        definitions: &Definitions,
+        kind: EventKind<'_>,
+    ) -> Passed<V::Break> {
+        let event = Event {
+            index: self.index,
+            process: self.process,
+            thread: self.thread,
+            pc: self.pc,
+            context: self.context,
             kind,
         };
-        self.visitor.event(&event, self.definitions)
+        visitor.event(&event, definitions).into()
     }
+}
+
+/// Passes the call, or the end of a call, of a watched function, and returns the fields behind it.
+///
+/// Not inlined, and without access to the other columns: their positions would have to be in memory for every row.
+#[inline(never)]
+fn pass_call<'a, V: Visitor>(
+    visitor: &mut V,
+    definitions: &Definitions,
+    head: EventHead,
+    (op, fields): (u8, &'a [u8]),
+) -> Result<(Passed<V::Break>, &'a [u8]), Flaw> {
+    let mut fields = FieldReader::new(fields, 0);
+    let function = rare::take_function(&mut fields)?;
+    let passed = if op == op::CALL {
+        let args = rare::take_call_arguments(&mut fields)?;
+        head.pass(visitor, definitions, EventKind::Call { function, args })
+    } else {
+        let value = rare::take_returned(op, &mut fields)?;
+        head.pass(visitor, definitions, EventKind::Return { function, value })
+    };
+    Ok((passed, fields.rest()))
 }
 
 impl ChunkDecoder {
@@ -138,26 +214,30 @@ impl ChunkDecoder {
                 outcome = Err(Flaw::BadReference);
                 break;
             };
-            if site.op() >= op::RARE && !op::is_call(site.op()) {
+            if site.op() >= op::DEFINITIONS {
                 break;
             }
+            // The same for a rare row, which is decoded elsewhere.
             *predicted = number;
-            last_sites.push(number);
             let at = EventPosition {
                 index: EventIndex(self.next_event + done),
                 site: number,
             };
             match passer.pass(site, at) {
-                Ok(ControlFlow::Continue(())) => done += 1,
-                Ok(broken) => {
-                    done += 1;
-                    outcome = Ok(broken);
-                    break;
+                Ok(Passed::Continue) => {}
+                Ok(Passed::Break(value)) => {
+                    outcome = Ok(ControlFlow::Break(value));
                 }
+                Ok(Passed::Rare) => break,
                 Err(flaw) => {
                     outcome = Err(flaw);
                     break;
                 }
+            }
+            last_sites.push(number);
+            done += 1;
+            if !matches!(outcome, Ok(ControlFlow::Continue(()))) {
+                break;
             }
         }
         (thread.last_sites, thread.recent) = (last_sites, passer.recent);

@@ -26,19 +26,25 @@ pub(crate) fn to_planes(words: &[u8], planes: &mut Vec<u8>) {
     }
 }
 
-/// Converts planes to words and appends them to `words`. The length of `planes` is a multiple of the word size.
+/// Converts planes to words, which replace those in `words`. The length of `planes` is a multiple of the word size.
 pub(crate) fn from_planes(planes: &[u8], words: &mut Vec<u8>) {
+    words.clear();
+    words.resize(planes.len(), 0);
     let count = planes.len() / WORD;
-    let blocks = count / WORD;
-    words.reserve(planes.len());
-    for number in 0..blocks {
-        let turned = transpose(load(|plane| *chunk(planes, plane * count + number * WORD)));
-        for word in turned {
-            words.extend_from_slice(&word.to_le_bytes());
+    let (blocks, rest) = words.as_chunks_mut::<{ WORD * WORD }>();
+    let done = blocks.len() * WORD;
+    let columns: [&[[u8; WORD]]; WORD] = std::array::from_fn(|plane| {
+        let plane = &planes[plane * count..][..done];
+        plane.as_chunks().0
+    });
+    for (number, block) in blocks.iter_mut().enumerate() {
+        let turned = transpose(load(|plane| columns[plane][number]));
+        for (word, turned) in block.as_chunks_mut().0.iter_mut().zip(turned) {
+            *word = turned.to_le_bytes();
         }
     }
-    for number in blocks * WORD..count {
-        words.extend((0..WORD).map(|plane| planes[plane * count + number]));
+    for (number, word) in (done..).zip(rest.as_chunks_mut::<WORD>().0) {
+        *word = std::array::from_fn(|plane| planes[plane * count + number]);
     }
 }
 
@@ -57,20 +63,34 @@ fn load(row: impl Fn(usize) -> [u8; WORD]) -> [u64; WORD] {
 /// Transposes eight rows of eight bytes by swapping smaller and smaller squares across the diagonal.
 #[inline]
 fn transpose(mut rows: [u64; WORD]) -> [u64; WORD] {
-    for (step, mask) in [
-        (4, 0x0000_0000_ffff_ffff_u64),
-        (2, 0x0000_ffff_0000_ffff),
-        (1, 0x00ff_00ff_00ff_00ff),
-    ] {
-        let shift = step as u32 * 8;
-        for low in (0..WORD).filter(|row| row & step == 0) {
-            let high = low + step;
-            let swapped = ((rows[low] >> shift) ^ rows[high]) & mask;
-            rows[low] ^= swapped << shift;
-            rows[high] ^= swapped;
-        }
-    }
+    // The pairs are listed because a loop that selects them is not unrolled.
+    swap_squares(
+        &mut rows,
+        [(0, 4), (1, 5), (2, 6), (3, 7)],
+        0x0000_0000_ffff_ffff,
+    );
+    swap_squares(
+        &mut rows,
+        [(0, 2), (1, 3), (4, 6), (5, 7)],
+        0x0000_ffff_0000_ffff,
+    );
+    swap_squares(
+        &mut rows,
+        [(0, 1), (2, 3), (4, 5), (6, 7)],
+        0x00ff_00ff_00ff_00ff,
+    );
     rows
+}
+
+/// Swaps the squares above the bits of `mask` in the first row of each pair with those at these bits in the second row.
+#[inline(always)]
+fn swap_squares(rows: &mut [u64; WORD], pairs: [(usize, usize); WORD / 2], mask: u64) {
+    let shift = mask.trailing_ones();
+    for (low, high) in pairs {
+        let swapped = ((rows[low] >> shift) ^ rows[high]) & mask;
+        rows[low] ^= swapped << shift;
+        rows[high] ^= swapped;
+    }
 }
 
 #[cfg(test)]

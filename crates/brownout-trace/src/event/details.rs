@@ -228,6 +228,21 @@ impl CallArguments {
         args
     }
 
+    /// `len` arguments, all 0; `None` if these are too many.
+    #[inline]
+    pub(crate) fn zeros(len: usize) -> Option<Self> {
+        let len = u8::try_from(len).ok()?;
+        (usize::from(len) <= Self::MAX).then_some(CallArguments {
+            len,
+            ..CallArguments::default()
+        })
+    }
+
+    #[inline]
+    pub(crate) fn values_mut(&mut self) -> &mut [u64] {
+        &mut self.values[..usize::from(self.len)]
+    }
+
     /// The arguments.
     #[inline]
     pub fn as_slice(&self) -> &[u64] {

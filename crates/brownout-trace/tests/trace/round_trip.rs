@@ -19,7 +19,8 @@ proptest! {
         let (trace, written) = write(&steps);
         let (read, error) = readable(&trace);
         prop_assert!(error.is_none(), "{error:?}");
-        prop_assert_eq!(read, written);
+        prop_assert_eq!(&read, &written);
+        prop_assert_eq!(visited(&trace), written);
     }
 
     #[test]
@@ -47,6 +48,17 @@ proptest! {
             prop_assert_eq!(contents(recalled), contents(known));
         }
     }
+}
+
+/// The events of an undamaged trace as text, as a visitor receives them.
+fn visited(trace: &[u8]) -> Vec<String> {
+    let mut events = Vec::new();
+    let broken = open(trace).unwrap().for_each(|event, _| {
+        events.push(format!("{event:?}"));
+        ControlFlow::<()>::Continue(())
+    });
+    assert_eq!(broken.unwrap(), None);
+    events
 }
 
 /// The definitions as text, independent of the order in which they were made.
@@ -112,6 +124,29 @@ fn a_function_has_one_number_and_its_name_is_read_back() {
     assert_eq!(reader.definitions().function(begin), Some("begin"));
     assert_eq!(reader.definitions().function(end), Some("end"));
     assert_eq!(reader.definitions().function(FunctionId(7)), None);
+}
+
+#[test]
+fn definitions_between_events_do_not_disturb_the_prediction_of_sites() {
+    let mut writer = writer();
+    for round in 0..100u64 {
+        for site in 0..3 {
+            let mut event = event(store(0x1000 + round * 8, b"word"));
+            event.pc = AppPc(0x40_1000 + site);
+            writer.write(&event).unwrap();
+            if round % 7 == site {
+                let context = ContextId(2 + (round * 3 + site) as u32);
+                let (process, caller) = (ProcessId(1), ContextId(1));
+                writer
+                    .context(process, context, caller, AppPc(0x40_2000))
+                    .unwrap();
+            }
+        }
+    }
+    let trace = writer.finish(ending()).unwrap().1;
+    let (read, error) = readable(&trace);
+    assert!(error.is_none() && read.len() == 300, "{error:?}");
+    assert_eq!(visited(&trace), read);
 }
 
 #[test]

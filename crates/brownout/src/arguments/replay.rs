@@ -23,7 +23,7 @@ pub struct ReplayArgs {
     #[arg(value_name = "FINDING")]
     pub finding: String,
 
-    /// Run recovery under gdb, which stops where recovery crashes or exits, and shows the stack
+    /// Print which of several stores recovery reads after the crash, then run recovery under gdb, which stops where it crashes or exits, and shows the stack
     #[arg(long, conflicts_with = "keep")]
     pub gdb: bool,
 

@@ -97,6 +97,8 @@ fn joined(parts: Parts) -> CrashTest {
     CrashTest {
         reads: parts.results.reads.as_ref().map(reads_summary),
         read_findings: ReadFindings::new(),
+        // Tests that examine reads are not distributed.
+        examined_reads: false,
         findings,
         left_out: parts.left_out,
         gaps: Vec::new(),

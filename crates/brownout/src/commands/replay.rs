@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brownout_crash::rules::rule_of;
+use brownout_crash::rules::{UNPERSISTED_READ, rule_of};
 use brownout_crash::{
     CrashError, CrashImage, CrashSituation, PersistentFiles, RecordedRun, Token, TokenError,
     failing_frames,
@@ -32,7 +32,7 @@ use crate::trace_file::TraceFile;
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let (trace, token, rule) = find(&arguments.directory, &arguments.finding, console)?;
+    let (trace, token, finding) = find(&arguments.directory, &arguments.finding, console)?;
     let server = sandbox_server(&arguments.directory)?;
     let mut file = TraceFile::open(&trace)?;
     if token.trace != file.identity() {
@@ -62,6 +62,9 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
         return keep(&image, &files, target);
     }
     if arguments.gdb {
+        if let Some(finding) = &finding {
+            show_open_reads(finding)?;
+        }
         return debug(&token, &image, &files, &server);
     }
     let mut symbols = CrashSymbols::new(&file.header().cwd, PointFilters::default());
@@ -71,9 +74,12 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     let now = rule_of(&verdict).map(|rule| rule.id);
     // A finding of lint is confirmed by any failure of recovery.
     let as_before = |rule: &String| match rules::is_crash_rule(rule) {
+        // It does not say how recovery ends.
+        true if *rule == UNPERSISTED_READ.id => true,
         true => now == Some(rule.as_str()),
         false => now.is_some(),
     };
+    let rule = finding.map(|finding| finding.rule);
     if let Some(rule) = rule.filter(|rule| !as_before(rule)) {
         console.warn(format_args!(
             "this is not the result that was found before, which was {rule}; the program, or files other than the persistent \
@@ -87,12 +93,12 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     })
 }
 
-/// The trace, the token, and the rule of the finding if it is known.
+/// The trace, the token, and the finding if it is known.
 fn find(
     directory: &Path,
     finding: &str,
     console: &Console,
-) -> Result<(PathBuf, Token, Option<String>), Failure> {
+) -> Result<(PathBuf, Token, Option<Finding>), Failure> {
     let given: Option<Token> = match finding.parse() {
         Ok(token) => Some(token),
         Err(error @ TokenError::OtherVersion { .. }) => return Err(error.into()),
@@ -104,10 +110,12 @@ fn find(
     }
     let (results, ..) = OutputDirectory::open(directory)?;
     let trace = results.trace()?;
-    if let Some(token) = given {
-        return Ok((trace, token, None));
-    }
     let findings = read_findings(&results)?;
+    if let Some(token) = given {
+        let is_of_token = |known: &&Finding| known.replay.as_deref() == Some(finding);
+        let known = findings.iter().find(is_of_token).cloned();
+        return Ok((trace, token, known));
+    }
     let mut matching = findings
         .iter()
         .filter(|known| known.id.as_str().starts_with(finding));
@@ -118,7 +126,7 @@ fn find(
         });
     };
     let shown = with_crash(found, &findings, console);
-    Ok((trace, token_of(shown)?, Some(shown.rule.clone())))
+    Ok((trace, token_of(shown)?, Some(shown.clone())))
 }
 
 /// The finding, or a failed recovery that it explains if it has no crash of its own.
@@ -220,6 +228,16 @@ fn task(token: &Token) -> RecoveryTask {
         time_limit: token.time_limit.map_or(TIME_LIMIT, Duration::from_millis),
     };
     situation.task()
+}
+
+/// Prints which of several stores the loads of recovery read after this crash, so that the place to stop at is known.
+fn show_open_reads(finding: &Finding) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let sentences = finding.open_read_sentences();
+    for sentence in sentences.chain(finding.more_open_reads_sentence()) {
+        writeln!(out, "{sentence}").map_err(Failure::Output)?;
+    }
+    out.flush().map_err(Failure::Output)
 }
 
 /// How recovery is debugged: it stops where it crashes, or else where it exits, and shows the stack there.

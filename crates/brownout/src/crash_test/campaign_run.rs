@@ -2,8 +2,8 @@
 
 use brownout_crash::journal::Head;
 use brownout_crash::{
-    Campaign, CampaignEnding, Collaborators, CrashError, Journal, Progress, StrategyInput, Suspect,
-    TraceIdentity, read_by_recovery,
+    Campaign, CampaignEnding, Collaborators, CrashError, Journal, PossibleReads, Progress,
+    StrategyInput, Suspect, TraceIdentity, read_by_recovery,
 };
 use brownout_recovery::{RecoveryRunner, RunnerPool};
 
@@ -27,6 +27,8 @@ pub struct CampaignResults {
     pub progress: Progress,
     /// Which findings are about bytes that recovery reads.
     pub read_findings: ReadFindings,
+    /// The reads of recovery that can see several stores, if they are to be examined.
+    pub possible_reads: Option<PossibleReads>,
     /// The runners, unless one of them still has a recovery that goes on after the time limit.
     pub runners: Option<Vec<RecoveryRunner>>,
 }
@@ -78,8 +80,7 @@ pub fn run_campaign(
         plan.counts_operations(),
         prepared.time_limit,
     );
-    let (trials, causes, earlier_ending) = earlier;
-    campaign.resume(trials);
+    campaign.resume(earlier.trials);
     let mut pool = RunnerPool::new(std::mem::take(&mut prepared.runners));
     monitor.begin_trials()?;
     let ending = campaign.run(&mut Collaborators {
@@ -91,7 +92,7 @@ pub fn run_campaign(
     })?;
     Ok(CampaignResults {
         journal,
-        ending: match earlier_ending {
+        ending: match earlier.ending {
             Some(earlier) => earlier.continued(ending),
             None => ending,
         },
@@ -101,8 +102,13 @@ pub fn run_campaign(
             configuration: head.configuration,
             trials: campaign.into_trials(),
             suspects: strategy.suspects().to_vec(),
-            causes,
+            causes: earlier.causes,
+            explanations: earlier.explanations,
             reads: Some(prepared.reads.observed.clone()),
+        },
+        possible_reads: match plan.examines_reads {
+            true => strategy.possible_reads(),
+            false => None,
         },
         read_findings,
     })

@@ -15,6 +15,14 @@ use crate::quantity::{number_of, recoveries};
 /// trials is not shorter.
 const LEAST_SEARCH: Duration = Duration::from_secs(10);
 
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Trials,
+    Narrowing,
+    Explaining,
+}
+
 /// Shows progress and decides when to stop.
 pub struct CrashTestMonitor {
     console: Console,
@@ -28,8 +36,10 @@ pub struct CrashTestMonitor {
     progress: Progress,
     /// Crash points tried in an earlier run.
     before: Option<u64>,
-    /// Whether the deadline is that of the search for causes.
-    narrowing: bool,
+    /// What the deadline is for.
+    phase: Phase,
+    /// Why earlier phases were not finished.
+    cut: Vec<String>,
     /// Whether crashes were left untried because of an interruption or the time limit.
     trials_stopped: bool,
 }
@@ -44,7 +54,8 @@ impl CrashTestMonitor {
             trials_started: Instant::now(),
             progress: console.progress("reading", None),
             before: None,
-            narrowing: false,
+            phase: Phase::Trials,
+            cut: Vec::new(),
             trials_stopped: false,
         }
     }
@@ -70,21 +81,41 @@ impl CrashTestMonitor {
 
     /// The search for causes has its own share of time, after that of the trials.
     pub fn begin_narrowing(&mut self, findings: usize) {
-        let least = self.time_limit.unwrap_or(LEAST_SEARCH).min(LEAST_SEARCH);
-        let share = (self.trials_started.elapsed() / 2).max(least);
-        self.deadline = Some(Instant::now() + share);
-        self.narrowing = true;
-        self.progress = self.console.progress("searching for causes", None);
+        self.begin_search(Phase::Narrowing, "searching for causes");
         self.console.remark(format_args!(
             "searching for the stores that cause {}",
             number_of(findings as u64, "finding")
         ));
     }
 
-    /// Why the search for causes was not finished, if it was not.
-    pub fn gap(&self) -> Option<String> {
-        let cut = self.narrowing && (self.interrupted() || self.is_over());
-        cut.then(|| format!("the search for causes ended early: {}", self.reason()))
+    /// Finding out what recovery can read has its own share of time, after that of the search for causes.
+    pub fn begin_explaining(&mut self) {
+        self.begin_search(Phase::Explaining, "observing what recovery reads");
+    }
+
+    fn begin_search(&mut self, phase: Phase, what: &'static str) {
+        self.cut.extend(self.cut_short());
+        let least = self.time_limit.unwrap_or(LEAST_SEARCH).min(LEAST_SEARCH);
+        let share = (self.trials_started.elapsed() / 2).max(least);
+        self.deadline = Some(Instant::now() + share);
+        self.phase = phase;
+        self.progress = self.console.progress(what, None);
+    }
+
+    /// Why searches after the trials were not finished, as far as they were not.
+    pub fn gaps(&self) -> impl Iterator<Item = String> {
+        self.cut.iter().cloned().chain(self.cut_short())
+    }
+
+    /// Why the search that is running was not finished, if it was not.
+    fn cut_short(&self) -> Option<String> {
+        let what = match self.phase {
+            Phase::Trials => return None,
+            Phase::Narrowing => "the search for causes",
+            Phase::Explaining => "the search for reads that can see several stores",
+        };
+        let cut = self.interrupted() || self.is_over();
+        cut.then(|| format!("{what} ended early: {}", self.reason()))
     }
 
     /// Whether an interruption or the time limit kept crashes from being tried.
@@ -127,7 +158,7 @@ impl ProgressObserver for CrashTestMonitor {
 
     fn stop(&mut self) -> bool {
         let stop = self.interrupted() || self.is_over();
-        self.trials_stopped |= stop && !self.narrowing;
+        self.trials_stopped |= stop && self.phase == Phase::Trials;
         stop
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use brownout_crash::rules::UNPERSISTED_READ;
 use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration, TraceIdentity, journal};
 use brownout_model::{Profile, Tearing};
 use brownout_names::FunctionPattern;
@@ -58,6 +59,8 @@ pub struct Plan {
     pub resume: bool,
     pub shard: Shard,
     pub narrowing: bool,
+    /// Whether to report reads of recovery that can see stores which are late.
+    pub examines_reads: bool,
 }
 
 impl Plan {
@@ -132,6 +135,7 @@ impl Plan {
             resume: false,
             shard: Shard::default(),
             narrowing: !arguments.no_narrowing,
+            examines_reads: strategy.tries_all && settings.levels.is_on(&UNPERSISTED_READ),
         }))
     }
 

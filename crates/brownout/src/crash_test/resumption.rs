@@ -4,7 +4,8 @@ use std::path::Path;
 
 use brownout_crash::journal::{self, Entries, Head};
 use brownout_crash::{
-    CampaignEnding, Cause, CrashError, Journal, SuspectImages, TestConfiguration, Trial,
+    CampaignEnding, Cause, CrashError, Explanation, Journal, SuspectImages, TestConfiguration,
+    Trial,
 };
 
 use super::plan::Plan;
@@ -14,8 +15,14 @@ use crate::output_directory::{JOURNAL, OutputDirectory};
 use crate::quantity::number_of;
 use crate::trace_file::TraceFile;
 
-/// What an earlier test has tried, and how it ended.
-type Earlier = (Vec<Trial>, Vec<Cause>, Option<CampaignEnding>);
+/// What an earlier test has tried and found, and how it ended.
+#[derive(Default)]
+pub struct EarlierTest {
+    pub trials: Vec<Trial>,
+    pub causes: Vec<Cause>,
+    pub explanations: Vec<Explanation>,
+    pub ending: Option<CampaignEnding>,
+}
 
 /// The journal of the test that is resumed, which must be the same test.
 pub fn earlier_entries(
@@ -45,12 +52,13 @@ pub fn open_journal(
     suspects: &[SuspectImages],
     plan: &Plan,
     console: &Console,
-) -> Result<(Journal, Earlier), Failure> {
+) -> Result<(Journal, EarlierTest), Failure> {
     let path = directory.file(JOURNAL);
     match earlier {
         Some(Entries {
             trials,
             causes,
+            explanations,
             ending,
             ..
         }) => {
@@ -59,7 +67,13 @@ pub fn open_journal(
                 number_of(trials.len() as u64, "crash point")
             ));
             let journal = Journal::resume(&path).map_err(CrashError::from)?;
-            Ok((journal, (trials, causes, ending)))
+            let earlier = EarlierTest {
+                trials,
+                causes,
+                explanations,
+                ending,
+            };
+            Ok((journal, earlier))
         }
         None => {
             if plan.resume {
@@ -69,7 +83,7 @@ pub fn open_journal(
             for suspect in suspects {
                 journal.suspect(suspect).map_err(CrashError::from)?;
             }
-            Ok((journal, (Vec::new(), Vec::new(), None)))
+            Ok((journal, EarlierTest::default()))
         }
     }
 }

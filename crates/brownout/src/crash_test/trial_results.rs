@@ -1,8 +1,8 @@
 //! What the trials of a test, or of all its parts, show: findings, and the suspects that they confirm.
 
 use brownout_crash::{
-    Cause, ObservedReads, SuspectImages, TestConfiguration, Token, Trial, findings, group, judge,
-    without_suspects,
+    Cause, CrashPoint, Explanation, ObservedReads, Operation, SuspectImages, TestConfiguration,
+    Token, Trial, findings, group, judge, without_suspects,
 };
 use brownout_recovery::Expectation;
 use brownout_report::{Finding, LeftOut, Reason, Sources, distinguish_lost_stores};
@@ -18,6 +18,7 @@ pub struct TrialResults {
     pub trials: Vec<Trial>,
     pub suspects: Vec<SuspectImages>,
     pub causes: Vec<Cause>,
+    pub explanations: Vec<Explanation>,
     /// What recovery opens and reads; `None` if it was not observed.
     pub reads: Option<ObservedReads>,
 }
@@ -41,7 +42,9 @@ impl TrialResults {
             .cloned()
             .collect();
         let groups = group(&without_suspects(&reported, &self.trials));
-        let mut findings = findings(groups, &self.causes, |trial| self.token(trial));
+        let mut findings = findings(groups, &self.causes, &self.explanations, |trial| {
+            self.token_of(trial)
+        });
         let sources = Sources::on_disk();
         for finding in &mut findings {
             finding.identify(&sources);
@@ -84,18 +87,23 @@ impl TrialResults {
     fn judged(&self) -> Vec<JudgedSuspect> {
         let verdicts = judge(&self.suspects, &self.trials).into_iter();
         let judged = verdicts.map(|verdict| JudgedSuspect {
-            token: (verdict.proof.as_ref()).map(|proof| self.token(proof).to_string()),
+            token: (verdict.proof.as_ref()).map(|proof| self.token_of(proof).to_string()),
             verdict,
         });
         judged.collect()
     }
 
-    fn token(&self, trial: &Trial) -> Token {
+    fn token_of(&self, trial: &Trial) -> Token {
+        self.token(&trial.point, trial.operation)
+    }
+
+    /// What repeats a crash of this test.
+    pub fn token(&self, point: &CrashPoint, operation: Option<Operation>) -> Token {
         let configuration = &self.configuration;
         Token {
-            point: trial.point.clone(),
+            point: point.clone(),
             recovery: configuration.recovery.clone(),
-            operation: trial.operation,
+            operation,
             patterns: configuration.patterns.clone(),
             time_limit: configuration.time_limit,
             expected: Some(configuration.expected.clone())

@@ -55,8 +55,24 @@ fn findings_have_the_fields_of_the_schema() {
     let dir = TestDir::with("check/recursion.c", &["-g", "-O0"]);
     let run = dir.brownout(&["check", "--", "./recursion", "pool"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let explored = TestDir::with("crash/list.c", &["-g"]);
+    let recover = ["check", "--recover", "./list {pm} check", "--pedantic"];
+    let target = [
+        "--strategy",
+        "exhaustive",
+        "--",
+        "./list",
+        "pool",
+        "put",
+        "2",
+        "late",
+    ];
+    let run = explored.brownout(&[&recover[..], &target].concat());
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let open_reads = |finding: &Value| !finding["evidence"]["open_reads"].is_null();
+    assert!(explored.findings().iter().any(open_reads));
     let mut out = Vec::new();
-    for finding in dir.findings() {
+    for finding in dir.findings().into_iter().chain(explored.findings()) {
         violations(&schema, &schema, &finding, "finding", &mut out);
     }
     assert_eq!(out, [] as [String; 0]);

@@ -205,6 +205,36 @@ fn check_explores_what_it_records() {
 }
 
 #[test]
+fn recoveries_with_one_start_are_copies_of_its_processes() {
+    let dir = recorded(&["20"]);
+    let run = explore(&dir, "check", &["--jobs", "1"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let explored = exploration(&dir);
+    assert_eq!(explored["executions"], 21, "{explored}");
+    assert_eq!(explored["copies"], 20, "{explored}");
+    assert_eq!(explored["run_anew"], Value::Null, "{explored}");
+}
+
+#[test]
+fn a_store_of_an_earlier_operation_that_is_lost_is_named() {
+    let dir = TestDir::with("crash/list.c", &["-g"]);
+    let strategy = ["check", "--op", "put", "--strategy", "exhaustive"];
+    let recover = ["--out", "out", "--recover", "./list {pm} done"];
+    let program = ["--", "./list", "pool", "put", "3", "never"];
+    let run = dir.brownout(&[&strategy[..], &recover, &program].concat());
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let findings = findings(&dir.path("out"));
+    let crashes: Vec<&Value> = findings
+        .iter()
+        .filter(|finding| finding["rule"] == "recovery-failed")
+        .collect();
+    assert!(!crashes.is_empty(), "{findings:?}");
+    for crash in crashes {
+        assert_eq!(functions(crash, "store that is missing")[0], "put");
+    }
+}
+
+#[test]
 fn each_profile_has_its_own_crash_times() {
     let dir = recorded(&["3"]);
     // The node that is not in the list can be lost, or not; recovery does not look at it.

@@ -44,7 +44,7 @@ static void put(struct pool *pool, uint64_t number, const char *kind)
 		persist(node);
 	pool->head = number;
 	persist(&pool->head);
-	if (*kind != 0)
+	if (strcmp(kind, "late") == 0)
 		persist(node);
 }
 
@@ -94,6 +94,10 @@ int main(int argc, char **argv)
 		return check(pool);
 	if (strcmp(argv[2], "count") == 0)
 		return printf("%d\n", count(pool)) < 0;
+	if (strcmp(argv[2], "done") == 0) {
+		int more = count(pool) - atoi(getenv("BROWNOUT_OP"));
+		return check(pool) || more < 0 || more > atoi(getenv("BROWNOUT_OP_ACTIVE"));
+	}
 	if (strcmp(argv[2], "gap") == 0)
 		return present(pool) == 15;
 	if (strcmp(argv[2], "sum") == 0)

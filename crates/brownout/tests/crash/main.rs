@@ -12,6 +12,7 @@ mod kept_results;
 mod known_failures;
 mod left_out;
 mod names;
+mod open_reads;
 mod oracles;
 mod orders;
 mod paths;

@@ -258,7 +258,7 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
         expected: None,
         trace: identity(&dir),
     };
-    let findings = findings(groups, &causes, token);
+    let findings = findings(groups, &causes, &[], token);
     assert_eq!(findings.len(), 1);
     assert!(
         findings[0]

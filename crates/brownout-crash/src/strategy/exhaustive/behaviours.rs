@@ -149,6 +149,14 @@ impl Behaviours {
         None
     }
 
+    /// Whether something else than `but` follows `parent`, and no run has shown what.
+    pub fn has_unknown_child(&self, parent: NodeId, but: NodeId) -> bool {
+        let children =
+            std::iter::successors(self.node(parent).child, |&child| self.node(child).sibling);
+        let mut others = children.filter(|&child| child != but);
+        others.any(|child| !self.next(child).is_known())
+    }
+
     pub fn next(&self, node: NodeId) -> Next {
         self.node(node).next
     }

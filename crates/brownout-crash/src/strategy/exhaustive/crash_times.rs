@@ -1,24 +1,23 @@
 //! The times of a recorded run at which crashes are explored, and all stores of the run.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use brownout_model::{
-    Access, CrashTime, InitialBytes, PmAddress, SpaceId, StoreHistory, StoreHistoryBuilder, Time,
-    Wait,
+    CrashTime, InitialBytes, PossibleMemory, StoreHistory, StoreHistoryBuilder, Wait, states_log10,
 };
 use brownout_recovery::ByteRanges;
+use brownout_trace::FileId;
 use brownout_trace::replay::Content;
-use brownout_trace::{Event, EventKind, FileId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::StrategyInput;
-use crate::effect::{Effect, Threads, effects};
+use crate::effect::effects;
 use crate::error::CrashError;
 use crate::failure_point::{FailurePoint, FailurePoints, Granularity, PointKind, Scope, StackId};
+use crate::history_follower::{HistoryFollower, InitialContents};
 use crate::image::ImageBuilder;
 use crate::operation::Operation;
-use crate::persistent_files::PersistentFiles;
 
 /// What distinguishes the starts of recoveries, besides what they read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -84,7 +83,10 @@ impl RecordedStores {
         });
         let counts_operations = !scope.operations.is_empty();
         let mut images = ImageBuilder::new(files, &run.selection);
-        let mut follower = Follower::new(StoreHistoryBuilder::new(profile, tearing), files);
+        let history = StoreHistoryBuilder::new(profile, tearing);
+        let mut follower = HistoryFollower::new(history, files);
+        // Crash times of the history that were looked at.
+        let mut known = 0;
         let mut times = Vec::new();
         // The last failure point, if nothing was stored since.
         let mut label: Option<Label> = None;
@@ -103,29 +105,38 @@ impl RecordedStores {
                 });
             }
             let mut changed = false;
+            follower.changes.begin_event();
             effects(event, definitions, &run.selection, &profile, |effect| {
                 changed |= effect.changes_content();
                 follower.apply(event, effect);
             });
             follower.observe_content(event);
-            let known = follower.times_taken;
             let new = &follower.history.crash_times()[known..];
+            let had_none = times.is_empty();
             times.extend(new.iter().filter_map(|&time| explored(&label, time)));
-            follower.times_taken += new.len();
+            known += new.len();
+            if had_none && !times.is_empty() {
+                follower.changes.begin_exploring();
+            }
             if changed {
                 label = None;
             }
             images.apply(event, definitions);
             ControlFlow::Continue(())
         })?;
-        let known = follower.times_taken;
         let history = follower.history.finish();
         times.extend(
             history.crash_times()[known..]
                 .iter()
                 .filter_map(|&time| explored(&label, time)),
         );
-        let differing = differing_by_path(files.paths().len(), &times, &follower.differing);
+        let history = Arc::new(history);
+        let initial: Arc<dyn InitialBytes> = Arc::new(InitialContents::of(files));
+        let first = times.first().map(|first| {
+            PossibleMemory::new(Arc::clone(&initial), Arc::clone(&history), first.time)
+        });
+        let changed = follower.changes.differing(first.as_ref(), profile.unit);
+        let differing = differing_by_path(files.paths().len(), &times, &changed);
         let mut names = FxHashMap::default();
         for context in times.iter().map(ExploredTime::context) {
             names.entry(context).or_insert_with(|| {
@@ -136,8 +147,8 @@ impl RecordedStores {
         }
         Ok(Self {
             names,
-            history: Arc::new(history),
-            initial: Arc::new(InitialContents::of(files)),
+            history,
+            initial,
             times,
             differing,
             unmapped: (0..files.paths().len())
@@ -148,6 +159,11 @@ impl RecordedStores {
 }
 
 impl RecordedStores {
+    /// The decimal logarithm of the number of states that the explored crashes can leave.
+    pub fn states_log10(&self) -> f64 {
+        states_log10(self.times.iter().map(|explored| explored.time))
+    }
+
     /// Bytes of a PM file that is not mapped yet.
     pub fn unmapped_bytes(&self, file: u32, offset: u64, len: u32) -> Vec<u8> {
         let mut bytes = vec![0; len as usize];
@@ -207,107 +223,4 @@ fn differing_by_path(
         differing
     };
     (0..paths).map(of_path).collect()
-}
-
-/// Writes the history of a run.
-struct Follower {
-    history: StoreHistoryBuilder,
-    threads: Threads,
-    /// The bytes of each file that changed.
-    differing: FxHashMap<FileId, ByteRanges>,
-    /// Crash times of the history that were looked at.
-    times_taken: usize,
-    /// Files whose first content is the initial one, as long as they are mapped once.
-    first_mapped: FxHashMap<FileId, u32>,
-    initial: FxHashSet<FileId>,
-}
-
-impl Follower {
-    fn new(history: StoreHistoryBuilder, files: &PersistentFiles) -> Self {
-        Self {
-            history,
-            threads: Threads::default(),
-            differing: FxHashMap::default(),
-            times_taken: 0,
-            first_mapped: FxHashMap::default(),
-            initial: files.initial_contents().map(|(file, _)| file).collect(),
-        }
-    }
-
-    fn apply(&mut self, event: &Event<'_>, effect: Effect<'_>) {
-        let history = &mut self.history;
-        let by = Access {
-            thread: self.threads.of(event, || history.add_thread()),
-            time: Time(event.index.0),
-        };
-        match effect {
-            Effect::Fence => history.fence(by),
-            Effect::Flush { at, effect } => history.flush(by, at, effect),
-            Effect::WriteBack { space, range } => history.write_back(by, space, range),
-            Effect::Remove { space, range } => {
-                history.remove(by.time, space, range.clone());
-                self.differs(FileId(space.0), range);
-            }
-            Effect::Store { at, bytes, kind } => {
-                history.store(by, at, bytes, kind);
-                self.differs(FileId(at.space.0), range_of(at, bytes));
-            }
-            Effect::Replace { at, bytes } => {
-                history.replace(by.time, at, bytes);
-                self.differs(FileId(at.space.0), range_of(at, bytes));
-            }
-        }
-    }
-
-    fn differs(&mut self, file: FileId, range: Range<u64>) {
-        let differing = self.differing.entry(file);
-        differing.or_insert_with(ByteRanges::exact).insert(range);
-    }
-
-    /// Content that is reported later than the first replaces it.
-    fn observe_content(&mut self, event: &Event<'_>) {
-        match event.kind {
-            EventKind::Map(mapping) => *self.first_mapped.entry(mapping.file).or_default() += 1,
-            EventKind::Content {
-                file,
-                offset,
-                bytes,
-            } => {
-                let is_first = self.first_mapped.get(&file) == Some(&1);
-                if !(is_first && self.initial.contains(&file)) {
-                    let at = crate::effect::address(file, offset);
-                    self.history.replace(Time(event.index.0), at, bytes);
-                    self.differs(file, range_of(at, bytes));
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-fn range_of(at: PmAddress, bytes: &[u8]) -> Range<u64> {
-    at.offset..at.offset + bytes.len() as u64
-}
-
-/// What the files held when they were first mapped.
-struct InitialContents(FxHashMap<SpaceId, Content>);
-
-impl InitialContents {
-    fn of(files: &PersistentFiles) -> Self {
-        let contents = files.initial_contents();
-        Self(
-            contents
-                .map(|(file, content)| (SpaceId(file.0), content.clone()))
-                .collect(),
-        )
-    }
-}
-
-impl InitialBytes for InitialContents {
-    fn read(&self, address: PmAddress, bytes: &mut [u8]) {
-        match self.0.get(&address.space) {
-            Some(content) => content.read(address.offset, bytes),
-            None => bytes.fill(0),
-        }
-    }
 }

@@ -37,7 +37,7 @@ pub struct Explorer {
 }
 
 impl Explorer {
-    pub fn new(stores: RecordedStores) -> Self {
+    pub fn new(stores: Arc<RecordedStores>) -> Self {
         let mut behaviours = Behaviours::default();
         let mut by_start: FxHashMap<&Start, TimeSet> = FxHashMap::default();
         for (number, explored) in (0..).zip(&stores.times) {
@@ -69,21 +69,11 @@ impl Explorer {
 
     /// Learns from a run.
     pub fn learn(&mut self, start: &Start, reads: &ReadBytes, passes: bool) -> Learned {
-        let mut node = self.roots[start];
-        let mut path = Path::default();
-        let in_file = |(read, bytes)| within_file(read, bytes, &start.sizes);
-        for (read, bytes) in reads.iter().flat_map(in_file) {
-            let (at, is_new) = self.behaviours.learn(node, Next::Read(read));
-            if is_new {
-                self.expand(at, read, &mut path);
-            }
-            let value = self.behaviours.value(bytes);
-            node = match self.behaviours.child(at, value) {
-                Some(child) => child,
-                None => self.add_unexpected(at, value),
-            };
-            path.push(at, read, value, self);
+        let mut cursor = self.begin(start);
+        for (read, bytes) in reads.iter() {
+            self.read(&mut cursor, read, bytes);
         }
+        let Cursor { node, path, .. } = cursor;
         let (end, is_new) = self.behaviours.learn(node, Next::End { passes });
         Learned {
             end,
@@ -94,6 +84,39 @@ impl Explorer {
                 Vec::new()
             },
         }
+    }
+
+    /// A run that has read nothing.
+    pub fn begin(&self, start: &Start) -> Cursor {
+        Cursor {
+            node: self.roots[start],
+            path: Path::default(),
+            sizes: start.sizes.clone(),
+        }
+    }
+
+    /// Learns what a run reads next. Returns whether there will be runs that read something else there.
+    pub fn read(&mut self, cursor: &mut Cursor, read: FirstRead, bytes: &[u8]) -> bool {
+        let Cursor { node, path, sizes } = cursor;
+        let mut others_follow = false;
+        for (read, bytes) in within_file(read, bytes, sizes) {
+            let (at, is_new) = self.behaviours.learn(*node, Next::Read(read));
+            if is_new {
+                self.expand(at, read, path);
+            }
+            let value = self.behaviours.value(bytes);
+            *node = match self.behaviours.child(at, value) {
+                Some(child) => child,
+                None => self.add_unexpected(at, value),
+            };
+            if self.behaviours.next(*node) == Next::Unknown {
+                // This run will show it.
+                self.behaviours.await_run(*node);
+            }
+            others_follow |= self.behaviours.has_unknown_child(at, *node);
+            path.push(at, read, value, self);
+        }
+        others_follow
     }
 
     /// Notes the times at which recovery could have read something else too often on its way to `end`, and returns them.
@@ -238,6 +261,14 @@ impl Explorer {
     }
 }
 
+/// How far a run has got.
+pub struct Cursor {
+    node: NodeId,
+    path: Path,
+    /// The size of each PM file that exists.
+    sizes: Vec<Option<u64>>,
+}
+
 /// What a run has shown.
 pub struct Learned {
     /// The node of its end.
@@ -265,7 +296,12 @@ impl Found {
 }
 
 /// Keeps the contents in which a read sees these bytes. Returns whether there are any.
-fn narrow(memory: &mut PossibleMemory, version: &Version, read: Read, bytes: &[u8]) -> bool {
+pub(super) fn narrow(
+    memory: &mut PossibleMemory,
+    version: &Version,
+    read: Read,
+    bytes: &[u8],
+) -> bool {
     let Some(holder) = version.holder else {
         return true;
     };

@@ -26,7 +26,7 @@ pub type Unit = (u32, u64);
 
 /// The versions of all units that recovery has read.
 pub struct Versions {
-    pub stores: RecordedStores,
+    pub stores: Arc<RecordedStores>,
     by_unit: FxHashMap<Unit, Arc<[Version]>>,
     /// For each PM file, the files that had its path.
     holders: Vec<Vec<(Range<u32>, Option<FileId>)>>,
@@ -34,7 +34,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    pub fn new(stores: RecordedStores) -> Self {
+    pub fn new(stores: Arc<RecordedStores>) -> Self {
         let files = stores.differing.len();
         let holders = (0..files).map(|file| {
             let mut ranges: Vec<(Range<u32>, Option<FileId>)> = Vec::new();

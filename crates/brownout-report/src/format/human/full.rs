@@ -81,15 +81,20 @@ impl Human {
     ) -> io::Result<()> {
         let mut elements = Vec::new();
         if first {
-            elements.extend(self.snippets(report, &finding.stacks));
+            elements.extend(self.snippets(report, finding));
         } else if let Some(frame) = finding.primary_frame() {
             elements.push(origin(report, frame).into());
         }
-        for stack in &finding.stacks {
+        let of_reads = finding.stacks_of_reads().filter(|_| self.verbose);
+        for stack in finding.shown_stacks().chain(of_reads) {
             elements.push(
                 self.note(&stack.role, self.stack_text(report, stack))
                     .into(),
             );
+        }
+        let reads = finding.open_read_sentences();
+        for sentence in reads.chain(finding.more_open_reads_sentence()) {
+            elements.push(self.note("reads", clean(&sentence)).into());
         }
         let evidence = evidence_text(finding);
         elements.push(self.note("seen", evidence).into());
@@ -117,11 +122,17 @@ impl Human {
     fn effect_text(&self, report: &Report, effect: &Finding) -> String {
         let mut lines = vec![clean(&effect.message)];
         for stack in &effect.stacks {
-            if let Some(frame) = stack.primary_frame().filter(|_| !stack.is_of_cause()) {
+            let is_brief = !stack.is_of_cause() && !stack.is_of_open_read();
+            if let Some(frame) = stack.primary_frame().filter(|_| is_brief) {
                 let frame = with_short_name(report.shown_frame(frame));
                 lines.push(clean(&format!("{}: {frame}", stack.role)));
             }
         }
+        lines.extend(
+            effect
+                .open_read_sentences()
+                .map(|sentence| clean(&sentence)),
+        );
         lines.push(format!("{}, id {}", times(effect.count), effect.id));
         let margin = effect.rule.len() + NOTE_MARGIN;
         let text = wrapped(&lines.join("\n"), self.columns(margin));

@@ -6,15 +6,15 @@ use annotate_snippets::{AnnotationKind, Element, Level, Origin, Snippet};
 
 use super::{Human, clean};
 use crate::source::{NoSource, SourceLine};
-use crate::{Frame, Report, Stack};
+use crate::{Finding, Frame, Report};
 
 impl Human {
-    /// The source lines of all stacks, one snippet per file.
-    pub(super) fn snippets(&self, report: &Report, stacks: &[Stack]) -> Vec<Element<'static>> {
+    /// The source lines of the shown stacks, one snippet per file.
+    pub(super) fn snippets(&self, report: &Report, finding: &Finding) -> Vec<Element<'static>> {
         let mut files: Vec<(&str, Vec<Marked<'_>>)> = Vec::new();
         let mut elements: Vec<Element<'static>> = Vec::new();
         let mut missing = BTreeSet::new();
-        for (index, stack) in stacks.iter().enumerate() {
+        for (index, stack) in finding.shown_stacks().enumerate() {
             let Some(frame) = stack.primary_frame() else {
                 continue;
             };

@@ -9,7 +9,7 @@ use crate::arch::instruments::pm::syscalls;
 use crate::arch::translator::syscalls::SET_THREAD_POINTER;
 use crate::instruments::explore;
 use crate::instruments::pm::candidates;
-use crate::instruments::pm::kernel::stat_at;
+use crate::instruments::pm::kernel::{argument_count, stat_at};
 use crate::sys;
 use crate::sys::{err, errno, is_err, linux};
 use crate::translator::context::Context;
@@ -19,18 +19,7 @@ use brownout_ring::explore::shared_effect;
 
 /// Calls that read or change only what a fork copies.
 const PRIVATE: &[u32] = &[
-    linux::__NR_brk,
-    linux::__NR_mmap,
-    linux::__NR_munmap,
-    linux::__NR_msync,
-    linux::__NR_fsync,
-    linux::__NR_fdatasync,
-    linux::__NR_exit,
-    linux::__NR_exit_group,
-    linux::__NR_rt_sigaction,
-    linux::__NR_rt_sigprocmask,
     linux::__NR_rt_sigreturn,
-    linux::__NR_sigaltstack,
     linux::__NR_getpid,
     linux::__NR_getppid,
     linux::__NR_gettid,
@@ -38,33 +27,44 @@ const PRIVATE: &[u32] = &[
     linux::__NR_geteuid,
     linux::__NR_getgid,
     linux::__NR_getegid,
+    linux::__NR_sched_yield,
+    linux::__NR_exit,
+    linux::__NR_exit_group,
+    linux::__NR_brk,
+    linux::__NR_fsync,
+    linux::__NR_fdatasync,
     linux::__NR_uname,
     linux::__NR_sysinfo,
-    linux::__NR_getrusage,
     linux::__NR_times,
+    linux::__NR_chdir,
+    linux::__NR_fchdir,
+    linux::__NR_umask,
+    linux::__NR_set_tid_address,
+    linux::__NR_close,
+    linux::__NR_munmap,
+    linux::__NR_sigaltstack,
+    linux::__NR_getrusage,
     linux::__NR_clock_gettime,
     linux::__NR_clock_getres,
     linux::__NR_gettimeofday,
     linux::__NR_getcwd,
-    linux::__NR_chdir,
-    linux::__NR_fchdir,
-    linux::__NR_umask,
-    linux::__NR_getrandom,
-    linux::__NR_set_tid_address,
     linux::__NR_set_robust_list,
-    linux::__NR_rseq,
-    linux::__NR_prlimit64,
-    linux::__NR_sched_getaffinity,
-    linux::__NR_sched_yield,
     linux::__NR_fstat,
-    linux::__NR_newfstatat,
-    linux::__NR_statx,
     linux::__NR_statfs,
     linux::__NR_fstatfs,
+    linux::__NR_msync,
+    linux::__NR_getrandom,
+    linux::__NR_sched_getaffinity,
     linux::__NR_faccessat,
+    linux::__NR_rt_sigaction,
+    linux::__NR_rt_sigprocmask,
+    linux::__NR_rseq,
+    linux::__NR_prlimit64,
+    linux::__NR_newfstatat,
     linux::__NR_faccessat2,
     linux::__NR_readlinkat,
-    linux::__NR_close,
+    linux::__NR_statx,
+    linux::__NR_mmap,
 ];
 
 /// The request of `ioctl` that asks for the attributes of a terminal.
@@ -80,7 +80,8 @@ pub fn check(context: &mut Context) {
         STATE.lock().thread_id_at = args[0];
     }
     // Open bytes are decided before the process reads them, not before the kernel does.
-    let reads_candidate = !BY_ADDRESS.contains(&nr) && points_to_candidate(&args);
+    let reads_candidate =
+        !BY_ADDRESS.contains(&nr) && points_to_candidate(&args[..argument_count(nr)]);
     if reads_candidate || !is_private(nr, &args) {
         mailbox::give_up(shared_effect::CALL, nr);
     }
@@ -98,7 +99,7 @@ const BY_ADDRESS: &[u32] = &[
     linux::__NR_writev,
 ];
 
-fn points_to_candidate(args: &[u64; 6]) -> bool {
+fn points_to_candidate(args: &[u64]) -> bool {
     args.iter().any(|&arg| candidates::find(arg).is_some())
 }
 
@@ -117,6 +118,11 @@ fn is_private(nr: u32, args: &[u64; 6]) -> bool {
         // Locks belong to what is open, which copies share.
         linux::__NR_flock => b as u32 & (linux::LOCK_NB | linux::LOCK_UN) != 0,
         linux::__NR_pread64 => is_certain_read(a, args[3], c),
+        linux::__NR_ftruncate => explored_size(a) == Some(b),
+        linux::__NR_fallocate => {
+            let end = c.checked_add(args[3]);
+            b == 0 && explored_size(a).is_some_and(|size| end.is_some_and(|end| end <= size))
+        }
         linux::__NR_mprotect | linux::__NR_madvise => !explored_range(a, b),
         linux::__NR_fcntl => {
             matches!(b as u32, linux::F_GETFD | linux::F_SETFD | linux::F_GETFL)
@@ -133,13 +139,12 @@ fn is_private(nr: u32, args: &[u64; 6]) -> bool {
 /// Whether opening a file changes nothing outside of the process, and neither this nor reading from it has to wait. Explored
 /// files may be opened for writing: they are only written through mappings, which are private.
 fn is_private_open(directory: i32, path: u64, flags: u64) -> bool {
-    let changes = linux::O_CREAT | linux::O_TRUNC;
-    if flags & u64::from(changes) != 0 {
+    if flags & u64::from(linux::O_TRUNC) != 0 {
         return false;
     }
     let Some(stat) = stat_at((directory, path), 0) else {
-        // There is nothing to open.
-        return true;
+        // There is nothing to open, but it may be created.
+        return flags & u64::from(linux::O_CREAT) == 0;
     };
     let waits = stat.st_mode & linux::S_IFMT == linux::S_IFIFO;
     let is_read = flags as u32 & linux::O_ACCMODE == linux::O_RDONLY;
@@ -169,6 +174,14 @@ fn is_certain_read(fd: u64, offset: u64, len: u64) -> bool {
         .lock()
         .file_of(stat.st_dev, stat.st_ino)
         .is_none_or(|(_, file)| file.mappings.are_none() && !file.has_open(range))
+}
+
+/// The size of an explored file that is open. To give it that size again, or storage, changes nothing that a branch can see.
+fn explored_size(fd: u64) -> Option<u64> {
+    let stat = sys::fstat(fd as i32)?;
+    let mut state = STATE.lock();
+    state.file_of(stat.st_dev, stat.st_ino)?;
+    Some(stat.st_size as u64)
 }
 
 /// Whether a range touches the mapping of an explored file.

@@ -4,6 +4,7 @@
 //! What it can miss: writes that the kernel makes after a call has returned (`aio`, and unusual uses of
 //! `io_uring`). The recording then has a note.
 
+mod arguments;
 mod file;
 mod io_uring;
 mod names;
@@ -14,6 +15,7 @@ mod store;
 mod write_back;
 mod written_files;
 
+pub(crate) use arguments::argument_count;
 pub use io_uring::closed;
 pub use io_uring::collect;
 pub(crate) use outputs::Extent;

@@ -112,6 +112,7 @@ impl Parts {
         self.linted |= part.linted;
         self.results.trials.extend(part.entries.trials);
         self.results.causes.extend(part.entries.causes);
+        self.results.explanations.extend(part.entries.explanations);
         self.results.reads = self.results.reads.take().or(part.entries.reads);
         // All parts have the same suspects.
         if self.results.suspects.is_empty() {
@@ -168,6 +169,9 @@ impl Parts {
             for cause in &self.results.causes {
                 journal.cause(cause)?;
             }
+            for explanation in &self.results.explanations {
+                journal.explanation(explanation)?;
+            }
             journal.ending(&self.ending)
         };
         write().map_err(|error| CrashError::from(error).into())
@@ -192,6 +196,7 @@ impl From<Part> for Parts {
                 trials: entries.trials,
                 suspects: entries.suspects,
                 causes: entries.causes,
+                explanations: entries.explanations,
                 reads: entries.reads,
             },
             head: entries.head,

@@ -4,6 +4,7 @@
 //!
 //! What it can miss: reads through `io_uring` and `io_submit`. The recorder is then warned.
 
+use super::arguments::argument_count;
 use super::outputs::{BY_ADDRESS, output};
 use super::stat_at;
 use crate::arch::instruments::pm::emulate;
@@ -70,7 +71,7 @@ pub fn memory_used(context: &mut Context, nr: u32, args: &[u64; 6]) {
         }
         linux::__NR_futex => memory_read(context, args[0], 4),
         _ => {
-            for (index, &address) in args.iter().enumerate() {
+            for (index, &address) in args[..argument_count(nr)].iter().enumerate() {
                 // How much of it the call reads is not known.
                 if output(nr, index).is_none() {
                     memory_read(context, address, memory::PAGE - address % memory::PAGE);

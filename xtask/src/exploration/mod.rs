@@ -3,7 +3,7 @@
 //! Each case is a random script of stores, flushes and fences, and of a recovery that reads, branches, prints what it has read
 //! and exits with a status that depends on it. The target is recorded once. Then `brownout crash --strategy exhaustive` explores
 //! the recovery, and the same recovery runs natively, as a process of its own, on every crash image at every time, as a
-//! [machine](machine) enumerates them that shares no code with the persistency model. Both must have seen the same behaviours,
+//! [machine] enumerates them that shares no code with the persistency model. Both must have seen the same behaviours,
 //! and the exploration must have run each of them once.
 //!
 //! Can miss: what needs other instructions than the scripts have, more than one file, files that are renamed or change their
@@ -79,8 +79,9 @@ pub fn run(mut args: Args) -> Result<()> {
         );
     }
     println!(
-        "\nexploration: {} cases of seed {seed}: {} passed, {} failed; {} s",
+        "\nexploration: {} case{} of seed {seed}: {} passed, {} failed; {} s",
         results.len(),
+        if results.len() == 1 { "" } else { "s" },
         results.len() - failed.len(),
         failed.len(),
         started.elapsed().as_secs()

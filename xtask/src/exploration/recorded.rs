@@ -17,6 +17,10 @@ pub fn effects(dump: &str, pool: &Path) -> Result<Vec<(u64, Effect)>> {
         let event: Value = serde_json::from_str(line)?;
         if let Some(effect) = effect(&event, pool).with_context(|| line.to_owned())? {
             let thread = event["thread"].as_u64().context("an event has a thread")?;
+            if has_flag(&event, "locked") {
+                // A locked instruction is a fence before it stores.
+                found.push((thread, Effect::Fence));
+            }
             found.push((thread, effect));
         }
     }
@@ -25,10 +29,6 @@ pub fn effects(dump: &str, pool: &Path) -> Result<Vec<(u64, Effect)>> {
 
 fn effect(event: &Value, pool: &Path) -> Result<Option<Effect>> {
     let kind = event["kind"].as_str().unwrap_or_default();
-    let has_flag = |name: &str| {
-        let flags = event["flags"].as_array();
-        flags.is_some_and(|flags| flags.iter().any(|flag| flag == name))
-    };
     let offset = || -> Result<u64> {
         let at = &event["at"];
         if at["path"].as_str().map(Path::new) != Some(pool) {
@@ -40,7 +40,7 @@ fn effect(event: &Value, pool: &Path) -> Result<Option<Effect>> {
         "store" => Effect::Store {
             offset: offset()?,
             bytes: bytes(&event["bytes"])?,
-            non_temporal: has_flag("non-temporal"),
+            non_temporal: has_flag(event, "non-temporal"),
         },
         "flush" => Effect::Flush {
             offset: offset()?,
@@ -58,6 +58,11 @@ fn effect(event: &Value, pool: &Path) -> Result<Option<Effect>> {
         _ => return Ok(None),
     };
     Ok(Some(effect))
+}
+
+fn has_flag(event: &Value, name: &str) -> bool {
+    let flags = event["flags"].as_array();
+    flags.is_some_and(|flags| flags.iter().any(|flag| flag == name))
 }
 
 fn bytes(hex: &Value) -> Result<Vec<u8>> {
@@ -169,21 +174,29 @@ mod tests {
         };
         let dump = [
             line("store", r#""bytes":"01ff","flags":["non-temporal"]"#),
+            line("store", r#""bytes":"02","flags":["locked"]"#),
             line("flush", r#""instruction":"clwb""#),
             line("map", r#""length":1"#),
             line("sync", r#""length":4096"#),
         ];
         let found = effects(&dump.join("\n"), Path::new("/p")).unwrap();
-        let store = Effect::Store {
+        let store = |bytes: &[u8], non_temporal| Effect::Store {
             offset: 64,
-            bytes: vec![1, 255],
-            non_temporal: true,
+            bytes: bytes.to_vec(),
+            non_temporal,
         };
         let flush = Effect::Flush {
             offset: 64,
             is_immediate: false,
         };
-        assert_eq!(found, [(7, store), (7, flush), (7, Effect::Sync(64..4160))]);
+        let expected = [
+            store(&[1, 255], true),
+            Effect::Fence,
+            store(&[2], false),
+            flush,
+            Effect::Sync(64..4160),
+        ];
+        assert_eq!(found, expected.map(|effect| (7, effect)));
         assert!(effects(&dump[0], Path::new("/q")).is_err());
         assert!(effects(&line("file-write", r#""length":1"#), Path::new("/p")).is_err());
     }

@@ -28,9 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Under the engine, recovery may take this many times as long as natively.
 const ENGINE_FACTOR: u32 = 8;
 
-/// So many branches that seem to hang get the full time limit natively, further ones only this.
+/// So many recoveries that hang get the full time limit. Further ones get this, or many times what those that pass take.
 const HANGS_IN_FULL: u32 = 2;
-const HANG_CHECK: Duration = Duration::from_secs(2);
+const HANG_CHECK: Duration = Duration::from_secs(1);
+const PASSES_IN_A_HANG: u32 = 20;
 
 /// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]
@@ -74,8 +75,9 @@ pub struct RecoveryRunner {
     recovery: Recovery,
     expected: Expectation,
     branches: Branches,
-    /// Branches that hang natively, too.
+    /// Recoveries that have hung, and the time of the slowest that has passed.
     hangs: u32,
+    slowest_pass: Duration,
 }
 
 /// Why recovery could not be run on an image. Recovery itself is never the cause.
@@ -100,6 +102,7 @@ impl RecoveryRunner {
             expected,
             branches: Branches::default(),
             hangs: 0,
+            slowest_pass: Duration::ZERO,
         }
     }
 
@@ -160,14 +163,17 @@ impl RecoveryRunner {
         task: &RecoveryTask,
         patience: Duration,
     ) -> Result<(Attempt, Orphans), RunnerError> {
+        let time_limit = self.time_until_hung(task);
         let request = RunRequest {
             patience,
+            time_limit,
             ..task.request(Execution::Native)
         };
         let first = self.run(image, request)?;
         let orphans = first.orphans;
         let verdict = self.verdict(&first, task);
         if verdict.passed() {
+            self.slowest_pass = self.slowest_pass.max(first.duration);
             let passed = Attempt {
                 verdict,
                 duration: first.duration,
@@ -180,13 +186,14 @@ impl RecoveryRunner {
         }
         let mut second_request = task.request(Execution::Traced);
         if verdict == Verdict::Hung {
-            second_request.time_limit *= RETRY_FACTOR;
+            second_request.time_limit = time_limit * RETRY_FACTOR;
         }
         let second = self.run(image, second_request)?;
         let second_verdict = self.verdict(&second, task);
         // A recovery that ends when it has more time is slow, not hung; its end then decides.
         let slow = verdict == Verdict::Hung && second_verdict != Verdict::Hung;
         let same = verdict == second_verdict;
+        self.hangs += u32::from(same && verdict == Verdict::Hung);
         let reported = if slow || same { second } else { first };
         let verdict = if slow {
             second_verdict.clone()
@@ -202,6 +209,15 @@ impl RecoveryRunner {
             observation: None,
         };
         Ok((failed, orphans))
+    }
+
+    /// When a recovery seems to hang. If several have hung, nobody waits as long for further ones as for the first.
+    fn time_until_hung(&self, task: &RecoveryTask) -> Duration {
+        if self.hangs < HANGS_IN_FULL {
+            return task.time_limit;
+        }
+        let plenty = PASSES_IN_A_HANG * self.slowest_pass;
+        task.time_limit.min(plenty.max(HANG_CHECK))
     }
 
     /// Runs recovery once, under the engine. Its events are in `engine.trace` afterwards, if there is one. The stack of a
@@ -316,22 +332,11 @@ impl RecoveryRunner {
         wanted: &[ByteRanges],
         observation: Observation,
     ) -> Result<Attempt, RunnerError> {
-        let is_known = self.hangs >= HANGS_IN_FULL;
-        let mut attempt = if is_known {
-            let shorter = RecoveryTask {
-                time_limit: task.time_limit.min(HANG_CHECK),
-                ..task.clone()
-            };
-            let outcome = self.run(image, shorter.request(Execution::Native))?;
-            self.attempt_of(outcome, task)
-        } else {
-            self.attempt(image, task)?
-        };
+        let mut attempt = self.attempt(image, task)?;
         if attempt.verdict.passed() {
             self.branches.allow_time(task.time_limit * ENGINE_FACTOR);
             return self.attempt_observed(image, task, wanted);
         }
-        self.hangs += u32::from(attempt.verdict == Verdict::Hung);
         attempt.observation = Some(observation);
         Ok(attempt)
     }

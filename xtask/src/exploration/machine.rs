@@ -160,13 +160,6 @@ impl Machine {
         !self.parts.is_empty()
     }
 
-    /// The bytes that are stored to.
-    pub fn stored(&self) -> BTreeSet<u64> {
-        let ranges = self.parts.iter();
-        let ranges = ranges.map(|part| part.offset..part.offset + part.bytes.len() as u64);
-        ranges.flatten().collect()
-    }
-
     /// All contents of a unit.
     fn contents(&self, unit: Range<usize>, most: usize) -> Option<BTreeSet<Vec<u8>>> {
         let parts: Vec<&Part> = self

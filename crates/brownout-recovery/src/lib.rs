@@ -60,7 +60,9 @@ pub use expected::{AllowedOutput, Expectation};
 pub use outcome::{Actor, End, Orphans, Outcome, RawFrame};
 pub use pipeline::is_pipeline;
 pub use program_digest::program_digest;
-pub use reads::{ByteRanges, FileReads, FirstRead, Observation, ReadBytes, RecoveryReads};
+pub use reads::{
+    ByteRanges, FileReads, FirstRead, Observation, ReadBytes, RecoveryActions, RecoveryReads,
+};
 pub use request::{
     EngineRun, Execution, Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand,
 };

@@ -10,11 +10,12 @@ use std::time::Duration;
 use brownout_trace::replay::Content;
 use rustix::fs::MemfdFlags;
 
-use crate::file_content::write_content;
-use crate::reads::ReadsMessage;
+use crate::file_content::{holds, write_content};
+use crate::reads::{ReadsMessage, ReadsQuestion};
 use crate::{
     ByteRanges, EngineRun, Execution, Expectation, Isolation, Observation, Orphans, Outcome,
-    RawFrame, ReadBytes, Recovery, RecoveryReads, RunRequest, Sandbox, SandboxError, Verdict,
+    RawFrame, ReadBytes, Recovery, RecoveryActions, RecoveryReads, RunRequest, Sandbox,
+    SandboxError, Verdict,
 };
 
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
@@ -25,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Under the engine, recovery may take this many times as long as natively.
 const ENGINE_FACTOR: u32 = 8;
+
+const UNRECORDED_CHANGES: &str = "recovery changes persistent files in ways that are not recorded (it removes, renames or replaces \
+     them, or writes to them while they are not mapped), so that crashes inside of it are not all explored";
 
 /// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]
@@ -219,7 +223,7 @@ impl RecoveryRunner {
         image: &[Option<Content>],
         task: &RecoveryTask,
     ) -> Result<(Attempt, Option<RecoveryReads>), RunnerError> {
-        let (attempt, message) = self.observe(image, task, &[])?;
+        let (attempt, message) = self.observe(image, task, &ReadsQuestion::default())?;
         Ok((attempt, message.map(|message| message.reads)))
     }
 
@@ -231,15 +235,53 @@ impl RecoveryRunner {
         task: &RecoveryTask,
         wanted: &[ByteRanges],
     ) -> Result<Attempt, RunnerError> {
+        let question = ReadsQuestion {
+            wanted: wanted.to_vec(),
+            actions: false,
+        };
+        self.attempt_question(image, task, &question)
+    }
+
+    /// Runs recovery as [`attempt_observed`](Self::attempt_observed) does, and also learns what it does to the PM files.
+    pub fn attempt_with_actions(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        wanted: &[ByteRanges],
+    ) -> Result<Attempt, RunnerError> {
+        let question = ReadsQuestion {
+            wanted: wanted.to_vec(),
+            actions: true,
+        };
+        self.attempt_question(image, task, &question)
+    }
+
+    fn attempt_question(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        question: &ReadsQuestion,
+    ) -> Result<Attempt, RunnerError> {
         let observed_task = RecoveryTask {
             time_limit: task.time_limit * ENGINE_FACTOR,
             ..task.clone()
         };
-        let (mut attempt, message) = self.observe(image, &observed_task, wanted)?;
-        let mut observation = message.map_or_else(Observation::unknown, |message| Observation {
-            reads: Some(ReadBytes::of(&message.first_reads, image)),
-            gaps: message.reads.gaps,
-        });
+        let (mut attempt, message) = self.observe(image, &observed_task, question)?;
+        let mut observation = match message {
+            None => Observation::unknown(),
+            Some(message) => {
+                let mut gaps = message.reads.gaps;
+                let actions = message.actions.as_ref();
+                if actions.is_some_and(|actions| !self.is_result_of(actions, image)) {
+                    gaps.push(UNRECORDED_CHANGES.to_owned());
+                }
+                Observation {
+                    reads: Some(ReadBytes::of(&message.first_reads, image)),
+                    gaps,
+                    actions: message.actions,
+                }
+            }
+        };
         if !attempt.verdict.passed() {
             let observed = std::mem::replace(&mut attempt, self.attempt(image, task)?).verdict;
             if observed != attempt.verdict {
@@ -257,13 +299,13 @@ impl RecoveryRunner {
         &mut self,
         image: &[Option<Content>],
         task: &RecoveryTask,
-        wanted: &[ByteRanges],
+        question: &ReadsQuestion,
     ) -> Result<(Attempt, Option<ReadsMessage>), RunnerError> {
         let unusable = |source: io::Error| RunnerError::Reads(source);
         let file = rustix::fs::memfd_create("recovery-reads", MemfdFlags::CLOEXEC);
         let file = Arc::new(File::from(file.map_err(|errno| unusable(errno.into()))?));
         let question =
-            postcard::to_stdvec(wanted).map_err(|error| unusable(io::Error::other(error)))?;
+            postcard::to_stdvec(question).map_err(|error| unusable(io::Error::other(error)))?;
         file.write_all_at(&question, 0).map_err(unusable)?;
         let engine = EngineRun {
             reads: Some(Arc::clone(&file)),
@@ -286,6 +328,21 @@ impl RecoveryRunner {
             message
         });
         Ok((attempt, message))
+    }
+
+    /// Whether the PM files are now as these actions leave them.
+    fn is_result_of(&mut self, actions: &RecoveryActions, image: &[Option<Content>]) -> bool {
+        let Ok(expected) = actions.files_after(image) else {
+            return false;
+        };
+        let Ok(files) = self.sandbox.files() else {
+            return false;
+        };
+        let mut files = expected.iter().zip(files);
+        files.all(|(content, file)| match content {
+            Some(content) => holds(content, file).unwrap_or(false),
+            None => true,
+        })
     }
 
     fn verdict(&self, outcome: &Outcome, task: &RecoveryTask) -> Verdict {

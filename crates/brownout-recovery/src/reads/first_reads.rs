@@ -34,7 +34,9 @@ impl FirstReads {
         }
     }
 
-    pub(crate) fn read(&mut self, file: usize, range: Range<u64>) {
+    /// Returns how many first reads this adds.
+    pub(crate) fn read(&mut self, file: usize, range: Range<u64>) -> usize {
+        let before = self.found.len();
         for part in self.take_unknown(file, range) {
             self.found.push(FirstRead {
                 file,
@@ -42,10 +44,16 @@ impl FirstReads {
                 len: part.end - part.start,
             });
         }
+        self.found.len() - before
     }
 
     pub(crate) fn write(&mut self, file: usize, range: Range<u64>) {
         self.take_unknown(file, range);
+    }
+
+    /// The bytes that are wanted of each PM file.
+    pub(crate) fn wanted(&self) -> &[ByteRanges] {
+        &self.wanted
     }
 
     pub(crate) fn finish(self) -> Vec<FirstRead> {

@@ -6,8 +6,11 @@
 //! Can miss: what programs read that cannot run under the engine, and the client of a server, which runs natively
 //! ([`RecoveryReads::gaps`] then says so). Counts as read: all of a private mapping.
 
+mod action_recorder;
+mod actions;
 mod byte_ranges;
 mod first_reads;
+mod hexadecimal;
 mod observation;
 pub(crate) mod observer;
 mod outliving;
@@ -16,6 +19,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use actions::RecoveryActions;
 pub use byte_ranges::ByteRanges;
 pub use first_reads::FirstRead;
 pub use observation::{Observation, ReadBytes};
@@ -43,11 +47,21 @@ pub struct FileReads {
     pub ranges: ByteRanges,
 }
 
+/// What an engine host is to observe.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReadsQuestion {
+    /// The bytes of each PM file whose first reads are wanted in order.
+    pub wanted: Vec<ByteRanges>,
+    /// Whether it is also wanted what recovery does.
+    pub actions: bool,
+}
+
 /// What an engine host writes about the reads of a recovery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReadsMessage {
     pub reads: RecoveryReads,
     pub first_reads: Vec<FirstRead>,
+    pub actions: Option<RecoveryActions>,
 }
 
 impl RecoveryReads {

@@ -237,16 +237,16 @@ impl Assignment {
 
     /// Runs the recovery and writes what it reads. Processes that it leaves behind are not waited for: natively, they are killed.
     fn observe_reads(&self, target: Target, mut output: File) -> Result<ProcessEnd, HostError> {
-        let mut wanted = Vec::new();
-        output.read_to_end(&mut wanted)?;
-        let observer = ReadObserver::new(&self.pm_files, postcard::from_bytes(&wanted)?)?;
+        let mut question = Vec::new();
+        output.read_to_end(&mut question)?;
+        let observer = ReadObserver::new(&self.pm_files, postcard::from_bytes(&question)?)?;
         let run = target.run(observer, &mut |notice| {
             if let Notice::Waiting = notice {
                 // The engine stops waiting when this process is asked to end.
                 let _ = kill_process(getpid(), Signal::TERM);
             }
         })?;
-        let mut message = run.destination.finish();
+        let mut message = run.destination.finish()?;
         let gaps = &mut message.reads.gaps;
         let unrecorded = run.notes.into_iter();
         gaps.extend(unrecorded.filter(|note| is_unrecorded_program(note)));

@@ -19,6 +19,8 @@ pub enum CrashError {
         #[source]
         source: ReadError,
     },
+    #[error("cannot read what a recovery did")]
+    Actions(#[source] ReadError),
     #[error(transparent)]
     Runner(#[from] RunnerError),
     #[error(transparent)]

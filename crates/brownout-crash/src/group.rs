@@ -38,7 +38,7 @@ impl Group {
 
     /// How many failure points fail; if none does, how many states between stores and open orders.
     pub(crate) fn count(&self) -> u64 {
-        let is_point = |trial: &&Trial| !is_state(trial) && trial.point.choice.is_none();
+        let is_point = |trial: &&Trial| !is_state(trial) && trial.point.is_in_program_order();
         match self.failures.iter().filter(is_point).count() {
             0 => self.failures.len() as u64,
             points => points as u64,
@@ -63,7 +63,7 @@ pub fn group(trials: &[Trial]) -> Vec<Group> {
     let in_order: Vec<&Trial> = trials
         .iter()
         .copied()
-        .filter(|trial| trial.point.choice.is_none())
+        .filter(|trial| trial.point.is_in_program_order())
         .collect();
     let owners = owners(&in_order, &by_point);
     let mut own = Vec::new();
@@ -135,7 +135,7 @@ fn group_in_order<'t>(trials: impl Iterator<Item = &'t Trial>) -> Vec<Group> {
     let mut united: Vec<usize> = Vec::new();
     let mut neighbour: Option<(&Trial, String, usize)> = None;
     for trial in trials {
-        let in_order = trial.point.choice.is_none();
+        let in_order = trial.point.is_in_program_order();
         let Some(failure) = &trial.failure else {
             if in_order {
                 neighbour = None;
@@ -206,6 +206,7 @@ mod tests {
             same_as: None,
             reached_from: None,
             verdict: Verdict::Passed,
+            fails_anyway: false,
             seconds: 0.0,
             failure: None,
             observation: None,

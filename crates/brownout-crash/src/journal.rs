@@ -6,9 +6,10 @@
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
 //! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how
-//! much there was to try, and has any number of operations.
+//! much there was to try, and has any number of operations. Version 5 has crashes inside recovery.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use crate::test_configuration::TestConfiguration;
 use crate::trial::Trial;
 
 /// Of the journal's format.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// How old the last line may get before the storage has it, as long as lines are written.
 const SYNC_INTERVAL: Duration = Duration::from_secs(5);
@@ -67,7 +68,7 @@ struct ReadsLine {
 #[derive(Clone, Debug)]
 pub struct Entries {
     pub head: Head,
-    /// One for each crash point, even if the file has it twice.
+    /// One for each crash point, the last one if the file has several.
     pub trials: Vec<Trial>,
     pub causes: Vec<Cause>,
     pub suspects: Vec<SuspectImages>,
@@ -151,7 +152,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         reads: None,
         ending: None,
     };
-    let mut tried = HashSet::new();
+    let mut tried = HashMap::new();
     for line in 2.. {
         text.clear();
         reader.read_line(&mut text).map_err(read_failed)?;
@@ -159,11 +160,14 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
             break;
         }
         match serde_json::from_str(&text) {
-            Ok(Line::Trial(trial)) => {
-                if tried.insert(trial.point.clone()) {
+            Ok(Line::Trial(trial)) => match tried.entry(trial.point.clone()) {
+                // It was repeated to observe more.
+                Entry::Occupied(known) => entries.trials[*known.get()] = *trial,
+                Entry::Vacant(new) => {
+                    new.insert(entries.trials.len());
                     entries.trials.push(*trial);
                 }
-            }
+            },
             Ok(Line::Cause(cause)) => entries.causes.push(cause),
             Ok(Line::Suspect(suspect)) => entries.suspects.push(suspect),
             Ok(Line::Reads(line)) => entries.reads = Some(line.recovery_reads),
@@ -309,6 +313,7 @@ mod tests {
             granularity: Granularity::default(),
             profile: "adr".into(),
             occurrences: None,
+            depth: 1,
             after: None,
             operations: Vec::new(),
             from_start: false,
@@ -334,6 +339,7 @@ mod tests {
             same_as: Some(CrashPoint::program_order(1)),
             reached_from: None,
             verdict: brownout_recovery::Verdict::Passed,
+            fails_anyway: false,
             seconds: 0.5,
             failure: None,
             observation: None,
@@ -350,10 +356,7 @@ mod tests {
             others: OtherLines::Newest,
             lines: Vec::new(),
         };
-        let chosen = CrashPoint {
-            event: 5,
-            choice: Some(choice),
-        };
+        let chosen = CrashPoint::chosen(5, Some(choice));
         let trials = [trial(CrashPoint::program_order(4)), trial(chosen.clone())];
         let cause = Cause {
             cause_of: chosen,

@@ -41,6 +41,7 @@ mod progress;
 mod read_stores;
 mod recorded_run;
 mod recovery_environment;
+mod recovery_run;
 pub mod rules;
 mod shard;
 pub mod strategy;
@@ -55,7 +56,7 @@ mod uniform_failures;
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
 pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, recovered_images, tried};
-pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines};
+pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, Interruption, LineChoice, OtherLines};
 pub use error::CrashError;
 pub use failure_point::{
     CallingContexts, FailurePoint, FailurePoints, Granularity, Leaf, Occurrence, PointKind, Scope,
@@ -74,6 +75,9 @@ pub use progress::{Progress, ProgressObserver};
 pub use read_stores::{read_by_recovery, reads_changed_bytes};
 pub use recorded_run::{RecordedRun, Survey};
 pub use recovery_environment::CrashSituation;
+pub use recovery_run::{
+    ActionSite, InnerCrash, InnerCrashes, InterruptedImage, RecoveryRun, RecoveryStore,
+};
 pub use shard::Shard;
 pub use strategy::{ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput};
 pub use suspect::{

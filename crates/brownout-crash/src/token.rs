@@ -8,18 +8,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use crate::crash_point::{Choice, CrashPoint};
+use crate::crash_point::{Choice, CrashPoint, Interruption};
 use crate::operation::Operation;
 use crate::test_configuration::TraceIdentity;
 #[cfg(doc)]
 use brownout_recovery::Expectation;
 use brownout_recovery::{Readiness, Recovery};
 
-/// How tokens begin, and which version they have. Version 1 named a crash by its event alone, version 2 not its trace.
+/// How tokens begin, and which version they have. Version 1 named a crash by its event alone, version 2 not its trace, and version 3
+/// had no crashes inside recovery.
 const NAME: &str = "crash";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
-/// A crash and the recovery from it. As text: `crash3:EVENT:…`, where the rest holds everything else.
+/// A crash and the recovery from it. As text: `crash4:EVENT:…`, where the rest holds everything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     pub point: CrashPoint,
@@ -56,6 +57,8 @@ struct Short {
     file_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     choice: Option<Choice>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inside: Vec<Interruption>,
     #[serde(skip_serializing_if = "Option::is_none")]
     op: Option<Operation>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -81,6 +84,7 @@ impl From<&Token> for Short {
             memory: recovery.memory_limit,
             file_size: recovery.file_size_limit,
             choice: token.point.choice.clone(),
+            inside: token.point.interruptions.clone(),
             op: token.operation,
             pm: token.patterns.clone(),
             time: token.time_limit,
@@ -105,6 +109,7 @@ impl Short {
             point: CrashPoint {
                 event,
                 choice: self.choice,
+                interruptions: self.inside,
             },
             recovery,
             operation: self.op,
@@ -173,6 +178,14 @@ mod tests {
         Token {
             point: CrashPoint {
                 event: 4711,
+                interruptions: choice
+                    .iter()
+                    .map(|choice| Interruption {
+                        actions: 3,
+                        digest: u64::MAX,
+                        choice: Some(choice.clone()),
+                    })
+                    .collect(),
                 choice,
             },
             recovery: Recovery::new("./kv check '{pm}' && echo \"ok\"", "/home/somebody"),
@@ -204,9 +217,9 @@ mod tests {
         };
         for token in [token(None), token(Some(choice))] {
             let text = token.to_string();
-            assert!(text.starts_with("crash3:4711:"), "{text}");
+            assert!(text.starts_with("crash4:4711:"), "{text}");
             assert_eq!(text.parse::<Token>().unwrap(), token);
-            for broken in ["", "crash3", "crash3:4711:", &text[..text.len() - 3]] {
+            for broken in ["", "crash4", "crash4:4711:", &text[..text.len() - 3]] {
                 let error = broken.parse::<Token>().unwrap_err();
                 assert_eq!(error, TokenError::NotAToken, "{broken}");
             }

@@ -28,6 +28,9 @@ pub struct Trial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_from: Option<CrashPoint>,
     pub verdict: Verdict,
+    /// Whether a recovery that was interrupted before would have failed otherwise: then a failure is none of this crash.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fails_anyway: bool,
     /// How long recovery took.
     pub seconds: f64,
     /// Present if recovery did not pass.
@@ -51,7 +54,7 @@ impl Trial {
 pub fn passed_in_order(trials: &[Trial]) -> Vec<u64> {
     let passed = trials
         .iter()
-        .filter(|trial| trial.verdict.passed() && trial.point.choice.is_none());
+        .filter(|trial| trial.verdict.passed() && trial.point.is_in_program_order());
     let mut events: Vec<u64> = passed.map(|trial| trial.point.event).collect();
     events.sort_unstable();
     events

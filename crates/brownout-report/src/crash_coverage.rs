@@ -53,6 +53,10 @@ pub struct ExplorationCoverage {
     pub failure_points: Covered,
     /// Times at which a crash can leave states of its own, and for how many of them all behaviours are known.
     pub crash_times: Covered,
+    /// Crashes inside recovery, and for how many of them all behaviours of the next recovery are known: first those of recoveries after
+    /// a crash of the target, then those of recoveries after such a crash, and so on. Empty if only the target crashes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inside_recovery: Vec<Covered>,
     /// Recoveries that were run to learn what they read.
     pub executions: u64,
     /// Behaviours that are possible and were not run.
@@ -108,7 +112,8 @@ impl fmt::Display for ExplorationCoverage {
 impl ExplorationCoverage {
     /// Whether all behaviours are known.
     pub fn is_exhaustive(&self) -> bool {
-        self.crash_times.tried == self.crash_times.of && self.gaps.is_empty()
+        let mut counts = self.inside_recovery.iter().chain([&self.crash_times]);
+        counts.all(|covered| covered.tried == covered.of) && self.gaps.is_empty()
     }
 }
 

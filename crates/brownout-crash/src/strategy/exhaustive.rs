@@ -8,33 +8,46 @@
 //!
 //! Where recovery could read something else so often that there are too many combinations, states are [sampled](mod@samples).
 //!
-//! Can miss: what needs another order of the target's stores than the recorded one, failures inside recovery (§3's stack of
-//! executions), and stores that are torn. A test is
+//! With a depth of 2 and more, recovery crashes, too (§3's stack of executions): before each of its actions that narrows what may
+//! be lost of its stores, and at its end. Each such crash is one more [situation](situations) that recovery starts in, and all
+//! situations share the tree. What recovery writes can differ from then on, so it is observed, too: once a run has written other
+//! bytes, the runs that have read them are repeated, and the tree is built anew.
+//!
+//! Can miss: what needs another order of the target's stores than the recorded one, and stores that are torn. A test is
 //! incomplete, and says so, if recovery depends on more than what it reads or if states were sampled. Every failure
 //! is one that a crash can lead to: recovery has failed natively on its image.
 
+mod admission;
 mod behaviours;
 mod crash_times;
 mod explorer;
+mod known_runs;
+mod path;
 mod samples;
+mod situations;
 mod time_set;
 mod versions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
-use brownout_model::{PossibleMemory, SpaceId};
+use brownout_model::PossibleMemory;
+use brownout_recovery::Observation;
 use brownout_report::{Covered, ExplorationCoverage, ExploredPoint};
 
 use self::behaviours::{Next, NodeId};
-use self::crash_times::{Context, RecordedStores};
+use self::crash_times::{Context, RecordedStores, Start};
 use self::explorer::{Explorer, MOST_CHOICES};
-use self::samples::samples;
+use self::known_runs::{KnownRun, KnownRuns, is_observed_with};
+use self::samples::{samples, samples_inside};
+use self::situations::Situations;
 use self::time_set::TimeSet;
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput, TrialJob, TrialResults};
 use crate::coverage::{Extent, TrialPurpose};
-use crate::crash_point::{Choice, CrashPoint, LineChoice, OtherLines};
+use crate::crash_point::{Choice, CrashPoint, Interruption, LineChoice, OtherLines};
 use crate::error::CrashError;
+use crate::recovery_run::ActionSite;
 use crate::trial::Trial;
 
 pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
@@ -48,8 +61,11 @@ pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
 };
 
 const NOT_A_FUNCTION: &str = "recovery does not always do the same after it has read the same bytes: it depends on time, chance, addresses or threads";
+const UNREADABLE: &str = "what recovery did could not be read; please report this";
 const IMPOSSIBLE: &str =
     "recovery has read bytes that the persistency model does not expect; please report this";
+/// Crashes of one recovery after which it is determined whether the recovery fails without the crash, too, at most.
+const MOST_COMPARED: usize = 8;
 /// States that are sampled at one failure point, at most.
 const MOST_SAMPLES: u64 = 512;
 /// A wave costs a pass over the trace, so it is put off until so many runs are wanted or none is under way.
@@ -59,16 +75,22 @@ struct Exhaustive {
     explorer: Explorer,
     /// The explored time of each failure point, by its event.
     times: HashMap<u64, u32>,
-    /// Crashes to try, and their times.
-    wanted: Vec<(CrashPoint, u32)>,
+    /// The situations of crashes inside recoveries that were wanted.
+    inside: HashMap<CrashPoint, u32>,
+    /// How many runs may crash, the target included.
+    depth: usize,
+    /// Crashes to try.
+    wanted: Vec<WantedCrash>,
     /// The nodes that runs under way will show.
     running: HashMap<CrashPoint, Vec<NodeId>>,
     /// The runs that have ended, those of an earlier test that is resumed among them.
     ended: HashMap<CrashPoint, EndedRun>,
-    /// Crashes that lead to a known failure: it is only confirmed.
+    /// What runs have shown, if recovery may crash.
+    known_runs: KnownRuns,
+    /// Crashes that lead to a known failure, which is only confirmed, until that is done.
     confirmations: HashSet<CrashPoint>,
     /// The ends at which recovery fails and the failure points that lead to them.
-    failures: HashSet<(NodeId, Context)>,
+    failures: HashSet<(NodeId, FailureSite)>,
     proposed: HashSet<CrashPoint>,
     /// The failure points at which a crash in program order was proposed.
     tried_points: HashSet<Context>,
@@ -83,12 +105,37 @@ struct Exhaustive {
     gaps: BTreeSet<String>,
 }
 
+/// A crash to try.
+struct WantedCrash {
+    point: CrashPoint,
+    situation: u32,
+    /// Whether a recovery that is interrupted would have failed otherwise.
+    fails_anyway: bool,
+}
+
+/// Where power is lost if recovery fails.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum FailureSite {
+    Target(Context),
+    /// In recoveries.
+    Inside(Vec<ActionSite>),
+}
+
 /// How a run ended.
 #[derive(Clone, Copy)]
 struct EndedRun {
     passes: bool,
     /// What it read is not known: the observation says why.
     is_unobserved: bool,
+}
+
+impl EndedRun {
+    fn of(passes: bool, observation: &Observation) -> Self {
+        Self {
+            passes,
+            is_unobserved: observation.reads.is_none(),
+        }
+    }
 }
 
 /// How many states are tried at each failure point.
@@ -124,6 +171,7 @@ impl Exhaustive {
             most: input.max_states,
             ..Budget::default()
         };
+        let input_depth = input.depth;
         let extent = Extent::of(&input.survey.points);
         let profile = input.profile.name.to_owned();
         let stores = RecordedStores::of(input)?;
@@ -135,7 +183,10 @@ impl Exhaustive {
                 occurrences: stores.times.len() as u64,
                 ..extent
             },
-            explorer: Explorer::new(stores),
+            explorer: Explorer::new(stores, input_depth),
+            inside: HashMap::new(),
+            depth: input_depth,
+            known_runs: KnownRuns::default(),
             wanted: Vec::new(),
             running: HashMap::new(),
             ended: HashMap::new(),
@@ -151,9 +202,25 @@ impl Exhaustive {
         })
     }
 
-    /// Wants a run for each node that no run has reached.
+    /// Wants a run for each node that no run has reached. What can be reached without a crash inside recovery comes first.
     fn want_frontier(&mut self) {
-        for node in self.explorer.take_frontier() {
+        let nodes = self.explorer.take_frontier();
+        let of_target = self.situations().of_target();
+        let is_first = |node: &NodeId| {
+            let first = self.explorer.behaviours.times(*node).first();
+            first.is_some_and(|first| first < of_target)
+        };
+        let (first, later): (Vec<NodeId>, Vec<NodeId>) = nodes.into_iter().partition(is_first);
+        self.want_nodes(first);
+        let is_of_target = |point: &CrashPoint| point.interruptions.is_empty();
+        match self.running.keys().any(is_of_target) {
+            true => self.explorer.put_back(later),
+            false => self.want_nodes(later),
+        }
+    }
+
+    fn want_nodes(&mut self, nodes: Vec<NodeId>) {
+        for node in nodes {
             let Some(time) = self.time_to_run(node) else {
                 continue;
             };
@@ -168,9 +235,41 @@ impl Exhaustive {
             let nodes = self.running.entry(point.clone()).or_default();
             nodes.push(node);
             if nodes.len() == 1 {
-                self.wanted.push((point, time));
+                self.want(point, time, &memory);
             }
         }
+    }
+
+    fn want(&mut self, point: CrashPoint, situation: u32, memory: &PossibleMemory) {
+        if !point.interruptions.is_empty() {
+            self.inside.insert(point.clone(), situation);
+        }
+        let fails_anyway = self.fails_anyway(situation, memory);
+        self.wanted.push(WantedCrash {
+            point,
+            situation,
+            fails_anyway,
+        });
+    }
+
+    /// Whether a recovery that is interrupted on the way to this memory would have failed otherwise, as far as is known. Then the
+    /// failure is that of the earlier crash.
+    fn fails_anyway(&mut self, mut situation: u32, memory: &PossibleMemory) -> bool {
+        let mut memory = memory.clone();
+        while let Some(before) = self.situations().before(situation) {
+            memory = memory.before_last_crash();
+            let end = self.explorer.end_of(&memory, before);
+            let next = end.map(|end| self.explorer.behaviours.next(end));
+            if next == Some(Next::End { passes: false }) {
+                return true;
+            }
+            situation = before;
+        }
+        false
+    }
+
+    fn situations(&self) -> &Situations {
+        &self.explorer.versions.situations
     }
 
     /// Takes the run on a crash that leads to a node for all that is known about the node.
@@ -198,8 +297,14 @@ impl Exhaustive {
     fn want_samples(&mut self, end: NodeId, time: u32) {
         let point = self.context(time);
         let units = self.explorer.open_units(end, time);
-        let crash = self.explorer.versions.memory(time);
-        for memory in samples(&crash, &units, u64::from(time)) {
+        let behaviours = &self.explorer.behaviours;
+        let crash = self.situations().memory(time, None, behaviours);
+        let seed = u64::from(time);
+        let samples = match self.situations().depth(time) {
+            1 => samples(&crash, &units, seed),
+            _ => samples_inside(&crash, (&units, self.explorer.versions.unit_size()), seed),
+        };
+        for memory in samples {
             if self.explorer.is_known(&memory, time) {
                 continue;
             }
@@ -210,113 +315,253 @@ impl Exhaustive {
             let sample = self.crash_point(time, &memory);
             if !self.proposed.contains(&sample) && !self.running.contains_key(&sample) {
                 self.running.insert(sample.clone(), Vec::new());
-                self.wanted.push((sample, time));
+                self.want(sample, time, &memory);
             }
         }
     }
 
-    /// A known failure is reported at each failure point that leads to it, once it is confirmed there.
+    /// A known failure is reported at each failure point that leads to it, once it is confirmed there. One that needs a crash inside
+    /// recovery is reported once for each action of recovery that is interrupted.
     fn confirm(&mut self, end: NodeId) {
         let times = Arc::clone(self.explorer.behaviours.times(end));
-        for time in times.iter() {
-            if self.failures.insert((end, self.context(time))) {
+        let of_target = self.situations().of_target();
+        let mut needs_interruption = true;
+        for time in times.parts(0..of_target).flatten() {
+            needs_interruption = false;
+            let site = FailureSite::Target(self.context(time));
+            if self.failures.insert((end, site)) {
                 let memory = self.explorer.memory_at(end, time);
-                let point = self.crash_point(time, &memory);
-                if !self.proposed.contains(&point) && self.confirmations.insert(point.clone()) {
-                    self.wanted.push((point, time));
+                self.want_confirmation(time, &memory);
+            }
+        }
+        if !needs_interruption {
+            return;
+        }
+        let interrupted = self.situations().interrupted().iter();
+        let numbers: Vec<_> = interrupted.map(|known| known.numbers.clone()).collect();
+        for numbers in numbers {
+            for time in times.parts(numbers).flatten().take(MOST_COMPARED) {
+                let site = (end, self.site_inside(time));
+                if self.failures.contains(&site) {
+                    break;
+                }
+                let memory = self.explorer.memory_at(end, time);
+                if !self.fails_anyway(time, &memory) {
+                    self.failures.insert(site);
+                    self.want_confirmation(time, &memory);
+                    break;
                 }
             }
         }
+    }
+
+    fn want_confirmation(&mut self, time: u32, memory: &PossibleMemory) {
+        let point = self.crash_point(time, memory);
+        if !self.proposed.contains(&point) && self.confirmations.insert(point.clone()) {
+            self.want(point, time, memory);
+        }
+    }
+
+    /// Where the recoveries are interrupted that lead to a situation.
+    fn site_inside(&self, situation: u32) -> FailureSite {
+        let interruptions = self.situations().interruptions(situation).into_iter();
+        FailureSite::Inside(interruptions.map(|known| known.crash.site.clone()).collect())
     }
 
     /// The crash that leaves what was read, with as many other stores as possible.
     fn crash_point(&self, time: u32, memory: &PossibleMemory) -> CrashPoint {
-        let explored = &self.explorer.versions.stores.times[time as usize];
-        let incomplete = memory.incomplete_lines().into_iter();
-        let mut lines: Vec<LineChoice> = incomplete
-            .filter_map(|incomplete| {
-                let mut holders = explored.holders.iter();
-                let file = holders.position(|holder| {
-                    holder.is_some_and(|file| SpaceId(file.0) == incomplete.line.space)
-                })?;
-                let mut stores = incomplete.stores;
-                while stores > 0 && incomplete.absent.contains(&(stores - 1)) {
-                    stores -= 1;
-                }
-                let absent = incomplete.absent.iter().copied();
-                Some(LineChoice {
-                    file,
-                    offset: incomplete.line.offset,
-                    stores,
-                    exceptions: absent.filter(|&number| number < stores).collect(),
+        let target = self.situations().target_crash(time);
+        let choice = |run: usize| {
+            let incomplete = memory.incomplete_lines_of(run).into_iter();
+            let mut lines: Vec<LineChoice> = incomplete
+                .filter_map(|incomplete| {
+                    let file = target.number_of(incomplete.line.space)?;
+                    let mut stores = incomplete.stores;
+                    while stores > 0 && incomplete.absent.contains(&(stores - 1)) {
+                        stores -= 1;
+                    }
+                    let absent = incomplete.absent.iter().copied();
+                    Some(LineChoice {
+                        file,
+                        offset: incomplete.line.offset,
+                        stores,
+                        exceptions: absent.filter(|&number| number < stores).collect(),
+                    })
                 })
-            })
-            .collect();
-        lines.sort();
-        CrashPoint {
-            event: explored.point.occurrence.event.0,
-            choice: (!lines.is_empty()).then(|| Choice {
+                .collect();
+            lines.sort();
+            (!lines.is_empty()).then(|| Choice {
                 profile: self.profile.clone(),
                 others: OtherLines::Newest,
                 lines,
-            }),
+            })
+        };
+        let interruptions = self.situations().interruptions(time);
+        let interruptions = (1..).zip(interruptions).map(|(run, known)| Interruption {
+            actions: known.crash.actions,
+            digest: known.crash.digest,
+            choice: choice(run),
+        });
+        CrashPoint {
+            event: target.point.occurrence.event.0,
+            choice: choice(0),
+            interruptions: interruptions.collect(),
         }
     }
 
     /// Learns from a run that was observed.
     fn take(&mut self, trial: &Trial) {
-        let time = self.times.get(&trial.point.event).copied();
-        let (Some(time), Some(observation)) = (time, &trial.observation) else {
+        let Some(observation) = &trial.observation else {
+            return;
+        };
+        let Some(start) = self.start_of(trial) else {
             return;
         };
         self.executions += u64::from(trial.same_as.is_none());
         self.gaps.extend(observation.gaps.iter().cloned());
-        let Some(reads) = &observation.reads else {
+        if observation.reads.is_none() {
+            return;
+        }
+        let run = KnownRun {
+            point: trial.point.clone(),
+            start,
+            observation: observation.clone(),
+            passes: trial.verdict.passed(),
+            fails_anyway: trial.fails_anyway,
+        };
+        self.take_run(&run);
+        if self.depth > 1 {
+            self.known_runs.add(run);
+        }
+    }
+
+    /// How the recovery of a trial has started.
+    fn start_of(&self, trial: &Trial) -> Option<Start> {
+        let &time = self.times.get(&trial.point.event)?;
+        let start = self.situations().start(time).clone();
+        if trial.point.interruptions.is_empty() {
+            return Some(start);
+        }
+        let actions = trial.observation.as_ref()?.actions.as_ref()?;
+        Some(Start {
+            sizes: actions.sizes.clone(),
+            ..start
+        })
+    }
+
+    /// The situation in which a recovery has started; `None` if that is not known yet.
+    fn situation_of(&self, point: &CrashPoint) -> Option<u32> {
+        match point.interruptions.is_empty() {
+            true => self.times.get(&point.event).copied(),
+            false => self.inside.get(point).copied(),
+        }
+    }
+
+    fn take_run(&mut self, run: &KnownRun) {
+        let Some(reads) = &run.observation.reads else {
             return;
         };
-        let passes = trial.verdict.passed();
-        let start = self.explorer.versions.stores.times[time as usize]
-            .start
-            .clone();
-        let learned = self.explorer.learn(&start, reads, passes);
-        if !passes {
-            self.failures.insert((learned.end, self.context(time)));
-            if learned.is_new {
-                self.confirm(learned.end);
+        let acted = match run.observation.actions.as_ref().filter(|_| self.depth > 1) {
+            None => None,
+            Some(actions) => {
+                let stores = &self.situations().stores;
+                let profile = *stores.history.profile();
+                let differing = Arc::clone(&stores.differing);
+                match self.known_runs.acted(actions, profile, &differing) {
+                    Ok(acted) => acted,
+                    Err(_) => {
+                        self.gaps.insert(UNREADABLE.to_owned());
+                        None
+                    }
+                }
             }
+        };
+        let learned = self
+            .explorer
+            .learn(&run.start, reads, run.passes, acted.as_ref());
+        if let Some(situation) = self.situation_of(&run.point) {
+            if !run.passes && !run.fails_anyway {
+                let site = match self.situations().depth(situation) {
+                    1 => FailureSite::Target(self.context(situation)),
+                    _ => self.site_inside(situation),
+                };
+                self.failures.insert((learned.end, site));
+            }
+            if self.explorer.sampled.contains(situation) {
+                self.sampled_states.insert(run.point.clone());
+            }
+        }
+        if !run.passes && learned.is_new {
+            self.confirm(learned.end);
         }
         for time in learned.too_open {
             self.want_samples(learned.end, time);
         }
-        if self.explorer.sampled.contains(time) {
-            self.sampled_states.insert(trial.point.clone());
+        for end in self.explorer.take_failing_ends() {
+            self.confirm(end);
         }
     }
 
     fn context(&self, time: u32) -> Context {
-        self.explorer.versions.stores.times[time as usize].context()
+        self.situations().target_crash(time).context()
     }
 
-    fn proposal(&mut self, point: CrashPoint, time: u32) -> ProposedCrash {
-        let known = self.explorer.versions.stores.times[time as usize].point;
+    fn proposal(&mut self, wanted: WantedCrash) -> ProposedCrash {
+        let WantedCrash {
+            point,
+            situation,
+            fails_anyway,
+        } = wanted;
+        let known = self.situations().target_crash(situation).point;
+        let interruptions = self.situations().interruptions(situation);
+        let recoveries = interruptions.iter().map(|known| known.recovery.clone());
+        let recoveries = recoveries.collect();
         let purpose = match &point.choice {
-            None if self.tried_points.insert(self.context(time)) => TrialPurpose::FailurePoint,
+            _ if !point.interruptions.is_empty() => TrialPurpose::Interruption,
+            None if self.tried_points.insert(self.context(situation)) => TrialPurpose::FailurePoint,
             None => TrialPurpose::Occurrence,
             Some(_) => TrialPurpose::OpenOrder,
         };
+        let observed = match self.confirmations.contains(&point) {
+            true => Arc::default(),
+            false => Arc::clone(&self.situations().stores.differing),
+        };
         ProposedCrash {
+            observed,
+            is_repeated: !self.proposed.insert(point.clone()),
             point,
             purpose,
+            recoveries,
+            fails_anyway,
             ..ProposedCrash::from(known)
+        }
+    }
+
+    /// Observes what recovery has written, too, and builds the tree anew from what is known.
+    fn observe_more(&mut self) {
+        let stores = &mut self.explorer.versions.situations.stores;
+        let (differing, runs) = self.known_runs.observe_more(&stores.differing);
+        stores.differing = differing;
+        self.explorer.restart();
+        self.ended.clear();
+        self.inside.clear();
+        self.failures.clear();
+        for run in runs {
+            self.take_run(&run);
+            self.ended.insert(run.point, EndedRun::of(run.passes, &run.observation));
         }
     }
 
     /// Why behaviours may be missing, in sentences.
     fn gaps(&self) -> Vec<String> {
-        let contradictions = self.explorer.behaviours.contradictions();
+        let contradictions =
+            self.explorer.behaviours.contradictions() + self.explorer.other_actions();
+        // Until everything is explored, not every crash inside recovery is known that can leave what was read.
+        let are_crashes_known = self.depth == 1 || self.explorer.unfinished().is_empty();
+        let is_impossible = are_crashes_known && self.explorer.has_impossible_reads();
         let reasons = [
             (contradictions > 0, NOT_A_FUNCTION),
-            (self.explorer.impossible_reads > 0, IMPOSSIBLE),
+            (is_impossible, IMPOSSIBLE),
         ];
         let own = reasons.into_iter().filter(|(applies, _)| *applies);
         let own = own.map(|(_, reason)| reason.to_owned());
@@ -327,16 +572,14 @@ impl Exhaustive {
 
     fn sampling(&self) -> Option<String> {
         let sampled = &self.explorer.sampled;
-        let times = &self.explorer.versions.stores.times;
-        let states = sampled
-            .iter()
-            .map(|time| times[time as usize].time.states_log10);
+        let situations = self.situations();
+        let states = sampled.iter().map(|time| situations.states_log10(time));
         (!sampled.is_empty()).then(|| {
             format!(
                 "at {} of {} crash times recovery can read other bytes more than {MOST_CHOICES} times on its way, and states were \
                  sampled: {} of about 10^{:.1}",
                 sampled.count(),
-                times.len(),
+                situations.end(),
                 self.sampled_states.len(),
                 states.fold(0.0, f64::max)
             )
@@ -358,7 +601,7 @@ impl Exhaustive {
         (is_exceeded && full > 0).then(|| {
             format!(
                 "--max-states {most} was reached at {full} of {} failure points",
-                self.explorer.versions.stores.names.len()
+                self.situations().stores.names.len()
             )
         })
     }
@@ -366,8 +609,8 @@ impl Exhaustive {
     /// For each failure point, at how many of its times every behaviour is known.
     fn points(&self, unfinished: &TimeSet) -> Vec<ExploredPoint> {
         let mut points: BTreeMap<&str, Covered> = BTreeMap::new();
-        for time in 0..self.explorer.versions.stores.times.len() as u32 {
-            let name = &self.explorer.versions.stores.names[&self.context(time)];
+        for time in 0..self.situations().of_target() {
+            let name = &self.situations().stores.names[&self.context(time)];
             let covered = points.entry(name).or_default();
             covered.of += 1;
             covered.tried += u64::from(!unfinished.contains(time));
@@ -385,33 +628,39 @@ impl Exhaustive {
 impl Strategy for Exhaustive {
     fn propose(&mut self) -> Vec<ProposedCrash> {
         self.want_frontier();
+        while self.wanted.is_empty() && self.running.is_empty() && self.known_runs.waiting() > 0 {
+            self.observe_more();
+            self.want_frontier();
+        }
         let under_way = self.running.len() > self.wanted.len();
         if self.wanted.len() < WAVE && under_way {
             return Vec::new();
         }
         let wanted = std::mem::take(&mut self.wanted).into_iter();
-        wanted
-            .map(|(point, time)| {
-                self.proposed.insert(point.clone());
-                self.proposal(point, time)
-            })
-            .collect()
+        wanted.map(|wanted| self.proposal(wanted)).collect()
     }
 
     fn learn(&mut self, trial: &Trial) {
         self.proposed.insert(trial.point.clone());
-        self.take(trial);
-        let is_known_failure = self.confirmations.contains(&trial.point);
-        if is_known_failure && trial.verdict.passed() {
+        let passes = trial.verdict.passed();
+        if self.confirmations.remove(&trial.point) && passes {
             self.gaps.insert(NOT_A_FUNCTION.to_owned());
         }
+        let nodes = self.running.remove(&trial.point).unwrap_or_default();
+        let wanted = &self.situations().stores.differing;
         let observation = trial.observation.as_ref();
-        let ended = EndedRun {
-            passes: trial.verdict.passed(),
-            is_unobserved: observation.is_some_and(|observation| observation.reads.is_none()),
+        let Some(observation) = observation.filter(|known| is_observed_with(known, wanted)) else {
+            // It ran on an equal image before, and less was observed.
+            for &node in &nodes {
+                self.explorer.behaviours.forget_run(node);
+            }
+            self.explorer.put_back(nodes);
+            return;
         };
+        self.take(trial);
+        let ended = EndedRun::of(passes, observation);
         self.ended.insert(trial.point.clone(), ended);
-        for node in self.running.remove(&trial.point).unwrap_or_default() {
+        for node in nodes {
             self.settle(node, ended);
         }
     }
@@ -425,12 +674,16 @@ impl Strategy for Exhaustive {
     }
 
     fn exploration(&self) -> Option<ExplorationCoverage> {
-        let stores = &self.explorer.versions.stores;
-        let times = stores.times.len() as u32;
+        let situations = self.situations();
+        let times = situations.of_target();
         let unfinished = self.explorer.unfinished();
         let points = self.points(&unfinished);
         let open_points = points.iter().filter(|point| !point.is_finished());
         let finished = |all: u64, open: u64| Covered::new(all - open, all);
+        let open_in = |numbers: Range<u32>| -> u64 {
+            let parts = unfinished.parts(numbers);
+            parts.map(|part| u64::from(part.end - part.start)).sum()
+        };
         let is_waiting = |&node: &NodeId| {
             self.explorer.behaviours.next(node) == Next::Awaited || self.time_to_run(node).is_some()
         };
@@ -439,13 +692,26 @@ impl Strategy for Exhaustive {
             .nodes()
             .filter(|&node| matches!(behaviours.next(node), Next::End { .. }));
         let paths: u64 = ends.map(|node| behaviours.times(node).count()).sum();
+        let mut inside = vec![Covered::default(); self.depth - 1];
+        for known in situations.interrupted() {
+            let covered = &mut inside[known.depth - 2];
+            let all = u64::from(known.numbers.end - known.numbers.start);
+            covered.of += all;
+            covered.tried += all - open_in(known.numbers.clone());
+        }
+        let unobserved = self.known_runs.waiting();
+        if let Some(first) = inside.first_mut() {
+            first.of += unobserved;
+        }
+        let waiting = self.explorer.waiting().filter(is_waiting).count() as u64;
         Some(ExplorationCoverage {
             failure_points: finished(points.len() as u64, open_points.count() as u64),
-            crash_times: finished(u64::from(times), unfinished.count()),
+            crash_times: finished(u64::from(times), open_in(0..times)),
+            inside_recovery: inside,
             executions: self.executions,
-            waiting: self.explorer.waiting().filter(is_waiting).count() as u64,
+            waiting: waiting + unobserved,
             known_paths: paths.saturating_sub(self.executions),
-            states_log10: stores.history.eager_states_log10(),
+            states_log10: situations.eager_states_log10(),
             gaps: self.gaps(),
             points,
         })
@@ -455,10 +721,14 @@ impl Strategy for Exhaustive {
         if self.confirmations.contains(&proposal.point) {
             return super::native_job();
         }
-        let differing = Arc::clone(&self.explorer.versions.stores.differing);
+        let observed = Arc::clone(&proposal.observed);
+        let may_crash = self.depth > 1;
         Box::new(move |runner, image, task| {
             Ok(TrialResults {
-                proposed: runner.attempt_observed(&image.files, task, &differing)?,
+                proposed: match may_crash {
+                    true => runner.attempt_with_actions(&image.files, task, &observed)?,
+                    false => runner.attempt_observed(&image.files, task, &observed)?,
+                },
                 others: Vec::new(),
             })
         })

@@ -150,6 +150,7 @@ fn images_losing(made: &Made, (pc, event): (u64, u64)) -> Vec<(u64, Vec<Lost>)> 
         symbols: &mut Numbers,
         occurrences: None,
         max_states: None,
+        depth: 1,
         suspects: &suspects,
         profile: Profile::ADR,
     })
@@ -211,6 +212,7 @@ fn open_orders(made: &Made, occurrences: Option<usize>) -> (Vec<(u64, Vec<Lost>)
         symbols: &mut Numbers,
         occurrences,
         max_states: None,
+        depth: 1,
         suspects: &[],
         profile: Profile::ADR,
     })
@@ -268,6 +270,7 @@ fn orders_that_are_too_many_to_try_are_counted() {
         symbols: &mut Numbers,
         occurrences: None,
         max_states: None,
+        depth: 1,
         suspects: &[],
         profile: Profile::ADR,
     })
@@ -332,6 +335,7 @@ proptest! {
             symbols: &mut Numbers,
             occurrences: None,
             max_states: None,
+            depth: 1,
             suspects: &suspects,
             profile: Profile::ADR,
         }).unwrap();
@@ -357,6 +361,7 @@ proptest! {
                     same_as: None,
                     reached_from: None,
                     verdict: if passed { Verdict::Passed } else { Verdict::Failed(1) },
+                    fails_anyway: false,
                     seconds: 0.0,
                     failure: None,
                     observation: None,

@@ -9,6 +9,7 @@ use brownout_crash::{
 };
 use brownout_model::{Profile, Wait};
 use brownout_recovery::{FirstRead, Observation, ReadBytes, Verdict};
+use brownout_trace::EventKind;
 use proptest::prelude::*;
 
 use super::traces::{
@@ -16,7 +17,7 @@ use super::traces::{
 };
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub enum Step {
     /// Address, width and value.
     Store(u64, usize, u8),
     NonTemporal(u64, usize, u8),
@@ -27,9 +28,9 @@ enum Step {
 }
 
 /// Addresses in four lines, some stores in two of them.
-const SPAN: u64 = 256;
+pub const SPAN: u64 = 256;
 
-fn step() -> impl Strategy<Value = Step> {
+pub fn step() -> impl Strategy<Value = Step> {
     let at = || (0..SPAN / 8).prop_map(|word| word * 8 + if word % 7 == 6 { 6 } else { 0 });
     let width = || prop_oneof![Just(1_usize), Just(4), Just(8)];
     prop_oneof![
@@ -42,22 +43,38 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn made(steps: &[Step]) -> Made {
+pub fn made(steps: &[Step]) -> Made {
     let mut made = Made::new();
     for (pc, &step) in (1..).zip(steps) {
-        match step {
-            Step::Store(at, width, value) => made.at(pc, store(BASE + at, &[value; 8][..width])),
-            Step::NonTemporal(at, width, value) => {
-                made.at(pc, nt_store(BASE + at, &[value; 8][..width]))
-            }
-            Step::Locked(at, value) => made.at(pc, locked_store(BASE + at, &[value; 8])),
-            Step::Flush(at) => made.at(pc, flush(BASE + at)),
-            Step::FlushAtOnce(at) => made.at(pc, clflush(BASE + at)),
-            Step::Fence => made.at(pc, sfence()),
-        };
+        step.event(|event| made.at(pc, event));
     }
     made.exit();
     made.finish()
+}
+
+impl Step {
+    /// Gives the event of the step to `take`.
+    pub fn event<T>(self, take: impl FnOnce(EventKind<'_>) -> T) -> T {
+        match self {
+            Step::Store(at, width, value) => take(store(BASE + at, &[value; 8][..width])),
+            Step::NonTemporal(at, width, value) => take(nt_store(BASE + at, &[value; 8][..width])),
+            Step::Locked(at, value) => take(locked_store(BASE + at, &[value; 8])),
+            Step::Flush(at) => take(flush(BASE + at)),
+            Step::FlushAtOnce(at) => take(clflush(BASE + at)),
+            Step::Fence => take(sfence()),
+        }
+    }
+
+    /// The bytes that the step stores.
+    pub fn stored(self) -> Option<(u64, Vec<u8>)> {
+        match self {
+            Step::Store(at, width, value) | Step::NonTemporal(at, width, value) => {
+                Some((at, vec![value; width]))
+            }
+            Step::Locked(at, value) => Some((at, vec![value; 8])),
+            Step::Flush(_) | Step::FlushAtOnce(_) | Step::Fence => None,
+        }
+    }
 }
 
 /// A recovery: what it reads next depends on what it has read.
@@ -154,6 +171,7 @@ fn explored(
         symbols: &mut Numbers,
         occurrences: None,
         max_states: None,
+        depth: 1,
         suspects: &[],
         profile,
     })
@@ -180,15 +198,17 @@ fn explored(
             let observation = Observation {
                 reads: Some(ReadBytes::of(&first_reads, &image.files)),
                 gaps: Vec::new(),
+                actions: None,
             };
-            strategy.learn(&tried(proposed, verdict, observation));
+            strategy.learn(&tried(proposed, verdict, Some(observation)));
         }
     }
 }
 
-fn tried(proposed: ProposedCrash, verdict: Verdict, observation: Observation) -> Trial {
+pub fn tried(proposed: ProposedCrash, verdict: Verdict, observation: Option<Observation>) -> Trial {
     Trial {
         point: proposed.point,
+        fails_anyway: proposed.fails_anyway,
         kind: proposed.kind,
         purpose: proposed.purpose,
         operation: None,
@@ -198,7 +218,7 @@ fn tried(proposed: ProposedCrash, verdict: Verdict, observation: Observation) ->
         verdict,
         seconds: 0.0,
         failure: None,
-        observation: Some(observation),
+        observation,
     }
 }
 
@@ -215,6 +235,7 @@ fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason
         symbols: &mut Numbers,
         occurrences: None,
         max_states: None,
+        depth: 1,
         suspects: &[],
         profile: Profile::ADR,
     })
@@ -230,8 +251,9 @@ fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason
             let unknown = Observation {
                 reads: None,
                 gaps: vec!["it ran out of time".to_owned()],
+                actions: None,
             };
-            strategy.learn(&tried(proposed, Verdict::Hung, unknown));
+            strategy.learn(&tried(proposed, Verdict::Hung, Some(unknown)));
         }
     }
     let coverage = strategy.exploration().unwrap();

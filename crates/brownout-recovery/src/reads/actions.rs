@@ -21,9 +21,8 @@ pub struct RecoveryActions {
     pub sizes: Vec<Option<u64>>,
     /// For each [first read](crate::FirstRead), how many events of the trace came before it.
     pub events_before_reads: Vec<u64>,
-    /// How many bytes there were whose first reads were wanted.
-    pub wanted: u64,
-    /// For each PM file, other bytes that were read and that recovery had not written itself before. Never too few.
+    /// For each PM file, bytes that were read and that recovery had not written itself before, other than those whose first reads
+    /// were wanted. Never too few.
     pub other_reads: Vec<ByteRanges>,
     /// The PM files by their numbers in the trace.
     pub(super) files: Vec<(u32, usize)>,

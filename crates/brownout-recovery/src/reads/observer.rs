@@ -98,8 +98,6 @@ impl ReadObserver {
             }
             let mut actions = recorder.finish(sizes)?;
             actions.other_reads = other_reads;
-            let wanted = self.first_reads.wanted().iter();
-            actions.wanted = wanted.map(ByteRanges::bytes).sum();
             Ok::<_, WriteError>(actions)
         });
         let blind = "recovery uses io_uring or io_submit, whose reads are not observed";

@@ -4,8 +4,8 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use brownout_model::{
-    Access, CrashTime, InitialBytes, PmAddress, SpaceId, StoreHistory, StoreHistoryBuilder,
-    Tearing, Time, Wait,
+    CrashTime, InitialBytes, PmAddress, SpaceId, StoreHistory, StoreHistoryBuilder, Tearing, Time,
+    Wait,
 };
 use brownout_recovery::ByteRanges;
 use brownout_trace::replay::Content;
@@ -13,7 +13,7 @@ use brownout_trace::{Event, EventKind, FileId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::StrategyInput;
-use crate::effect::{Effect, Threads, effects};
+use crate::effect::{Effect, Threads, add_to_history, effects};
 use crate::error::CrashError;
 use crate::failure_point::{FailurePoint, FailurePoints, Granularity, PointKind, Scope, StackId};
 use crate::image::ImageBuilder;
@@ -47,6 +47,16 @@ impl ExploredTime {
     pub fn context(&self) -> Context {
         (self.point.kind, self.point.stack)
     }
+
+    /// The file that a PM file is for the model.
+    pub fn holder(&self, number: usize) -> FileId {
+        self.holders[number].unwrap_or_else(|| unmapped(number))
+    }
+
+    /// The number of the PM file that is in a space; `None` if the file there has lost its path.
+    pub fn number_of(&self, space: SpaceId) -> Option<usize> {
+        (0..self.holders.len()).find(|&number| self.holder(number).0 == space.0)
+    }
 }
 
 /// All that a crash can leave of a run.
@@ -58,8 +68,11 @@ pub struct RecordedStores {
     pub differing: Arc<[ByteRanges]>,
     /// How each failure point is named.
     pub names: FxHashMap<Context, String>,
-    /// What each PM file holds before it is mapped.
-    unmapped: Vec<Option<Content>>,
+}
+
+/// The space of a PM file that no file of the run has the path of yet, so that its content is certain.
+fn unmapped(number: usize) -> FileId {
+    FileId(u32::MAX - number as u32)
 }
 
 impl RecordedStores {
@@ -139,21 +152,7 @@ impl RecordedStores {
             initial: Arc::new(InitialContents::of(files)),
             times,
             differing,
-            unmapped: (0..files.paths().len())
-                .map(|number| files.initial_content(number).cloned())
-                .collect(),
         })
-    }
-}
-
-impl RecordedStores {
-    /// Bytes of a PM file that is not mapped yet.
-    pub fn unmapped_bytes(&self, file: u32, offset: u64, len: u32) -> Vec<u8> {
-        let mut bytes = vec![0; len as usize];
-        if let Some(Some(content)) = self.unmapped.get(file as usize) {
-            content.read(offset, &mut bytes);
-        }
-        bytes
     }
 }
 
@@ -234,28 +233,10 @@ impl Follower {
     }
 
     fn apply(&mut self, event: &Event<'_>, effect: Effect<'_>) {
-        let history = &mut self.history;
-        let by = Access {
-            thread: self.threads.of(event, || history.add_thread()),
-            time: Time(event.index.0),
-        };
-        match effect {
-            Effect::Fence => history.fence(by),
-            Effect::Flush { at, effect } => history.flush(by, at, effect),
-            Effect::WriteBack { space, range } => history.write_back(by, space, range),
-            Effect::Remove { space, range } => {
-                history.remove(by.time, space, range.clone());
-                self.differs(FileId(space.0), range);
-            }
-            Effect::Store { at, bytes, kind } => {
-                history.store(by, at, bytes, kind);
-                self.differs(FileId(at.space.0), range_of(at, bytes));
-            }
-            Effect::Replace { at, bytes } => {
-                history.replace(by.time, at, bytes);
-                self.differs(FileId(at.space.0), range_of(at, bytes));
-            }
+        if let Some((space, range)) = effect.changed_bytes() {
+            self.differs(FileId(space.0), range);
         }
+        add_to_history(&mut self.history, &mut self.threads, event, effect);
     }
 
     fn differs(&mut self, file: FileId, range: Range<u64>) {
@@ -288,15 +269,19 @@ fn range_of(at: PmAddress, bytes: &[u8]) -> Range<u64> {
     at.offset..at.offset + bytes.len() as u64
 }
 
-/// What the files held when they were first mapped.
+/// What the files held when they were first mapped, and before.
 struct InitialContents(FxHashMap<SpaceId, Content>);
 
 impl InitialContents {
     fn of(files: &PersistentFiles) -> Self {
         let contents = files.initial_contents();
+        let unmapped = (0..files.paths().len()).filter_map(|number| {
+            let content = files.initial_content(number)?;
+            Some((unmapped(number), content))
+        });
+        let all = contents.chain(unmapped);
         Self(
-            contents
-                .map(|(file, content)| (SpaceId(file.0), content.clone()))
+            all.map(|(file, content)| (SpaceId(file.0), content.clone()))
                 .collect(),
         )
     }

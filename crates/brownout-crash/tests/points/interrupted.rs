@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use brownout_crash::{
-    CrashImage, Granularity, ImageBuilder, ProposedCrash, RecordedRun, Scope, StrategyInfo,
-    StrategyInput, Survey,
+    CrashImage, Granularity, ImageBuilder, ProposedCrash, RecordedRun, RecoveryRun, Scope,
+    StrategyInfo, StrategyInput, Survey,
 };
 use brownout_model::{Profile, Wait};
 use brownout_recovery::{ByteRanges, FirstRead, Observation, ReadBytes, RecoveryActions, Verdict};
@@ -58,8 +59,7 @@ struct Ran {
 
 impl Program {
     fn run(&self, image: &CrashImage) -> Ran {
-        let mut content = vec![0; SPAN as usize];
-        image.files[0].as_ref().unwrap().read(0, &mut content);
+        let mut content = content(image);
         let (mut seen, mut steps, mut first_reads) = (Vec::new(), Vec::new(), Vec::new());
         let mut known: BTreeSet<u64> = BTreeSet::new();
         let mut sum = 0_u8;
@@ -100,11 +100,16 @@ impl Program {
     }
 }
 
-/// The trace of a recovery on an image, and the number of its first step.
-fn trace_of(ran: &Ran, image: &CrashImage) -> (Made, u64) {
+/// What an image holds where stores go.
+fn content(image: &CrashImage) -> Vec<u8> {
     let mut content = vec![0; SPAN as usize];
     image.files[0].as_ref().unwrap().read(0, &mut content);
-    let mut made = Made::with_pool(&content);
+    content
+}
+
+/// The trace of a recovery on an image, and the number of its first step.
+fn trace_of(ran: &Ran, image: &CrashImage) -> (Made, u64) {
+    let mut made = Made::with_pool(&content(image));
     for (pc, step) in (1..).zip(&ran.steps) {
         step.event(|event| made.at(pc, event));
     }
@@ -120,9 +125,7 @@ fn eager(
     known: &mut BTreeSet<(usize, Vec<u8>)>,
     transcripts: &mut BTreeSet<Transcript>,
 ) {
-    let mut content = vec![0; SPAN as usize];
-    image.files[0].as_ref().unwrap().read(0, &mut content);
-    if !known.insert((depth, content)) {
+    if !known.insert((depth, content(image))) {
         return;
     }
     let ran = program.run(image);
@@ -202,15 +205,25 @@ fn observation(ran: &Ran, image: &CrashImage, observed: &[ByteRanges]) -> Observ
     }
 }
 
-/// The image of a proposed crash.
-fn image_of(proposed: &ProposedCrash, run: &RecordedRun, survey: &Survey) -> CrashImage {
+/// The image of a proposed crash. Recoveries that run again must do the same as those that were interrupted.
+fn image_of(
+    proposed: &ProposedCrash,
+    run: &RecordedRun,
+    survey: &Survey,
+    program: &Program,
+) -> CrashImage {
     let mut target = proposed.point.clone();
     let interruptions = std::mem::take(&mut target.interruptions);
     let image = run.image_at(&target, &survey.files, &mut Silent).unwrap();
     let recoveries = proposed.recoveries.iter().zip(&interruptions);
     recoveries.fold(image, |image, (recovery, interruption)| {
         let left = recovery.interrupted(&image, interruption, &survey.files);
-        left.unwrap().image
+        let again = observation(&program.run(&image), &image, &[ByteRanges::exact()]);
+        let again = RecoveryRun::new(Arc::new(again.actions.unwrap()));
+        let again = again.interrupted(&image, interruption, &survey.files);
+        let left = left.unwrap().image;
+        assert_eq!(content(&left), content(&again.unwrap().image));
+        left
     })
 }
 
@@ -244,7 +257,7 @@ fn explored(
             return transcripts;
         }
         for proposed in wave {
-            let image = image_of(&proposed, run, survey);
+            let image = image_of(&proposed, run, survey, program);
             let ran = program.run(&image);
             let observed = match is_all_observed {
                 true => std::slice::from_ref(&everything),

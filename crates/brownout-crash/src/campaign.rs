@@ -15,6 +15,7 @@ use crate::coverage::{CampaignEnd, CampaignEnding, TrialPurpose};
 use crate::crash_point::{CrashPoint, common_profile};
 use crate::error::CrashError;
 use crate::image::{ImageBuilder, ImageDigest};
+use crate::interrupted_sites::interrupted_recoveries;
 use crate::journal::Journal;
 use crate::operation::Operation;
 use crate::persistent_files::PersistentFiles;
@@ -339,6 +340,7 @@ impl<'a> Campaign<'a> {
         if let Some(failure) = &mut trial.failure {
             failure.stack = stack_frames(proposal, with.symbols);
             failure.line = with.symbols.line(&failure.stack);
+            failure.interrupted = interrupted_recoveries(proposal, with.symbols);
             failure.lost = lost_line(proposal, with.symbols);
         }
         self.note(trial, proposal.is_repeated, with)
@@ -417,6 +419,7 @@ fn new_trial(
             let stack = stack_frames(proposal, symbols);
             Failure {
                 line: symbols.line(&stack),
+                interrupted: interrupted_recoveries(proposal, symbols),
                 lost: lost_line(proposal, symbols),
                 stack,
                 recovery: failing_frames(&attempt.frames, symbols),

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `failure_point`, `even_sample`, `operation` | where crashes are tried, and how far the workload was then |
 //! | `crash_point`, `effect`, `persistency` | a crash: its event and, under the persistency model, which stores are present |
+//! | `recovery_run`, `interrupted_sites` | a recovery that crashes, too: what that leaves, and where it was |
 //! | `image`, `persistent_files` | what a crash leaves |
 //! | [`strategy`] | which crash points are tried; one file a strategy |
 //! | `suspect` | findings of lint that crash images can confirm |
@@ -29,6 +30,7 @@ mod findings;
 mod function_set;
 mod group;
 mod image;
+mod interrupted_sites;
 pub mod journal;
 mod minimize;
 mod narrow;
@@ -66,7 +68,7 @@ pub use findings::{findings, line_of};
 pub use group::{Group, group};
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore};
 pub use journal::{Journal, JournalError};
-pub use narrow::{Narrowed, narrow};
+pub use narrow::{InterruptedChain, Narrowed, interrupt, narrow};
 pub use observed_reads::{ObservedReads, observe_reads, observe_reads_after};
 pub use operation::Operation;
 pub use persistent_files::PersistentFiles;
@@ -87,5 +89,5 @@ pub use suspect::{
 pub use symbols::{Symbols, failing_frames};
 pub use test_configuration::{TestConfiguration, TraceIdentity};
 pub use token::{Token, TokenError};
-pub use trial::{Failure, Trial, passed_in_order};
+pub use trial::{Failure, InterruptedRecovery, Trial, passed_in_order};
 pub use uncrashed_recovery::{UncrashedRecovery, recover_without_crash};

@@ -8,6 +8,7 @@ mod action_digest;
 mod interrupted;
 
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brownout_model::{CrashTime, Profile, SpaceId, StoreHistory, StoreHistoryBuilder, Tearing};
@@ -26,6 +27,8 @@ pub use interrupted::InterruptedImage;
 pub struct RecoveryRun {
     actions: Arc<RecoveryActions>,
     selection: Selection,
+    /// Where recovery was started.
+    directory: Arc<Path>,
 }
 
 /// A time at which a crash inside recovery can leave states that no other time shows.
@@ -77,8 +80,11 @@ pub struct RecoveryStore {
 
 impl RecoveryRun {
     pub fn new(actions: Arc<RecoveryActions>) -> Self {
+        let reader = actions.events();
+        let directory = reader.map_or_else(|_| PathBuf::new(), |known| known.header().cwd.clone());
         Self {
             selection: actions.mapped_files().map(|(file, _)| file).collect(),
+            directory: directory.into(),
             actions,
         }
     }
@@ -135,7 +141,7 @@ impl RecoveryRun {
                     digest: before,
                     reads,
                     sizes: sizes.clone(),
-                    site: ActionSite::of(event, definitions),
+                    site: ActionSite::of(event, definitions, &self.directory),
                 });
             }
             taken = history.crash_times().len();
@@ -178,6 +184,19 @@ impl RecoveryRun {
         Ok(history.finish())
     }
 
+    /// What recovery does after so many actions.
+    pub fn site(&self, actions: u64) -> Result<ActionSite, ReadError> {
+        let mut site = ActionSite::END;
+        self.walk(|event, definitions, before| {
+            if before == actions && is_action(&event.kind) {
+                site = ActionSite::of(event, definitions, &self.directory);
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(site)
+    }
+
     /// All stores, in order.
     pub fn stores(&self) -> Result<Vec<RecoveryStore>, ReadError> {
         let spaces = self.spaces(by_number);
@@ -195,7 +214,7 @@ impl RecoveryRun {
                     file: at.space.0 as usize,
                     offset: at.offset,
                     bytes: bytes.to_vec(),
-                    frames: frames_of(event, definitions),
+                    frames: frames_of(event, definitions, &self.directory),
                 });
             });
             ControlFlow::Continue(())
@@ -259,6 +278,16 @@ impl RecoveryRun {
     }
 }
 
+/// Code that is not in a file has a name in brackets.
+fn is_in_brackets(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().starts_with(b"[")
+}
+
+/// Without `./` at the start.
+fn clean(path: &Path) -> &Path {
+    path.strip_prefix(".").unwrap_or(path)
+}
+
 /// The space of a PM file where only its number matters.
 fn by_number(number: usize) -> SpaceId {
     SpaceId(number as u32)
@@ -285,7 +314,7 @@ impl ActionSite {
         frames: Vec::new(),
     };
 
-    fn of(event: &Event<'_>, definitions: &Definitions) -> Self {
+    fn of(event: &Event<'_>, definitions: &Definitions, directory: &Path) -> Self {
         let kind = match event.kind {
             EventKind::Store { locked: true, .. } => PointKind::Locked,
             EventKind::Store { .. } => PointKind::Store,
@@ -296,27 +325,22 @@ impl ActionSite {
         };
         Self {
             kind: Some(kind),
-            frames: frames_of(event, definitions),
-        }
-    }
-
-    /// Completes "recovery is interrupted …".
-    pub fn describe(&self) -> String {
-        match self.kind {
-            Some(kind) => format!("before {}", kind.noun()),
-            None => "at its end".to_owned(),
+            frames: frames_of(event, definitions, directory),
         }
     }
 }
 
-/// The calling context of an event, innermost first.
-fn frames_of(event: &Event<'_>, definitions: &Definitions) -> Vec<RawFrame> {
+/// The calling context of an event, innermost first. Paths of modules may be relative to `directory`.
+fn frames_of(event: &Event<'_>, definitions: &Definitions, directory: &Path) -> Vec<RawFrame> {
     if event.pc.0 == 0 {
         return Vec::new();
     }
     let frame = |pc: AppPc, is_return| match definitions.module_at(event.process, pc) {
         Some(module) => RawFrame {
-            module: Some(module.path.clone()),
+            module: Some(match is_in_brackets(&module.path) {
+                true => module.path.clone(),
+                false => directory.join(clean(&module.path)),
+            }),
             build_id: module.build_id.clone(),
             offset: pc.0 - module.addr.0 + module.file_offset,
             is_return,

@@ -42,6 +42,11 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// Whether recovery fails because of this crash.
+    pub fn is_failure(&self) -> bool {
+        !self.verdict.passed() && !self.fails_anyway
+    }
+
     /// Whether recovery failed, and passed when it ran again on the same image.
     pub fn is_flaky(&self) -> bool {
         let failure = self.failure.as_ref();
@@ -60,6 +65,20 @@ pub fn passed_in_order(trials: &[Trial]) -> Vec<u64> {
     events
 }
 
+/// A recovery that was interrupted by a crash.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InterruptedRecovery {
+    /// What it was about to do; `None` at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<PointKind>,
+    /// Where, innermost frame first, as far as that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<Frame>,
+    /// The line of it that distinguishes actions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub line: String,
+}
+
 /// What is known about a recovery that did not pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
@@ -67,6 +86,9 @@ pub struct Failure {
     pub stack: Vec<Frame>,
     /// The line of it that distinguishes failure points.
     pub line: String,
+    /// The recoveries that were interrupted before, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupted: Vec<InterruptedRecovery>,
     /// The line of the last store that is lost, if stores persist in another order than that of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,

@@ -90,22 +90,31 @@ impl ExploredPoint {
     }
 }
 
-/// `2 of 2 failure points in all states (46 of 46 crash times, about 10^3.2 states)`
+/// `2 of 2 failure points in all states (46 of 46 crash times, 120 of 120 crashes inside recovery, about 10^3.2 states)`
 impl fmt::Display for ExplorationCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |of| if of == 1 { "" } else { "s" };
         let (points, times) = (self.failure_points, self.crash_times);
         write!(
             f,
-            "{} of {} failure point{} in all states ({} of {} crash time{}, about 10^{:.1} states)",
+            "{} of {} failure point{} in all states ({} of {} crash time{}",
             points.tried,
             points.of,
             plural(points.of),
             times.tried,
             times.of,
             plural(times.of),
-            self.states_log10
-        )
+        )?;
+        for (number, inside) in self.inside_recovery.iter().enumerate() {
+            let which = match number {
+                0 => "",
+                _ => "the next ",
+            };
+            let ending = if inside.of == 1 { "" } else { "es" };
+            let Covered { tried, of } = inside;
+            write!(f, ", {tried} of {of} crash{ending} inside {which}recovery")?;
+        }
+        write!(f, ", about 10^{:.1} states)", self.states_log10)
     }
 }
 
@@ -196,6 +205,13 @@ mod tests {
         assert_eq!(
             coverage.to_string(),
             "1 of 1 failure point in all states (45 of 46 crash times, about 10^3.2 states)"
+        );
+        let exploration = coverage.exploration.as_mut().unwrap();
+        exploration.inside_recovery = vec![Covered::new(1, 1), Covered::new(0, 3)];
+        assert_eq!(
+            coverage.to_string(),
+            "1 of 1 failure point in all states (45 of 46 crash times, 1 of 1 crash inside recovery, \
+             0 of 3 crashes inside the next recovery, about 10^3.2 states)"
         );
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::action_digest::ActionDigest;
-use super::{ActionSite, RecoveryRun, is_action};
+use super::{RecoveryRun, is_action};
 use crate::crash_point::{ImpossibleChoice, Interruption};
 use crate::error::CrashError;
 use crate::image::{CrashImage, ImageBuilder, LostStore};
@@ -15,8 +15,6 @@ pub struct InterruptedImage {
     pub image: CrashImage,
     /// The stores of recovery before the crash that are not in the image.
     pub lost: Vec<LostStore>,
-    /// What recovery was about to do.
-    pub site: ActionSite,
 }
 
 impl RecoveryRun {
@@ -35,14 +33,13 @@ impl RecoveryRun {
             builder = builder.with_states(choice.profile()?);
         }
         let mut digest = ActionDigest::default();
-        let (mut actions, mut site) = (0, ActionSite::END);
+        let mut actions = 0;
         let mut reader = self.actions.events().map_err(CrashError::Actions)?;
         let mut next = reader.events();
         reader
             .for_each(|event, definitions| {
                 if actions == interruption.actions && is_action(&event.kind) {
                     next = event.index.0;
-                    site = ActionSite::of(event, definitions);
                     return ControlFlow::Break(());
                 }
                 digest.add(self, event, definitions);
@@ -67,10 +64,6 @@ impl RecoveryRun {
         for (number, _) in holders.filter(|(_, holder)| holder.is_none()) {
             left.files[number] = image.files[number].clone();
         }
-        Ok(InterruptedImage {
-            image: left,
-            lost,
-            site,
-        })
+        Ok(InterruptedImage { image: left, lost })
     }
 }

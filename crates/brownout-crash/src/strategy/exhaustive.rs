@@ -429,10 +429,10 @@ impl Exhaustive {
             passes: trial.verdict.passed(),
             fails_anyway: trial.fails_anyway,
         };
-        self.take_run(&run);
         if self.depth > 1 {
-            self.known_runs.add(run);
+            self.known_runs.add(run.clone());
         }
+        self.take_run(&run);
     }
 
     /// How the recovery of a trial has started.
@@ -461,6 +461,14 @@ impl Exhaustive {
         let Some(reads) = &run.observation.reads else {
             return;
         };
+        if !self.explorer.is_explained(reads) {
+            // It is of a test that is resumed, and shows bytes that are not observed yet.
+            return;
+        }
+        self.ended.insert(
+            run.point.clone(),
+            EndedRun::of(run.passes, &run.observation),
+        );
         let acted = match run.observation.actions.as_ref().filter(|_| self.depth > 1) {
             None => None,
             Some(actions) => {
@@ -543,12 +551,11 @@ impl Exhaustive {
         let (differing, runs) = self.known_runs.observe_more(&stores.differing);
         stores.differing = differing;
         self.explorer.restart();
-        self.ended.clear();
+        self.ended.retain(|_, run| run.is_unobserved);
         self.inside.clear();
         self.failures.clear();
-        for run in runs {
-            self.take_run(&run);
-            self.ended.insert(run.point, EndedRun::of(run.passes, &run.observation));
+        for run in &runs {
+            self.take_run(run);
         }
     }
 
@@ -657,9 +664,11 @@ impl Strategy for Exhaustive {
             self.explorer.put_back(nodes);
             return;
         };
-        self.take(trial);
         let ended = EndedRun::of(passes, observation);
-        self.ended.insert(trial.point.clone(), ended);
+        if ended.is_unobserved {
+            self.ended.insert(trial.point.clone(), ended);
+        }
+        self.take(trial);
         for node in nodes {
             self.settle(node, ended);
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use brownout_crash::{
     CrashImage, Granularity, ImageBuilder, ProposedCrash, RecordedRun, RecoveryRun, Scope,
-    StrategyInfo, StrategyInput, Survey,
+    StrategyInfo, StrategyInput, Survey, Trial,
 };
 use brownout_model::{Profile, Wait};
 use brownout_recovery::{ByteRanges, FirstRead, Observation, ReadBytes, RecoveryActions, Verdict};
@@ -227,13 +227,15 @@ fn image_of(
     })
 }
 
-/// The transcripts that the strategy finds, and how many runs it wanted for each; those that it repeats do not count.
+/// The transcripts that the strategy finds, and how many runs it wanted for each; those that it repeats do not count. `trials` are those
+/// of an earlier test, and get those of this one.
 fn explored(
     run: &RecordedRun,
     survey: &Survey,
     (depth, profile): (usize, Profile),
     program: &Program,
     is_all_observed: bool,
+    trials: &mut Vec<Trial>,
 ) -> BTreeMap<Transcript, usize> {
     let mut strategy = (StrategyInfo::named("exhaustive").unwrap().start)(StrategyInput {
         run,
@@ -249,6 +251,7 @@ fn explored(
     let mut everything = ByteRanges::exact();
     everything.insert(0..SPAN);
     let mut transcripts = BTreeMap::new();
+    trials.iter().for_each(|trial| strategy.learn(trial));
     loop {
         let wave = strategy.propose();
         if wave.is_empty() {
@@ -274,6 +277,10 @@ fn explored(
             };
             let trial = tried(proposed, verdict, shown);
             strategy.learn(&trial);
+            match trials.iter_mut().find(|known| known.point == trial.point) {
+                Some(repeated) => *repeated = trial,
+                None => trials.push(trial),
+            }
         }
     }
 }
@@ -288,6 +295,7 @@ proptest! {
         profile in prop::sample::select(Profile::ALL.to_vec()),
         depth in 2..4_usize,
         is_all_observed in any::<bool>(),
+        kept in any::<prop::sample::Index>(),
     ) {
         let made = made(&steps);
         let run = RecordedRun::new(made.path(), made.selection());
@@ -297,14 +305,23 @@ proptest! {
         };
         let scope = Scope { granularity, occurrences: 1, ..Scope::default() };
         let survey = run.survey(scope, &mut Numbers, &mut Silent).unwrap();
-        let found = explored(&run, &survey, (depth, profile), &program, is_all_observed);
+        let mut trials = Vec::new();
+        let crash = (depth, profile);
+        let found = explored(&run, &survey, crash, &program, is_all_observed, &mut trials);
         let expected = eager_from_target(&run, &survey, (depth, profile), &program);
         let transcripts: BTreeSet<Transcript> = found.keys().cloned().collect();
-        prop_assert_eq!(transcripts, expected);
+        prop_assert_eq!(&transcripts, &expected);
         for (transcript, runs) in found {
             // A failure is confirmed at each crash that leads to it. If less is observed, runs are repeated, also on other images.
             let is_once = runs == 1 || !transcript.1 || !is_all_observed;
             prop_assert!(is_once, "{:?} was run {} times", transcript, runs);
         }
+        // A test that was killed knows some of the runs.
+        trials.truncate(kept.index(trials.len() + 1));
+        let resumed = explored(&run, &survey, crash, &program, is_all_observed, &mut trials);
+        let transcripts: BTreeSet<Transcript> = resumed.into_keys().collect();
+        prop_assert!(transcripts.is_subset(&expected), "{:?}", transcripts);
+        let again = explored(&run, &survey, crash, &program, is_all_observed, &mut trials);
+        prop_assert!(again.is_empty() || !is_all_observed, "{:?}", again);
     }
 }

@@ -1,12 +1,12 @@
 //! Records what a recovery does to persistent memory while it runs.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use brownout_trace::{
-    AppPc, ContextId, Ending, Event, EventKind, FileId, FileIdentity, Header, ProcessId, Sync,
-    ThreadId, TraceWriter, WriteError,
+    AppPc, ContextId, Ending, Event, EventKind, FileId, FileIdentity, Header, Mapping, ProcessId,
+    Sync, ThreadId, TraceWriter, WriteError,
 };
 
 use super::RecoveryActions;
@@ -34,7 +34,7 @@ impl ActionRecorder {
         let header = Header {
             brownout_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: Vec::new(),
-            cwd: PathBuf::new(),
+            cwd: std::env::current_dir()?,
             pm: Vec::new(),
             loads: false,
             started: SystemTime::UNIX_EPOCH,
@@ -96,7 +96,15 @@ impl ActionRecorder {
         {
             self.unfenced.insert(thread);
         }
-        self.trace.write(event).map(drop)
+        // No event tells the content of a file: it is known before.
+        let kind = match event.kind {
+            EventKind::Map(mapping) => EventKind::Map(Mapping {
+                snapshot: false,
+                ..mapping
+            }),
+            kind => kind,
+        };
+        self.trace.write(&Event { kind, ..*event }).map(drop)
     }
 
     /// Bytes are read for the first time, in so many parts.

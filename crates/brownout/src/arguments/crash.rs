@@ -149,6 +149,13 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_states: Option<u64>,
 
+    /// Number of crashes in a row, with the strategy exhaustive: with 2, recovery crashes, too, and is run again; with 3, that
+    /// recovery, too, and so on [default: 1]
+    ///
+    /// Recovery crashes before each of its operations that makes stores durable, and at its end.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub depth: Option<u32>,
+
     /// Recoveries to run at the same time [default: one for each processor]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
@@ -187,6 +194,7 @@ impl CrashTestArgs {
             points,
             occurrences,
             max_states,
+            depth,
             jobs,
             time_limit,
             no_narrowing,
@@ -205,6 +213,7 @@ impl CrashTestArgs {
             ("--strategy", strategy.is_some()),
             ("--occurrences", occurrences.is_some()),
             ("--max-states", max_states.is_some()),
+            ("--depth", depth.is_some()),
             ("--jobs", jobs.is_some()),
             ("--time-limit", time_limit.is_some()),
             ("--no-narrowing", *no_narrowing),

@@ -34,6 +34,7 @@ pub struct CrashKeys {
     strategy: Option<String>,
     occurrences: Option<u32>,
     max_states: Option<u64>,
+    depth: Option<u32>,
     jobs: Option<u32>,
     time_limit: Option<String>,
     allow_network: Option<bool>,
@@ -74,6 +75,7 @@ impl CrashKeys {
             strategy: self.strategy.or(base.strategy),
             occurrences: self.occurrences.or(base.occurrences),
             max_states: self.max_states.or(base.max_states),
+            depth: self.depth.or(base.depth),
             jobs: self.jobs.or(base.jobs),
             time_limit: self.time_limit.or(base.time_limit),
             allow_network: self.allow_network.or(base.allow_network),
@@ -95,6 +97,7 @@ impl CrashKeys {
         let counts = [
             ("occurrences", self.occurrences.map(u64::from)),
             ("max-states", self.max_states),
+            ("depth", self.depth.map(u64::from)),
             ("jobs", self.jobs.map(u64::from)),
         ];
         match counts.into_iter().find(|(_, count)| *count == Some(0)) {
@@ -142,6 +145,7 @@ impl CrashKeys {
         options.strategy = options.strategy.or_else(|| strategy(&keys.strategy?).ok());
         options.occurrences = options.occurrences.or(keys.occurrences);
         options.max_states = options.max_states.or(keys.max_states);
+        options.depth = options.depth.or(keys.depth);
         options.jobs = options.jobs.or(keys.jobs);
         options.time_limit = options.time_limit.or_else(|| time(keys.time_limit));
         options.allow_network |= keys.allow_network.unwrap_or_default();

@@ -52,6 +52,7 @@ pub fn run_campaign(
         symbols: &mut prepared.symbols,
         occurrences: plan.occurrences,
         max_states: plan.max_states,
+        depth: plan.depth,
         suspects: &suspects,
         profile: plan.profile,
     })?;

@@ -51,6 +51,8 @@ pub struct Plan {
     pub occurrences: Option<usize>,
     /// How many states to explore at each failure point, at most.
     pub max_states: Option<u64>,
+    /// How many runs may crash in a row.
+    pub depth: usize,
     /// The number of arguments of the process that are the target and its arguments.
     pub target_arguments: usize,
     pub resume: bool,
@@ -95,9 +97,14 @@ impl Plan {
         if let Some((option, _)) = selecting.into_iter().find(|(_, given)| *given) {
             check_selectable(strategy, option)?;
         }
-        if arguments.max_states.is_some() && !strategy.tries_all {
+        let exploring = [
+            ("--max-states", arguments.max_states.is_some()),
+            ("--depth", arguments.depth.is_some()),
+        ];
+        let mut exploring = exploring.into_iter().filter(|_| !strategy.tries_all);
+        if let Some((option, _)) = exploring.find(|(_, given)| *given) {
             return Err(Failure::NotExploring {
-                option: "--max-states",
+                option,
                 strategy: strategy.name,
             });
         }
@@ -120,6 +127,7 @@ impl Plan {
             time_limit: arguments.time_limit.or(strategy.time_limit),
             occurrences,
             max_states: arguments.max_states,
+            depth: arguments.depth.map_or(1, |depth| depth as usize),
             target_arguments: 0,
             resume: false,
             shard: Shard::default(),
@@ -166,6 +174,7 @@ impl Plan {
             granularity: self.scope.granularity,
             profile: self.profile.name.to_owned(),
             occurrences: self.occurrences,
+            depth: self.depth,
             after: text(&self.scope.after).pop(),
             operations: text(&self.scope.operations),
             from_start: self.scope.from_start,

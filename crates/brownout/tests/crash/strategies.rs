@@ -199,6 +199,7 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
         symbols: &mut Bare,
         occurrences: None,
         max_states: None,
+        depth: 1,
         suspects: &[],
         profile: Profile::ADR,
     })
@@ -483,6 +484,7 @@ fn head(recovery: &Recovery, strategy: StrategyId) -> Head {
         granularity: Default::default(),
         profile: "adr".into(),
         occurrences: None,
+        depth: 1,
         after: None,
         operations: Vec::new(),
         from_start: false,

@@ -131,6 +131,27 @@ impl Explorer {
         self.other_actions
     }
 
+    /// Whether the bytes that a run has read are those of all situations, or are observed.
+    pub fn is_explained(&self, reads: &ReadBytes) -> bool {
+        let situations = &self.versions.situations;
+        let Some(any) = situations.stores.times.first() else {
+            return true;
+        };
+        let memory = situations.memory(0, None, &self.behaviours);
+        let is_certain = |read: FirstRead, bytes: &[u8]| {
+            let range = read.offset..read.offset + read.len;
+            let differing = situations.stores.differing.get(read.file);
+            let others = differing.map_or_else(Vec::new, |known| known.missing(range));
+            others.into_iter().all(|part| {
+                let at = address(any.holder(read.file), part.start);
+                let seen = (part.start - read.offset) as usize..(part.end - read.offset) as usize;
+                memory.completed_bytes(at, part.end - part.start) == bytes[seen]
+            })
+        };
+        let mut reads = reads.iter();
+        reads.all(|(read, bytes)| is_certain(read, bytes))
+    }
+
     /// Learns from a run, and from what it did if that is known.
     pub fn learn(
         &mut self,

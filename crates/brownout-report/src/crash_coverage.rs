@@ -107,12 +107,12 @@ impl fmt::Display for ExplorationCoverage {
         )?;
         for (number, inside) in self.inside_recovery.iter().enumerate() {
             let which = match number {
-                0 => "",
-                _ => "the next ",
+                0 => String::new(),
+                _ => format!(" {}", number + 1),
             };
             let ending = if inside.of == 1 { "" } else { "es" };
             let Covered { tried, of } = inside;
-            write!(f, ", {tried} of {of} crash{ending} inside {which}recovery")?;
+            write!(f, ", {tried} of {of} crash{ending} inside recovery{which}")?;
         }
         write!(f, ", about 10^{:.1} states)", self.states_log10)
     }
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(
             coverage.to_string(),
             "1 of 1 failure point in all states (45 of 46 crash times, 1 of 1 crash inside recovery, \
-             0 of 3 crashes inside the next recovery, about 10^3.2 states)"
+             0 of 3 crashes inside recovery 2, about 10^3.2 states)"
         );
     }
 }

@@ -13,7 +13,7 @@ use clap::Args;
   brownout replay brownout.out 3f2a
   brownout replay brownout.out 3f2a --gdb
   brownout replay brownout.out 3f2a --keep image
-  brownout replay run.trace crash3:4711:eyJl…")]
+  brownout replay run.trace crash4:4711:eyJl…")]
 pub struct ReplayArgs {
     /// Results directory of `brownout check` or `brownout crash`, or a trace
     #[arg(value_name = "DIR")]

@@ -15,6 +15,7 @@ use crate::coverage::{CampaignEnd, CampaignEnding, TrialPurpose};
 use crate::crash_point::{CrashPoint, common_profile};
 use crate::error::CrashError;
 use crate::image::{ImageBuilder, ImageDigest};
+use crate::interrupted_sites::interrupted_recoveries;
 use crate::journal::Journal;
 use crate::operation::Operation;
 use crate::persistent_files::PersistentFiles;
@@ -162,7 +163,10 @@ impl<'a> Campaign<'a> {
                 self.collect(with)?;
                 continue;
             }
-            wave.retain(|proposal| self.tried.insert(proposal.point.clone()));
+            wave.retain(|proposal| {
+                let is_new = self.tried.insert(proposal.point.clone());
+                is_new || proposal.is_repeated
+            });
             wave.sort_by(|a, b| a.point.cmp(&b.point));
             if !wave.is_empty() && !self.try_wave(&wave, with)? {
                 break;
@@ -231,10 +235,26 @@ impl<'a> Campaign<'a> {
         let chosen = choice
             .map(|choice| builder.chosen(choice, event, definitions))
             .transpose()?;
-        let digest = match &chosen {
+        let mut digest = match &chosen {
             Some(chosen) => chosen.digest,
             None => builder.digest(definitions),
         };
+        let mut interrupted = None;
+        for (recovery, interruption) in proposal
+            .recoveries
+            .iter()
+            .zip(&proposal.point.interruptions)
+        {
+            let image = interrupted.unwrap_or_else(|| match &chosen {
+                Some(chosen) => chosen.image.clone(),
+                None => builder.image(definitions),
+            });
+            let left = recovery
+                .interrupted(&image, interruption, self.files)?
+                .image;
+            digest = left.digest();
+            interrupted = Some(left);
+        }
         if !proposal.is_comparison && !self.shard.takes(digest.0) {
             self.elsewhere += 1;
             self.progress.first_tries += u64::from(proposal.purpose == TrialPurpose::FailurePoint);
@@ -247,15 +267,17 @@ impl<'a> Campaign<'a> {
             waiting.push(proposal.clone());
             return Ok(true);
         }
-        if let Some(trial) = self.known.get(&key).cloned() {
+        let known = self.known.get(&key).filter(|_| !proposal.is_repeated);
+        if let Some(trial) = known.cloned() {
             self.note_same(&trial, proposal, with)?;
             with.observer.progress(self.progress);
             return Ok(true);
         }
         self.waiting.insert(key, vec![proposal.clone()]);
-        let image = match chosen {
-            Some(chosen) => chosen.image,
-            None => builder.image(definitions),
+        let image = match (interrupted, chosen) {
+            (Some(image), _) => image,
+            (None, Some(chosen)) => chosen.image,
+            (None, None) => builder.image(definitions),
         };
         let situation = CrashSituation {
             event,
@@ -289,7 +311,7 @@ impl<'a> Campaign<'a> {
         let mut proposals = self.waiting.remove(&key).unwrap_or_default().into_iter();
         if let Some(first) = proposals.next() {
             let trial = new_trial(&first, key, proposed, with.symbols);
-            self.note(trial.clone(), with)?;
+            self.note(trial.clone(), first.is_repeated, with)?;
             for state in others {
                 self.note_other(&first, key, state, with)?;
             }
@@ -313,13 +335,15 @@ impl<'a> Campaign<'a> {
         trial.point = proposal.point.clone();
         trial.kind = proposal.kind;
         trial.purpose = proposal.purpose;
+        trial.fails_anyway = proposal.fails_anyway;
         trial.same_as = Some(first.point.clone());
         if let Some(failure) = &mut trial.failure {
             failure.stack = stack_frames(proposal, with.symbols);
             failure.line = with.symbols.line(&failure.stack);
+            failure.interrupted = interrupted_recoveries(proposal, with.symbols);
             failure.lost = lost_line(proposal, with.symbols);
         }
-        self.note(trial, with)
+        self.note(trial, proposal.is_repeated, with)
     }
 
     /// Another state that the trial of a proposal has tried.
@@ -330,21 +354,28 @@ impl<'a> Campaign<'a> {
         state: TriedState,
         with: &mut Collaborators<'_>,
     ) -> Result<(), CrashError> {
-        let point = CrashPoint {
-            event: proposal.point.event,
-            choice: state.choice,
-        };
+        let point = CrashPoint::chosen(proposal.point.event, state.choice);
         if !self.tried.insert(point.clone()) {
             return Ok(());
         }
         let mut trial = new_trial(proposal, key, state.attempt, with.symbols);
         trial.reached_from = Some(std::mem::replace(&mut trial.point, point));
-        self.note(trial, with)
+        self.note(trial, false, with)
     }
 
-    fn note(&mut self, trial: Trial, with: &mut Collaborators<'_>) -> Result<(), CrashError> {
+    fn note(
+        &mut self,
+        trial: Trial,
+        is_repeated: bool,
+        with: &mut Collaborators<'_>,
+    ) -> Result<(), CrashError> {
         with.journal.trial(&trial)?;
         with.strategy.learn(&trial);
+        let mut known = self.trials.iter_mut().filter(|_| is_repeated);
+        if let Some(repeated) = known.find(|known| known.point == trial.point) {
+            *repeated = trial;
+            return Ok(());
+        }
         self.progress.count(&trial);
         self.uniform_failures.add(&trial);
         self.trials.push(trial);
@@ -388,6 +419,7 @@ fn new_trial(
             let stack = stack_frames(proposal, symbols);
             Failure {
                 line: symbols.line(&stack),
+                interrupted: interrupted_recoveries(proposal, symbols),
                 lost: lost_line(proposal, symbols),
                 stack,
                 recovery: failing_frames(&attempt.frames, symbols),
@@ -396,6 +428,7 @@ fn new_trial(
             }
         }),
         verdict: attempt.verdict,
+        fails_anyway: proposal.fails_anyway,
         seconds: attempt.duration.as_secs_f64(),
         observation: attempt.observation,
     }

@@ -30,6 +30,11 @@ impl Cause {
             .any(|culprit| !culprit.persisted.is_empty())
     }
 
+    /// Whether the stores are those of a recovery that was interrupted.
+    pub(crate) fn is_inside_recovery(&self) -> bool {
+        !self.cause_of.interruptions.is_empty()
+    }
+
     /// Whether any stores make the difference.
     pub(crate) fn names_stores(&self) -> bool {
         !self.present.is_empty() || !self.absent.is_empty()

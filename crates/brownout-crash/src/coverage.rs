@@ -23,6 +23,8 @@ pub enum TrialPurpose {
     Store,
     /// To try stores that persist in another order than that of the program.
     OpenOrder,
+    /// To try a crash inside recovery.
+    Interruption,
 }
 
 /// How much there is to try in a run.
@@ -71,7 +73,7 @@ pub fn tried(trials: &[Trial]) -> Extent {
                 tried.failure_points += 1;
                 tried.occurrences += 1;
             }
-            TrialPurpose::Suspect => {}
+            TrialPurpose::Suspect | TrialPurpose::Interruption => {}
             TrialPurpose::Occurrence => tried.occurrences += 1,
             TrialPurpose::Store => tried.stores += 1,
             TrialPurpose::OpenOrder => tried.orders += 1,

@@ -3,6 +3,8 @@
 //! Without a choice a crash leaves every store before its event, in program order, as in Mumak §4.1. With a choice it
 //! leaves one of the states of the persistency model (Jaaru, Figs. 9 and 10): each line holds its content after some of its
 //! stores, independently of all other lines. If stores can be [torn](Tearing), a line may also have some words of a store.
+//!
+//! Recovery may crash, too (Jaaru §3): after the crash of the target, recovery runs until it is interrupted, and so on.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,16 +20,42 @@ pub struct CrashPoint {
     /// Which stores before the event are present; `None` if all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
+    /// The crashes of the recoveries after it, one after the other; none if recovery is not interrupted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interruptions: Vec<Interruption>,
 }
 
 impl CrashPoint {
     /// A crash that leaves every store before `event`.
     pub fn program_order(event: u64) -> Self {
+        Self::chosen(event, None)
+    }
+
+    /// A crash before `event` of the target alone.
+    pub fn chosen(event: u64, choice: Option<Choice>) -> Self {
         Self {
             event,
-            choice: None,
+            choice,
+            interruptions: Vec::new(),
         }
     }
+
+    /// Whether it leaves every store of the target before its event, and nothing else.
+    pub fn is_in_program_order(&self) -> bool {
+        self.choice.is_none() && self.interruptions.is_empty()
+    }
+}
+
+/// A crash inside recovery.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Interruption {
+    /// How many stores, flushes, fences and other actions on persistent memory recovery had completed.
+    pub actions: u64,
+    /// A digest of these actions, which shows whether another run has done the same.
+    pub digest: u64,
+    /// Which of its stores are present; `None` if all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Choice>,
 }
 
 /// The one profile of all choices among crash points; `None` if all are in program order.
@@ -282,6 +310,11 @@ pub enum ImpossibleChoice {
         offset: u64,
         event: u64,
     },
+    #[error(
+        "recovery has not done the same as before, so that it cannot be interrupted at the same action; it, or something that it \
+         depends on besides the persistent files, has changed"
+    )]
+    OtherRecovery,
 }
 
 #[cfg(test)]
@@ -344,14 +377,14 @@ mod tests {
 
     #[test]
     fn crash_points_of_one_test_have_one_profile() {
-        let point = |profile: Option<&str>| CrashPoint {
-            event: 1,
-            choice: profile.map(|profile| Choice {
+        let point = |profile: Option<&str>| {
+            let choice = profile.map(|profile| Choice {
                 profile: profile.into(),
                 tearing: Tearing::Whole,
                 others: OtherLines::Newest,
                 lines: Vec::new(),
-            }),
+            });
+            CrashPoint::chosen(1, choice)
         };
         let of = |profiles: &[Option<&str>]| {
             let points: Vec<CrashPoint> = profiles.iter().copied().map(point).collect();

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use brownout_model::{FlushEffect, PmAddress, Profile, SpaceId, StoreKind, ThreadSlot};
+use brownout_model::{
+    Access, FlushEffect, PmAddress, Profile, SpaceId, StoreHistoryBuilder, StoreKind, ThreadSlot,
+    Time,
+};
 use brownout_trace::selection::Selection;
 use brownout_trace::{
     Address, Definitions, Event, EventKind, FileId, FileRange, FlushKind, ProcessId, StoreFlavor,
@@ -47,6 +50,73 @@ impl Effect<'_> {
             self,
             Self::Store { .. } | Self::Replace { .. } | Self::Remove { .. }
         )
+    }
+}
+
+impl<'e> Effect<'e> {
+    /// The bytes that have another content afterwards.
+    pub fn changed_bytes(&self) -> Option<(SpaceId, Range<u64>)> {
+        match self {
+            Self::Store { at, bytes, .. } | Self::Replace { at, bytes } => {
+                let end = at.offset.saturating_add(bytes.len() as u64);
+                Some((at.space, at.offset..end))
+            }
+            Self::Remove { space, range } => Some((*space, range.clone())),
+            Self::Fence | Self::Flush { .. } | Self::WriteBack { .. } => None,
+        }
+    }
+
+    /// The same effect in another space; `None` if there is none for it.
+    pub fn moved(self, space_of: impl Fn(SpaceId) -> Option<SpaceId>) -> Option<Self> {
+        let moved = |at: PmAddress| {
+            let space = space_of(at.space)?;
+            Some(PmAddress { space, ..at })
+        };
+        Some(match self {
+            Self::Fence => Self::Fence,
+            Self::Store { at, bytes, kind } => Self::Store {
+                at: moved(at)?,
+                bytes,
+                kind,
+            },
+            Self::Flush { at, effect } => Self::Flush {
+                at: moved(at)?,
+                effect,
+            },
+            Self::WriteBack { space, range } => Self::WriteBack {
+                space: space_of(space)?,
+                range,
+            },
+            Self::Replace { at, bytes } => Self::Replace {
+                at: moved(at)?,
+                bytes,
+            },
+            Self::Remove { space, range } => Self::Remove {
+                space: space_of(space)?,
+                range,
+            },
+        })
+    }
+}
+
+/// Adds an effect of an event to the history of its run.
+pub fn add_to_history(
+    history: &mut StoreHistoryBuilder,
+    threads: &mut Threads,
+    event: &Event<'_>,
+    effect: Effect<'_>,
+) {
+    let by = Access {
+        thread: threads.of(event, || history.add_thread()),
+        time: Time(event.index.0),
+    };
+    match effect {
+        Effect::Fence => history.fence(by),
+        Effect::Flush { at, effect } => history.flush(by, at, effect),
+        Effect::WriteBack { space, range } => history.write_back(by, space, range),
+        Effect::Remove { space, range } => history.remove(by.time, space, range),
+        Effect::Store { at, bytes, kind } => history.store(by, at, bytes, kind),
+        Effect::Replace { at, bytes } => history.replace(by.time, at, bytes),
     }
 }
 

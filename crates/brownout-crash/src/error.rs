@@ -19,6 +19,10 @@ pub enum CrashError {
         #[source]
         source: ReadError,
     },
+    #[error("recovery cannot be observed, so that it cannot be interrupted")]
+    Unobserved,
+    #[error("cannot read what a recovery did")]
+    Actions(#[source] ReadError),
     #[error(transparent)]
     Runner(#[from] RunnerError),
     #[error(transparent)]

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, HashMap};
 use brownout_report::{Evidence, Finding, Frame, Severity, Stack, primary_frame, role};
 
 use crate::cause::{Cause, Culprit};
-use crate::crash_point::CrashPoint;
+use crate::crash_point::{Choice, CrashPoint, Interruption};
 use crate::explained_read::Explanation;
 use crate::group::Group;
 use crate::rules::rule_of;
 use crate::token::Token;
-use crate::trial::{Failure, Trial};
+use crate::trial::{Failure, InterruptedRecovery, Trial};
 
 /// The source line that a stack points at.
 pub fn line_of(stack: &[Frame]) -> String {
@@ -108,7 +108,8 @@ impl CauseIdentity {
     fn of(group: &Group, cause: &Cause) -> Option<Self> {
         let first = group.first();
         let failure = first.failure.as_ref()?;
-        let is_lost = first.point.choice.is_some() && !cause.absent.is_empty();
+        let may_be_lost = !first.point.is_in_program_order();
+        let is_lost = may_be_lost && !cause.absent.is_empty();
         if cause.present.is_empty() && !is_lost {
             return None;
         }
@@ -152,6 +153,11 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
     let failure = first.failure.as_ref()?;
     let rule = rule_of(&first.verdict)?;
     let mut stacks = vec![stack(role::FAILURE_POINT, &failure.stack)];
+    // What recovery was doing when it was interrupted last comes first: that is what it cannot cope with.
+    let known = failure.interrupted.iter();
+    for interrupted in known.filter(|interrupted| !interrupted.stack.is_empty()) {
+        stacks.insert(0, stack(role::INTERRUPTED_RECOVERY, &interrupted.stack));
+    }
     if !failure.recovery.is_empty() {
         stacks.push(stack(role::RECOVERY, &failure.recovery));
     }
@@ -160,22 +166,12 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
         details: details(group, failure),
         ..Evidence::default()
     };
-    let mut message = format!(
-        "recovery {} after power is lost before {}",
-        first.verdict,
-        first.kind.describe()
-    );
-    if let Some(choice) = &first.point.choice {
-        message.push_str(match choice.has_torn_stores() {
-            true => ", with a store before it that has reached persistent memory only in part",
-            false => ", with stores before it that have not reached persistent memory",
-        });
-    }
+    let mut message = interruption_sentence(first, failure);
     if let Some(operation) = first.operation.filter(|operation| operation.active) {
         message.push_str(&format!(", in operation {}", operation.completed + 1));
     }
     if let Some(cause) = cause {
-        message.push_str(reason(cause));
+        message.push_str(&reason(cause));
     }
     let mut finding = Finding::new(rule, message, stacks, Evidence::default());
     if let Some(cause) = cause {
@@ -185,7 +181,10 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
         ] {
             for culprit in culprits {
                 finding.stacks.push(stack(role, &culprit.stack));
-                evidence.events.push(culprit.event);
+                // The events of recovery are not in the trace.
+                if !cause.is_inside_recovery() {
+                    evidence.events.push(culprit.event);
+                }
                 for range in &culprit.ranges {
                     if !evidence.ranges.contains(range) {
                         evidence.ranges.push(range.clone());
@@ -204,7 +203,10 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
             evidence.details.insert("cause".into(), none.into());
         }
         if let Some(stores) = cause.stores {
-            let since = "stores since the last image that passed";
+            let since = match cause.is_inside_recovery() {
+                true => "stores of recovery that are there",
+                false => "stores since the last image that passed",
+            };
             evidence.details.insert(since.into(), stores.to_string());
         }
         let tests = cause.tests.to_string();
@@ -224,14 +226,56 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
     Some(finding)
 }
 
+/// When recovery fails.
+fn interruption_sentence(first: &Trial, failure: &Failure) -> String {
+    let lost_at = |choice: &Option<Choice>| match choice {
+        None => "",
+        Some(choice) if choice.has_torn_stores() => {
+            ", with a store before it that has reached persistent memory only in part"
+        }
+        Some(_) => ", with stores before it that have not reached persistent memory",
+    };
+    let verdict = &first.verdict;
+    let of_target = lost_at(&first.point.choice);
+    let inside = failure.interrupted.iter().zip(&first.point.interruptions);
+    let mut inside = inside.rev().map(|(recovery, interruption)| {
+        let lost = lost_at(&interruption.choice);
+        (recovery, lost)
+    });
+    let Some((last, lost)) = inside.next() else {
+        let before = first.kind.describe();
+        return format!("recovery {verdict} after power is lost before {before}{of_target}");
+    };
+    let place = match last.before {
+        // The stack is shown first.
+        Some(kind) if !last.stack.is_empty() => format!("before {}", kind.describe()),
+        _ => place_of(last),
+    };
+    let mut text = format!("recovery {verdict} after power is lost inside recovery, {place}{lost}");
+    text.push_str("; before that, power was lost ");
+    for (recovery, lost) in inside {
+        let place = place_of(recovery);
+        text.push_str(&format!("inside an earlier recovery, {place}{lost}, and "));
+    }
+    let before = first.kind.noun();
+    text.push_str(&format!("before {before} of the program{of_target}"));
+    text
+}
+
 /// What the cause adds to the sentence.
-fn reason(cause: &Cause) -> &'static str {
+fn reason(cause: &Cause) -> String {
+    let whose = match cause.is_inside_recovery() {
+        true => " of recovery",
+        false => "",
+    };
     match (cause.present.is_empty(), cause.absent.is_empty()) {
-        (false, false) => "; one store is present and another that belongs to it is missing",
-        (false, true) => "; a store is present that recovery cannot handle",
-        (true, false) if cause.is_torn() => "; recovery needs all of that store",
-        (true, false) => "; a store is missing that recovery needs",
-        (true, true) => "",
+        (false, false) => {
+            format!("; one store{whose} is present and another that belongs to it is missing")
+        }
+        (false, true) => format!("; a store{whose} is present that recovery cannot handle"),
+        (true, false) if cause.is_torn() => "; recovery needs all of that store".to_owned(),
+        (true, false) => format!("; a store{whose} is missing that recovery needs"),
+        (true, true) => String::new(),
     }
 }
 
@@ -266,6 +310,11 @@ fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {
     if let Some(choice) = &first.point.choice {
         details.insert(Evidence::CRASH_STATE.to_owned(), choice.describe());
     }
+    if !first.point.interruptions.is_empty() {
+        let interrupted = failure.interrupted.iter().zip(&first.point.interruptions);
+        let lines: Vec<String> = interrupted.map(describe_interruption).collect();
+        details.insert(Evidence::INTERRUPTED.to_owned(), lines.join("\n"));
+    }
     if let Some(again) = &failure.again {
         let text = format!("run again on the same image, recovery {again}");
         details.insert("not deterministic".to_owned(), text);
@@ -280,6 +329,32 @@ fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {
         details.insert("failure points".to_owned(), lines.join("\n"));
     }
     details
+}
+
+/// Where a recovery was interrupted, in words.
+fn place_of(interrupted: &InterruptedRecovery) -> String {
+    match interrupted.before {
+        Some(kind) => format!("before {}", kind.noun()),
+        None => "at its end".to_owned(),
+    }
+}
+
+/// Where a recovery was interrupted, and which of its stores are there.
+fn describe_interruption((at, interruption): (&InterruptedRecovery, &Interruption)) -> String {
+    let place = place_of(at);
+    let line = match at.line.is_empty() {
+        true => String::new(),
+        false => format!(" at {}", at.line),
+    };
+    let choice = interruption.choice.as_ref();
+    let left = choice.map_or_else(
+        || "with all its stores".to_owned(),
+        |choice| choice.describe(),
+    );
+    format!(
+        "{place}{line}, after {} of its actions on persistent memory (stores, flushes, fences), {left}",
+        interruption.actions
+    )
 }
 
 pub(crate) fn stack(role: &str, frames: &[Frame]) -> Stack {

@@ -1,7 +1,8 @@
 //! Groups failures that one mistake causes.
 //!
 //! Failures with the same line of the failure point and the same way in which recovery fails are one group; if they try an open
-//! order, with the same line of the store that is lost, wherever the crash is. Groups are one if
+//! order, with the same line of the store that is lost, and if recovery was interrupted, with the same line of recovery, wherever the
+//! crash is. Groups are one if
 //! they have neighbouring failure points, with none between them at which recovery passes: what one store breaks stays broken until
 //! another one repairs it.
 //!
@@ -38,7 +39,7 @@ impl Group {
 
     /// How many failure points fail; if none does, how many states between stores and open orders.
     pub(crate) fn count(&self) -> u64 {
-        let is_point = |trial: &&Trial| !is_state(trial) && trial.point.choice.is_none();
+        let is_point = |trial: &&Trial| !is_state(trial) && trial.point.is_in_program_order();
         match self.failures.iter().filter(is_point).count() {
             0 => self.failures.len() as u64,
             points => points as u64,
@@ -51,7 +52,8 @@ impl Group {
 /// Failure points are grouped as if no state between stores had been tried. A state then belongs to a neighbouring
 /// failure point that fails alike, or to the failure between whose failure points it lies; only other states are groups of their own.
 pub fn group(trials: &[Trial]) -> Vec<Group> {
-    let mut trials: Vec<&Trial> = trials.iter().collect();
+    let own = trials.iter().filter(|trial| !trial.fails_anyway);
+    let mut trials: Vec<&Trial> = own.collect();
     trials.sort_by(|a, b| a.point.cmp(&b.point));
     let points = trials.iter().copied().filter(|trial| !is_state(trial));
     let mut groups = group_in_order(points);
@@ -63,7 +65,7 @@ pub fn group(trials: &[Trial]) -> Vec<Group> {
     let in_order: Vec<&Trial> = trials
         .iter()
         .copied()
-        .filter(|trial| trial.point.choice.is_none())
+        .filter(|trial| trial.point.is_in_program_order())
         .collect();
     let owners = owners(&in_order, &by_point);
     let mut own = Vec::new();
@@ -129,13 +131,13 @@ fn owners(in_order: &[&Trial], by_point: &HashMap<CrashPoint, usize>) -> Vec<Opt
 
 /// Groups trials that are given in the order of the trace.
 fn group_in_order<'t>(trials: impl Iterator<Item = &'t Trial>) -> Vec<Group> {
-    let mut numbers: HashMap<(&str, Option<&str>, String), usize> = HashMap::new();
+    let mut numbers: HashMap<(&str, Vec<&str>, Option<&str>, String), usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     // The group that each one was united with, itself if none.
     let mut united: Vec<usize> = Vec::new();
     let mut neighbour: Option<(&Trial, String, usize)> = None;
     for trial in trials {
-        let in_order = trial.point.choice.is_none();
+        let in_order = trial.point.is_in_program_order();
         let Some(failure) = &trial.failure else {
             if in_order {
                 neighbour = None;
@@ -144,8 +146,16 @@ fn group_in_order<'t>(trials: impl Iterator<Item = &'t Trial>) -> Vec<Group> {
         };
         let signature = failure.signature(&trial.verdict);
         let lost = failure.lost.as_deref();
-        let line = lost.map_or(failure.line.as_str(), |_| "");
-        let key = (line, lost, signature.clone());
+        let inside: Vec<&str> = failure
+            .interrupted
+            .iter()
+            .map(|recovery| recovery.line.as_str())
+            .collect();
+        let line = match (lost, &inside[..]) {
+            (None, []) => failure.line.as_str(),
+            _ => "",
+        };
+        let key = (line, inside, lost, signature.clone());
         let number = *numbers.entry(key).or_insert_with(|| {
             groups.push(Group {
                 failures: Vec::new(),
@@ -190,10 +200,10 @@ fn root(united: &[usize], mut number: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crash_point::{Choice, OtherLines};
+    use crate::crash_point::{Choice, Interruption, OtherLines};
     use crate::failure_point::PointKind;
     use crate::operation::Operation;
-    use crate::trial::Failure;
+    use crate::trial::{Failure, InterruptedRecovery};
     use brownout_model::Tearing;
     use brownout_recovery::Verdict;
 
@@ -207,6 +217,7 @@ mod tests {
             same_as: None,
             reached_from: None,
             verdict: Verdict::Passed,
+            fails_anyway: false,
             seconds: 0.0,
             failure: None,
             observation: None,
@@ -296,6 +307,35 @@ mod tests {
             in_operation(1, failed(3, "a.c:3", "broken")),
         ];
         assert_eq!(groups(&trials), [[2], [3]]);
+    }
+
+    #[test]
+    fn interrupted_recoveries_are_one_group_for_each_line_of_recovery() {
+        let inside = |line: &str, mut trial: Trial| {
+            trial.point.interruptions = vec![Interruption {
+                actions: 1,
+                digest: 0,
+                choice: None,
+            }];
+            let interrupted = InterruptedRecovery {
+                line: line.into(),
+                ..InterruptedRecovery::default()
+            };
+            trial.failure.as_mut().unwrap().interrupted = vec![interrupted];
+            trial
+        };
+        let anyway = Trial {
+            fails_anyway: true,
+            ..inside("a.c:9", failed(9, "a.c:2", "broken"))
+        };
+        let trials = [
+            failed(1, "a.c:2", "broken"),
+            inside("a.c:7", failed(3, "a.c:2", "broken")),
+            inside("a.c:7", failed(5, "a.c:4", "broken")),
+            inside("a.c:8", failed(6, "a.c:4", "broken")),
+            anyway,
+        ];
+        assert_eq!(groups(&trials), [vec![1], vec![3, 5], vec![6]]);
     }
 
     #[test]

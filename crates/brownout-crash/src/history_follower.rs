@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
-use brownout_model::{Access, InitialBytes, PmAddress, SpaceId, StoreHistoryBuilder, Time};
+use brownout_model::{InitialBytes, PmAddress, SpaceId, StoreHistoryBuilder, Time};
 use brownout_trace::replay::Content;
 use brownout_trace::{Event, EventKind, FileId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::changes::Changes;
-use crate::effect::{Effect, Threads, address};
+use crate::effect::{Effect, Threads, add_to_history, address};
 use crate::persistent_files::PersistentFiles;
 
 /// Writes the history of a run.
@@ -34,28 +34,10 @@ impl HistoryFollower {
     }
 
     pub fn apply(&mut self, event: &Event<'_>, effect: Effect<'_>) {
-        let history = &mut self.history;
-        let by = Access {
-            thread: self.threads.of(event, || history.add_thread()),
-            time: Time(event.index.0),
-        };
-        match effect {
-            Effect::Fence => history.fence(by),
-            Effect::Flush { at, effect } => history.flush(by, at, effect),
-            Effect::WriteBack { space, range } => history.write_back(by, space, range),
-            Effect::Remove { space, range } => {
-                history.remove(by.time, space, range.clone());
-                self.changes.add(FileId(space.0), range);
-            }
-            Effect::Store { at, bytes, kind } => {
-                history.store(by, at, bytes, kind);
-                self.changes.add(FileId(at.space.0), range_of(at, bytes));
-            }
-            Effect::Replace { at, bytes } => {
-                history.replace(by.time, at, bytes);
-                self.changes.add(FileId(at.space.0), range_of(at, bytes));
-            }
+        if let Some((space, range)) = effect.changed_bytes() {
+            self.changes.add(FileId(space.0), range);
         }
+        add_to_history(&mut self.history, &mut self.threads, event, effect);
     }
 
     /// Content that is reported later than the first replaces it.
@@ -83,15 +65,24 @@ fn range_of(at: PmAddress, bytes: &[u8]) -> Range<u64> {
     at.offset..at.offset + bytes.len() as u64
 }
 
-/// What the files held when they were first mapped.
+/// The space of a PM file that no file of the run has the path of yet, so that its content is certain.
+pub fn unmapped(number: usize) -> FileId {
+    FileId(u32::MAX - number as u32)
+}
+
+/// What the files held when they were first mapped, and before.
 pub struct InitialContents(FxHashMap<SpaceId, Content>);
 
 impl InitialContents {
     pub fn of(files: &PersistentFiles) -> Self {
         let contents = files.initial_contents();
+        let unmapped = (0..files.paths().len()).filter_map(|number| {
+            let content = files.initial_content(number)?;
+            Some((unmapped(number), content))
+        });
+        let all = contents.chain(unmapped);
         Self(
-            contents
-                .map(|(file, content)| (SpaceId(file.0), content.clone()))
+            all.map(|(file, content)| (SpaceId(file.0), content.clone()))
                 .collect(),
         )
     }

@@ -54,6 +54,18 @@ impl<'a> ImageBuilder<'a> {
         }
     }
 
+    /// For a run that starts with these contents, of which no event tells the content.
+    pub(crate) fn over(
+        files: &'a PersistentFiles,
+        selection: &'a Selection,
+        contents: impl Iterator<Item = (FileId, Content)>,
+    ) -> Self {
+        Self {
+            images: Images::with_contents(contents),
+            ..Self::new(files, selection)
+        }
+    }
+
     /// Takes the next event.
     #[inline]
     pub fn apply(&mut self, event: &Event<'_>, definitions: &Definitions) {
@@ -156,6 +168,16 @@ impl<'a> ImageBuilder<'a> {
 }
 
 impl CrashImage {
+    /// The digest of an image that no [builder](ImageBuilder) has made; takes time proportional to its size.
+    pub(crate) fn digest(&self) -> ImageDigest {
+        let files = self.files.iter();
+        let digests = files.flat_map(|content| {
+            let digest = content.as_ref().map_or(1, Content::digest);
+            digest.to_le_bytes()
+        });
+        ImageDigest(xxhash_rust::xxh3::xxh3_128(&digests.collect::<Vec<u8>>()))
+    }
+
     /// Writes the image of a single file to `target`, or of several below the directory `target`, each at its
     /// absolute path.
     pub fn write_to(&self, target: &Path, paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {

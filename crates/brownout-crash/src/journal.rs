@@ -6,9 +6,11 @@
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
 //! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how
-//! much there was to try, and has any number of operations. Version 5 says whether stores can be torn.
+//! much there was to try, and has any number of operations. Version 5 says whether stores can be torn, and has
+//! crashes inside recovery.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -69,7 +71,7 @@ struct ReadsLine {
 #[derive(Clone, Debug)]
 pub struct Entries {
     pub head: Head,
-    /// One for each crash point, even if the file has it twice.
+    /// One for each crash point, the last one if the file has several.
     pub trials: Vec<Trial>,
     pub causes: Vec<Cause>,
     pub explanations: Vec<Explanation>,
@@ -155,7 +157,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         reads: None,
         ending: None,
     };
-    let mut tried = HashSet::new();
+    let mut tried = HashMap::new();
     for line in 2.. {
         text.clear();
         reader.read_line(&mut text).map_err(read_failed)?;
@@ -163,11 +165,14 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
             break;
         }
         match serde_json::from_str(&text) {
-            Ok(Line::Trial(trial)) => {
-                if tried.insert(trial.point.clone()) {
+            Ok(Line::Trial(trial)) => match tried.entry(trial.point.clone()) {
+                // It was repeated to observe more.
+                Entry::Occupied(known) => entries.trials[*known.get()] = *trial,
+                Entry::Vacant(new) => {
+                    new.insert(entries.trials.len());
                     entries.trials.push(*trial);
                 }
-            }
+            },
             Ok(Line::Cause(cause)) => entries.causes.push(cause),
             Ok(Line::Explanation(explanation)) => entries.explanations.push(explanation),
             Ok(Line::Suspect(suspect)) => entries.suspects.push(suspect),
@@ -320,6 +325,7 @@ mod tests {
             profile: "adr".into(),
             tearing: Tearing::Words,
             occurrences: None,
+            depth: 1,
             after: None,
             operations: Vec::new(),
             from_start: false,
@@ -345,6 +351,7 @@ mod tests {
             same_as: Some(CrashPoint::program_order(1)),
             reached_from: None,
             verdict: brownout_recovery::Verdict::Passed,
+            fails_anyway: false,
             seconds: 0.5,
             failure: None,
             observation: None,
@@ -362,10 +369,7 @@ mod tests {
             others: OtherLines::Newest,
             lines: Vec::new(),
         };
-        let chosen = CrashPoint {
-            event: 5,
-            choice: Some(choice),
-        };
+        let chosen = CrashPoint::chosen(5, Some(choice));
         let trials = [trial(CrashPoint::program_order(4)), trial(chosen.clone())];
         let cause = Cause {
             cause_of: chosen,

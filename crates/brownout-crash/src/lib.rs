@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `failure_point`, `even_sample`, `operation` | where crashes are tried, and how far the workload was then |
 //! | `crash_point`, `effect`, `persistency` | a crash: its event and, under the persistency model, which stores are present |
+//! | `recovery_run`, `interrupted_sites` | a recovery that crashes, too: what that leaves, and where it was |
 //! | `image`, `persistent_files` | what a crash leaves |
 //! | [`strategy`] | which crash points are tried; one file a strategy |
 //! | `suspect` | findings of lint that crash images can confirm |
@@ -34,6 +35,7 @@ mod function_set;
 mod group;
 mod history_follower;
 mod image;
+mod interrupted_sites;
 pub mod journal;
 mod minimize;
 mod narrow;
@@ -48,6 +50,7 @@ mod read_stores;
 mod recorded_run;
 mod recovery_environment;
 mod recovery_loads;
+mod recovery_run;
 pub mod rules;
 mod several_stores;
 mod shard;
@@ -65,7 +68,9 @@ mod unpersisted_reads;
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
 pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, recovered_images, tried};
-pub use crash_point::{Choice, CrashPoint, ImpossibleChoice, LineChoice, OtherLines, TornStore};
+pub use crash_point::{
+    Choice, CrashPoint, ImpossibleChoice, Interruption, LineChoice, OtherLines, TornStore,
+};
 pub use error::CrashError;
 pub use explained_read::{ExplainedRead, ExplainedSource, Explanation};
 pub use explanation::explain;
@@ -77,7 +82,7 @@ pub use findings::{findings, line_of, representatives};
 pub use group::{Group, group};
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore, TornBytes};
 pub use journal::{Journal, JournalError};
-pub use narrow::{Narrowed, narrow};
+pub use narrow::{InterruptedChain, Narrowed, interrupt, narrow};
 pub use observed_reads::{ObservedReads, observe_reads, observe_reads_after};
 pub use operation::Operation;
 pub use persistent_files::PersistentFiles;
@@ -87,6 +92,9 @@ pub use progress::{Progress, ProgressObserver};
 pub use read_stores::{read_by_recovery, reads_changed_bytes};
 pub use recorded_run::{RecordedRun, Survey};
 pub use recovery_environment::CrashSituation;
+pub use recovery_run::{
+    ActionSite, InnerCrash, InnerCrashes, InterruptedImage, RecoveryRun, RecoveryStore,
+};
 pub use shard::Shard;
 pub use strategy::{ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput};
 pub use suspect::{
@@ -96,6 +104,6 @@ pub use suspect::{
 pub use symbols::{Symbols, failing_frames};
 pub use test_configuration::{TestConfiguration, TraceIdentity};
 pub use token::{Token, TokenError};
-pub use trial::{Failure, Trial, passed_in_order};
+pub use trial::{Failure, InterruptedRecovery, Trial, passed_in_order};
 pub use uncrashed_recovery::{UncrashedRecovery, recover_without_crash};
 pub use unpersisted_reads::{UnpersistedReads, unpersisted_reads};

@@ -7,9 +7,11 @@
 //! next store with which recovery passes again, and the smallest set of stores up to there that suffices: these are
 //! *absent*. For a failure with a [choice](crate::Choice) it searches the absent stores among those that the image has
 //! lost. Consecutive stores of one calling context count as one. The images tried in delta debugging need not be ones
-//! that a crash can leave: they only serve to point at source lines.
+//! that a crash can leave: they only serve to point at source lines. If recovery was interrupted, its own stores are searched
+//! ([`inside`]).
 
 mod between;
+mod inside;
 mod search;
 
 use std::collections::HashMap;
@@ -35,6 +37,8 @@ use between::{Between, Change, Unit};
 use brownout_names::FunctionPattern;
 use brownout_recovery::RunnerPool;
 use brownout_recovery::Verdict;
+use inside::{FoundInside, RecoveryCulprit};
+pub use inside::{InterruptedChain, interrupt};
 use search::Search;
 
 /// Recoveries that a search may run in each direction, and how many if each runs out of time.
@@ -64,6 +68,11 @@ struct Question {
 }
 
 impl Question {
+    /// Whether the stores of recovery are searched, and not those of the target.
+    fn is_inside_recovery(&self) -> bool {
+        !self.trial.point.interruptions.is_empty()
+    }
+
     fn choice(&self) -> Option<&Choice> {
         self.trial.point.choice.as_ref()
     }
@@ -75,6 +84,8 @@ pub struct Narrowed {
     question: usize,
     present: Vec<usize>,
     absent: Vec<usize>,
+    /// If recovery was interrupted, what was found among its own stores.
+    inside: Option<FoundInside>,
     tests: u64,
 }
 
@@ -91,8 +102,9 @@ pub fn narrow(
 ) -> Result<Vec<Cause>, CrashError> {
     let mut questions = ask(failures, trials);
     collect(run, files, &mut questions, functions, symbols, observer)?;
+    let shared = Arc::new(files.clone());
     for (number, question) in questions.iter().enumerate() {
-        submit(number, question, time_limit, pool);
+        submit(number, question, &shared, time_limit, pool);
     }
     let mut causes = Vec::new();
     while !pool.is_idle() && !observer.stop() {
@@ -162,14 +174,16 @@ fn collect(
                     Some(choice) => match builder.chosen(choice, event.index.0, definitions) {
                         Ok(chosen) => {
                             question.bad_image = Some(chosen.image);
-                            question.lost = chosen.lost;
-                            question.torn = chosen.torn;
+                            if !question.is_inside_recovery() {
+                                question.lost = chosen.lost;
+                                question.torn = chosen.torn;
+                            }
                         }
                         Err(error) => result = Err(error),
                     },
                 }
             }
-            if question.choice().is_some() {
+            if question.choice().is_some() || question.is_inside_recovery() {
                 continue;
             }
             let before = question.good <= event.index;
@@ -240,6 +254,7 @@ fn collect_lost(
 fn submit(
     number: usize,
     question: &Question,
+    files: &Arc<PersistentFiles>,
     time_limit: Duration,
     pool: &mut RunnerPool<Narrowed>,
 ) {
@@ -252,8 +267,31 @@ fn submit(
         operation: question.trial.operation,
         time_limit,
     };
+    let interruptions = question.trial.point.interruptions.clone();
+    let files = Arc::clone(files);
     pool.submit(move |runner| {
         let budget = if hung { BUDGET_HUNG } else { BUDGET };
+        if let Some(last) = interruptions.last() {
+            let mut narrowed = Narrowed {
+                question: number,
+                present: Vec::new(),
+                absent: Vec::new(),
+                inside: None,
+                tests: 0,
+            };
+            let Some(image) = bad else {
+                return Ok(narrowed);
+            };
+            let chain = interrupt(runner, &image, &interruptions, &situation, &files)?;
+            // A recovery that does not do the same again has no cause that can be found.
+            if let Ok(Some(chain)) = chain {
+                let operation = situation.operation.unwrap_or_default();
+                let mut search = Search::new(runner, situation, budget);
+                narrowed.inside = chain.search(&mut search, last, operation)?;
+                narrowed.tests = search.tests();
+            }
+            return Ok(narrowed);
+        }
         let mut search = Search::new(runner, situation, budget);
         let present = good
             .filter(|_| before.is_whole())
@@ -265,6 +303,7 @@ fn submit(
             question: number,
             present: present.transpose()?.unwrap_or_default(),
             absent: absent.transpose()?.unwrap_or_default(),
+            inside: None,
             tests: search.tests(),
         })
     });
@@ -276,6 +315,26 @@ fn cause(
     files: &PersistentFiles,
     symbols: &mut dyn Symbols,
 ) -> Cause {
+    if let Some(inside) = &narrowed.inside {
+        let mut culprits = |found: &[RecoveryCulprit]| -> Vec<Culprit> {
+            let found = found.iter();
+            found
+                .map(|culprit| Culprit {
+                    event: culprit.changes.first().map_or(0, |change| change.event.0),
+                    stack: symbols.recovery_frames(&culprit.frames),
+                    ranges: ranges(changed(&culprit.changes), files),
+                    persisted: ranges(persisted(&culprit.changes, &inside.torn), files),
+                })
+                .collect()
+        };
+        return Cause {
+            cause_of: question.trial.point.clone(),
+            present: culprits(&inside.present),
+            absent: culprits(&inside.absent),
+            stores: Some(inside.stores),
+            tests: narrowed.tests,
+        };
+    }
     let mut culprits = |between: &Between, chosen: &[usize]| -> Vec<Culprit> {
         chosen
             .iter()
@@ -300,20 +359,27 @@ fn culprit(
     files: &PersistentFiles,
     symbols: &mut dyn Symbols,
 ) -> Culprit {
-    let changed = unit.changes.iter();
-    let changed = changed.map(|change| (change.file, change.offset, change.bytes.len() as u64));
-    let is_of_unit =
-        |torn: &&TornBytes| unit.changes.iter().any(|change| change.event == torn.event);
-    let persisted = torn.iter().filter(is_of_unit);
-    let persisted = persisted.map(|torn| (torn.file, torn.offset, torn.len));
     Culprit {
         event: unit.changes.first().map_or(0, |change| change.event.0),
         stack: unit
             .stack
             .map_or_else(Vec::new, |stack| symbols.frames(stack)),
-        ranges: ranges(changed, files),
-        persisted: ranges(persisted, files),
+        ranges: ranges(changed(&unit.changes), files),
+        persisted: ranges(persisted(&unit.changes, torn), files),
     }
+}
+
+/// The bytes that are changed.
+fn changed(changes: &[Change]) -> impl Iterator<Item = (usize, u64, u64)> {
+    let changes = changes.iter();
+    changes.map(|change| (change.file, change.offset, change.bytes.len() as u64))
+}
+
+/// What is there of stores that are torn, of those that make these changes.
+fn persisted(changes: &[Change], torn: &[TornBytes]) -> impl Iterator<Item = (usize, u64, u64)> {
+    let is_of_these = |torn: &&TornBytes| changes.iter().any(|change| change.event == torn.event);
+    let torn = torn.iter().filter(is_of_these);
+    torn.map(|torn| (torn.file, torn.offset, torn.len))
 }
 
 /// Bytes of files, by file number, offset and length, with adjacent ranges joined.

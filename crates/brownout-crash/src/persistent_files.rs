@@ -8,7 +8,7 @@ use brownout_trace::selection::Selection;
 use brownout_trace::{Definitions, Event, EventKind, FileId};
 
 /// The paths that persistent files had, and what they held when they were first mapped.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct PersistentFiles {
     paths: Vec<PathBuf>,
     numbers: HashMap<PathBuf, usize>,
@@ -22,7 +22,7 @@ pub struct PersistentFiles {
 }
 
 /// What was at a path before the first event of its file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Initial {
     /// The content of the file, which is not known completely yet.
     Partial(Content),

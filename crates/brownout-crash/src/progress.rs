@@ -45,6 +45,6 @@ impl Progress {
         self.done += u64::from(trial.reached_from.is_none());
         let first = trial.purpose == TrialPurpose::FailurePoint && trial.reached_from.is_none();
         self.first_tries += u64::from(first);
-        self.failed += u64::from(!trial.verdict.passed());
+        self.failed += u64::from(trial.is_failure());
     }
 }

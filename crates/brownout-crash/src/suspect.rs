@@ -259,15 +259,13 @@ mod tests {
     use crate::trial::Failure;
 
     fn image(event: u64) -> CrashPoint {
-        CrashPoint {
-            event,
-            choice: Some(Choice {
-                profile: "adr".into(),
-                tearing: Tearing::Whole,
-                others: OtherLines::Newest,
-                lines: Vec::new(),
-            }),
-        }
+        let choice = Choice {
+            profile: "adr".into(),
+            tearing: Tearing::Whole,
+            others: OtherLines::Newest,
+            lines: Vec::new(),
+        };
+        CrashPoint::chosen(event, Some(choice))
     }
 
     fn trial(point: CrashPoint, passed: bool) -> Trial {
@@ -284,6 +282,7 @@ mod tests {
             } else {
                 Verdict::Failed(1)
             },
+            fails_anyway: false,
             seconds: 0.0,
             failure: (!passed).then(Failure::default),
             observation: None,

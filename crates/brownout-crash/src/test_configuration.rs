@@ -34,6 +34,8 @@ pub struct TestConfiguration {
     pub tearing: Tearing,
     /// If the user gave a number.
     pub occurrences: Option<usize>,
+    /// How many runs may crash in a row.
+    pub depth: usize,
     pub after: Option<String>,
     pub operations: Vec<String>,
     /// Whether crashes are tried inside the creation of pools.

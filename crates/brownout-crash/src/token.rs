@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use crate::crash_point::{Choice, CrashPoint};
+use crate::crash_point::{Choice, CrashPoint, Interruption};
 use crate::operation::Operation;
 use crate::test_configuration::TraceIdentity;
 #[cfg(doc)]
@@ -16,7 +16,7 @@ use brownout_recovery::Expectation;
 use brownout_recovery::{Readiness, Recovery};
 
 /// How tokens begin, and which version they have. Version 1 named a crash by its event alone, version 2 not its trace, version 3
-/// has no torn stores and is read, too.
+/// has neither torn stores nor crashes inside recovery and is read, too.
 const NAME: &str = "crash";
 const VERSION: u32 = 4;
 const OLDEST_VERSION: u32 = 3;
@@ -58,6 +58,8 @@ struct Short {
     file_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     choice: Option<Choice>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inside: Vec<Interruption>,
     #[serde(skip_serializing_if = "Option::is_none")]
     op: Option<Operation>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -83,6 +85,7 @@ impl From<&Token> for Short {
             memory: recovery.memory_limit,
             file_size: recovery.file_size_limit,
             choice: token.point.choice.clone(),
+            inside: token.point.interruptions.clone(),
             op: token.operation,
             pm: token.patterns.clone(),
             time: token.time_limit,
@@ -107,6 +110,7 @@ impl Short {
             point: CrashPoint {
                 event,
                 choice: self.choice,
+                interruptions: self.inside,
             },
             recovery,
             operation: self.op,
@@ -177,6 +181,14 @@ mod tests {
         Token {
             point: CrashPoint {
                 event: 4711,
+                interruptions: choice
+                    .iter()
+                    .map(|choice| Interruption {
+                        actions: 3,
+                        digest: u64::MAX,
+                        choice: Some(choice.clone()),
+                    })
+                    .collect(),
                 choice,
             },
             recovery: Recovery::new("./kv check '{pm}' && echo \"ok\"", "/home/somebody"),

@@ -28,6 +28,9 @@ pub struct Trial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_from: Option<CrashPoint>,
     pub verdict: Verdict,
+    /// Whether a recovery that was interrupted before would have failed otherwise: then a failure is none of this crash.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fails_anyway: bool,
     /// How long recovery took.
     pub seconds: f64,
     /// Present if recovery did not pass.
@@ -39,6 +42,11 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// Whether recovery fails because of this crash.
+    pub fn is_failure(&self) -> bool {
+        !self.verdict.passed() && !self.fails_anyway
+    }
+
     /// Whether recovery failed, and passed when it ran again on the same image.
     pub fn is_flaky(&self) -> bool {
         let failure = self.failure.as_ref();
@@ -51,10 +59,24 @@ impl Trial {
 pub fn passed_in_order(trials: &[Trial]) -> Vec<u64> {
     let passed = trials
         .iter()
-        .filter(|trial| trial.verdict.passed() && trial.point.choice.is_none());
+        .filter(|trial| trial.verdict.passed() && trial.point.is_in_program_order());
     let mut events: Vec<u64> = passed.map(|trial| trial.point.event).collect();
     events.sort_unstable();
     events
+}
+
+/// A recovery that was interrupted by a crash.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InterruptedRecovery {
+    /// What it was about to do; `None` at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<PointKind>,
+    /// Where, innermost frame first, as far as that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<Frame>,
+    /// The line of it that distinguishes actions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub line: String,
 }
 
 /// What is known about a recovery that did not pass.
@@ -64,6 +86,9 @@ pub struct Failure {
     pub stack: Vec<Frame>,
     /// The line of it that distinguishes failure points.
     pub line: String,
+    /// The recoveries that were interrupted before, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupted: Vec<InterruptedRecovery>,
     /// The line of the last store that is lost, if stores persist in another order than that of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,

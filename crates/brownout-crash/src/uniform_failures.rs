@@ -59,6 +59,7 @@ mod tests {
             reached_from: None,
             failure: (!verdict.passed()).then(Failure::default),
             verdict,
+            fails_anyway: false,
             seconds: 0.0,
             observation: None,
         }

@@ -45,6 +45,41 @@ pub fn write_content(content: &Content, file: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether `file` holds `content`.
+pub fn holds(content: &Content, file: &File) -> io::Result<bool> {
+    if file.metadata()?.len() != content.len() {
+        return Ok(false);
+    }
+    let page = PAGE as u64;
+    let is_empty = |number: u64| {
+        let bytes = content.page(number);
+        bytes.is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0))
+    };
+    let mut held = [0; PAGE];
+    let mut seen: Vec<(u64, u64)> = Vec::new();
+    let mut at = 0;
+    while let Some((start, end)) = data_from(file, at)? {
+        let (first, last) = (start / page, end.div_ceil(page));
+        for number in first..last {
+            read_padded(file, number * page, &mut held)?;
+            let mut expected = [0; PAGE];
+            content.read(number * page, &mut expected);
+            if held != expected {
+                return Ok(false);
+            }
+        }
+        seen.push((first, last));
+        at = last * page;
+    }
+    let in_hole = |number: u64| {
+        let before = seen.partition_point(|&(first, _)| first <= number);
+        before == 0 || number >= seen[before - 1].1
+    };
+    let last = content.len().div_ceil(page);
+    let mut pages = content.pages();
+    Ok(pages.all(|(number, _)| number >= last || !in_hole(number) || is_empty(number)))
+}
+
 fn correct(content: &Content, file: &File, number: u64, old: &[u8]) -> io::Result<()> {
     match content.page(number) {
         Some(bytes) if bytes[..] == *old => Ok(()),

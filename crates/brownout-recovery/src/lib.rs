@@ -64,7 +64,8 @@ pub use outcome::{Actor, End, Orphans, Outcome, RawFrame};
 pub use pipeline::is_pipeline;
 pub use program_digest::program_digest;
 pub use reads::{
-    ByteRanges, FileReads, FirstRead, Observation, ReadBytes, RecoveryLoad, RecoveryReads,
+    ByteRanges, FileReads, FirstRead, Observation, ReadBytes, RecoveryActions, RecoveryLoad,
+    RecoveryReads,
 };
 pub use request::{
     EngineRun, Execution, Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand,

@@ -11,12 +11,12 @@ use brownout_trace::replay::Content;
 use rustix::fs::MemfdFlags;
 
 use crate::branching::{Branches, ReadGuide};
-use crate::file_content::write_content;
+use crate::file_content::{holds, write_content};
 use crate::reads::{ReadsMessage, ReadsQuestion, read_loads};
 use crate::{
     Actor, ByteRanges, End, EngineRun, Execution, Expectation, Isolation, Observation, Orphans,
-    Outcome, RawFrame, ReadBytes, Recovery, RecoveryLoad, RecoveryReads, RunRequest, Sandbox,
-    SandboxError, Verdict,
+    Outcome, RawFrame, ReadBytes, Recovery, RecoveryActions, RecoveryLoad, RecoveryReads,
+    RunRequest, Sandbox, SandboxError, Verdict,
 };
 
 /// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
@@ -32,6 +32,9 @@ const ENGINE_FACTOR: u32 = 8;
 const HANGS_IN_FULL: u32 = 2;
 const HANG_CHECK: Duration = Duration::from_secs(1);
 const PASSES_IN_A_HANG: u32 = 20;
+
+const UNRECORDED_CHANGES: &str = "recovery changes persistent files in ways that are not recorded (it removes, renames or replaces \
+     them, or writes to them while they are not mapped), so that crashes inside of it are not all explored";
 
 /// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]
@@ -251,7 +254,7 @@ impl RecoveryRunner {
         image: &[Option<Content>],
         task: &RecoveryTask,
     ) -> Result<(Attempt, Option<RecoveryReads>), RunnerError> {
-        let (attempt, message) = self.observe(image, task, &[])?;
+        let (attempt, message) = self.observe(image, task, &ReadsQuestion::default())?;
         Ok((attempt, message.map(|message| message.reads)))
     }
 
@@ -263,17 +266,56 @@ impl RecoveryRunner {
         task: &RecoveryTask,
         wanted: &[ByteRanges],
     ) -> Result<Attempt, RunnerError> {
+        let question = ReadsQuestion {
+            in_order: wanted.to_vec(),
+            ..ReadsQuestion::default()
+        };
+        self.attempt_question(image, task, &question)
+    }
+
+    /// Runs recovery as [`attempt_observed`](Self::attempt_observed) does, and also learns what it does to the PM files.
+    pub fn attempt_with_actions(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        wanted: &[ByteRanges],
+    ) -> Result<Attempt, RunnerError> {
+        let question = ReadsQuestion {
+            in_order: wanted.to_vec(),
+            actions: true,
+            ..ReadsQuestion::default()
+        };
+        self.attempt_question(image, task, &question)
+    }
+
+    fn attempt_question(
+        &mut self,
+        image: &[Option<Content>],
+        task: &RecoveryTask,
+        question: &ReadsQuestion,
+    ) -> Result<Attempt, RunnerError> {
         let observed_task = RecoveryTask {
             time_limit: task.time_limit * ENGINE_FACTOR,
             ..task.clone()
         };
-        let (attempt, message) = self.observe(image, &observed_task, wanted)?;
-        let observation = message.map_or_else(Observation::unknown, |message| Observation {
-            reads: Some(ReadBytes::of(&message.first_reads, image)),
-            gaps: message.reads.gaps,
-            is_copy: false,
-            run_anew: None,
-        });
+        let (attempt, message) = self.observe(image, &observed_task, question)?;
+        let observation = match message {
+            None => Observation::unknown(),
+            Some(message) => {
+                let mut gaps = message.reads.gaps;
+                let actions = message.actions.as_ref();
+                if actions.is_some_and(|actions| !self.is_result_of(actions, image)) {
+                    gaps.push(UNRECORDED_CHANGES.to_owned());
+                }
+                Observation {
+                    reads: Some(ReadBytes::of(&message.first_reads, image)),
+                    gaps,
+                    is_copy: false,
+                    run_anew: None,
+                    actions: message.actions,
+                }
+            }
+        };
         self.decide(image, task, attempt, observation)
     }
 
@@ -316,6 +358,7 @@ impl RecoveryRunner {
             gaps: Vec::new(),
             is_copy: run.is_copy,
             run_anew: None,
+            actions: None,
         };
         if outcome.end == End::TimedOut {
             return self.decide_hang(image, task, wanted, observation);
@@ -377,6 +420,7 @@ impl RecoveryRunner {
         let question = ReadsQuestion {
             in_order: wanted.to_vec(),
             with_stacks: true,
+            ..ReadsQuestion::default()
         };
         let (attempt, question, answer) = self.ask(image, &observed_task, &question)?;
         let loads = answer.strip_prefix(&question[..]).map(read_loads);
@@ -387,13 +431,9 @@ impl RecoveryRunner {
         &mut self,
         image: &[Option<Content>],
         task: &RecoveryTask,
-        wanted: &[ByteRanges],
+        question: &ReadsQuestion,
     ) -> Result<(Attempt, Option<ReadsMessage>), RunnerError> {
-        let question = ReadsQuestion {
-            in_order: wanted.to_vec(),
-            with_stacks: false,
-        };
-        let (attempt, question, stored) = self.ask(image, task, &question)?;
+        let (attempt, question, stored) = self.ask(image, task, question)?;
         if stored == question {
             return Ok((attempt, None));
         }
@@ -432,6 +472,21 @@ impl RecoveryRunner {
         let mut stored = vec![0; file.metadata().map_err(unusable)?.len() as usize];
         file.read_exact_at(&mut stored, 0).map_err(unusable)?;
         Ok((attempt, question, stored))
+    }
+
+    /// Whether the PM files are now as these actions leave them.
+    fn is_result_of(&mut self, actions: &RecoveryActions, image: &[Option<Content>]) -> bool {
+        let Ok(expected) = actions.files_after(image) else {
+            return false;
+        };
+        let Ok(files) = self.sandbox.files() else {
+            return false;
+        };
+        let mut files = expected.iter().zip(files);
+        files.all(|(content, file)| match content {
+            Some(content) => holds(content, file).unwrap_or(false),
+            None => true,
+        })
     }
 
     fn verdict(&self, outcome: &Outcome, task: &RecoveryTask) -> Verdict {

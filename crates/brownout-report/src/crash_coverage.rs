@@ -53,6 +53,10 @@ pub struct ExplorationCoverage {
     pub failure_points: Covered,
     /// Times at which a crash can leave states of its own, and for how many of them all behaviours are known.
     pub crash_times: Covered,
+    /// Crashes inside recovery, and for how many of them all behaviours of the next recovery are known: first those of recoveries after
+    /// a crash of the target, then those of recoveries after such a crash, and so on. Empty if only the target crashes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inside_recovery: Vec<Covered>,
     /// Recoveries that were run to learn what they read.
     pub executions: u64,
     /// Those of them that were copies of a process that had waited, and so shared the start of an earlier execution.
@@ -93,34 +97,44 @@ impl ExploredPoint {
     }
 }
 
-/// `2 of 2 failure points in all states (46 of 46 crash times, about 10^3.2 states, torn stores included)`
+/// `2 of 2 failure points in all states (46 of 46 crash times, 120 of 120 crashes inside recovery, about 10^3.2 states, torn stores
+/// included)`
 impl fmt::Display for ExplorationCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |of| if of == 1 { "" } else { "s" };
         let (points, times) = (self.failure_points, self.crash_times);
         write!(
             f,
-            "{} of {} failure point{} in all states ({} of {} crash time{}, about 10^{:.1} states{})",
+            "{} of {} failure point{} in all states ({} of {} crash time{}",
             points.tried,
             points.of,
             plural(points.of),
             times.tried,
             times.of,
             plural(times.of),
-            self.states_log10,
-            if self.torn_stores {
-                ", torn stores included"
-            } else {
-                ""
-            }
-        )
+        )?;
+        for (number, inside) in self.inside_recovery.iter().enumerate() {
+            let which = match number {
+                0 => String::new(),
+                _ => format!(" {}", number + 1),
+            };
+            let ending = if inside.of == 1 { "" } else { "es" };
+            let Covered { tried, of } = inside;
+            write!(f, ", {tried} of {of} crash{ending} inside recovery{which}")?;
+        }
+        let torn = match self.torn_stores {
+            true => ", torn stores included",
+            false => "",
+        };
+        write!(f, ", about 10^{:.1} states{torn})", self.states_log10)
     }
 }
 
 impl ExplorationCoverage {
     /// Whether all behaviours are known.
     pub fn is_exhaustive(&self) -> bool {
-        self.crash_times.tried == self.crash_times.of && self.gaps.is_empty()
+        let mut counts = self.inside_recovery.iter().chain([&self.crash_times]);
+        counts.all(|covered| covered.tried == covered.of) && self.gaps.is_empty()
     }
 }
 
@@ -204,13 +218,20 @@ mod tests {
             coverage.to_string(),
             "1 of 1 failure point in all states (45 of 46 crash times, about 10^3.2 states)"
         );
-        if let Some(exploration) = &mut coverage.exploration {
-            exploration.torn_stores = true;
-        }
+        let exploration = coverage.exploration.as_mut().unwrap();
+        exploration.torn_stores = true;
         assert!(
             coverage
                 .to_string()
                 .ends_with("about 10^3.2 states, torn stores included)")
+        );
+        let exploration = coverage.exploration.as_mut().unwrap();
+        exploration.torn_stores = false;
+        exploration.inside_recovery = vec![Covered::new(1, 1), Covered::new(0, 3)];
+        assert_eq!(
+            coverage.to_string(),
+            "1 of 1 failure point in all states (45 of 46 crash times, 1 of 1 crash inside recovery, \
+             0 of 3 crashes inside recovery 2, about 10^3.2 states)"
         );
     }
 }

@@ -87,6 +87,8 @@ impl Evidence {
     pub const IMAGES_TRIED: &str = "images tried";
     /// The detail that says which stores a crash image lacks.
     pub const CRASH_STATE: &str = "crash state";
+    /// The detail that says where recovery was interrupted, and which of its stores a crash image lacks.
+    pub const INTERRUPTED: &str = "interrupted recovery";
 
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -60,7 +60,10 @@ impl FailureMarks {
 pub fn distinguish_lost_stores(findings: &mut [Finding], sources: &Sources) {
     let mut known: HashMap<FindingId, Vec<BTreeSet<String>>> = HashMap::new();
     for finding in findings {
-        let lacks_stores = finding.evidence.details.contains_key(Evidence::CRASH_STATE);
+        let details = &finding.evidence.details;
+        let lacks_stores = [Evidence::CRASH_STATE, Evidence::INTERRUPTED]
+            .iter()
+            .any(|detail| details.contains_key(*detail));
         let marks = FailureMarks::of(finding, sources).filter(|_| lacks_stores);
         let Some(stores) = marks
             .map(|marks| marks.stores)

@@ -77,7 +77,8 @@ impl Finding {
     /// Whether a recovery was run on a crash image to find it.
     pub(crate) fn is_crash_finding(&self) -> bool {
         let first = self.stacks.first();
-        first.is_some_and(|stack| stack.role == role::FAILURE_POINT)
+        let roles = [role::FAILURE_POINT, role::INTERRUPTED_RECOVERY];
+        first.is_some_and(|stack| roles.contains(&stack.role.as_str()))
     }
 
     /// The last line that a failed recovery printed.

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 /// Roles of the stacks of findings of crash testing.
 pub mod role {
     pub const FAILURE_POINT: &str = "failure point";
+    /// Where power is lost inside recovery, after it was lost at a failure point.
+    pub const INTERRUPTED_RECOVERY: &str = "interrupted recovery";
     pub const RECOVERY: &str = "recovery";
     /// A store that recovery cannot handle without those that are missing.
     pub const STORE_PRESENT: &str = "store that is there";

@@ -64,6 +64,16 @@ pub struct Selection {
     candidates: BTreeMap<FileId, Option<Reason>>,
 }
 
+/// Files that are known to be persistent memory, whatever the run does with them.
+impl FromIterator<FileId> for Selection {
+    fn from_iter<I: IntoIterator<Item = FileId>>(files: I) -> Self {
+        let named = files.into_iter().map(|file| (file, Some(Reason::Named)));
+        Self {
+            candidates: named.collect(),
+        }
+    }
+}
+
 impl Selection {
     /// Whether a file was selected as persistent memory.
     pub fn is_persistent(&self, file: FileId) -> bool {

@@ -16,10 +16,11 @@ pub(crate) use occurrences::in_turns;
 pub(crate) use store_states::{own_code_first, points_at_stores};
 pub(crate) use thinning::Thinning;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brownout_model::{Profile, Tearing};
-use brownout_recovery::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
+use brownout_recovery::{Attempt, ByteRanges, RecoveryRunner, RecoveryTask, RunnerError};
 use brownout_report::ExplorationCoverage;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,7 @@ use crate::image::CrashImage;
 use crate::operation::Operation;
 use crate::possible_reads::PossibleReads;
 use crate::recorded_run::{RecordedRun, Survey};
+use crate::recovery_run::RecoveryRun;
 use crate::suspect::{Suspect, SuspectImages};
 use crate::symbols::Symbols;
 use crate::trial::Trial;
@@ -109,6 +111,8 @@ pub struct StrategyInput<'a> {
     pub occurrences: Option<usize>,
     /// How many states to explore at each failure point, at most.
     pub max_states: Option<u64>,
+    /// How many runs may crash in a row: with 1 only the target, with 2 recovery, too, and so on.
+    pub depth: usize,
     /// Findings of lint that crash images can confirm.
     pub suspects: &'a [Suspect],
     /// The persistency profile of the run.
@@ -130,6 +134,14 @@ pub struct ProposedCrash {
     /// Whether it is compared with a failure: the part of a test that has seen the failure tries it, whichever part it belongs to,
     /// because other parts may not propose it.
     pub is_comparison: bool,
+    /// The recoveries that are interrupted, one for each [interruption](crate::Interruption) of the crash point.
+    pub recoveries: Vec<RecoveryRun>,
+    /// Whether one of them would have failed otherwise: then a failure is none of this crash.
+    pub fails_anyway: bool,
+    /// The bytes of each PM file whose first reads are observed; none if recovery runs natively.
+    pub observed: Arc<[ByteRanges]>,
+    /// Whether it is tried again although it was tried before, to observe more.
+    pub is_repeated: bool,
 }
 
 impl From<FailurePoint> for ProposedCrash {
@@ -143,6 +155,10 @@ impl From<FailurePoint> for ProposedCrash {
             purpose: TrialPurpose::default(),
             lost: None,
             is_comparison: false,
+            recoveries: Vec::new(),
+            fails_anyway: false,
+            observed: Arc::default(),
+            is_repeated: false,
         }
     }
 }

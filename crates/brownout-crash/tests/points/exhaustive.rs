@@ -9,6 +9,7 @@ use brownout_crash::{
 };
 use brownout_model::{Profile, Tearing, Wait};
 use brownout_recovery::{FirstRead, Observation, ReadBytes, Verdict};
+use brownout_trace::EventKind;
 use proptest::prelude::*;
 
 use super::traces::{
@@ -16,7 +17,7 @@ use super::traces::{
 };
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub enum Step {
     /// Address, width and value.
     Store(u64, usize, u8),
     NonTemporal(u64, usize, u8),
@@ -27,11 +28,11 @@ enum Step {
 }
 
 /// Addresses in four lines, some stores in two of them.
-const SPAN: u64 = 256;
+pub const SPAN: u64 = 256;
 /// Bytes of the widest store.
 const WIDEST: usize = 32;
 
-fn step() -> impl Strategy<Value = Step> {
+pub fn step() -> impl Strategy<Value = Step> {
     let at = || (0..SPAN / 8).prop_map(|word| word * 8 + if word % 7 == 6 { 6 } else { 0 });
     // Wide stores start anywhere, so that some are not aligned.
     let wide = || {
@@ -53,24 +54,40 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn made(steps: &[Step]) -> Made {
+pub fn made(steps: &[Step]) -> Made {
     let mut made = Made::new();
     for (pc, &step) in (1..).zip(steps) {
-        match step {
-            Step::Store(at, width, value) => {
-                made.at(pc, store(BASE + at, &[value; WIDEST][..width]))
-            }
-            Step::NonTemporal(at, width, value) => {
-                made.at(pc, nt_store(BASE + at, &[value; WIDEST][..width]))
-            }
-            Step::Locked(at, value) => made.at(pc, locked_store(BASE + at, &[value; 8])),
-            Step::Flush(at) => made.at(pc, flush(BASE + at)),
-            Step::FlushAtOnce(at) => made.at(pc, clflush(BASE + at)),
-            Step::Fence => made.at(pc, sfence()),
-        };
+        step.event(|event| made.at(pc, event));
     }
     made.exit();
     made.finish()
+}
+
+impl Step {
+    /// Gives the event of the step to `take`.
+    pub fn event<T>(self, take: impl FnOnce(EventKind<'_>) -> T) -> T {
+        match self {
+            Step::Store(at, width, value) => take(store(BASE + at, &[value; WIDEST][..width])),
+            Step::NonTemporal(at, width, value) => {
+                take(nt_store(BASE + at, &[value; WIDEST][..width]))
+            }
+            Step::Locked(at, value) => take(locked_store(BASE + at, &[value; 8])),
+            Step::Flush(at) => take(flush(BASE + at)),
+            Step::FlushAtOnce(at) => take(clflush(BASE + at)),
+            Step::Fence => take(sfence()),
+        }
+    }
+
+    /// The bytes that the step stores.
+    pub fn stored(self) -> Option<(u64, Vec<u8>)> {
+        match self {
+            Step::Store(at, width, value) | Step::NonTemporal(at, width, value) => {
+                Some((at, vec![value; width]))
+            }
+            Step::Locked(at, value) => Some((at, vec![value; 8])),
+            Step::Flush(_) | Step::FlushAtOnce(_) | Step::Fence => None,
+        }
+    }
 }
 
 /// A recovery: what it reads next depends on what it has read.
@@ -180,6 +197,7 @@ fn explored(
         symbols: &mut Numbers,
         occurrences: None,
         max_states: None,
+        depth: 1,
         suspects: &[],
         profile,
         tearing,
@@ -209,15 +227,17 @@ fn explored(
                 gaps: Vec::new(),
                 is_copy: false,
                 run_anew: None,
+                actions: None,
             };
-            strategy.learn(&tried(proposed, verdict, observation));
+            strategy.learn(&tried(proposed, verdict, Some(observation)));
         }
     }
 }
 
-fn tried(proposed: ProposedCrash, verdict: Verdict, observation: Observation) -> Trial {
+pub fn tried(proposed: ProposedCrash, verdict: Verdict, observation: Option<Observation>) -> Trial {
     Trial {
         point: proposed.point,
+        fails_anyway: proposed.fails_anyway,
         kind: proposed.kind,
         purpose: proposed.purpose,
         operation: None,
@@ -227,7 +247,7 @@ fn tried(proposed: ProposedCrash, verdict: Verdict, observation: Observation) ->
         verdict,
         seconds: 0.0,
         failure: None,
-        observation: Some(observation),
+        observation,
     }
 }
 
@@ -244,6 +264,7 @@ fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason
         symbols: &mut Numbers,
         occurrences: None,
         max_states: None,
+        depth: 1,
         suspects: &[],
         profile: Profile::ADR,
         tearing: Tearing::Whole,
@@ -262,8 +283,9 @@ fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason
                 gaps: vec!["it ran out of time".to_owned()],
                 is_copy: false,
                 run_anew: None,
+                actions: None,
             };
-            strategy.learn(&tried(proposed, Verdict::Hung, unknown));
+            strategy.learn(&tried(proposed, Verdict::Hung, Some(unknown)));
         }
     }
     let coverage = strategy.exploration().unwrap();

@@ -2,6 +2,7 @@
 
 mod auto;
 mod exhaustive;
+mod interrupted;
 mod states;
 mod traces;
 

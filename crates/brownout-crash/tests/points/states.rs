@@ -250,7 +250,7 @@ proptest! {
         }).unwrap();
         prop_assert!(checked);
 
-        let point = CrashPoint { event: exit, choice: Some(guaranteed(profile)) };
+        let point = CrashPoint::chosen(exit, Some(guaranteed(profile)));
         let image = run.image_at(&point, &files, &mut Silent).unwrap();
         let mut found = vec![0; POOL];
         image.files[0].as_ref().unwrap().read(0, &mut found);
@@ -283,10 +283,7 @@ fn a_choice_that_no_crash_can_leave_is_an_error() {
             others: OtherLines::Newest,
             ..guaranteed(Profile::ADR)
         };
-        let point = CrashPoint {
-            event: exit,
-            choice: Some(choice),
-        };
+        let point = CrashPoint::chosen(exit, Some(choice));
         run.image_at(&point, &files, &mut Silent).map(|image| {
             let mut bytes = [0; 9];
             image.files[0].as_ref().unwrap().read(0, &mut bytes);

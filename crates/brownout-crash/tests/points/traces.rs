@@ -21,6 +21,11 @@ pub struct Made {
 impl Made {
     /// Starts with a target that has mapped its pool.
     pub fn new() -> Self {
+        Self::with_pool(b"")
+    }
+
+    /// Starts with a program that has mapped a pool with this content.
+    pub fn with_pool(content: &[u8]) -> Self {
         let file = tempfile::NamedTempFile::new().unwrap();
         let header = Header {
             brownout_version: "0".to_owned(),
@@ -45,7 +50,7 @@ impl Made {
                 args: Arguments::default(),
             },
         );
-        made.map(BASE, "/pm/first.pool", b"");
+        made.map(BASE, "/pm/first.pool", content);
         made
     }
 

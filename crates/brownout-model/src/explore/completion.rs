@@ -10,7 +10,7 @@ use super::unit_layer::{Presence, WORDS_IN_LINE};
 use crate::address::{LINE, PmAddress, Time};
 use crate::unit_states::Tearing;
 
-/// A line from which a crash image lacks stores of the target.
+/// A line from which a crash image lacks stores of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncompleteLine {
     /// The start of the line.
@@ -25,7 +25,7 @@ pub struct IncompleteLine {
 
 impl PossibleMemory {
     /// Bytes in the state that [`completed`](Self::completed) gives.
-    pub(super) fn completed_bytes(&self, address: PmAddress, len: u64) -> Vec<u8> {
+    pub fn completed_bytes(&self, address: PmAddress, len: u64) -> Vec<u8> {
         let units = self.units_of(address, len);
         let bytes = units.flat_map(|unit| {
             let newest = Arc::new(self.states(unit).newest());
@@ -97,27 +97,41 @@ impl PossibleMemory {
 
     /// The lines from which that state lacks stores of the target, or with [`Tearing::Words`](crate::Tearing) words of them.
     pub fn incomplete_lines(&self) -> Vec<IncompleteLine> {
+        self.incomplete_lines_of(0)
+    }
+
+    /// The lines from which that state lacks stores of one of the runs that crashed: 0 is the target, the others are recoveries.
+    pub fn incomplete_lines_of(&self, run: usize) -> Vec<IncompleteLine> {
         let mut lines = BTreeMap::new();
         for (unit, states) in self.narrowed_units() {
-            self.find_absent(unit, &states.newest(), &mut lines);
+            self.find_absent(unit, run, &states.newest(), &mut lines);
         }
         lines.into_values().collect()
+    }
+
+    /// That state as it was when the last of the runs that crashed started.
+    pub fn before_last_crash(&self) -> Self {
+        let last = self.crashes() - 1;
+        let narrowed = self.narrowed_units();
+        let narrowed = narrowed.map(|(unit, states)| (unit, Arc::new(states.newest_before(last))));
+        self.without_last(narrowed.collect())
     }
 
     fn find_absent(
         &self,
         unit: PmAddress,
+        run: usize,
         state: &StateSet,
         lines: &mut BTreeMap<PmAddress, IncompleteLine>,
     ) {
-        // The layer of the target is the oldest, if the target has changed the unit.
-        let Some((number, first_grain, layer)) = state.layers().last() else {
+        // There is none if the run has not changed the unit.
+        let Some((number, first_grain, layer)) =
+            state.layers().find(|(.., layer)| layer.run == run)
+        else {
             return;
         };
-        if !layer.is_of(self.target()) {
-            return;
-        }
-        let Some(log) = self.target().log(unit) else {
+        let (history, crash) = self.crashed_run(run);
+        let Some(log) = history.log(unit) else {
             return;
         };
         for part in layer.parts() {
@@ -138,7 +152,7 @@ impl PossibleMemory {
                 offset: unit.offset + part.line() as u64 * LINE,
                 ..unit
             };
-            let before = self.target_crash().before;
+            let before = crash.before;
             let stores = log.records.iter().filter(|record| {
                 record.line() == part.line()
                     && record.kind != RecordKind::Replacement

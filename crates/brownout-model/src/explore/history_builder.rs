@@ -56,7 +56,7 @@ impl StoreHistoryBuilder {
     }
 
     /// A run of recovery: a crash before its first store leaves what the crash before it left.
-    pub(super) fn of_recovery(profile: Profile, tearing: Tearing) -> Self {
+    pub fn of_recovery(profile: Profile, tearing: Tearing) -> Self {
         Self::with_state_at_start(profile, tearing, false)
     }
 
@@ -164,8 +164,8 @@ impl StoreHistoryBuilder {
         &self.log.history.crash_times
     }
 
-    /// Whether something was stored since the last crash time.
-    pub(super) fn changed(&self) -> bool {
+    /// Whether something was stored since the last crash time, so that the end of the run is one, too.
+    pub fn changed(&self) -> bool {
         self.log.changed
     }
 

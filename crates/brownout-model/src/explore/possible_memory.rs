@@ -179,8 +179,20 @@ impl PossibleMemory {
         &self.crashed[0].0
     }
 
-    pub(super) fn target_crash(&self) -> CrashTime {
-        self.crashed[0].1
+    /// A run that crashed, and when.
+    pub(super) fn crashed_run(&self, number: usize) -> (&Arc<StoreHistory>, CrashTime) {
+        let (run, time) = &self.crashed[number];
+        (run, *time)
+    }
+
+    /// The memory before the last crash, with these states of units.
+    pub(super) fn without_last(&self, narrowed: BTreeMap<PmAddress, Arc<StateSet>>) -> Self {
+        let (_, before) = self.crashed.split_last().expect("the target has crashed");
+        PossibleMemory {
+            initial: self.initial.clone(),
+            crashed: before.to_vec(),
+            narrowed,
+        }
     }
 
     pub(super) fn narrowed_units(&self) -> impl Iterator<Item = (PmAddress, &StateSet)> {

@@ -160,6 +160,20 @@ impl StateSet {
         }
     }
 
+    /// The same state as [`newest`](Self::newest), without what run number `run` and later ones have stored.
+    pub(super) fn newest_before(&self, run: usize) -> Self {
+        let kept = self.layers.iter().take_while(|layer| layer.run < run);
+        let layers: Arc<[_]> = kept.cloned().collect();
+        let grains: u32 = layers.iter().map(|layer| layer.grains).sum();
+        let mut newest = self.newest();
+        for cube in &mut newest.cubes {
+            cube.steps.truncate(layers.len());
+            cube.fixed.retain(|&(grain, _)| grain < grains);
+        }
+        newest.layers = layers;
+        newest
+    }
+
     /// Of all states that the crashes can leave, the newest one with so many stores of a layer's sequence, and without some grains, as
     /// a set of that state alone.
     pub(super) fn newest_without(&self, layer: usize, steps: u32, absent: &[Grain]) -> Self {

@@ -76,7 +76,7 @@ impl ByteRanges {
     }
 
     /// The parts of a range that are not in the set.
-    pub(crate) fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
+    pub fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut parts = Vec::new();
         let mut at = range.start;
         let before = self.by_start.range(..=at).next_back();
@@ -96,7 +96,7 @@ impl ByteRanges {
     }
 
     /// The parts of a range that are in the set.
-    pub(crate) fn common(&self, range: Range<u64>) -> Vec<Range<u64>> {
+    pub fn common(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let first = self.by_start.range(..=range.start).next_back();
         let from = first.map_or(range.start, |(&start, _)| start);
         let parts = self.by_start.range(from..range.end.max(from));

@@ -51,6 +51,11 @@ impl FirstReads {
         self.take_unknown(file, range);
     }
 
+    /// The bytes that are wanted of each PM file.
+    pub(crate) fn wanted(&self) -> &[ByteRanges] {
+        &self.wanted
+    }
+
     pub(crate) fn finish(self) -> Vec<FirstRead> {
         self.found
     }

@@ -6,8 +6,11 @@
 //! Can miss: what programs read that cannot run under the engine, and the client of a server, which runs natively
 //! ([`RecoveryReads::gaps`] then says so). Counts as read: all of a private mapping. [`load_stacks`] adds where recovery reads.
 
+mod action_recorder;
+mod actions;
 mod byte_ranges;
 mod first_reads;
+mod hexadecimal;
 mod load_stacks;
 mod observation;
 pub(crate) mod observer;
@@ -17,6 +20,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use actions::RecoveryActions;
 pub use byte_ranges::ByteRanges;
 pub use first_reads::FirstRead;
 pub use load_stacks::RecoveryLoad;
@@ -54,6 +58,8 @@ pub(crate) struct ReadsQuestion {
     /// Whether to write each of these first reads at once, with its stack, behind the question. Otherwise a [`ReadsMessage`]
     /// takes the place of the question when recovery has ended.
     pub with_stacks: bool,
+    /// Whether it is also wanted what recovery does.
+    pub actions: bool,
 }
 
 /// What an engine host writes about the reads of a recovery.
@@ -61,6 +67,7 @@ pub(crate) struct ReadsQuestion {
 pub(crate) struct ReadsMessage {
     pub reads: RecoveryReads,
     pub first_reads: Vec<FirstRead>,
+    pub actions: Option<RecoveryActions>,
 }
 
 impl RecoveryReads {

@@ -4,6 +4,8 @@ use brownout_trace::replay::Content;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::FirstRead;
+use super::actions::{RecoveryActions, as_hexadecimal};
+use super::hexadecimal::{from_digits, to_digits};
 
 /// What a run of recovery under the engine showed of its reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +21,13 @@ pub struct Observation {
     /// Why it could not be one, though that was asked for. Completes the sentence "recovery is run anew because …".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_anew: Option<String>,
+    /// What it did, if that was wanted and is known.
+    #[serde(
+        default,
+        with = "as_hexadecimal",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub actions: Option<RecoveryActions>,
 }
 
 impl Observation {
@@ -29,6 +38,7 @@ impl Observation {
             gaps: vec!["recovery ran out of time when it was observed".to_owned()],
             is_copy: false,
             run_anew: None,
+            actions: None,
         }
     }
 }
@@ -93,31 +103,16 @@ impl std::fmt::Debug for ReadBytes {
 /// As hexadecimal digits.
 impl Serialize for ReadBytes {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let digits = |byte: &u8| [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
-        let text: String = self
-            .encoded
-            .iter()
-            .flat_map(digits)
-            .map(char::from)
-            .collect();
-        to.serialize_str(&text)
+        to.serialize_str(&to_digits(&self.encoded))
     }
 }
-
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 impl<'de> Deserialize<'de> for ReadBytes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let damaged = || de::Error::custom("the reads of a recovery are damaged");
-        let digit = |digit: &u8| char::from(*digit).to_digit(16);
-        let bytes = text.as_bytes().chunks(2).map(|pair| match pair {
-            [high, low] => Some((digit(high)? << 4 | digit(low)?) as u8),
-            _ => None,
-        });
-        let encoded: Option<Vec<u8>> = bytes.collect();
         let reads = Self {
-            encoded: encoded.ok_or_else(damaged)?.into(),
+            encoded: from_digits(&text).ok_or_else(damaged)?.into(),
         };
         let mut rest = &reads.encoded[..];
         while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Learns from the events of a recovery what it reads.
+//! Learns from the events of a recovery what it reads and, if that is wanted, what it does.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -8,13 +8,14 @@ use std::{fs, io};
 use brownout_engine::{EventDestination, FileUse, LiveEvents};
 use brownout_trace::{
     Address, AppPc, ContextId, Definitions, Event, EventKind, FileId, FileIdentity, FunctionId,
-    ProcessId, WriteError,
+    ProcessId, Sync, WriteError,
 };
 
+use super::action_recorder::{ActionRecorder, Reach};
 use super::first_reads::{FirstRead, FirstReads};
 use super::load_stacks::LoadWriter;
 use super::outliving::OutlivingProcesses;
-use super::{ByteRanges, FileReads, ReadsMessage, RecoveryReads};
+use super::{ByteRanges, FileReads, ReadsMessage, ReadsQuestion, RecoveryReads};
 
 /// Follows a recovery and notes what it reads.
 pub(crate) struct ReadObserver {
@@ -29,29 +30,36 @@ pub(crate) struct ReadObserver {
     loads: Option<LoadWriter>,
     /// The first reads since the last event.
     new_reads: Vec<FirstRead>,
+    actions: Option<ActionRecorder>,
+    /// How many PM files there are, those that do not exist included.
+    pm_files: usize,
 }
 
 struct ObservedFile {
     /// Among all PM files, those that do not exist included.
     number: usize,
+    /// When recovery started.
+    size: u64,
     reads: FileReads,
     /// What recovery has written: these bytes are its own.
     written: ByteRanges,
 }
 
 impl ReadObserver {
-    /// For the PM files at the first path of each pair, as far as they exist; the second is their original path. For each
-    /// PM file, `in_order` has the bytes whose first reads are wanted in order.
-    pub(crate) fn new(pm_files: &[[PathBuf; 2]], in_order: Vec<ByteRanges>) -> io::Result<Self> {
+    /// For the PM files at the first path of each pair, as far as they exist; the second is their original path.
+    pub(crate) fn new(pm_files: &[[PathBuf; 2]], question: ReadsQuestion) -> io::Result<Self> {
+        let actions = question.actions.then(ActionRecorder::new).transpose();
         let mut observer = Self {
             live: LiveEvents::discard(),
             by_identity: HashMap::new(),
             files: Vec::new(),
             outliving: OutlivingProcesses::default(),
             is_blind: false,
-            first_reads: FirstReads::new(in_order),
+            first_reads: FirstReads::new(question.in_order),
             loads: None,
             new_reads: Vec::new(),
+            actions: actions.map_err(io::Error::other)?,
+            pm_files: pm_files.len(),
         };
         for (number, [here, original]) in pm_files.iter().enumerate() {
             let metadata = match fs::metadata(here) {
@@ -69,6 +77,7 @@ impl ReadObserver {
             };
             observer.files.push(ObservedFile {
                 number,
+                size: metadata.len(),
                 reads,
                 written: ByteRanges::default(),
             });
@@ -90,7 +99,27 @@ impl ReadObserver {
     }
 
     /// What was read until now.
-    pub(crate) fn finish(self) -> ReadsMessage {
+    pub(crate) fn finish(self) -> io::Result<ReadsMessage> {
+        let actions = self.actions.map(|recorder| {
+            let mut sizes = vec![None; self.pm_files];
+            let mut other_reads = vec![ByteRanges::exact(); self.pm_files];
+            for file in &self.files {
+                sizes[file.number] = Some(file.size);
+                let wanted = self.first_reads.wanted().get(file.number);
+                for range in file.reads.ranges.ranges() {
+                    let others = match wanted {
+                        Some(wanted) => wanted.missing(range),
+                        None => vec![range],
+                    };
+                    for range in others {
+                        other_reads[file.number].insert(range);
+                    }
+                }
+            }
+            let mut actions = recorder.finish(sizes)?;
+            actions.other_reads = other_reads;
+            Ok::<_, WriteError>(actions)
+        });
         let blind = "recovery uses io_uring or io_submit, whose reads are not observed";
         let reads = RecoveryReads {
             left_processes: self.outliving.exist(),
@@ -101,10 +130,11 @@ impl ReadObserver {
                 .into_iter()
                 .collect(),
         };
-        ReadsMessage {
+        Ok(ReadsMessage {
             reads,
             first_reads: self.first_reads.finish(),
-        }
+            actions: actions.transpose().map_err(io::Error::other)?,
+        })
     }
 
     /// The number of a PM file that a process uses, among those that exist; `None` if it is another file.
@@ -123,6 +153,9 @@ impl ReadObserver {
                 file.reads.ranges.insert(part);
             }
             let new = self.first_reads.read(file.number, range);
+            if let Some(actions) = &mut self.actions {
+                actions.first_reads(new.len());
+            }
             if self.loads.is_some() {
                 self.new_reads.extend_from_slice(new);
             }
@@ -170,6 +203,52 @@ impl ReadObserver {
         let file = self.live.definitions().file(file);
         file.map(|file| file.identity)
     }
+
+    /// Whether a byte of a range of memory is in a PM file.
+    fn reaches(&self, process: ProcessId, Address(start): Address, len: u64) -> Reach {
+        let definitions = self.live.definitions();
+        let space = definitions
+            .process(process)
+            .map(|known| known.address_space());
+        let end = start.saturating_add(len.max(1));
+        let mut at = start;
+        while let Some(range) = space
+            .filter(|_| at < end)
+            .and_then(|space| space.resolve(Address(at), end - at))
+            .filter(|range| range.len > 0)
+        {
+            let identity = definitions.file(range.file).map(|file| file.identity);
+            if identity.is_some_and(|identity| self.by_identity.contains_key(&identity)) {
+                return Reach::Persistent;
+            }
+            at += range.len;
+        }
+        Reach::Elsewhere
+    }
+
+    /// Records what an event does.
+    fn record(&mut self, event: &Event<'_>) -> Result<(), WriteError> {
+        let reach = match event.kind {
+            EventKind::Store { addr, bytes, .. } | EventKind::KernelWrite { addr, bytes, .. } => {
+                self.reaches(event.process, addr, bytes.len() as u64)
+            }
+            EventKind::Flush { addr, .. } => self.reaches(event.process, addr, 1),
+            EventKind::Sync(Sync::Msync { addr, len, .. }) => {
+                self.reaches(event.process, addr, len)
+            }
+            EventKind::FileWrite { file, .. } | EventKind::FileResize { file, .. } => {
+                match self.identity(file) {
+                    Some(identity) if self.by_identity.contains_key(&identity) => Reach::Persistent,
+                    _ => Reach::Elsewhere,
+                }
+            }
+            _ => Reach::Persistent,
+        };
+        match &mut self.actions {
+            Some(actions) => actions.event(event, reach),
+            None => Ok(()),
+        }
+    }
 }
 
 impl EventDestination for ReadObserver {
@@ -182,7 +261,13 @@ impl EventDestination for ReadObserver {
     }
 
     fn file(&mut self, identity: FileIdentity, path: &Path) -> Result<FileId, WriteError> {
-        self.live.file(identity, path)
+        let id = self.live.file(identity, path)?;
+        if let Some(actions) = &mut self.actions {
+            let known = self.by_identity.get(&identity).map(|&at| &self.files[at]);
+            let original = known.map_or(path, |file| &file.reads.path);
+            actions.file(identity, original, known.map(|file| file.number))?;
+        }
+        Ok(id)
     }
 
     fn context(
@@ -192,6 +277,9 @@ impl EventDestination for ReadObserver {
         parent: ContextId,
         return_address: AppPc,
     ) -> Result<(), WriteError> {
+        if let Some(actions) = &mut self.actions {
+            actions.context(process, context, parent, return_address)?;
+        }
         self.live.context(process, context, parent, return_address)
     }
 
@@ -200,6 +288,9 @@ impl EventDestination for ReadObserver {
         self.outliving.event(event);
         if let Some(loads) = &mut self.loads {
             loads.observe(event, self.live.definitions());
+        }
+        if self.actions.is_some() {
+            self.record(event)?;
         }
         match event.kind {
             EventKind::Load { addr, bytes } => {

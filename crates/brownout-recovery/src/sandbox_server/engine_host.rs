@@ -251,8 +251,9 @@ impl Assignment {
         let mut question = Vec::new();
         output.read_to_end(&mut question)?;
         let question: ReadsQuestion = postcard::from_bytes(&question)?;
-        let mut observer = ReadObserver::new(&self.pm_files, question.in_order)?;
-        if question.with_stacks {
+        let with_stacks = question.with_stacks;
+        let mut observer = ReadObserver::new(&self.pm_files, question)?;
+        if with_stacks {
             observer.write_loads(LoadWriter::new(output.try_clone()?)?);
         }
         let run = target.run(observer, &mut |notice| {
@@ -265,7 +266,7 @@ impl Assignment {
         if observer.finish_loads()? {
             return Ok(run.end);
         }
-        let mut message = observer.finish();
+        let mut message = observer.finish()?;
         let gaps = &mut message.reads.gaps;
         let unrecorded = run.notes.into_iter();
         gaps.extend(unrecorded.filter(|note| is_unrecorded_program(note)));

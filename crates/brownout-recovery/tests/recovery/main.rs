@@ -1,5 +1,6 @@
 //! Recoveries that succeed and fail in every way, run as brownout runs them.
 
+mod actions;
 mod engine;
 mod file_paths;
 mod fixture;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::digest::Digest;
+
 /// Size of a page, the unit in which content is stored.
 pub const PAGE: usize = 4096;
 
@@ -103,6 +105,14 @@ impl Content {
         let len = len.min(MAX_OFFSET);
         self.cut(len);
         self.len = len;
+    }
+
+    /// A number that is the same only for equal contents. Takes time proportional to the size;
+    /// [`Image::digest`](super::Image::digest) does not.
+    pub fn digest(&self) -> u128 {
+        let mut digest = Digest::default();
+        digest.touch_all(self);
+        digest.of(self)
     }
 
     /// The pages that may not be zero, with their numbers.

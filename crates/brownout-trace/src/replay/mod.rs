@@ -54,6 +54,16 @@ pub struct WrittenImage {
 }
 
 impl Images {
+    /// Files that have these contents before the first event, of which no event tells the content.
+    pub fn with_contents(contents: impl IntoIterator<Item = (FileId, Content)>) -> Self {
+        let mut images = Self::default();
+        for (file, known) in contents {
+            let image = images.files.entry(file).or_default();
+            image.change(|content| *content = known);
+        }
+        images
+    }
+
     /// Applies the next event.
     pub fn apply(&mut self, event: &Event<'_>) {
         match event.kind {

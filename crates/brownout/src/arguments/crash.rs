@@ -155,6 +155,13 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "HOW", value_enum)]
     pub tearing: Option<TearingArg>,
 
+    /// Number of crashes in a row, with the strategy exhaustive: with 2, recovery crashes, too, and is run again; with 3, that
+    /// recovery, too, and so on [default: 1]
+    ///
+    /// Recovery crashes before each of its operations that makes stores durable, and at its end.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub depth: Option<u32>,
+
     /// Recoveries to run at the same time [default: one for each processor]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
@@ -194,6 +201,7 @@ impl CrashTestArgs {
             occurrences,
             max_states,
             tearing,
+            depth,
             jobs,
             time_limit,
             no_narrowing,
@@ -213,6 +221,7 @@ impl CrashTestArgs {
             ("--occurrences", occurrences.is_some()),
             ("--max-states", max_states.is_some()),
             ("--tearing", tearing.is_some()),
+            ("--depth", depth.is_some()),
             ("--jobs", jobs.is_some()),
             ("--time-limit", time_limit.is_some()),
             ("--no-narrowing", *no_narrowing),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use brownout_crash::rules::{UNPERSISTED_READ, rule_of};
 use brownout_crash::{
     CrashError, CrashImage, CrashSituation, PersistentFiles, RecordedRun, Token, TokenError,
-    failing_frames,
+    failing_frames, interrupt,
 };
 use brownout_recovery::{
     Expectation, Recovery, RecoveryRunner, RecoveryTask, Sandbox, SandboxServerCommand, Verdict,
@@ -23,6 +23,7 @@ use crate::exit_code::ExitCode;
 use crate::expected_output::ExpectedOutput;
 use crate::failure::Failure;
 use crate::output_directory::OutputDirectory;
+use crate::quantity::number_of;
 use crate::rules;
 use crate::run_environment::RunEnvironment;
 use crate::stored_results::read_findings;
@@ -58,6 +59,7 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     let files = run.files(&mut monitor)?;
     let image = run.image_at(&token.point, &files, &mut monitor)?;
     drop(monitor);
+    let image = interrupted_image(&token, image, &files, &server)?;
     if let Some(target) = &arguments.keep {
         return keep(&image, &files, target);
     }
@@ -91,6 +93,23 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     } else {
         ExitCode::BugsFound
     })
+}
+
+/// The image after recoveries that are interrupted, too: they run again, under the engine, until the same action.
+fn interrupted_image(
+    token: &Token,
+    image: CrashImage,
+    files: &PersistentFiles,
+    server: &SandboxServerCommand,
+) -> Result<CrashImage, Failure> {
+    let interruptions = &token.point.interruptions;
+    if interruptions.is_empty() {
+        return Ok(image);
+    }
+    let mut runner = runner(&token.recovery, Expectation::Anything, files, server)?;
+    let chain = interrupt(&mut runner, &image, interruptions, &situation(token), files);
+    let chain = chain.map_err(CrashError::from)??;
+    Ok(chain.map_or(image, |chain| chain.image))
 }
 
 /// The trace, the token, and the finding if it is known.
@@ -221,13 +240,16 @@ fn runner(
     Ok(RecoveryRunner::new(sandbox, recovery.clone(), expected))
 }
 
-fn task(token: &Token) -> RecoveryTask {
-    let situation = CrashSituation {
+fn situation(token: &Token) -> CrashSituation {
+    CrashSituation {
         event: token.point.event,
         operation: token.operation,
         time_limit: token.time_limit.map_or(TIME_LIMIT, Duration::from_millis),
-    };
-    situation.task()
+    }
+}
+
+fn task(token: &Token) -> RecoveryTask {
+    situation(token).task()
 }
 
 /// Prints which of several stores the loads of recovery read after this crash, so that the place to stop at is known.
@@ -277,11 +299,19 @@ fn recover(
         for line in &attempt.output {
             writeln!(out, "{line}")?;
         }
-        writeln!(
+        write!(
             out,
             "recovery {} after a crash before event {}",
             attempt.verdict, token.point.event
         )?;
+        for interruption in &token.point.interruptions {
+            let actions = number_of(interruption.actions, "action");
+            write!(
+                out,
+                " and a crash inside recovery after {actions} on persistent memory"
+            )?;
+        }
+        writeln!(out)?;
         for frame in &frames {
             writeln!(out, "    {frame}")?;
         }

@@ -35,6 +35,7 @@ pub struct CrashKeys {
     occurrences: Option<u32>,
     max_states: Option<u64>,
     tearing: Option<TearingArg>,
+    depth: Option<u32>,
     jobs: Option<u32>,
     time_limit: Option<String>,
     allow_network: Option<bool>,
@@ -76,6 +77,7 @@ impl CrashKeys {
             occurrences: self.occurrences.or(base.occurrences),
             max_states: self.max_states.or(base.max_states),
             tearing: self.tearing.or(base.tearing),
+            depth: self.depth.or(base.depth),
             jobs: self.jobs.or(base.jobs),
             time_limit: self.time_limit.or(base.time_limit),
             allow_network: self.allow_network.or(base.allow_network),
@@ -97,6 +99,7 @@ impl CrashKeys {
         let counts = [
             ("occurrences", self.occurrences.map(u64::from)),
             ("max-states", self.max_states),
+            ("depth", self.depth.map(u64::from)),
             ("jobs", self.jobs.map(u64::from)),
         ];
         match counts.into_iter().find(|(_, count)| *count == Some(0)) {
@@ -145,6 +148,7 @@ impl CrashKeys {
         options.occurrences = options.occurrences.or(keys.occurrences);
         options.max_states = options.max_states.or(keys.max_states);
         options.tearing = options.tearing.or(keys.tearing);
+        options.depth = options.depth.or(keys.depth);
         options.jobs = options.jobs.or(keys.jobs);
         options.time_limit = options.time_limit.or_else(|| time(keys.time_limit));
         options.allow_network |= keys.allow_network.unwrap_or_default();

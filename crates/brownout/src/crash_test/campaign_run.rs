@@ -54,6 +54,7 @@ pub fn run_campaign(
         symbols: &mut prepared.symbols,
         occurrences: plan.occurrences,
         max_states: plan.max_states,
+        depth: plan.depth,
         suspects: &suspects,
         profile: plan.profile,
         tearing: plan.tearing,

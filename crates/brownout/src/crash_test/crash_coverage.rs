@@ -188,11 +188,24 @@ fn unexplored(
     monitor: &CrashTestMonitor,
 ) -> impl Iterator<Item = Reason> {
     let waiting = (exploration.waiting > 0).then(|| {
-        let of = exploration.crash_times;
+        let inside = exploration.inside_recovery.iter();
+        let inside = inside.fold(Covered::default(), |sum, covered| Covered {
+            tried: sum.tried + covered.tried,
+            of: sum.of + covered.of,
+        });
+        let times = exploration.crash_times;
+        let counts = [
+            (times, number_of(times.of, "crash time")),
+            (inside, crashes_inside(inside.of)),
+        ];
+        let open: Vec<String> = counts
+            .into_iter()
+            .filter(|(covered, _)| covered.tried < covered.of)
+            .map(|(covered, all)| format!("{} of {all}", covered.of - covered.tried))
+            .collect();
         let missing = format!(
-            "at {} of {} not all behaviours of recovery are known",
-            of.of - of.tried,
-            number_of(of.of, "crash time")
+            "at {} not all behaviours of recovery are known",
+            open.join(" and ")
         );
         if monitor.has_stopped_trials() {
             format!("{missing}: {}; --resume continues", monitor.reason())
@@ -205,6 +218,12 @@ fn unexplored(
         .into_iter()
         .chain(gaps)
         .map(|why| not_explored(&why))
+}
+
+/// `1 crash inside recovery`, `2 crashes inside recovery`.
+fn crashes_inside(count: u64) -> String {
+    let ending = if count == 1 { "" } else { "es" };
+    format!("{count} crash{ending} inside recovery")
 }
 
 /// Recoveries that took longer than the test had time for: nobody knows whether they end.

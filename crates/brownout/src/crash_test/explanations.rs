@@ -18,7 +18,8 @@ use crate::failure::Failure;
 const MOST_EXPLAINED: usize = 16;
 
 /// Adds explanations of the failures that crashes have led to which lose stores. After a crash in program order, other strategies than an
-/// exploration do not say what else it could have left.
+/// exploration do not say what else it could have left. Failures that need a crash inside recovery are not explained: the loads of recovery
+/// are compared with the stores of the target alone.
 pub fn explain_failures(
     prepared: &mut Prepared,
     plan: &Plan,
@@ -81,7 +82,9 @@ fn unexplained(results: &TrialResults, explores: bool) -> Vec<Trial> {
     asked.retain(|trial| {
         let mut explained = results.explanations.iter();
         let is_known = explained.any(|known| known.explains == trial.point);
-        (explores || trial.point.choice.is_some()) && !trial.is_flaky() && !is_known
+        let is_of_target = trial.point.interruptions.is_empty();
+        let loses_stores = explores || trial.point.choice.is_some();
+        is_of_target && loses_stores && !trial.is_flaky() && !is_known
     });
     asked.truncate(MOST_EXPLAINED);
     asked

@@ -54,6 +54,8 @@ pub struct Plan {
     pub max_states: Option<u64>,
     /// Whether stores are explored that persist in part.
     pub tearing: Tearing,
+    /// How many runs may crash in a row.
+    pub depth: usize,
     /// The number of arguments of the process that are the target and its arguments.
     pub target_arguments: usize,
     pub resume: bool,
@@ -103,6 +105,7 @@ impl Plan {
         let exploring = [
             ("--max-states", arguments.max_states.is_some()),
             ("--tearing", arguments.tearing.is_some()),
+            ("--depth", arguments.depth.is_some()),
         ];
         let mut given = exploring.into_iter().filter(|(_, given)| *given);
         if let Some((option, _)) = given.next().filter(|_| !strategy.tries_all) {
@@ -131,6 +134,7 @@ impl Plan {
             occurrences,
             max_states: arguments.max_states,
             tearing: arguments.tearing.map(Into::into).unwrap_or_default(),
+            depth: arguments.depth.map_or(1, |depth| depth as usize),
             target_arguments: 0,
             resume: false,
             shard: Shard::default(),
@@ -179,6 +183,7 @@ impl Plan {
             profile: self.profile.name.to_owned(),
             tearing: self.tearing,
             occurrences: self.occurrences,
+            depth: self.depth,
             after: text(&self.scope.after).pop(),
             operations: text(&self.scope.operations),
             from_start: self.scope.from_start,

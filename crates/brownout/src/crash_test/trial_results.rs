@@ -80,7 +80,7 @@ impl TrialResults {
 
     /// The number of crash points at which recovery failed.
     pub fn failed(&self) -> u64 {
-        let failed = self.trials.iter().filter(|trial| !trial.verdict.passed());
+        let failed = self.trials.iter().filter(|trial| trial.is_failure());
         failed.count() as u64
     }
 

@@ -5,6 +5,7 @@
 mod budget;
 mod causes;
 mod confirmed;
+mod depth;
 mod earlier_reasons;
 mod endings;
 mod exhaustive;

@@ -1,7 +1,7 @@
 //! The behaviours of recovery: a tree over what it reads.
 //!
 //! Recovery is a function of what it reads. A node stands for all runs that have read the same bytes so far; it says what they
-//! read next, or how they end. It also has the crash times after which recovery can get there. So each behaviour is in the
+//! read next, or how they end. It also has the [situations](super::situations) in which recovery can get there. So each behaviour is in the
 //! tree once, for all crashes that lead to it: the work grows with the number of different behaviours, not with that of
 //! crashes.
 
@@ -22,7 +22,7 @@ pub struct Read {
 }
 
 /// A node of the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(NonZeroU32);
 
 /// A byte string that recovery has read.
@@ -128,6 +128,31 @@ impl Behaviours {
         (twin, true)
     }
 
+    /// Where the same reads also lead to, if recovery depends on something else, too.
+    pub fn twin(&self, node: NodeId) -> Option<NodeId> {
+        self.node(node).twin
+    }
+
+    /// Adds situations in which recovery can get to `node`.
+    pub fn add_times(&mut self, node: NodeId, times: &TimeSet) {
+        Arc::make_mut(&mut self.node_mut(node).times).unite(times);
+    }
+
+    /// Adds situations in which what recovery reads after `node` can differ.
+    pub fn add_choice_times(&mut self, node: NodeId, times: &TimeSet) {
+        if !times.is_empty() {
+            let known = self.node_mut(node).choice_times.get_or_insert_default();
+            known.unite(times);
+        }
+    }
+
+    /// Forgets what was proposed: no run will show what recoveries do after `node`.
+    pub fn forget_run(&mut self, node: NodeId) {
+        if self.next(node) == Next::Awaited {
+            self.node_mut(node).next = Next::Unknown;
+        }
+    }
+
     /// Adds what follows when recoveries read `value` at `parent`.
     pub fn add_child(&mut self, parent: NodeId, value: ValueId, times: Arc<TimeSet>) -> NodeId {
         let child = self.add(Some(parent), value, times);
@@ -174,11 +199,6 @@ impl Behaviours {
     /// The times at which what recovery reads after `node` can differ.
     pub fn choice_times(&self, node: NodeId) -> Option<&TimeSet> {
         self.node(node).choice_times.as_deref()
-    }
-
-    pub fn set_choice_times(&mut self, node: NodeId, times: TimeSet) {
-        self.node_mut(node).choice_times =
-            Some(times).filter(|times| !times.is_empty()).map(Box::new);
     }
 
     /// What recoveries have read that get to `node`, in order.

@@ -4,18 +4,18 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use brownout_model::{
-    CrashTime, InitialBytes, PossibleMemory, StoreHistory, StoreHistoryBuilder, Wait, states_log10,
+    CrashTime, InitialBytes, PossibleMemory, SpaceId, StoreHistory, StoreHistoryBuilder, Wait,
+    states_log10,
 };
 use brownout_recovery::ByteRanges;
 use brownout_trace::FileId;
-use brownout_trace::replay::Content;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::StrategyInput;
 use crate::effect::effects;
 use crate::error::CrashError;
 use crate::failure_point::{FailurePoint, FailurePoints, Granularity, PointKind, Scope, StackId};
-use crate::history_follower::{HistoryFollower, InitialContents};
+use crate::history_follower::{HistoryFollower, InitialContents, unmapped};
 use crate::image::ImageBuilder;
 use crate::operation::Operation;
 
@@ -46,6 +46,16 @@ impl ExploredTime {
     pub fn context(&self) -> Context {
         (self.point.kind, self.point.stack)
     }
+
+    /// The file that a PM file is for the model.
+    pub fn holder(&self, number: usize) -> FileId {
+        self.holders[number].unwrap_or_else(|| unmapped(number))
+    }
+
+    /// The number of the PM file that is in a space; `None` if the file there has lost its path.
+    pub fn number_of(&self, space: SpaceId) -> Option<usize> {
+        (0..self.holders.len()).find(|&number| self.holder(number).0 == space.0)
+    }
 }
 
 /// All that a crash can leave of a run.
@@ -57,8 +67,6 @@ pub struct RecordedStores {
     pub differing: Arc<[ByteRanges]>,
     /// How each failure point is named.
     pub names: FxHashMap<Context, String>,
-    /// What each PM file holds before it is mapped.
-    unmapped: Vec<Option<Content>>,
 }
 
 impl RecordedStores {
@@ -151,9 +159,6 @@ impl RecordedStores {
             initial,
             times,
             differing,
-            unmapped: (0..files.paths().len())
-                .map(|number| files.initial_content(number).cloned())
-                .collect(),
         })
     }
 }
@@ -162,15 +167,6 @@ impl RecordedStores {
     /// The decimal logarithm of the number of states that the explored crashes can leave.
     pub fn states_log10(&self) -> f64 {
         states_log10(self.times.iter().map(|explored| explored.time))
-    }
-
-    /// Bytes of a PM file that is not mapped yet.
-    pub fn unmapped_bytes(&self, file: u32, offset: u64, len: u32) -> Vec<u8> {
-        let mut bytes = vec![0; len as usize];
-        if let Some(Some(content)) = self.unmapped.get(file as usize) {
-            content.read(offset, &mut bytes);
-        }
-        bytes
     }
 }
 

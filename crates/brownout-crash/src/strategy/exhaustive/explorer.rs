@@ -1,21 +1,24 @@
-//! Learns the behaviours of recovery from runs, for all crash times at once (Jaaru §4, BuildMayReadFrom and UpdateRanges).
+//! Learns the behaviours of recovery from runs, for all crashes at once (Jaaru §4, BuildMayReadFrom and UpdateRanges).
 //!
-//! A run shows what recovery reads. For each read, the crash times after which recovery can get there are divided by the bytes
-//! that the read can see: a node for each byte string, with the times at which it is possible. Which it is depends on the unit
+//! A run shows what recovery reads. For each read, the [situations](super::situations) in which recovery can get there are divided by
+//! the bytes that the read can see: a node for each byte string, with the situations in which it is possible. Which it is depends on the unit
 //! that is read and on what recovery has read of the same unit before, and changes only when the unit changes: the bytes are
-//! computed once for each [version](Version) of the unit. A node that no run has reached, and that can be reached, is wanted.
+//! computed once for each [version](super::versions::Version) of the unit. A node that no run has reached, and that can be reached, is wanted.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use brownout_model::{LINE, PmAddress, PossibleMemory};
-use brownout_recovery::{FirstRead, ReadBytes};
+use brownout_recovery::{ByteRanges, FirstRead, ReadBytes};
 use rustc_hash::FxHashMap;
 
+use super::admission::{ActedRun, NodeActions};
 use super::behaviours::{Behaviours, Next, NodeId, Read, ValueId};
 use super::crash_times::{RecordedStores, Start};
+use super::path::Path;
+use super::situations::{Situations, narrow};
 use super::time_set::TimeSet;
-use super::versions::{Unit, Version, Versions};
+use super::versions::Versions;
 use crate::effect::address;
 
 /// If recovery could read something else more often than this after a crash, the states are sampled.
@@ -27,37 +30,80 @@ const FEW_STATES_LOG10: f64 = 3.0;
 pub struct Explorer {
     pub behaviours: Behaviours,
     pub versions: Versions,
+    /// How many runs may crash, the target included.
+    pub(super) depth: usize,
     roots: FxHashMap<Start, NodeId>,
     /// Nodes to which no run has led, when they were added.
-    frontier: Vec<NodeId>,
-    /// Times at which there are too many combinations to explore all.
+    pub(super) frontier: Vec<NodeId>,
+    /// Situations in which there are too many combinations to explore all.
     pub sampled: TimeSet,
-    /// Runs that have read what no crash can leave.
-    pub impossible_reads: u64,
+    /// What recovery does at the nodes that runs have reached, if it may crash.
+    pub(super) actions: FxHashMap<NodeId, NodeActions>,
+    /// Situations below this number are in the tree.
+    pub(super) admitted: u32,
+    /// Ends at which recovery fails that can be reached in new situations.
+    pub(super) failing_ends: Vec<NodeId>,
+    /// Runs that did something else than earlier runs after reading the same bytes.
+    pub(super) other_actions: u64,
 }
 
 impl Explorer {
-    pub fn new(stores: Arc<RecordedStores>) -> Self {
-        let mut behaviours = Behaviours::default();
+    pub fn new(stores: Arc<RecordedStores>, depth: usize) -> Self {
+        let mut explorer = Self {
+            behaviours: Behaviours::default(),
+            versions: Versions::new(stores),
+            depth,
+            roots: FxHashMap::default(),
+            frontier: Vec::new(),
+            sampled: TimeSet::default(),
+            actions: FxHashMap::default(),
+            admitted: 0,
+            failing_ends: Vec::new(),
+            other_actions: 0,
+        };
+        explorer.plant();
+        explorer
+    }
+
+    /// Forgets all that runs have shown.
+    pub fn restart(&mut self) {
+        self.versions.clear();
+        self.behaviours = Behaviours::default();
+        self.roots.clear();
+        self.frontier.clear();
+        self.sampled = TimeSet::default();
+        self.actions.clear();
+        self.failing_ends.clear();
+        self.plant();
+    }
+
+    /// Begins with the crashes of the target.
+    fn plant(&mut self) {
         let mut by_start: FxHashMap<&Start, TimeSet> = FxHashMap::default();
+        let stores = &self.versions.situations.stores;
         for (number, explored) in (0..).zip(&stores.times) {
             let times = by_start.entry(&explored.start).or_default();
             times.push(number..number + 1);
         }
-        let roots: FxHashMap<Start, NodeId> = by_start
-            .into_iter()
-            .map(|(start, times)| (start.clone(), behaviours.add_root(times)))
-            .collect();
-        let mut frontier: Vec<NodeId> = roots.values().copied().collect();
-        frontier.sort_by_key(|&root| behaviours.times(root).first());
-        Self {
-            behaviours,
-            versions: Versions::new(stores),
-            roots,
-            frontier,
-            sampled: TimeSet::default(),
-            impossible_reads: 0,
+        for (start, times) in by_start {
+            let root = self.behaviours.add_root(times);
+            self.roots.insert(start.clone(), root);
         }
+        self.frontier = self.roots.values().copied().collect();
+        let behaviours = &self.behaviours;
+        self.frontier
+            .sort_by_key(|&root| behaviours.times(root).first());
+        self.admitted = self.versions.situations.end();
+    }
+
+    /// The node of recoveries that have started so and have read nothing.
+    pub(super) fn root(&mut self, start: &Start) -> NodeId {
+        if let Some(&root) = self.roots.get(start) {
+            return root;
+        }
+        let root = self.behaviours.add_root(TimeSet::default());
+        self.roots.insert(start.clone(), root);
+        root
     }
 
     /// The nodes that are not known yet and were not returned before.
@@ -67,29 +113,80 @@ impl Explorer {
         nodes
     }
 
-    /// Learns from a run.
-    pub fn learn(&mut self, start: &Start, reads: &ReadBytes, passes: bool) -> Learned {
+    /// Lets nodes be taken again.
+    pub fn put_back(&mut self, nodes: Vec<NodeId>) {
+        self.frontier.extend(nodes);
+    }
+
+    /// The ends at which recovery fails that can be reached in new situations.
+    pub fn take_failing_ends(&mut self) -> Vec<NodeId> {
+        let mut ends = std::mem::take(&mut self.failing_ends);
+        ends.sort_unstable();
+        ends.dedup();
+        ends
+    }
+
+    /// How many runs did something else than earlier runs after reading the same bytes.
+    pub fn other_actions(&self) -> u64 {
+        self.other_actions
+    }
+
+    /// Whether the bytes that a run has read are those of all situations, or are observed.
+    pub fn is_explained(&self, reads: &ReadBytes) -> bool {
+        let situations = &self.versions.situations;
+        let Some(any) = situations.stores.times.first() else {
+            return true;
+        };
+        let memory = situations.memory(0, None, &self.behaviours);
+        let is_certain = |read: FirstRead, bytes: &[u8]| {
+            let range = read.offset..read.offset + read.len;
+            let differing = situations.differing.get(read.file);
+            let others = differing.map_or_else(Vec::new, |known| known.missing(range));
+            others.into_iter().all(|part| {
+                let at = address(any.holder(read.file), part.start);
+                let seen = (part.start - read.offset) as usize..(part.end - read.offset) as usize;
+                memory.completed_bytes(at, part.end - part.start) == bytes[seen]
+            })
+        };
+        let mut reads = reads.iter();
+        reads.all(|(read, bytes)| is_certain(read, bytes))
+    }
+
+    /// Learns from a run, and from what it did if that is known.
+    pub fn learn(
+        &mut self,
+        start: &Start,
+        reads: &ReadBytes,
+        passes: bool,
+        acted: Option<&Arc<ActedRun>>,
+    ) -> Learned {
         let mut cursor = self.begin(start);
+        let mut nodes = vec![cursor.node];
         for (read, bytes) in reads.iter() {
             self.read(&mut cursor, read, bytes);
+            nodes.push(cursor.node);
         }
         let Cursor { node, path, .. } = cursor;
         let (end, is_new) = self.behaviours.learn(node, Next::End { passes });
+        let too_open = match is_new {
+            true => self.sample(end, &path),
+            false => Vec::new(),
+        };
+        if let Some(acted) = acted {
+            self.learn_actions(start, &nodes, acted);
+            self.admit();
+        }
         Learned {
             end,
             is_new,
-            too_open: if is_new {
-                self.sample(end, &path)
-            } else {
-                Vec::new()
-            },
+            too_open,
         }
     }
 
     /// A run that has read nothing.
-    pub fn begin(&self, start: &Start) -> Cursor {
+    pub fn begin(&mut self, start: &Start) -> Cursor {
         Cursor {
-            node: self.roots[start],
+            node: self.root(start),
             path: Path::default(),
             sizes: start.sizes.clone(),
         }
@@ -99,7 +196,9 @@ impl Explorer {
     pub fn read(&mut self, cursor: &mut Cursor, read: FirstRead, bytes: &[u8]) -> bool {
         let Cursor { node, path, sizes } = cursor;
         let mut others_follow = false;
-        for (read, bytes) in within_file(read, bytes, sizes) {
+        let differing = Arc::clone(&self.situations().differing);
+        let parts = differing_parts(read, bytes, &differing);
+        for (read, bytes) in parts.flat_map(|part| within_file(part, sizes)) {
             let (at, is_new) = self.behaviours.learn(*node, Next::Read(read));
             if is_new {
                 self.expand(at, read, path);
@@ -114,19 +213,21 @@ impl Explorer {
                 self.behaviours.await_run(*node);
             }
             others_follow |= self.behaviours.has_unknown_child(at, *node);
-            path.push(at, read, value, self);
+            path.push(at, (read, value), &self.behaviours, &self.versions);
         }
         others_follow
+    }
+
+    pub fn situations(&self) -> &Situations {
+        &self.versions.situations
     }
 
     /// Notes the times at which recovery could have read something else too often on its way to `end`, and returns them.
     fn sample(&mut self, end: NodeId, path: &Path) -> Vec<u32> {
         let times = Arc::clone(self.behaviours.times(end));
-        let choices = path.choices(self, times.hull());
-        let has_many_states = |time: u32| {
-            let explored = &self.versions.stores.times[time as usize];
-            explored.time.states_log10 > FEW_STATES_LOG10
-        };
+        let choices = path.choices(&self.behaviours, times.hull());
+        let situations = &self.versions.situations;
+        let has_many_states = |time: u32| situations.states_log10(time) > FEW_STATES_LOG10;
         let is_new = |time: &u32| {
             let choices = choices.get(time).copied().unwrap_or(0);
             choices > MOST_CHOICES && has_many_states(*time) && !self.sampled.contains(*time)
@@ -141,103 +242,127 @@ impl Explorer {
         let mut found = Vec::new();
         for (read, _) in self.behaviours.path(end) {
             let unit = self.versions.unit_of(read);
-            let version = self.versions.at(unit, time);
-            let holder = version.filter(|version| version.is_open);
-            if let Some(file) = holder.and_then(|version| version.holder) {
-                let at = address(file, unit.1);
-                if !found.contains(&at) {
-                    found.push(at);
-                }
+            let version = self.versions.at(unit, time, &self.behaviours);
+            let at = address(version.holder, unit.1);
+            if version.is_open && !found.contains(&at) {
+                found.push(at);
             }
         }
         found
     }
 
-    /// Whether it is known how recovery ends after a crash at `time` that leaves one state.
+    /// Whether it is known how recovery ends in a situation in which memory is in one state.
     pub fn is_known(&mut self, memory: &PossibleMemory, time: u32) -> bool {
-        let start = &self.versions.stores.times[time as usize].start;
-        let mut node = self.roots[start];
+        self.end_of(memory, time).is_some()
+    }
+
+    /// How recovery ends in a situation in which memory is in one state, or the newest one if there are several; `None` if that is
+    /// not known.
+    pub fn end_of(&mut self, memory: &PossibleMemory, time: u32) -> Option<NodeId> {
+        let situations = &self.versions.situations;
+        let mut node = *self.roots.get(situations.start(time))?;
+        let target = situations.target_crash(time);
         while let Next::Read(read) = self.behaviours.next(node) {
-            let unit = self.versions.unit_of(read);
-            let holder = self
-                .versions
-                .at(unit, time)
-                .and_then(|version| version.holder);
-            let bytes = match holder {
-                Some(file) => {
-                    let at = address(file, read.offset);
-                    memory.may_read(at, u64::from(read.len)).certain()
-                }
-                None => Some(
-                    self.versions
-                        .stores
-                        .unmapped_bytes(read.file, read.offset, read.len),
-                ),
-            };
-            let value = bytes.map(|bytes| self.behaviours.value(&bytes));
-            match value.and_then(|value| self.behaviours.child(node, value)) {
-                Some(child) => node = child,
-                None => return false,
-            }
+            let at = address(target.holder(read.file as usize), read.offset);
+            let bytes = memory.completed_bytes(at, u64::from(read.len));
+            let value = self.behaviours.value(&bytes);
+            node = self.behaviours.child(node, value)?;
         }
-        self.behaviours.next(node).is_known()
+        Some(node).filter(|&node| self.behaviours.next(node).is_known())
+    }
+
+    /// Whether a recovery that is interrupted on the way to this memory would have failed otherwise, as far as is known. Then the
+    /// failure is that of the earlier crash.
+    pub fn fails_anyway(&mut self, mut situation: u32, memory: &PossibleMemory) -> bool {
+        let mut memory = memory.clone();
+        while let Some(before) = self.situations().before(situation) {
+            memory = memory.before_last_crash();
+            let end = self.end_of(&memory, before);
+            let next = end.map(|end| self.behaviours.next(end));
+            if next == Some(Next::End { passes: false }) {
+                return true;
+            }
+            situation = before;
+        }
+        false
     }
 
     /// Adds a node for each byte string that a read can see.
     fn expand(&mut self, node: NodeId, read: Read, path: &mut Path) {
         let times = Arc::clone(self.behaviours.times(node));
+        for (value, possible) in self.distribute(node, read, &times, path) {
+            self.add_reachable(node, value, possible);
+        }
+    }
+
+    /// For each byte string that a read can see in some of these situations, the situations.
+    pub(super) fn distribute(
+        &mut self,
+        node: NodeId,
+        read: Read,
+        times: &Arc<TimeSet>,
+        path: &mut Path,
+    ) -> Vec<(ValueId, Arc<TimeSet>)> {
         let unit = self.versions.unit_of(read);
-        let versions = self.versions.of(unit);
         let mut found = Found::default();
         let mut choice_times = TimeSet::default();
-        let reached = times.first().map_or(0, |first| {
-            versions.partition_point(|version| version.times.end <= first)
-        });
-        for (number, version) in versions.iter().enumerate().skip(reached) {
-            let mut parts = times.parts(version.times.clone()).peekable();
-            let Some(first) = parts.peek() else {
-                continue;
-            };
-            let values = path.values(self, unit, (number, version), first.start, read);
-            for part in parts {
-                if values.len() == 1 {
-                    found.push(values[0], part);
-                    continue;
+        let mut known: FxHashMap<usize, Arc<[ValueId]>> = FxHashMap::default();
+        for range in times.ranges() {
+            for (version, part) in self.versions.parts(unit, range, &self.behaviours) {
+                let values = known.entry(version).or_insert_with(|| {
+                    path.values(&mut self.behaviours, &self.versions, version, read)
+                        .into()
+                });
+                if values.len() > 1 {
+                    choice_times.push(part.clone());
                 }
-                choice_times.push(part.clone());
-                for &value in &values {
+                for &value in values.iter() {
                     found.push(value, part.clone());
                 }
             }
         }
-        self.behaviours.set_choice_times(node, choice_times);
-        for (value, possible) in found.0 {
-            // Most reads are certain, at all times: they share the set.
-            let possible = match possible == *times {
-                true => Arc::clone(&times),
-                false => Arc::new(possible),
-            };
-            let child = self.behaviours.add_child(node, value, possible);
-            self.frontier.push(child);
-        }
+        self.behaviours.add_choice_times(node, &choice_times);
+        // Most reads are certain, in all situations: they share the set.
+        let shared = |possible: TimeSet| match possible == **times {
+            true => Arc::clone(times),
+            false => Arc::new(possible),
+        };
+        let found = found.0.into_iter();
+        found
+            .map(|(value, possible)| (value, shared(possible)))
+            .collect()
     }
 
-    /// Adds a node for bytes that no crash can leave.
+    /// Adds a node that no run has reached.
+    pub(super) fn add_reachable(&mut self, node: NodeId, value: ValueId, times: Arc<TimeSet>) {
+        let child = self.behaviours.add_child(node, value, times);
+        self.frontier.push(child);
+    }
+
+    /// Adds a node for bytes that no crash can leave, as far as is known now.
     fn add_unexpected(&mut self, node: NodeId, value: ValueId) -> NodeId {
-        self.impossible_reads += 1;
         let times = Arc::new(TimeSet::default());
         self.behaviours.add_child(node, value, times)
     }
 
-    /// What a crash at `time` can have left if recovery gets to a node.
+    /// Whether a run has read what no crash can leave.
+    pub fn has_impossible_reads(&self) -> bool {
+        let mut nodes = self.behaviours.nodes();
+        nodes.any(|node| self.behaviours.times(node).is_empty())
+    }
+
+    /// What the crashes of a situation can have left if recovery gets to a node.
     pub fn memory_at(&mut self, node: NodeId, time: u32) -> PossibleMemory {
-        let mut memory = self.versions.memory(time);
+        let mut memory = self
+            .versions
+            .situations
+            .memory(time, None, &self.behaviours);
         for (read, value) in self.behaviours.path(node) {
             let unit = self.versions.unit_of(read);
-            let version = self.versions.at(unit, time);
-            if let Some(version) = version.filter(|version| version.is_open) {
-                let bytes = self.behaviours.bytes(value);
-                narrow(&mut memory, &version, read, bytes);
+            let version = self.versions.at(unit, time, &self.behaviours);
+            if version.is_open {
+                let at = address(version.holder, read.offset);
+                narrow(&mut memory, at, self.behaviours.bytes(value));
             }
         }
         memory
@@ -251,7 +376,7 @@ impl Explorer {
         })
     }
 
-    /// The times after which not every behaviour is known.
+    /// The situations in which not every behaviour is known.
     pub fn unfinished(&self) -> TimeSet {
         let mut unfinished = self.sampled.clone();
         for node in self.waiting() {
@@ -275,11 +400,11 @@ pub struct Learned {
     pub end: NodeId,
     /// Whether that was unknown.
     pub is_new: bool,
-    /// The times from which it can be reached and whose states have to be sampled, if that was not known.
+    /// The situations from which it can be reached and whose states have to be sampled, if that was not known.
     pub too_open: Vec<u32>,
 }
 
-/// Byte strings that a read can see, and the times at which it can.
+/// Byte strings that a read can see, and the situations in which it can.
 #[derive(Default)]
 struct Found(Vec<(ValueId, TimeSet)>);
 
@@ -295,123 +420,29 @@ impl Found {
     }
 }
 
-/// Keeps the contents in which a read sees these bytes. Returns whether there are any.
-pub(super) fn narrow(
-    memory: &mut PossibleMemory,
-    version: &Version,
-    read: Read,
-    bytes: &[u8],
-) -> bool {
-    let Some(holder) = version.holder else {
-        return true;
-    };
-    let classes = memory.may_read(address(holder, read.offset), u64::from(read.len));
-    let class = classes.iter().find(|class| class.bytes == bytes);
-    match class {
-        Some(class) => {
-            memory.choose(&class);
-            true
-        }
-        None => false,
-    }
-}
-
-/// What a run has read up to a node.
-#[derive(Default)]
-struct Path {
-    nodes: Vec<NodeId>,
-    by_unit: FxHashMap<Unit, UnitPath>,
-}
-
-/// What a run has read of a unit.
-#[derive(Default)]
-struct UnitPath {
-    reads: Vec<(Read, ValueId)>,
-    /// For some versions of the unit, by number, the states that show what was read.
-    narrowed: Vec<(usize, PossibleMemory)>,
-}
-
-impl Path {
-    /// The byte strings that a read can see in a version of a unit, at `time`.
-    fn values(
-        &mut self,
-        explorer: &mut Explorer,
-        unit: Unit,
-        (number, version): (usize, &Version),
-        time: u32,
-        read: Read,
-    ) -> Vec<ValueId> {
-        let Explorer {
-            behaviours,
-            versions,
-            ..
-        } = explorer;
-        let Some(holder) = version.holder else {
-            let bytes = versions
-                .stores
-                .unmapped_bytes(read.file, read.offset, read.len);
-            return vec![behaviours.value(&bytes)];
+/// The parts of a read that differ between situations: runs need not have been observed with the same bytes wanted.
+fn differing_parts<'b>(
+    read: FirstRead,
+    bytes: &'b [u8],
+    differing: &[ByteRanges],
+) -> impl Iterator<Item = (FirstRead, &'b [u8])> {
+    let range = read.offset..read.offset + read.len;
+    let parts = differing.get(read.file).map(|known| known.common(range));
+    parts.into_iter().flatten().map(move |part| {
+        let from = (part.start - read.offset) as usize;
+        let len = part.end - part.start;
+        let read = FirstRead {
+            offset: part.start,
+            len,
+            ..read
         };
-        let of_unit = self.by_unit.entry(unit).or_default();
-        let known = of_unit.narrowed.iter();
-        let at = known
-            .clone()
-            .position(|(known, _)| *known == number)
-            .unwrap_or_else(|| {
-                let mut memory = versions.memory(time);
-                if version.is_open {
-                    for &(earlier, value) in &of_unit.reads {
-                        narrow(&mut memory, version, earlier, behaviours.bytes(value));
-                    }
-                }
-                of_unit.narrowed.push((number, memory));
-                of_unit.narrowed.len() - 1
-            });
-        let memory = &of_unit.narrowed[at].1;
-        let classes = memory.may_read(address(holder, read.offset), u64::from(read.len));
-        classes
-            .iter()
-            .map(|class| behaviours.value(&class.bytes))
-            .collect()
-    }
-
-    /// For times of a range, how often recovery could have read something else after a crash; never if a time is missing.
-    fn choices(&self, explorer: &Explorer, within: Range<u32>) -> FxHashMap<u32, u32> {
-        let mut choices = FxHashMap::default();
-        for &node in &self.nodes {
-            let times = explorer.behaviours.choice_times(node).into_iter();
-            for time in times
-                .flat_map(|times| times.parts(within.clone()))
-                .flatten()
-            {
-                *choices.entry(time).or_default() += 1;
-            }
-        }
-        choices
-    }
-
-    /// Adds a read at a node.
-    fn push(&mut self, node: NodeId, read: Read, value: ValueId, explorer: &mut Explorer) {
-        self.nodes.push(node);
-        let unit = explorer.versions.unit_of(read);
-        let of_unit = self.by_unit.entry(unit).or_default();
-        of_unit.reads.push((read, value));
-        if of_unit.narrowed.is_empty() {
-            return;
-        }
-        let versions = explorer.versions.of(unit);
-        let bytes = explorer.behaviours.bytes(value);
-        of_unit.narrowed.retain_mut(|(number, memory)| {
-            let version = &versions[*number];
-            !version.is_open || narrow(memory, version, read, bytes)
-        });
-    }
+        (read, &bytes[from..from + len as usize])
+    })
 }
 
 /// The part of a read that is in the file, by lines. Bytes past the end are zero, whatever the target stored there.
 fn within_file<'b>(
-    read: FirstRead,
-    bytes: &'b [u8],
+    (read, bytes): (FirstRead, &'b [u8]),
     sizes: &[Option<u64>],
 ) -> impl Iterator<Item = (Read, &'b [u8])> {
     let size = sizes.get(read.file).copied().flatten().unwrap_or(0);

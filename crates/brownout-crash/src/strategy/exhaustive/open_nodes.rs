@@ -1,7 +1,7 @@
 //! Reads of recovery that can see several stores, among all that was explored.
 //!
 //! For each place that recovery gets to, and for each state of the unit that it reads there, the latest crash time is looked at: a store
-//! that can be lost then is the most overdue.
+//! that can be lost then is the most overdue. Only crashes of the target are looked at, not those inside recoveries.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use brownout_model::{PmAddress, PossibleMemory, ReadSource};
 use brownout_recovery::FirstRead;
 
 use super::behaviours::{Next, NodeId, Read, ValueId};
-use super::explorer::{Explorer, narrow};
+use super::explorer::Explorer;
+use super::situations::narrow;
 use super::versions::Version;
 use crate::effect::address;
 use crate::possible_reads::PathDigest;
@@ -37,9 +38,11 @@ impl Explorer {
             if let Next::Read(read) = self.behaviours.next(node)
                 && let Some(times) = self.behaviours.choice_times(node).cloned()
             {
-                let versions = self.versions.of(self.versions.unit_of(read));
-                for version in versions.iter().filter(|version| version.is_open) {
-                    let last = times.parts(version.times.clone()).last();
+                let unit = self.versions.unit_of(read);
+                let versions = self.versions.of_target(unit, &self.behaviours);
+                for (of_version, version) in versions {
+                    let last = times.parts(of_version).last();
+                    let last = last.filter(|_| version.is_open);
                     let time = last.map(|part| part.end - 1);
                     found.extend(time.and_then(|time| self.open_node(node, read, version, time)));
                 }
@@ -52,17 +55,18 @@ impl Explorer {
         &mut self,
         node: NodeId,
         read: Read,
-        version: &Version,
+        version: Version,
         time: u32,
     ) -> Option<OpenNode> {
-        let at = address(version.holder?, read.offset);
+        let at = address(version.holder, read.offset);
         let path = self.behaviours.path(node);
         let unit = self.versions.unit_of(read);
         // Units are independent of each other.
-        let mut of_unit = self.versions.memory(time);
+        let mut of_unit = self.situations().memory(time, None, &self.behaviours);
         for &(earlier, value) in &path {
             if self.versions.unit_of(earlier) == unit {
-                narrow(&mut of_unit, version, earlier, self.behaviours.bytes(value));
+                let at = address(version.holder, earlier.offset);
+                narrow(&mut of_unit, at, self.behaviours.bytes(value));
             }
         }
         let len = u64::from(read.len);

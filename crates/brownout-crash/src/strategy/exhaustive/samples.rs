@@ -5,11 +5,12 @@
 //! stores can be), everything that was stored before some time, and then states at random. That everything is kept is what the
 //! first run has shown.
 
-use brownout_model::{PmAddress, PossibleMemory, Tearing, Time};
+use brownout_model::{PmAddress, PossibleMemory, ReadClass, Tearing, Time};
 
 /// Samples of one kind, spread over all that there are.
 const OF_EACH_KIND: usize = 32;
 
+const WORD: u64 = 8;
 const NEWEST: Time = Time(u64::MAX);
 const OLDEST: Time = Time(0);
 
@@ -62,6 +63,42 @@ fn torn(crash: &PossibleMemory, units: &[PmAddress], unit: PmAddress) -> Vec<Pos
         })
     });
     states.collect()
+}
+
+/// States of a crash inside recovery. What the interrupted recovery has read stays true in all of them.
+pub fn samples_inside(
+    crash: &PossibleMemory,
+    (units, size): (&[PmAddress], u64),
+    seed: u64,
+) -> Vec<PossibleMemory> {
+    // Word by word, because a whole unit can have too many contents. The newest stores come first.
+    let all = |chosen: &mut dyn FnMut(usize, usize) -> usize| {
+        let mut memory = crash.clone();
+        for (number, unit) in units.iter().enumerate() {
+            for word in (unit.offset..unit.offset + size).step_by(WORD as usize) {
+                let at = PmAddress {
+                    offset: word,
+                    ..*unit
+                };
+                let classes: Vec<ReadClass> = memory.may_read(at, WORD).iter().collect();
+                memory.choose(&classes[chosen(number, classes.len() - 1)]);
+            }
+        }
+        memory
+    };
+    let numbers: Vec<usize> = (0..units.len()).collect();
+    let mut random = Random(seed);
+    let mut samples = vec![all(&mut |_, oldest| oldest)];
+    samples.extend(
+        spread(&numbers)
+            .map(|&alone| all(&mut |unit, oldest| if unit == alone { oldest } else { 0 })),
+    );
+    samples.extend(
+        spread(&numbers)
+            .map(|&alone| all(&mut |unit, oldest| if unit == alone { 0 } else { oldest })),
+    );
+    samples.extend((0..OF_EACH_KIND).map(|_| all(&mut |_, oldest| random.below(oldest + 1))));
+    samples
 }
 
 /// What a crash leaves that has in each unit the stores before some time.

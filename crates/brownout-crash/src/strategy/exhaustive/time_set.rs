@@ -49,6 +49,23 @@ impl TimeSet {
         reached.map(move |range| range.start.max(within.start)..range.end.min(within.end))
     }
 
+    /// The ranges in order.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u32>> {
+        self.ranges.iter().cloned()
+    }
+
+    /// The times from number `from` to number `to` of the set, in the order of time, as ranges.
+    pub fn numbered(&self, from: u32, to: u32) -> impl Iterator<Item = Range<u32>> {
+        let mut before = 0;
+        let parts = self.ranges.iter().map(move |range| {
+            let first = before;
+            before += range.end - range.start;
+            let start = range.start + from.clamp(first, before) - first;
+            start..range.start + to.clamp(first, before) - first
+        });
+        parts.filter(|part| !part.is_empty())
+    }
+
     /// Adds times after all others.
     pub fn push(&mut self, times: Range<u32>) {
         match self.ranges.last_mut() {
@@ -105,6 +122,16 @@ mod tests {
         assert_eq!(parts(2..8), [2..4, 7..8]);
         assert_eq!(parts(4..7), []);
         assert_eq!(parts(0..99), [1..4, 7..9]);
+    }
+
+    #[test]
+    fn times_have_numbers_in_their_order() {
+        let set: TimeSet = [1, 2, 3, 7, 8, 20].into_iter().collect();
+        let numbered = |from, to| set.numbered(from, to).collect::<Vec<_>>();
+        assert_eq!(numbered(0, 6), [1..4, 7..9, 20..21]);
+        assert_eq!(numbered(2, 4), [3..4, 7..8]);
+        assert_eq!(numbered(5, 6), [20..21]);
+        assert_eq!(numbered(3, 3), []);
     }
 
     #[test]

@@ -1,0 +1,124 @@
+//! What a run has read on its way to a node, and which bytes it can read next.
+
+use std::ops::Range;
+
+use brownout_model::PossibleMemory;
+use rustc_hash::FxHashMap;
+
+use super::behaviours::{Behaviours, NodeId, Read, ValueId};
+use super::situations::narrow;
+use super::versions::{Unit, Versions};
+use crate::effect::address;
+
+/// What a run has read up to a node.
+#[derive(Default)]
+pub struct Path {
+    nodes: Vec<NodeId>,
+    by_unit: FxHashMap<Unit, UnitPath>,
+}
+
+/// What a run has read of a unit.
+#[derive(Clone, Default)]
+struct UnitPath {
+    reads: Vec<(Read, ValueId)>,
+    /// For some versions of the unit, by number, the states that show what was read.
+    narrowed: Vec<(usize, PossibleMemory)>,
+}
+
+/// What was known of a unit before a read.
+pub struct Undo(Unit, UnitPath);
+
+impl Path {
+    /// The byte strings that a read can see in a version of a unit.
+    pub fn values(
+        &mut self,
+        behaviours: &mut Behaviours,
+        versions: &Versions,
+        number: usize,
+        read: Read,
+    ) -> Vec<ValueId> {
+        let unit = versions.unit_of(read);
+        let version = versions.version(unit, number);
+        let of_unit = self.by_unit.entry(unit).or_default();
+        let known = of_unit.narrowed.iter();
+        let at = known
+            .clone()
+            .position(|(known, _)| *known == number)
+            .unwrap_or_else(|| {
+                let of_unit_alone = Some((unit, versions.unit_size()));
+                let mut memory =
+                    versions
+                        .situations
+                        .memory(version.example, of_unit_alone, behaviours);
+                if version.is_open {
+                    for &(earlier, value) in &of_unit.reads {
+                        let at = address(version.holder, earlier.offset);
+                        narrow(&mut memory, at, behaviours.bytes(value));
+                    }
+                }
+                of_unit.narrowed.push((number, memory));
+                of_unit.narrowed.len() - 1
+            });
+        let memory = &of_unit.narrowed[at].1;
+        let at = address(version.holder, read.offset);
+        let classes = memory.may_read(at, u64::from(read.len));
+        classes
+            .iter()
+            .map(|class| behaviours.value(&class.bytes))
+            .collect()
+    }
+
+    /// For situations of a range, how often recovery could have read something else; never if one is missing.
+    pub fn choices(&self, behaviours: &Behaviours, within: Range<u32>) -> FxHashMap<u32, u32> {
+        let mut choices = FxHashMap::default();
+        for &node in &self.nodes {
+            let times = behaviours.choice_times(node).into_iter();
+            for time in times
+                .flat_map(|times| times.parts(within.clone()))
+                .flatten()
+            {
+                *choices.entry(time).or_default() += 1;
+            }
+        }
+        choices
+    }
+
+    /// Adds a read at a node.
+    pub fn push(
+        &mut self,
+        node: NodeId,
+        (read, value): (Read, ValueId),
+        behaviours: &Behaviours,
+        versions: &Versions,
+    ) {
+        self.nodes.push(node);
+        let unit = versions.unit_of(read);
+        let of_unit = self.by_unit.entry(unit).or_default();
+        of_unit.reads.push((read, value));
+        let bytes = behaviours.bytes(value);
+        of_unit.narrowed.retain_mut(|(number, memory)| {
+            let version = versions.version(unit, *number);
+            !version.is_open || narrow(memory, address(version.holder, read.offset), bytes)
+        });
+    }
+
+    /// Adds a read at a node, and returns what [takes it back](Self::undo).
+    pub fn push_undoable(
+        &mut self,
+        node: NodeId,
+        (read, value): (Read, ValueId),
+        behaviours: &Behaviours,
+        versions: &Versions,
+    ) -> Undo {
+        let unit = versions.unit_of(read);
+        let before = self.by_unit.get(&unit).cloned().unwrap_or_default();
+        self.push(node, (read, value), behaviours, versions);
+        Undo(unit, before)
+    }
+
+    /// Takes back the last read.
+    pub fn undo(&mut self, Undo(unit, before): Undo) {
+        self.nodes.pop();
+        self.by_unit.insert(unit, before);
+    }
+}

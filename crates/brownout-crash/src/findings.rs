@@ -4,7 +4,7 @@
 //! which recovery fails in the same way. Two mistakes may use one function that stores. A recovery that fails and then passes
 //! on the same image is a warning: it does not show what the image does to it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use brownout_report::{Evidence, Finding, Frame, Severity, Stack, primary_frame, role};
 
@@ -319,14 +319,25 @@ fn details(group: &Group, failure: &Failure) -> BTreeMap<String, String> {
         let text = format!("run again on the same image, recovery {again}");
         details.insert("not deterministic".to_owned(), text);
     }
-    let lines: std::collections::BTreeSet<String> = group
-        .failures
-        .iter()
-        .filter_map(|trial| Some(trial.failure.as_ref()?.line.clone()))
-        .collect();
-    if lines.len() > 1 {
-        let lines: Vec<String> = lines.into_iter().collect();
-        details.insert("failure points".to_owned(), lines.join("\n"));
+    let failures = || {
+        group
+            .failures
+            .iter()
+            .filter_map(|trial| trial.failure.as_ref())
+    };
+    let last = |failure: &Failure| Some(failure.interrupted.last()?.line.clone());
+    let places: [(&str, BTreeSet<String>); 2] = [
+        (
+            "failure points",
+            failures().map(|failure| failure.line.clone()).collect(),
+        ),
+        ("interruptions", failures().filter_map(last).collect()),
+    ];
+    for (name, lines) in places {
+        if lines.len() > 1 {
+            let lines: Vec<String> = lines.into_iter().collect();
+            details.insert(name.to_owned(), lines.join("\n"));
+        }
     }
     details
 }

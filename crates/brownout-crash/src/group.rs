@@ -129,9 +129,12 @@ fn owners(in_order: &[&Trial], by_point: &HashMap<CrashPoint, usize>) -> Vec<Opt
         .collect()
 }
 
+/// Whether recovery was interrupted, and the lines of the failure point or of recovery.
+type PlaceKey<'t> = (bool, Vec<&'t str>);
+
 /// Groups trials that are given in the order of the trace.
 fn group_in_order<'t>(trials: impl Iterator<Item = &'t Trial>) -> Vec<Group> {
-    let mut numbers: HashMap<(&str, Vec<&str>, Option<&str>, String), usize> = HashMap::new();
+    let mut numbers: HashMap<(PlaceKey<'_>, Option<&str>, String), usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     // The group that each one was united with, itself if none.
     let mut united: Vec<usize> = Vec::new();
@@ -146,16 +149,14 @@ fn group_in_order<'t>(trials: impl Iterator<Item = &'t Trial>) -> Vec<Group> {
         };
         let signature = failure.signature(&trial.verdict);
         let lost = failure.lost.as_deref();
-        let inside: Vec<&str> = failure
-            .interrupted
-            .iter()
-            .map(|recovery| recovery.line.as_str())
-            .collect();
-        let line = match (lost, &inside[..]) {
-            (None, []) => failure.line.as_str(),
-            _ => "",
+        let is_interrupted = !failure.interrupted.is_empty();
+        let inside = failure.interrupted.iter();
+        let lines: Vec<&str> = match lost {
+            Some(_) => Vec::new(),
+            None if is_interrupted => inside.map(|recovery| recovery.line.as_str()).collect(),
+            None => vec![&failure.line],
         };
-        let key = (line, inside, lost, signature.clone());
+        let key = ((is_interrupted, lines), lost, signature.clone());
         let number = *numbers.entry(key).or_insert_with(|| {
             groups.push(Group {
                 failures: Vec::new(),

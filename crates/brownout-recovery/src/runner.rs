@@ -33,8 +33,7 @@ const HANGS_IN_FULL: u32 = 2;
 const HANG_CHECK: Duration = Duration::from_secs(1);
 const PASSES_IN_A_HANG: u32 = 20;
 
-const UNRECORDED_CHANGES: &str = "recovery changes persistent files in ways that are not recorded (it removes, renames or replaces \
-     them, or writes to them while they are not mapped), so that crashes inside of it are not all explored";
+const UNRECORDED_CHANGES: &str = "recovery writes to persistent files that it has not mapped, so that crashes inside of it are not all explored";
 
 /// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]
@@ -298,13 +297,19 @@ impl RecoveryRunner {
             time_limit: task.time_limit * ENGINE_FACTOR,
             ..task.clone()
         };
+        let files = match question.actions {
+            // A sandbox that has to be restored after the run gets other files.
+            true => self.sandbox.files()?.iter().map(File::try_clone).collect(),
+            false => Ok(Vec::new()),
+        };
+        let files: Vec<File> = files.map_err(RunnerError::Reads)?;
         let (attempt, message) = self.observe(image, &observed_task, question)?;
         let observation = match message {
             None => Observation::unknown(),
             Some(message) => {
                 let mut gaps = message.reads.gaps;
                 let actions = message.actions.as_ref();
-                if actions.is_some_and(|actions| !self.is_result_of(actions, image)) {
+                if actions.is_some_and(|actions| !are_result_of(&files, actions, image)) {
                     gaps.push(UNRECORDED_CHANGES.to_owned());
                 }
                 Observation {
@@ -474,21 +479,6 @@ impl RecoveryRunner {
         Ok((attempt, question, stored))
     }
 
-    /// Whether the PM files are now as these actions leave them.
-    fn is_result_of(&mut self, actions: &RecoveryActions, image: &[Option<Content>]) -> bool {
-        let Ok(expected) = actions.files_after(image) else {
-            return false;
-        };
-        let Ok(files) = self.sandbox.files() else {
-            return false;
-        };
-        let mut files = expected.iter().zip(files);
-        files.all(|(content, file)| match content {
-            Some(content) => holds(content, file).unwrap_or(false),
-            None => true,
-        })
-    }
-
     fn verdict(&self, outcome: &Outcome, task: &RecoveryTask) -> Verdict {
         Verdict::of(outcome, &self.recovery, &self.expected, &task.operations)
     }
@@ -521,6 +511,18 @@ impl RecoveryRunner {
         }
         Ok(self.sandbox.run(&request)?)
     }
+}
+
+/// Whether the PM files are as these actions leave them.
+fn are_result_of(files: &[File], actions: &RecoveryActions, image: &[Option<Content>]) -> bool {
+    let Ok(expected) = actions.files_after(image) else {
+        return false;
+    };
+    let mut files = expected.iter().zip(files);
+    files.all(|(content, file)| match content {
+        Some(content) => holds(content, file).unwrap_or(false),
+        None => true,
+    })
 }
 
 /// Lines of output that are reported of a recovery that failed: the first ones, which are the message of a panic with a backtrace,

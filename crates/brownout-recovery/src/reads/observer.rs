@@ -31,9 +31,11 @@ pub(crate) struct ReadObserver {
     /// The first reads since the last event.
     new_reads: Vec<FirstRead>,
     actions: Option<ActionRecorder>,
-    /// How many PM files there are, those that do not exist included.
-    pm_files: usize,
+    /// Where each PM file is, if it exists.
+    pm_files: Vec<PathBuf>,
 }
+
+const REPLACED: &str = "recovery creates, removes, renames or replaces persistent files, so that crashes inside of it are not all explored";
 
 struct ObservedFile {
     /// Among all PM files, those that do not exist included.
@@ -59,16 +61,11 @@ impl ReadObserver {
             loads: None,
             new_reads: Vec::new(),
             actions: actions.map_err(io::Error::other)?,
-            pm_files: pm_files.len(),
+            pm_files: pm_files.iter().map(|[here, _]| here.clone()).collect(),
         };
         for (number, [here, original]) in pm_files.iter().enumerate() {
-            let metadata = match fs::metadata(here) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                metadata => metadata?,
-            };
-            let identity = FileIdentity {
-                dev: metadata.dev(),
-                ino: metadata.ino(),
+            let Some((identity, size)) = file_at(here)? else {
+                continue;
             };
             observer.by_identity.insert(identity, observer.files.len());
             let reads = FileReads {
@@ -77,7 +74,7 @@ impl ReadObserver {
             };
             observer.files.push(ObservedFile {
                 number,
-                size: metadata.len(),
+                size,
                 reads,
                 written: ByteRanges::default(),
             });
@@ -100,9 +97,10 @@ impl ReadObserver {
 
     /// What was read until now.
     pub(crate) fn finish(self) -> io::Result<ReadsMessage> {
+        let is_replaced = self.actions.is_some() && self.are_files_replaced()?;
         let actions = self.actions.map(|recorder| {
-            let mut sizes = vec![None; self.pm_files];
-            let mut other_reads = vec![ByteRanges::exact(); self.pm_files];
+            let mut sizes = vec![None; self.pm_files.len()];
+            let mut other_reads = vec![ByteRanges::exact(); self.pm_files.len()];
             for file in &self.files {
                 sizes[file.number] = Some(file.size);
                 let wanted = self.first_reads.wanted().get(file.number);
@@ -124,10 +122,10 @@ impl ReadObserver {
         let reads = RecoveryReads {
             left_processes: self.outliving.exist(),
             files: self.files.into_iter().map(|file| file.reads).collect(),
-            gaps: self
-                .is_blind
-                .then(|| blind.to_owned())
+            gaps: [(self.is_blind, blind), (is_replaced, REPLACED)]
                 .into_iter()
+                .filter(|(applies, _)| *applies)
+                .map(|(_, gap)| gap.to_owned())
                 .collect(),
         };
         Ok(ReadsMessage {
@@ -135,6 +133,18 @@ impl ReadObserver {
             first_reads: self.first_reads.finish(),
             actions: actions.transpose().map_err(io::Error::other)?,
         })
+    }
+
+    /// Whether other files are where the PM files were.
+    fn are_files_replaced(&self) -> io::Result<bool> {
+        for (number, path) in self.pm_files.iter().enumerate() {
+            let known = self.files.iter().position(|file| file.number == number);
+            let now = file_at(path)?.map(|(identity, _)| self.by_identity.get(&identity));
+            if now != known.as_ref().map(Some) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The number of a PM file that a process uses, among those that exist; `None` if it is another file.
@@ -249,6 +259,19 @@ impl ReadObserver {
             None => Ok(()),
         }
     }
+}
+
+/// The file at a path, and its size; `None` if there is none.
+fn file_at(path: &Path) -> io::Result<Option<(FileIdentity, u64)>> {
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        metadata => metadata?,
+    };
+    let identity = FileIdentity {
+        dev: metadata.dev(),
+        ino: metadata.ino(),
+    };
+    Ok(Some((identity, metadata.len())))
 }
 
 impl EventDestination for ReadObserver {

@@ -28,6 +28,7 @@ pub struct NodeActions {
     run: Arc<ActedRun>,
     /// The crashes that are possible before the next read, by number.
     crashes: Vec<usize>,
+    /// What was read, if there are such crashes.
     path: Arc<ReadPath>,
 }
 
@@ -40,6 +41,7 @@ enum Step {
 impl Explorer {
     /// Learns at which times a run can be interrupted. `nodes` are the nodes of the run: after no first read, after one, and so on.
     pub(super) fn learn_actions(&mut self, start: &Start, nodes: &[NodeId], run: &Arc<ActedRun>) {
+        let nothing = Arc::default();
         let mut crashes: Vec<usize> = Vec::new();
         for (reads, &node) in nodes.iter().enumerate() {
             let of_these = run.inner.crashes.iter().enumerate();
@@ -58,12 +60,15 @@ impl Explorer {
                 self.other_actions += u64::from(known.digest != digest);
                 continue;
             }
-            let path = self.read_path(node, crashes.is_empty());
+            let path = match crashes.is_empty() {
+                true => Arc::clone(&nothing),
+                false => Arc::new(self.read_path(node)),
+            };
             let actions = NodeActions {
                 digest,
                 run: Arc::clone(run),
                 crashes,
-                path: Arc::new(path),
+                path,
             };
             self.actions.insert(node, actions);
             let times = Arc::clone(self.behaviours.times(node));
@@ -71,16 +76,13 @@ impl Explorer {
         }
     }
 
-    fn read_path(&self, node: NodeId, is_unused: bool) -> ReadPath {
-        if is_unused {
-            return ReadPath::default();
+    fn read_path(&self, node: NodeId) -> ReadPath {
+        let mut path = ReadPath::default();
+        for (read, value) in self.behaviours.path(node) {
+            let unit = self.versions.unit_of(read);
+            path.entry(unit).or_default().push((read, value));
         }
-        let reads = self.behaviours.path(node);
-        let units = reads.iter().map(|&(read, _)| self.versions.unit_of(read));
-        ReadPath {
-            units: units.collect(),
-            reads,
-        }
+        path
     }
 
     /// Adds the situations after crashes of recoveries that are at a node, for those that started in these situations.

@@ -18,7 +18,7 @@ use super::crash_times::{RecordedStores, Start};
 use super::path::Path;
 use super::situations::{Situations, narrow};
 use super::time_set::TimeSet;
-use super::versions::Versions;
+use super::versions::{Unit, Versions};
 use crate::effect::address;
 
 /// If recovery could read something else more often than this after a crash, the states are sampled.
@@ -33,6 +33,8 @@ pub struct Explorer {
     /// How many runs may crash, the target included.
     pub(super) depth: usize,
     roots: FxHashMap<Start, NodeId>,
+    /// What reads see in versions of units that have one state, by unit, version, offset and length.
+    certain: FxHashMap<(Unit, usize, u64, u32), ValueId>,
     /// Nodes to which no run has led, when they were added.
     pub(super) frontier: Vec<NodeId>,
     /// Situations in which there are too many combinations to explore all.
@@ -54,6 +56,7 @@ impl Explorer {
             versions: Versions::new(stores),
             depth,
             roots: FxHashMap::default(),
+            certain: FxHashMap::default(),
             frontier: Vec::new(),
             sampled: TimeSet::default(),
             actions: FxHashMap::default(),
@@ -70,6 +73,7 @@ impl Explorer {
         self.versions.clear();
         self.behaviours = Behaviours::default();
         self.roots.clear();
+        self.certain.clear();
         self.frontier.clear();
         self.sampled = TimeSet::default();
         self.actions.clear();
@@ -310,8 +314,17 @@ impl Explorer {
         for range in times.ranges() {
             for (version, part) in self.versions.parts(unit, range, &self.behaviours) {
                 let values = known.entry(version).or_insert_with(|| {
-                    path.values(&mut self.behaviours, &self.versions, version, read)
-                        .into()
+                    match self.versions.version(unit, version).is_open {
+                        true => path.values(&mut self.behaviours, &self.versions, version, read),
+                        false => {
+                            let key = (unit, version, read.offset, read.len);
+                            let certain = self.certain.entry(key).or_insert_with(|| {
+                                certain_value(&mut self.behaviours, &self.versions, version, read)
+                            });
+                            vec![*certain]
+                        }
+                    }
+                    .into()
                 });
                 if values.len() > 1 {
                     choice_times.push(part.clone());
@@ -418,6 +431,21 @@ impl Found {
         });
         self.0[at].1.push(times);
     }
+}
+
+/// What a read sees in a version of a unit that has one state.
+fn certain_value(
+    behaviours: &mut Behaviours,
+    versions: &Versions,
+    version: usize,
+    read: Read,
+) -> ValueId {
+    let unit = versions.unit_of(read);
+    let version = versions.version(unit, version);
+    let situations = &versions.situations;
+    let memory = situations.memory(version.example, Some(unit), behaviours);
+    let at = address(version.holder, read.offset);
+    behaviours.value(&memory.completed_bytes(at, u64::from(read.len)))
 }
 
 /// The parts of a read that differ between situations: runs need not have been observed with the same bytes wanted.

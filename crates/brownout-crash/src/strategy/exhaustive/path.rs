@@ -29,7 +29,7 @@ struct UnitPath {
 pub struct Undo(Unit, UnitPath);
 
 impl Path {
-    /// The byte strings that a read can see in a version of a unit.
+    /// The byte strings that a read can see in a version of a unit that has several states.
     pub fn values(
         &mut self,
         behaviours: &mut Behaviours,
@@ -45,16 +45,11 @@ impl Path {
             .clone()
             .position(|(known, _)| *known == number)
             .unwrap_or_else(|| {
-                let of_unit_alone = Some((unit, versions.unit_size()));
-                let mut memory =
-                    versions
-                        .situations
-                        .memory(version.example, of_unit_alone, behaviours);
-                if version.is_open {
-                    for &(earlier, value) in &of_unit.reads {
-                        let at = address(version.holder, earlier.offset);
-                        narrow(&mut memory, at, behaviours.bytes(value));
-                    }
+                let situations = &versions.situations;
+                let mut memory = situations.memory(version.example, Some(unit), behaviours);
+                for &(earlier, value) in &of_unit.reads {
+                    let at = address(version.holder, earlier.offset);
+                    narrow(&mut memory, at, behaviours.bytes(value));
                 }
                 of_unit.narrowed.push((number, memory));
                 of_unit.narrowed.len() - 1
@@ -98,7 +93,7 @@ impl Path {
         let bytes = behaviours.bytes(value);
         of_unit.narrowed.retain_mut(|(number, memory)| {
             let version = versions.version(unit, *number);
-            !version.is_open || narrow(memory, address(version.holder, read.offset), bytes)
+            narrow(memory, address(version.holder, read.offset), bytes)
         });
     }
 

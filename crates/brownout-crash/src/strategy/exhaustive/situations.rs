@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use brownout_model::{CrashTime, PossibleMemory, StoreHistory};
 use brownout_recovery::ByteRanges;
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 use super::behaviours::{Behaviours, Read, ValueId};
 use super::crash_times::{Context, ExploredTime, RecordedStores, Start};
@@ -28,12 +28,8 @@ pub struct Situations {
     interrupted: Vec<Interrupted>,
 }
 
-/// What an interrupted recovery has read, and where.
-#[derive(Default)]
-pub struct ReadPath {
-    pub reads: Vec<(Read, ValueId)>,
-    pub units: FxHashSet<Unit>,
-}
+/// What an interrupted recovery has read, by unit, in order.
+pub type ReadPath = FxHashMap<Unit, Vec<(Read, ValueId)>>;
 
 /// A recovery that is interrupted at one of its actions, after each of the crashes that lead it there.
 pub struct Interrupted {
@@ -74,7 +70,7 @@ impl Interrupted {
     /// Whether what a unit can hold differs from what it could hold when the interrupted recovery started.
     pub fn affects(&self, unit: Unit, unit_size: u64) -> bool {
         let is_written = |written: &ByteRanges| written.overlaps(unit.1..unit.1 + unit_size);
-        self.path.units.contains(&unit) || self.written.get(unit.0 as usize).is_some_and(is_written)
+        self.path.contains_key(&unit) || self.written.get(unit.0 as usize).is_some_and(is_written)
     }
 }
 
@@ -192,21 +188,27 @@ impl Situations {
     pub fn memory(
         &self,
         situation: u32,
-        unit: Option<(Unit, u64)>,
+        unit: Option<Unit>,
         behaviours: &Behaviours,
     ) -> PossibleMemory {
         let target = self.target_crash(situation);
         let mut memory = self.after_target(target.time);
-        for known in self.interruptions(situation) {
-            let is_wanted = |read: &Read| {
-                unit.is_none_or(|((file, offset), size)| {
-                    read.file == file && (offset..offset + size).contains(&read.offset)
-                })
-            };
-            let reads = known.path.reads.iter();
-            for &(read, value) in reads.filter(|(read, _)| is_wanted(read)) {
+        let narrow_by = |memory: &mut PossibleMemory, reads: &[(Read, ValueId)]| {
+            for &(read, value) in reads {
                 let at = address(target.holder(read.file as usize), read.offset);
-                narrow(&mut memory, at, behaviours.bytes(value));
+                narrow(memory, at, behaviours.bytes(value));
+            }
+        };
+        for known in self.interruptions(situation) {
+            match unit {
+                Some(unit) => {
+                    let reads = known.path.get(&unit).map_or(&[][..], |reads| reads);
+                    narrow_by(&mut memory, reads);
+                }
+                None => known
+                    .path
+                    .values()
+                    .for_each(|reads| narrow_by(&mut memory, reads)),
             }
             memory = memory.crash(&known.history, known.crash.time);
         }

@@ -172,9 +172,7 @@ impl Versions {
             return known;
         }
         let holder = known.all[before].holder;
-        let memory = self
-            .situations
-            .memory(example, Some((unit, self.unit_size)), behaviours);
+        let memory = self.situations.memory(example, Some(unit), behaviours);
         let version = Version {
             example,
             holder,
@@ -207,9 +205,7 @@ impl Versions {
             bounds.dedup();
             let ends = bounds.iter().skip(1).copied().chain([range.end]);
             for (start, end) in bounds.iter().copied().zip(ends) {
-                let memory =
-                    self.situations
-                        .memory(start, Some((unit, self.unit_size)), behaviours);
+                let memory = self.situations.memory(start, Some(unit), behaviours);
                 versions.of_target.push((start..end, versions.all.len()));
                 versions.all.push(Version {
                     example: start,

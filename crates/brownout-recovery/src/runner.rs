@@ -336,14 +336,14 @@ impl RecoveryRunner {
         let started = Instant::now();
         let run = match self.recovery.client {
             None => self.branches.run(&self.sandbox, image, task, wanted, guide),
-            Some(_) => Err("it is a server".to_owned()),
+            Some(_) => Err(Some("it is a server".to_owned())),
         };
         let run = match run {
             Ok(run) => run,
             Err(reason) => {
                 let mut attempt = self.attempt_observed(image, task, wanted)?;
                 if let Some(observation) = &mut attempt.observation {
-                    observation.run_anew = Some(reason);
+                    observation.run_anew = reason;
                 }
                 return Ok(attempt);
             }

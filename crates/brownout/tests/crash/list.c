@@ -105,7 +105,7 @@ int main(int argc, char **argv)
 	if (strcmp(argv[2], "luck") == 0) {
 		uint64_t chance = 0;
 		(void)!getentropy(&chance, 1);
-		return pool->nodes[1 + chance % 2].key == 99 || pool->head == 99;
+		return pool->nodes[1 + chance % 32].key == 99 || pool->head == 99;
 	}
 	if (argc > 4 && strcmp(argv[4], "batch") == 0) {
 		put_all(pool, atoi(argv[3]));

@@ -35,7 +35,7 @@ static void persist(const void *line)
 	_mm_sfence();
 }
 
-static void put(struct pool *pool, uint64_t number, const char *kind)
+__attribute__((noinline)) static void put(struct pool *pool, uint64_t number, const char *kind)
 {
 	struct node *node = &pool->nodes[number];
 	node->key = number;

@@ -22,10 +22,14 @@
 
 mod admission;
 mod behaviours;
+mod budget;
+mod coverage;
 mod crash_times;
 mod explorer;
+mod failures;
 mod guide;
 mod known_runs;
+mod learning;
 mod open_nodes;
 mod path;
 mod samples;
@@ -34,26 +38,25 @@ mod time_set;
 mod versions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use brownout_model::{PossibleMemory, Tearing};
-use brownout_recovery::{Observation, Verdict};
-use brownout_report::{Covered, ExplorationCoverage, ExploredPoint};
+use brownout_model::PossibleMemory;
+use brownout_report::ExplorationCoverage;
 
-use self::behaviours::{Next, NodeId};
-use self::crash_times::{Context, RecordedStores, Start};
-use self::explorer::{Explorer, MOST_CHOICES};
+use self::behaviours::NodeId;
+use self::budget::Budget;
+use self::crash_times::{Context, RecordedStores};
+use self::explorer::Explorer;
+use self::failures::FailureSite;
 use self::guide::Guide;
-use self::known_runs::{KnownRun, KnownRuns, is_observed_with};
+use self::known_runs::{KnownRuns, is_observed_with};
+use self::learning::EndedRun;
 use self::samples::{samples, samples_inside};
-use self::time_set::TimeSet;
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput, TrialJob, TrialResults};
 use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::{Choice, CrashPoint, Interruption, LineChoice, OtherLines, TornStore};
 use crate::error::CrashError;
 use crate::possible_reads::{PossibleRead, PossibleReads};
-use crate::recovery_run::ActionSite;
 use crate::trial::Trial;
 
 pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
@@ -70,10 +73,6 @@ const NOT_A_FUNCTION: &str = "recovery does not always do the same after it has 
 const UNREADABLE: &str = "what recovery did could not be read; please report this";
 const IMPOSSIBLE: &str =
     "recovery has read bytes that the persistency model does not expect; please report this";
-/// Crashes of one recovery after which it is determined whether the recovery fails without the crash, too, at most.
-const MOST_COMPARED: usize = 8;
-/// States that are sampled at one failure point, at most.
-const MOST_SAMPLES: u64 = 512;
 /// A wave costs a pass over the trace, so it is put off until so many runs are wanted or none is under way.
 const WAVE: usize = 64;
 
@@ -131,74 +130,9 @@ struct WantedCrash {
     fails_anyway: bool,
 }
 
-/// Where power is lost if recovery fails.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum FailureSite {
-    Target(Context),
-    /// In recoveries.
-    Inside(Vec<ActionSite>),
-}
-
-/// Where the recoveries are interrupted that lead to a situation.
-fn site_inside(explorer: &Explorer, situation: u32) -> FailureSite {
-    let interruptions = explorer.situations().interruptions(situation).into_iter();
-    FailureSite::Inside(
-        interruptions
-            .map(|known| known.crash.site.clone())
-            .collect(),
-    )
-}
-
-/// How a run ended.
-#[derive(Clone, Copy)]
-struct EndedRun {
-    passes: bool,
-    /// What it read is not known: the observation says why.
-    is_unobserved: bool,
-}
-
-impl EndedRun {
-    fn of(passes: bool, observation: &Observation) -> Self {
-        Self {
-            passes,
-            is_unobserved: observation.reads.is_none(),
-        }
-    }
-}
-
-/// How many states are tried at each failure point.
-#[derive(Default)]
-struct Budget {
-    most: Option<u64>,
-    states: HashMap<Context, u64>,
-    samples: HashMap<Context, u64>,
-}
-
-impl Budget {
-    fn is_left(&self, point: Context) -> bool {
-        let used = self.states.get(&point).copied().unwrap_or(0);
-        self.most.is_none_or(|most| used < most)
-    }
-
-    fn take(&mut self, point: Context) {
-        *self.states.entry(point).or_default() += 1;
-    }
-
-    /// Takes a sample, if there may be one more.
-    fn take_sample(&mut self, point: Context) -> bool {
-        let samples = self.samples.entry(point).or_default();
-        let is_left = *samples < MOST_SAMPLES;
-        *samples += u64::from(is_left);
-        is_left
-    }
-}
-
 impl Exhaustive {
     fn new(input: StrategyInput<'_>) -> Result<Self, CrashError> {
-        let budget = Budget {
-            most: input.max_states,
-            ..Budget::default()
-        };
+        let budget = Budget::new(input.max_states);
         let input_depth = input.depth;
         let extent = Extent::of(&input.survey.points);
         let profile = input.profile.name.to_owned();
@@ -289,19 +223,6 @@ impl Exhaustive {
         });
     }
 
-    /// Takes the run on a crash that leads to a node for all that is known about the node.
-    fn settle(&mut self, explorer: &mut Explorer, node: NodeId, run: EndedRun) {
-        if explorer.behaviours.next(node).is_known() {
-            return;
-        }
-        if !run.is_unobserved {
-            // It would have got there if it did the same as the earlier ones.
-            self.gaps.insert(NOT_A_FUNCTION.to_owned());
-        }
-        let passes = run.passes;
-        explorer.behaviours.learn(node, Next::End { passes });
-    }
-
     /// The time of a crash that shows what recovery does after a node; `None` if all its times are sampled or have enough states.
     fn time_to_run(&self, explorer: &Explorer, node: NodeId) -> Option<u32> {
         let mut times = explorer.behaviours.times(node).iter();
@@ -335,52 +256,6 @@ impl Exhaustive {
                 self.running.insert(sample.clone(), Vec::new());
                 self.want(explorer, (sample, time), &memory);
             }
-        }
-    }
-
-    /// A known failure is reported at each failure point that leads to it, once it is confirmed there. One that needs a crash inside
-    /// recovery is reported once for each action of recovery that is interrupted.
-    fn confirm(&mut self, explorer: &mut Explorer, end: NodeId) {
-        if self.hanging.contains(&end) {
-            // To wait for the same hang at each failure point would take all the time there is.
-            return;
-        }
-        let times = Arc::clone(explorer.behaviours.times(end));
-        let of_target = explorer.situations().of_target();
-        let mut needs_interruption = true;
-        for time in times.parts(0..of_target).flatten() {
-            needs_interruption = false;
-            let site = FailureSite::Target(explorer.situations().context(time));
-            if self.failures.insert((end, site)) {
-                let memory = explorer.memory_at(end, time);
-                self.want_confirmation(explorer, time, &memory);
-            }
-        }
-        if !needs_interruption {
-            return;
-        }
-        let interrupted = explorer.situations().interrupted().iter();
-        let numbers: Vec<_> = interrupted.map(|known| known.numbers.clone()).collect();
-        for numbers in numbers {
-            for time in times.parts(numbers).flatten().take(MOST_COMPARED) {
-                let site = (end, site_inside(explorer, time));
-                if self.failures.contains(&site) {
-                    break;
-                }
-                let memory = explorer.memory_at(end, time);
-                if !explorer.fails_anyway(time, &memory) {
-                    self.failures.insert(site);
-                    self.want_confirmation(explorer, time, &memory);
-                    break;
-                }
-            }
-        }
-    }
-
-    fn want_confirmation(&mut self, explorer: &mut Explorer, time: u32, memory: &PossibleMemory) {
-        let point = self.crash_point(explorer, time, memory);
-        if !self.proposed.contains(&point) && self.confirmations.insert(point.clone()) {
-            self.want(explorer, (point, time), memory);
         }
     }
 
@@ -422,114 +297,6 @@ impl Exhaustive {
         }
     }
 
-    /// Learns from a run that was observed.
-    fn take(&mut self, explorer: &mut Explorer, trial: &Trial) {
-        let Some(observation) = &trial.observation else {
-            return;
-        };
-        let Some(start) = self.start_of(trial) else {
-            return;
-        };
-        self.executions += u64::from(trial.same_as.is_none());
-        self.copies += u64::from(observation.is_copy);
-        if let Some(reason) = &observation.run_anew {
-            *self.run_anew.entry(reason.clone()).or_default() += 1;
-        }
-        self.gaps.extend(observation.gaps.iter().cloned());
-        if observation.reads.is_none() {
-            return;
-        }
-        let run = KnownRun {
-            point: trial.point.clone(),
-            start,
-            observation: observation.clone(),
-            passes: trial.verdict.passed(),
-            hangs: trial.verdict == Verdict::Hung,
-            fails_anyway: trial.fails_anyway,
-        };
-        if self.depth > 1 {
-            self.known_runs.add(run.clone());
-        }
-        self.take_run(explorer, &run);
-    }
-
-    /// How the recovery of a trial has started.
-    fn start_of(&self, trial: &Trial) -> Option<Start> {
-        let &time = self.times.get(&trial.point.event)?;
-        let start = self.stores.times[time as usize].start.clone();
-        if trial.point.interruptions.is_empty() {
-            return Some(start);
-        }
-        let actions = trial.observation.as_ref()?.actions.as_ref()?;
-        Some(Start {
-            sizes: actions.sizes.clone(),
-            ..start
-        })
-    }
-
-    /// The situation in which a recovery has started; `None` if that is not known yet.
-    fn situation_of(&self, point: &CrashPoint) -> Option<u32> {
-        match point.interruptions.is_empty() {
-            true => self.times.get(&point.event).copied(),
-            false => self.inside.get(point).copied(),
-        }
-    }
-
-    fn take_run(&mut self, explorer: &mut Explorer, run: &KnownRun) {
-        let Some(reads) = &run.observation.reads else {
-            return;
-        };
-        if !explorer.is_explained(reads) {
-            // It is of a test that is resumed, and shows bytes that are not observed yet.
-            return;
-        }
-        self.ended.insert(
-            run.point.clone(),
-            EndedRun::of(run.passes, &run.observation),
-        );
-        let acted = match run.observation.actions.as_ref().filter(|_| self.depth > 1) {
-            None => None,
-            Some(actions) => {
-                let observed = &explorer.situations().differing;
-                match self
-                    .known_runs
-                    .acted(actions, &self.stores.history, observed)
-                {
-                    Ok(acted) => acted,
-                    Err(_) => {
-                        self.gaps.insert(UNREADABLE.to_owned());
-                        None
-                    }
-                }
-            }
-        };
-        let learned = explorer.learn(&run.start, reads, run.passes, acted.as_ref());
-        if let Some(situation) = self.situation_of(&run.point) {
-            if !run.passes && !run.fails_anyway {
-                let site = match explorer.situations().depth(situation) {
-                    1 => FailureSite::Target(explorer.situations().context(situation)),
-                    _ => site_inside(explorer, situation),
-                };
-                self.failures.insert((learned.end, site));
-            }
-            if explorer.sampled.contains(situation) {
-                self.sampled_states.insert(run.point.clone());
-            }
-        }
-        if run.hangs {
-            self.hanging.insert(learned.end);
-        }
-        if !run.passes && learned.is_new {
-            self.confirm(explorer, learned.end);
-        }
-        for time in learned.too_open {
-            self.want_samples(explorer, learned.end, time);
-        }
-        for end in explorer.take_failing_ends() {
-            self.confirm(explorer, end);
-        }
-    }
-
     fn proposal(&mut self, explorer: &Explorer, wanted: WantedCrash) -> ProposedCrash {
         let WantedCrash {
             point,
@@ -562,92 +329,6 @@ impl Exhaustive {
             fails_anyway,
             ..ProposedCrash::from(known)
         }
-    }
-
-    /// Observes what recovery has written, too, and builds the tree anew from what is known.
-    fn observe_more(&mut self, explorer: &mut Explorer) {
-        let situations = &mut explorer.versions.situations;
-        let (differing, runs) = self.known_runs.observe_more(&situations.differing);
-        situations.differing = differing;
-        explorer.restart();
-        self.ended.retain(|_, run| run.is_unobserved);
-        self.inside.clear();
-        self.failures.clear();
-        self.hanging.clear();
-        for run in &runs {
-            self.take_run(explorer, run);
-        }
-    }
-
-    /// Why behaviours may be missing, in sentences.
-    fn gaps(&self, explorer: &Explorer) -> Vec<String> {
-        let contradictions = explorer.behaviours.contradictions() + explorer.other_actions();
-        // Until everything is explored, not every crash inside recovery is known that can leave what was read.
-        let are_crashes_known = self.depth == 1 || explorer.unfinished().is_empty();
-        let is_impossible = are_crashes_known && explorer.has_impossible_reads();
-        let reasons = [
-            (contradictions > 0, NOT_A_FUNCTION),
-            (is_impossible, IMPOSSIBLE),
-        ];
-        let own = reasons.into_iter().filter(|(applies, _)| *applies);
-        let own = own.map(|(_, reason)| reason.to_owned());
-        let all: BTreeSet<String> = self.gaps.iter().cloned().chain(own).collect();
-        let counted = self.sampling(explorer).into_iter();
-        let counted = counted.chain(self.exceeded_budget(explorer));
-        all.into_iter().chain(counted).collect()
-    }
-
-    fn sampling(&self, explorer: &Explorer) -> Option<String> {
-        let sampled = &explorer.sampled;
-        let situations = explorer.situations();
-        let states = sampled.iter().map(|time| situations.states_log10(time));
-        (!sampled.is_empty()).then(|| {
-            format!(
-                "at {} of {} crash times recovery can read other bytes more than {MOST_CHOICES} times on its way, and states were \
-                 sampled: {} of about 10^{:.1}",
-                sampled.count(),
-                situations.end(),
-                self.sampled_states.len(),
-                states.fold(0.0, f64::max)
-            )
-        })
-    }
-
-    fn exceeded_budget(&self, explorer: &Explorer) -> Option<String> {
-        let most = self.budget.most?;
-        let full = self
-            .budget
-            .states
-            .values()
-            .filter(|&&states| states >= most);
-        let full = full.count();
-        let is_exceeded = explorer
-            .waiting()
-            .any(|node| self.time_to_run(explorer, node).is_none());
-        (is_exceeded && full > 0).then(|| {
-            format!(
-                "--max-states {most} was reached at {full} of {} failure points",
-                self.stores.names.len()
-            )
-        })
-    }
-
-    /// For each failure point, at how many of its times every behaviour is known.
-    fn points(&self, unfinished: &TimeSet) -> Vec<ExploredPoint> {
-        let mut points: BTreeMap<&str, Covered> = BTreeMap::new();
-        for (time, explored) in (0..).zip(&self.stores.times) {
-            let name = &self.stores.names[&explored.context()];
-            let covered = points.entry(name).or_default();
-            covered.of += 1;
-            covered.tried += u64::from(!unfinished.contains(time));
-        }
-        let points = points.into_iter();
-        points
-            .map(|(name, crash_times)| ExploredPoint {
-                failure_point: name.to_owned(),
-                crash_times,
-            })
-            .collect()
     }
 }
 
@@ -708,52 +389,7 @@ impl Strategy for Exhaustive {
     }
 
     fn exploration(&self) -> Option<ExplorationCoverage> {
-        let explorer = lock(&self.explorer);
-        let situations = explorer.situations();
-        let times = situations.of_target();
-        let unfinished = explorer.unfinished();
-        let points = self.points(&unfinished);
-        let open_points = points.iter().filter(|point| !point.is_finished());
-        let finished = |all: u64, open: u64| Covered::new(all - open, all);
-        let open_in = |numbers: Range<u32>| -> u64 {
-            let parts = unfinished.parts(numbers);
-            parts.map(|part| u64::from(part.end - part.start)).sum()
-        };
-        let is_waiting = |&node: &NodeId| {
-            explorer.behaviours.next(node) == Next::Awaited
-                || self.time_to_run(&explorer, node).is_some()
-        };
-        let behaviours = &explorer.behaviours;
-        let ends = behaviours
-            .nodes()
-            .filter(|&node| matches!(behaviours.next(node), Next::End { .. }));
-        let paths: u64 = ends.map(|node| behaviours.times(node).count()).sum();
-        let mut inside = vec![Covered::default(); self.depth - 1];
-        for known in situations.interrupted() {
-            let covered = &mut inside[known.depth - 2];
-            let all = u64::from(known.numbers.end - known.numbers.start);
-            covered.of += all;
-            covered.tried += all - open_in(known.numbers.clone());
-        }
-        let unobserved = self.known_runs.waiting();
-        if let Some(first) = inside.first_mut() {
-            first.of += unobserved;
-        }
-        let waiting = explorer.waiting().filter(is_waiting).count() as u64;
-        Some(ExplorationCoverage {
-            failure_points: finished(points.len() as u64, open_points.count() as u64),
-            crash_times: finished(u64::from(times), open_in(0..times)),
-            inside_recovery: inside,
-            executions: self.executions,
-            copies: self.copies,
-            run_anew: self.run_anew.clone(),
-            waiting: waiting + unobserved,
-            known_paths: paths.saturating_sub(self.executions),
-            states_log10: situations.eager_states_log10(),
-            torn_stores: self.stores.history.tearing() == Tearing::Words,
-            gaps: self.gaps(&explorer),
-            points,
-        })
+        Some(self.coverage(&lock(&self.explorer)))
     }
 
     fn possible_reads(&mut self) -> Option<PossibleReads> {

@@ -1,0 +1,134 @@
+//! What was explored of what there is, and why something may be missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use brownout_model::Tearing;
+use brownout_report::{Covered, ExplorationCoverage, ExploredPoint};
+
+use super::behaviours::{Next, NodeId};
+use super::explorer::{Explorer, MOST_CHOICES};
+use super::time_set::TimeSet;
+use super::{Exhaustive, IMPOSSIBLE, NOT_A_FUNCTION};
+
+impl Exhaustive {
+    /// How far all behaviours of recovery were explored.
+    pub fn coverage(&self, explorer: &Explorer) -> ExplorationCoverage {
+        let situations = explorer.situations();
+        let times = situations.of_target();
+        let unfinished = explorer.unfinished();
+        let points = self.points(&unfinished);
+        let open_points = points.iter().filter(|point| !point.is_finished());
+        let finished = |all: u64, open: u64| Covered::new(all - open, all);
+        let open_in = |numbers: Range<u32>| -> u64 {
+            let parts = unfinished.parts(numbers);
+            parts.map(|part| u64::from(part.end - part.start)).sum()
+        };
+        let is_waiting = |&node: &NodeId| {
+            explorer.behaviours.next(node) == Next::Awaited
+                || self.time_to_run(explorer, node).is_some()
+        };
+        let behaviours = &explorer.behaviours;
+        let ends = behaviours
+            .nodes()
+            .filter(|&node| matches!(behaviours.next(node), Next::End { .. }));
+        let paths: u64 = ends.map(|node| behaviours.times(node).count()).sum();
+        let mut inside = vec![Covered::default(); self.depth - 1];
+        for known in situations.interrupted() {
+            let covered = &mut inside[known.depth - 2];
+            let all = u64::from(known.numbers.end - known.numbers.start);
+            covered.of += all;
+            covered.tried += all - open_in(known.numbers.clone());
+        }
+        let unobserved = self.known_runs.waiting();
+        if let Some(first) = inside.first_mut() {
+            first.of += unobserved;
+        }
+        let waiting = explorer.waiting().filter(is_waiting).count() as u64;
+        ExplorationCoverage {
+            failure_points: finished(points.len() as u64, open_points.count() as u64),
+            crash_times: finished(u64::from(times), open_in(0..times)),
+            inside_recovery: inside,
+            executions: self.executions,
+            copies: self.copies,
+            run_anew: self.run_anew.clone(),
+            waiting: waiting + unobserved,
+            known_paths: paths.saturating_sub(self.executions),
+            states_log10: situations.eager_states_log10(),
+            torn_stores: self.stores.history.tearing() == Tearing::Words,
+            gaps: self.gaps(explorer),
+            points,
+        }
+    }
+
+    /// Why behaviours may be missing, in sentences.
+    fn gaps(&self, explorer: &Explorer) -> Vec<String> {
+        let contradictions = explorer.behaviours.contradictions() + explorer.other_actions();
+        // Until everything is explored, not every crash inside recovery is known that can leave what was read.
+        let are_crashes_known = self.depth == 1 || explorer.unfinished().is_empty();
+        let is_impossible = are_crashes_known && explorer.has_impossible_reads();
+        let reasons = [
+            (contradictions > 0, NOT_A_FUNCTION),
+            (is_impossible, IMPOSSIBLE),
+        ];
+        let own = reasons.into_iter().filter(|(applies, _)| *applies);
+        let own = own.map(|(_, reason)| reason.to_owned());
+        let all: BTreeSet<String> = self.gaps.iter().cloned().chain(own).collect();
+        let counted = self.sampling(explorer).into_iter();
+        let counted = counted.chain(self.exceeded_budget(explorer));
+        all.into_iter().chain(counted).collect()
+    }
+
+    fn sampling(&self, explorer: &Explorer) -> Option<String> {
+        let sampled = &explorer.sampled;
+        let situations = explorer.situations();
+        let states = sampled.iter().map(|time| situations.states_log10(time));
+        (!sampled.is_empty()).then(|| {
+            format!(
+                "at {} of {} crash times recovery can read other bytes more than {MOST_CHOICES} times on its way, and states were \
+                 sampled: {} of about 10^{:.1}",
+                sampled.count(),
+                situations.end(),
+                self.sampled_states.len(),
+                states.fold(0.0, f64::max)
+            )
+        })
+    }
+
+    fn exceeded_budget(&self, explorer: &Explorer) -> Option<String> {
+        let most = self.budget.most?;
+        let full = self
+            .budget
+            .states
+            .values()
+            .filter(|&&states| states >= most);
+        let full = full.count();
+        let is_exceeded = explorer
+            .waiting()
+            .any(|node| self.time_to_run(explorer, node).is_none());
+        (is_exceeded && full > 0).then(|| {
+            format!(
+                "--max-states {most} was reached at {full} of {} failure points",
+                self.stores.names.len()
+            )
+        })
+    }
+
+    /// For each failure point, at how many of its times every behaviour is known.
+    fn points(&self, unfinished: &TimeSet) -> Vec<ExploredPoint> {
+        let mut points: BTreeMap<&str, Covered> = BTreeMap::new();
+        for (time, explored) in (0..).zip(&self.stores.times) {
+            let name = &self.stores.names[&explored.context()];
+            let covered = points.entry(name).or_default();
+            covered.of += 1;
+            covered.tried += u64::from(!unfinished.contains(time));
+        }
+        let points = points.into_iter();
+        points
+            .map(|(name, crash_times)| ExploredPoint {
+                failure_point: name.to_owned(),
+                crash_times,
+            })
+            .collect()
+    }
+}

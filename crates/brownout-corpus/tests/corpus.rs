@@ -63,11 +63,11 @@ fn every_other_program_speaks_of_the_rule_it_is_filed_under() {
 fn every_rule_has_programs_in_several_guises_and_clean_twins() {
     let programs = corpus();
     let folders = by_folder(&programs);
-    for (rule, buggy) in &folders {
-        if *rule == "clean" {
-            continue;
-        }
-        assert!(buggy.len() >= BUGGY, "{rule} has {} programs", buggy.len());
+    for rule in folders.keys().filter(|rule| **rule != "clean") {
+        // A program of another rule may show it, too.
+        let shows = |program: &&Program| program.annotations.iter().any(|note| note.rule == *rule);
+        let buggy = programs.iter().filter(shows).count();
+        assert!(buggy >= BUGGY, "{rule} has {buggy} programs");
         let prefix = match rule.strip_prefix("tx-") {
             Some(_) => "tx_".to_owned(),
             None => format!("{}_", rule.replace('-', "_")),

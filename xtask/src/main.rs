@@ -38,8 +38,8 @@ cargo xtask COMMAND [OPTIONS]
   setup [--all]         install the Debian packages that `test` needs (--all: that every command needs)
   test                  everything that must pass: format, tidy, clippy, documentation, unit tests, packages, the
                         diffs of CONTRIBUTING.md, neutral code without x86-64, a bounded fuzz run, the core of
-                        differential, transparency, exactness, exploration and the corpus, and what depends on CPU
-                        features once more as on CPUs of x86-64-v2, v3 and v4
+                        differential, transparency, exactness and the corpus, and what depends on CPU features once
+                        more as on CPUs of x86-64-v2, v3 and v4
   ci                    setup, then test
   tidy                  what no other tool checks of the sources, documents and dependencies
   package               every published crate builds from what its package holds
